@@ -1,0 +1,48 @@
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+SETUP_STAMP := $(VENV)/.setup-stamp
+BENCH_STAMP := $(VENV)/.bench-stamp
+PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test test-all lint bench clean
+
+help: ## show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: $(SETUP_STAMP) ## make .venv with everything LivingDB needs, and look for Java
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(SETUP_STAMP): pyproject.toml | $(BIN)/python
+	$(PIP_INSTALL) -e '.[dev]'
+	scripts/check_java.sh
+	@touch $@
+
+$(BENCH_STAMP): $(SETUP_STAMP)
+	$(PIP_INSTALL) -e '.[bench]'
+	@touch $@
+
+demo: setup ## a guided session in a throw-away database
+	$(BIN)/livingdb demo
+
+test: setup ## the tests a newcomer can wait for
+	$(BIN)/python -m pytest
+
+test-all: setup ## every test, the slow ones too
+	$(BIN)/python -m pytest -m ""
+
+lint: setup ## style, types and the order of the layers
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: $(BENCH_STAMP) ## measure LivingDB beside other systems
+	$(BIN)/python -m bench
+
+clean: ## remove .venv and everything that was generated
+	rm -rf $(VENV) build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	find src tests -type d -name __pycache__ -prune -exec rm -rf {} +

@@ -1,0 +1,276 @@
+"""Packs: one immutable file of many chunks, with a sorted index in its footer.
+
+`pack_format` draws the file.  Opening a pack reads its header, its trailer and one digest for
+every 256 chunks, whatever else is in it; lookups touch only what they need.  A damaged
+pack gives `Corruption`, never a wrong answer; bodies are opaque, and verified by whoever decodes
+them.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator, Sequence
+from threading import Lock
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from livingdb.chunks.address import ADDRESS_BYTES, Address, digest
+from livingdb.chunks.pack_format import (
+    BLOCK_ENTRIES,
+    COUNT_LIMIT,
+    HEADER,
+    LENGTH_LIMIT,
+    TRAILER_BYTES,
+    Layout,
+    Trailer,
+    block_digest,
+)
+from livingdb.chunks.pack_index import PackIndex
+from livingdb.chunks.store import Buffer, StoredChunk, missing
+from livingdb.errors import Corruption, NotFound, Unsupported
+
+__all__ = ["ByteSink", "Pack", "PackWriter", "RangedBody"]
+
+_PREFETCH_BYTES = 4 << 10
+_TAIL_BYTES = 64 << 10
+_WRITE_BYTES = 1 << 20
+
+
+class Pack:
+    """One pack, read through a buffer: a memory map, or a ranged reader of an object store.
+
+    Threads may share it.  From a memory map nothing is copied.  From a ranged reader, opening
+    costs one read, the first lookup one more if the index is large, and each chunk one of its
+    first bytes; the rest of a chunk is read as it is sliced.
+    """
+
+    def __init__(self, buffer: Buffer, name: str = "(unnamed)") -> None:
+        self._name = name
+        self._mapped = isinstance(buffer, bytes | bytearray | memoryview)
+        self._buffer = memoryview(buffer).toreadonly() if self._mapped else buffer  # type: ignore[arg-type]
+        self._size = len(buffer)
+        self._fetching = Lock()
+        self._known_index: PackIndex | None = None
+        if self._size < TRAILER_BYTES:
+            raise Corruption(f"pack {name}: {self._size} bytes are too few for a pack")
+        tail_at = max(0, self._size - (TRAILER_BYTES if self._mapped else _TAIL_BYTES))
+        tail = memoryview(self._read(tail_at, self._size))
+        self._trailer = Trailer.from_bytes(tail[-TRAILER_BYTES:], self._size, name)
+        self._layout = self._trailer.layout
+        if self._mapped:
+            self._check_header()
+            self._index()
+        elif tail_at <= self._layout.digests_at:
+            section = tail[self._layout.digests_at - tail_at : -TRAILER_BYTES]
+            self._known_index = PackIndex(section, self._trailer, name)
+
+    @property
+    def name(self) -> str:
+        """The name that errors mention."""
+        return self._name
+
+    @property
+    def size_bytes(self) -> int:
+        """How large the file is."""
+        return self._size
+
+    def __len__(self) -> int:
+        return self._layout.count
+
+    def __contains__(self, address: Address) -> bool:
+        return self._index().place(address) >= 0
+
+    def find(self, addresses: Sequence[Address]) -> npt.NDArray[np.int64]:
+        """The place of each address in the order of the pack; -1 where it is not here."""
+        return self._index().find(addresses)
+
+    def lookup(self, address: Address) -> Buffer | None:
+        """The stored bytes, or None if the chunk is not here."""
+        index = self._index()
+        place = index.place(address)
+        if place < 0:
+            return None
+        start, stop = index.span(place)
+        if self._mapped:
+            return self._read(start, stop)
+        return RangedBody(self, start, stop)
+
+    def get(self, address: Address) -> Buffer:
+        """The stored bytes; `Corruption` if there is no such chunk."""
+        body = self.lookup(address)
+        if body is None:
+            raise missing(address)
+        return body
+
+    def batches(self, size: int) -> Iterator[list[Address]]:
+        """All addresses in ascending order, up to `size` at a time."""
+        return self._index().batches(size)
+
+    def addresses(self) -> Iterator[Address]:
+        """All addresses in ascending order."""
+        for batch in self.batches(BLOCK_ENTRIES):
+            yield from batch
+
+    def verify(self) -> list[str]:
+        """All that is wrong around the bodies, in words; an empty list if nothing is."""
+        problems: list[str] = []
+        try:
+            self._check_header()
+            if any(self._read(self._layout.bodies_end, self._layout.digests_at)):
+                problems.append(f"pack {self._name}: its padding is not zero")
+            problems.extend(self._index().problems())
+        except Corruption as error:
+            problems.append(str(error))
+        return problems
+
+    def _index(self) -> PackIndex:
+        if self._known_index is None:
+            with self._fetching:
+                if self._known_index is None:
+                    section = self._read(self._layout.digests_at, self._layout.trailer_at)
+                    self._known_index = PackIndex(section, self._trailer, self._name)
+        return self._known_index
+
+    def _check_header(self) -> None:
+        if self._read(0, len(HEADER)) != HEADER:
+            raise Corruption(f"pack {self._name}: its header is damaged")
+
+    def _read(self, start: int, stop: int) -> bytes | memoryview:
+        try:
+            data = self._buffer[start:stop]
+        except NotFound:
+            raise Corruption(f"pack {self._name} is missing; run `check`") from None
+        if len(data) != stop - start:
+            raise Corruption(
+                f"pack {self._name}: {len(data)} bytes at {start}, should be {stop - start}"
+            )
+        return data
+
+
+class RangedBody:
+    """A chunk in an object store: its first 4 KiB are here, the rest is read when sliced."""
+
+    __slots__ = ("_head", "_pack", "_start", "_stop")
+
+    def __init__(self, pack: Pack, start: int, stop: int) -> None:
+        self._pack = pack
+        self._start = start
+        self._stop = stop
+        self._head = pack._read(start, min(stop, start + _PREFETCH_BYTES))
+
+    def __len__(self) -> int:
+        return self._stop - self._start
+
+    def __getitem__(self, span: slice, /) -> bytes | memoryview:
+        start, stop, step = span.indices(len(self))
+        if step != 1:
+            raise ValueError("a chunk is sliced in steps of 1")
+        if stop <= len(self._head):
+            return self._head[start:stop]
+        return self._pack._read(self._start + start, self._start + max(start, stop))
+
+
+class ByteSink(Protocol):
+    """Where a pack is written: a file of the seam, or anything that takes bytes in order."""
+
+    def write(self, data: bytes | memoryview, /) -> object: ...
+
+
+class PackWriter:
+    """Writes one pack from start to end.
+
+    Bodies go to the sink, small ones together; kept in memory are 44 bytes of index a chunk
+    and what it takes to know an address again.  Nothing is a pack before `finish`.
+    """
+
+    def __init__(self, sink: ByteSink) -> None:
+        self._sink = sink
+        self._pending = bytearray()
+        self._seen: set[bytes] = set()
+        self._addresses = bytearray()
+        self._offsets = array("Q")
+        self._lengths = array("I")
+        self._end = len(HEADER)
+        self._write(HEADER)
+
+    def __len__(self) -> int:
+        return len(self._lengths)
+
+    @property
+    def size_bytes(self) -> int:
+        """How many bytes of the file there are so far."""
+        return self._end
+
+    def __contains__(self, address: Address) -> bool:
+        return address in self._seen
+
+    def add(self, chunk: StoredChunk) -> bool:
+        """Write the chunk; False, and nothing written, if its address is in the pack already."""
+        if chunk.address in self._seen:
+            return False
+        if len(chunk.address) != ADDRESS_BYTES:
+            raise ValueError(f"an address has {ADDRESS_BYTES} bytes, not {len(chunk.address)}")
+        length = len(chunk.data)
+        if length > LENGTH_LIMIT or len(self) >= COUNT_LIMIT:
+            raise Unsupported(f"a pack holds {COUNT_LIMIT} chunks of up to {LENGTH_LIMIT} bytes")
+        self._write(chunk.data)
+        self._seen.add(chunk.address)
+        self._addresses += chunk.address
+        self._offsets.append(self._end)
+        self._lengths.append(length)
+        self._end += length
+        return True
+
+    def finish(self) -> Trailer:
+        """Write the index and the trailer; the pack is then complete."""
+        layout = Layout.of(len(self), self._end)
+        words = np.frombuffer(self._addresses, ">u8").reshape(len(self), ADDRESS_BYTES // 8)
+        prefixes = words[:, 0].astype("<u8")
+        order = _address_order(words, prefixes)
+        columns = tuple(
+            column.view(np.uint8).data
+            for column in (
+                prefixes[order],
+                np.frombuffer(self._addresses, f"V{ADDRESS_BYTES}")[order],
+                np.frombuffer(self._offsets, np.uint64)[order].astype("<u8", copy=False),
+                np.frombuffer(self._lengths, np.uint32)[order].astype("<u4", copy=False),
+            )
+        )
+        blocks = range(-(-len(self) // BLOCK_ENTRIES))
+        digests = b"".join(block_digest(columns, block) for block in blocks)
+        trailer = Trailer(layout, digest(digests))
+        self._write(bytes(layout.digests_at - layout.bodies_end))
+        self._write(digests)
+        for column in columns:
+            self._write(column)
+        self._write(trailer.to_bytes())
+        self._flush()
+        return trailer
+
+    def _write(self, data: bytes | memoryview) -> None:
+        """Pass on the data: large ones as they are, small ones together."""
+        if len(data) >= _WRITE_BYTES:
+            self._flush()
+            self._sink.write(data)
+        else:
+            self._pending += data
+            if len(self._pending) >= _WRITE_BYTES:
+                self._flush()
+
+    def _flush(self) -> None:
+        if self._pending:
+            self._sink.write(bytes(self._pending))
+            self._pending.clear()
+
+
+def _address_order(
+    words: npt.NDArray[np.uint64], prefixes: npt.NDArray[np.uint64]
+) -> npt.NDArray[np.int64]:
+    """The order that sorts addresses; all four words are compared only where it matters."""
+    order = np.argsort(prefixes, kind="stable")
+    ranked = prefixes[order]
+    if (ranked[1:] == ranked[:-1]).any():
+        return np.lexsort(words.T[::-1])
+    return order

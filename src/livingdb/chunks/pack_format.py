@@ -1,0 +1,144 @@
+"""The layout of a pack file.
+
+    header     magic, format version                                   16 bytes
+    bodies     the stored chunks, one right after the other
+    padding    zeros, up to a multiple of 8
+    digests    BLAKE3 of every block of 256 index entries              32 bytes a block
+    prefixes   the first 8 bytes of every address, as a number         uint64 each
+    addresses  in ascending order, no two alike                        32 bytes each
+    offsets    where the body begins                                   uint64 each
+    lengths    how long it is                                          uint32 each
+    trailer    count, section offsets, file size, BLAKE3 of the digests,
+               BLAKE3 of the trailer before it                         144 bytes
+
+Numbers are little endian, but a prefix reads its bytes as big endian, so that the order of the
+numbers is the order of the addresses.  Where the sections lie follows from the count and the
+end of the bodies; the trailer spells it out and must agree.
+"""
+
+from __future__ import annotations
+
+from dataclasses import astuple, dataclass
+from struct import Struct
+from typing import Self
+
+from livingdb.chunks.address import ADDRESS_BYTES, digest
+from livingdb.errors import Corruption, Unsupported
+
+__all__ = [
+    "BLOCK_ENTRIES",
+    "COUNT_LIMIT",
+    "ENTRY_WIDTHS",
+    "FORMAT_VERSION",
+    "HEADER",
+    "LENGTH_LIMIT",
+    "TRAILER_BYTES",
+    "Layout",
+    "Trailer",
+    "block_digest",
+]
+
+FORMAT_VERSION = 1
+BLOCK_ENTRIES = 256
+COUNT_LIMIT = 1 << 26
+LENGTH_LIMIT = (1 << 32) - 1
+
+PREFIX_BYTES, OFFSET_BYTES, LENGTH_BYTES = 8, 8, 4
+ENTRY_WIDTHS = (PREFIX_BYTES, ADDRESS_BYTES, OFFSET_BYTES, LENGTH_BYTES)
+ALIGNMENT_BYTES = 8
+
+MAGIC = b"LDB pack"
+_HEADER = Struct("<8sQ")
+_TRAILER = Struct("<8sQ8Q32s")
+HEADER = _HEADER.pack(MAGIC, FORMAT_VERSION)
+TRAILER_BYTES = _TRAILER.size + ADDRESS_BYTES
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Where the sections of a pack begin, and how long the file is."""
+
+    count: int
+    bodies_end: int
+    digests_at: int
+    prefixes_at: int
+    addresses_at: int
+    offsets_at: int
+    lengths_at: int
+    file_bytes: int
+
+    @classmethod
+    def of(cls, count: int, bodies_end: int) -> Self:
+        """The one layout of a pack with `count` chunks whose bodies end at `bodies_end`."""
+        digests_at = -(-bodies_end // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
+        prefixes_at = digests_at + -(-count // BLOCK_ENTRIES) * ADDRESS_BYTES
+        addresses_at = prefixes_at + count * PREFIX_BYTES
+        offsets_at = addresses_at + count * ADDRESS_BYTES
+        lengths_at = offsets_at + count * OFFSET_BYTES
+        file_bytes = lengths_at + count * LENGTH_BYTES + TRAILER_BYTES
+        return cls(
+            count,
+            bodies_end,
+            digests_at,
+            prefixes_at,
+            addresses_at,
+            offsets_at,
+            lengths_at,
+            file_bytes,
+        )
+
+    @property
+    def trailer_at(self) -> int:
+        """Where the trailer begins, which is where the index ends."""
+        return self.file_bytes - TRAILER_BYTES
+
+
+@dataclass(frozen=True, slots=True)
+class Trailer:
+    """What the end of a pack says: its layout and the digest of its block digests."""
+
+    layout: Layout
+    index_digest: bytes
+
+    def to_bytes(self) -> bytes:
+        """The trailer as it is stored, with its own digest at the end."""
+        body = _TRAILER.pack(MAGIC, FORMAT_VERSION, *astuple(self.layout), self.index_digest)
+        return body + digest(body)
+
+    @classmethod
+    def from_bytes(cls, data: bytes | memoryview, file_bytes: int, name: str) -> Self:
+        """The trailer that ends a file of `file_bytes`; `Corruption` if it is not a sound one.
+
+        `Unsupported` if it is sound and of a format version this code does not know.
+        """
+        if len(data) != TRAILER_BYTES or file_bytes < Layout.of(0, len(HEADER)).file_bytes:
+            raise Corruption(f"pack {name}: {file_bytes} bytes are too few for a pack")
+        body, sealed = data[: _TRAILER.size], data[_TRAILER.size :]
+        magic, version, *sections, index_digest = _TRAILER.unpack(body)
+        if magic != MAGIC:
+            raise Corruption(f"pack {name}: no trailer at its end; cut short, or not a pack")
+        if digest(body) != sealed:
+            raise Corruption(f"pack {name}: its trailer is damaged")
+        if version != FORMAT_VERSION:
+            raise Unsupported(
+                f"pack {name}: format version {version}; this LivingDB reads {FORMAT_VERSION}"
+            )
+        layout = Layout(*sections)
+        if layout.count > COUNT_LIMIT:
+            raise Corruption(f"pack {name}: claims {layout.count} chunks")
+        if layout.bodies_end < len(HEADER) or layout != Layout.of(layout.count, layout.bodies_end):
+            raise Corruption(f"pack {name}: its sections do not fit together")
+        if layout.file_bytes != file_bytes:
+            raise Corruption(f"pack {name}: {file_bytes} bytes long, should be {layout.file_bytes}")
+        return cls(layout, index_digest)
+
+
+def block_digest(columns: tuple[memoryview, ...], block: int) -> bytes:
+    """The digest of one block of index entries; `columns` are the bytes of the four arrays."""
+    first, last = block * BLOCK_ENTRIES, (block + 1) * BLOCK_ENTRIES
+    return digest(
+        *(
+            column[first * width : last * width]
+            for column, width in zip(columns, ENTRY_WIDTHS, strict=True)
+        )
+    )

@@ -1,0 +1,326 @@
+"""The pack store: many packs in a folder, read as one chunk store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from itertools import compress
+from threading import Lock
+from types import TracebackType
+from typing import Self
+from uuid import uuid4
+
+import numpy as np
+import numpy.typing as npt
+
+from livingdb.chunks.address import Address
+from livingdb.chunks.pack import Pack, PackWriter
+from livingdb.chunks.store import Buffer, StoredChunk, missing
+from livingdb.errors import Corruption, NotFound, StorageFailure
+from livingdb.files.base import Files, FileWriter
+
+__all__ = ["PackStore", "PackStream"]
+
+PACK_SUFFIX = ".pack"
+PACK_BYTES_LIMIT = 256 << 20
+PACK_CHUNKS_LIMIT = 1 << 20
+
+_BATCH_CHUNKS = 1_024
+_BATCH_BYTES = 4 << 20
+_BATCH_ADDRESSES = 4_096
+
+
+class PackStore:
+    """A `ChunkStore` over the packs in a folder; threads may share it.
+
+    `names` are the packs to read, oldest first; None means every pack in the folder.  The set
+    changes under readers with `add` and `remove`.  A chunk that is not found is looked for
+    once more after `refresh` said which packs there are now (by default, with no names given,
+    the folder is listed); packs that were added here and that it does not name yet stay.
+    Newer packs are searched first.
+    """
+
+    def __init__(
+        self,
+        files: Files,
+        names: Iterable[str] | None = None,
+        folder: str = "packs",
+        *,
+        refresh: Callable[[], Iterable[str]] | None = None,
+    ) -> None:
+        self._files = files
+        self._folder = folder
+        self._refresh = refresh or (self._listed if names is None else None)
+        self._changing = Lock()
+        self._parts: tuple[_Part, ...] = ()
+        self._last_hit: _Part | None = None
+        self._resolve(self._listed() if names is None else names)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The packs that are read, oldest first."""
+        return tuple(part.name for part in reversed(self._parts))
+
+    def add(self, *names: str) -> None:
+        """Read these packs from now on, all of them from the same moment; they are the newest."""
+        with self._changing:
+            known = {part.name for part in self._parts}
+            new = [self._part(name) for name in dict.fromkeys(names) if name not in known]
+            self._parts = (*reversed(new), *self._parts)
+
+    def remove(self, *names: str) -> None:
+        """Read these packs no more.  Their files stay, and so do chunks already handed out."""
+        with self._changing:
+            self._parts = tuple(part for part in self._parts if part.name not in names)
+            self._last_hit = None
+
+    def get(self, address: Address) -> Buffer:
+        """The stored bytes from any pack that can give them.
+
+        `Corruption` if none can; when a pack is damaged or gone, the error says which.
+        """
+        body, damage = self._search(address)
+        if body is None and self._refreshed():
+            body, damage = self._search(address)
+        if body is None:
+            raise damage or missing(address)
+        return body
+
+    def contains(self, addresses: Sequence[Address]) -> npt.NDArray[np.bool_]:
+        """Which of the addresses are here; `Corruption` if a damaged pack leaves it open."""
+        try:
+            return _contained(self._parts, addresses)
+        except Corruption:
+            if not self._refreshed():
+                raise
+            return _contained(self._parts, addresses)
+
+    def put(self, chunks: Iterable[StoredChunk]) -> None:
+        """Keep the chunks that are new in one new pack; write nothing if none is."""
+        with PackStream(self, None, None) as stream:
+            stream.put(chunks)
+
+    def writer(
+        self, bytes_limit: int = PACK_BYTES_LIMIT, chunks_limit: int = PACK_CHUNKS_LIMIT
+    ) -> PackStream:
+        """Put many chunks in one go, in as many packs as the limits ask for.
+
+        For use as a context manager.  All of its packs are read from the moment it is left;
+        if it is left by an error, none of them.
+        """
+        return PackStream(self, bytes_limit, chunks_limit)
+
+    def addresses(self) -> Iterator[Address]:
+        """Every address here, each once."""
+        for batch, known in self._batches():
+            yield from compress(batch, ~known)
+
+    def __len__(self) -> int:
+        parts = self._parts
+        if len(parts) == 1:
+            return len(parts[0].pack())
+        return sum(len(batch) - int(known.sum()) for batch, known in self._batches())
+
+    def _search(self, address: Address) -> tuple[Buffer | None, Corruption | None]:
+        """The chunk, or the first damage met while looking for it in vain."""
+        parts = self._parts
+        last = self._last_hit
+        damage: Corruption | None = None
+        if last is not None and last in parts:
+            parts = (last, *parts)
+        for part in parts:
+            try:
+                body = part.pack().lookup(address)
+            except Corruption as error:
+                damage = damage or error
+                continue
+            if body is not None:
+                self._last_hit = part
+                return body, None
+        return None, damage
+
+    def _batches(self) -> Iterator[tuple[list[Address], npt.NDArray[np.bool_]]]:
+        """All addresses of all packs, each batch with which of them a newer pack has too."""
+        parts = self._parts
+        for age, part in enumerate(parts):
+            for batch in part.pack().batches(_BATCH_ADDRESSES):
+                yield batch, _contained(parts[:age], batch)
+
+    def _refreshed(self) -> bool:
+        """Ask which packs there are now; whether that is news."""
+        if self._refresh is None:
+            return False
+        return self._resolve(self._refresh())
+
+    def _resolve(self, names: Iterable[str]) -> bool:
+        """Read the named packs, and no others that were named before; whether that is news."""
+        named = dict.fromkeys(names)
+        with self._changing:
+            before = self._parts
+            known = {part.name for part in before}
+            new = [self._part(name) for name in named if name not in known]
+            kept = [part for part in before if part.name in named or part.is_unnamed()]
+            self._parts = (*reversed(new), *kept)
+            for part in self._parts:
+                part.was_named = part.was_named or part.name in named
+            return self._parts != before
+
+    def _listed(self) -> list[str]:
+        paths = self._files.list(self._folder)
+        names = (path.removeprefix(f"{self._folder}/") for path in paths)
+        return [name for name in names if name.endswith(PACK_SUFFIX) and "/" not in name]
+
+    def _draft(self) -> _Draft:
+        return _Draft(self._part(f"{uuid4().hex}{PACK_SUFFIX}"))
+
+    def _part(self, name: str) -> _Part:
+        return _Part(self._files, f"{self._folder}/{name}", name)
+
+
+class _Part:
+    """One pack of a store, opened when it is first needed."""
+
+    def __init__(self, files: Files, path: str, name: str) -> None:
+        self.name = name
+        self.was_named = False
+        self._files = files
+        self._path = path
+        self._opening = Lock()
+        self._pack: Pack | None = None
+
+    def pack(self) -> Pack:
+        """The open pack; `Corruption` if its file is damaged or gone."""
+        if self._pack is None:
+            with self._opening:
+                if self._pack is None:
+                    try:
+                        self._pack = Pack(self._files.view(self._path), self.name)
+                    except NotFound:
+                        raise Corruption(f"pack {self.name} is missing; run `check`") from None
+        return self._pack
+
+    def is_unnamed(self) -> bool:
+        """Whether it is there without anybody having said so yet: just written, for instance."""
+        return not self.was_named and self._files.exists(self._path)
+
+    def create(self) -> FileWriter:
+        """A writer for the file, which is there once it was committed."""
+        return self._files.create(self._path)
+
+    def delete(self) -> None:
+        """Drop the file, if the disk lets us: one that stays is harmless."""
+        with suppress(StorageFailure):
+            self._files.delete(self._path)
+
+
+class _Draft:
+    """A pack being written."""
+
+    def __init__(self, part: _Part) -> None:
+        self._part = part
+        self._file = part.create()
+        self.writer = PackWriter(self._file)
+
+    def finish(self) -> _Part:
+        """Make it a pack, durably."""
+        self.writer.finish()
+        self._file.commit()
+        return self._part
+
+    def abort(self) -> None:
+        """Leave nothing behind."""
+        self._file.abort()
+
+
+class PackStream:
+    """Chunks on their way into packs: `put` as often as needed, then leave the context.
+
+    Memory holds one batch of chunks and the index of the pack being written.  Not for threads
+    to share.
+    """
+
+    def __init__(self, store: PackStore, bytes_limit: int | None, chunks_limit: int | None) -> None:
+        self._store = store
+        self._bytes_limit = bytes_limit
+        self._chunks_limit = chunks_limit
+        self._finished: list[_Part] = []
+        self._current: _Draft | None = None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The packs finished so far, oldest first."""
+        return tuple(part.name for part in self._finished)
+
+    def put(self, chunks: Iterable[StoredChunk]) -> None:
+        """Write the chunks that are neither in the store nor in this stream yet."""
+        for batch in _chunk_batches(chunks):
+            addresses = list(batch)
+            known = self._store.contains(addresses) | _contained(self._finished, addresses)
+            for address in compress(addresses, ~known):
+                self._write(batch[address])
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if kind is not None:
+            self._discard()
+            return
+        try:
+            self._finish_pack()
+        except BaseException:
+            self._discard()
+            raise
+        self._store.add(*self.names)
+
+    def _write(self, chunk: StoredChunk) -> None:
+        if self._current is None:
+            self._current = self._store._draft()
+        writer = self._current.writer
+        writer.add(chunk)
+        if (self._bytes_limit is not None and writer.size_bytes >= self._bytes_limit) or (
+            self._chunks_limit is not None and len(writer) >= self._chunks_limit
+        ):
+            self._finish_pack()
+
+    def _finish_pack(self) -> None:
+        if self._current is not None:
+            self._finished.append(self._current.finish())
+            self._current = None
+
+    def _discard(self) -> None:
+        if self._current is not None:
+            self._current.abort()
+            self._current = None
+        for part in self._finished:
+            part.delete()
+        self._finished = []
+
+
+def _contained(parts: Sequence[_Part], addresses: Sequence[Address]) -> npt.NDArray[np.bool_]:
+    found = np.zeros(len(addresses), np.bool_)
+    for part in parts:
+        wanted = np.flatnonzero(~found)
+        if not len(wanted):
+            break
+        found[wanted] = part.pack().find([addresses[place] for place in wanted.tolist()]) >= 0
+    return found
+
+
+def _chunk_batches(chunks: Iterable[StoredChunk]) -> Iterator[dict[Address, StoredChunk]]:
+    """The chunks by address, a bounded number of them and of their bytes at a time."""
+    batch: dict[Address, StoredChunk] = {}
+    size_bytes = 0
+    for chunk in chunks:
+        batch[chunk.address] = chunk
+        size_bytes += len(chunk.data)
+        if len(batch) >= _BATCH_CHUNKS or size_bytes >= _BATCH_BYTES:
+            yield batch
+            batch, size_bytes = {}, 0
+    if batch:
+        yield batch

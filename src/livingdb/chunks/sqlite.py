@@ -1,0 +1,110 @@
+"""SQLite engines as LivingDB uses them.
+
+Write-ahead log, `synchronous=FULL`, and transactions that begin when SQLAlchemy says so: the
+driver's own implicit transactions are off.  A transaction of `sqlite_engine(path)` is a plain
+`BEGIN`: it reads one snapshot and never waits for a writer.  A transaction of
+`writing(engine)` is a `BEGIN IMMEDIATE`: it holds the write lock from its first moment, so it
+can never fail halfway because somebody else wrote first.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from pathlib import Path
+
+from sqlalchemy import URL, Connection, Engine, ExceptionContext, create_engine, event
+from sqlalchemy.pool import ConnectionPoolEntry
+
+from livingdb.errors import Corruption, LivingDBError, Locked, StorageFailure
+
+__all__ = ["BUSY_TIMEOUT_SECONDS", "sqlite_engine", "writing"]
+
+BUSY_TIMEOUT_SECONDS = 30.0
+
+_BEGIN_OPTION = "livingdb_begin"
+
+_PRAGMAS = (
+    "PRAGMA synchronous=FULL",
+    "PRAGMA foreign_keys=ON",
+    "PRAGMA trusted_schema=OFF",
+)
+
+_FAILURES: dict[int, type[LivingDBError]] = {
+    sqlite3.SQLITE_BUSY: Locked,
+    sqlite3.SQLITE_LOCKED: Locked,
+    sqlite3.SQLITE_CORRUPT: Corruption,
+    sqlite3.SQLITE_NOTADB: Corruption,
+    sqlite3.SQLITE_CANTOPEN: StorageFailure,
+    sqlite3.SQLITE_FULL: StorageFailure,
+    sqlite3.SQLITE_IOERR: StorageFailure,
+    sqlite3.SQLITE_PERM: StorageFailure,
+    sqlite3.SQLITE_READONLY: StorageFailure,
+}
+
+_PRIMARY_CODE = 0xFF
+
+
+def sqlite_engine(path: str | Path, *, timeout_seconds: float = BUSY_TIMEOUT_SECONDS) -> Engine:
+    """An engine on the SQLite file at `path`, made if it is not there.
+
+    Every connection is durable at commit.  A writer waits up to `timeout_seconds` for another,
+    then raises `Locked`; a full or failing disk raises `StorageFailure`, a file that is not a
+    sound database `Corruption`.  Connections are made as needed, without a limit, so that a
+    reader never queues behind writers for one.
+    """
+    engine = create_engine(
+        URL.create("sqlite", database=str(path)),
+        connect_args={"timeout": timeout_seconds},
+        max_overflow=-1,
+    )
+
+    def configure(connection: sqlite3.Connection, _entry: ConnectionPoolEntry) -> None:
+        connection.isolation_level = None
+        _use_write_ahead_log(connection, timeout_seconds)
+        for pragma in _PRAGMAS:
+            connection.execute(pragma)
+
+    event.listen(engine, "connect", configure)
+    event.listen(engine, "begin", _begin)
+    event.listen(engine, "handle_error", _translated)
+    return engine
+
+
+def writing(engine: Engine) -> Engine:
+    """The same engine and connections, whose transactions take the write lock as they begin.
+
+    Engines of other databases come back with their transactions unchanged.
+    """
+    return engine.execution_options(**{_BEGIN_OPTION: "BEGIN IMMEDIATE"})
+
+
+def _begin(connection: Connection) -> None:
+    connection.exec_driver_sql(connection.get_execution_options().get(_BEGIN_OPTION, "BEGIN"))
+
+
+def _use_write_ahead_log(connection: sqlite3.Connection, timeout_seconds: float) -> None:
+    # The mode is a property of the file.  SQLite does not wait for locks while changing it,
+    # so processes that make the same file at the same time have to try again.
+    deadline = time.monotonic() + timeout_seconds
+    while True:
+        try:
+            (mode,) = connection.execute("PRAGMA journal_mode=WAL").fetchone()
+        except sqlite3.OperationalError as error:
+            busy = error.sqlite_errorcode & _PRIMARY_CODE == sqlite3.SQLITE_BUSY
+            if not busy or time.monotonic() > deadline:
+                raise
+        else:
+            if mode != "wal":
+                raise StorageFailure(f"SQLite cannot keep a write-ahead log here (mode {mode})")
+            return
+        time.sleep(0.005)
+
+
+def _translated(context: ExceptionContext) -> BaseException | None:
+    error = context.original_exception
+    code = getattr(error, "sqlite_errorcode", None)
+    if code is None:
+        return None
+    kind = _FAILURES.get(code & _PRIMARY_CODE)
+    return None if kind is None else kind(f"SQLite: {error}")

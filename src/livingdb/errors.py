@@ -1,0 +1,162 @@
+"""The one error tree.
+
+    LivingDBError
+    ├── NotFound             no such database, branch, table, snapshot, column
+    ├── AlreadyExists        the name is taken
+    ├── InvalidName          not a name LivingDB accepts
+    ├── InvalidData          wrong type, null where none may be, unknown column
+    │   ├── DuplicateKey     a key twice in the data, or already in the table
+    │   └── MissingKey       a key that had to be there is not
+    ├── Refused
+    │   ├── ReadOnlyBranch   the branch is the target of a one-way sync
+    │   ├── RuleViolation    a rule of the snapshot graph forbids it
+    │   ├── IllegalSync      the direction or schedule is not possible
+    │   └── Untrusted        a named function the opening process does not trust
+    ├── Conflict
+    │   ├── MergeConflict        both sides changed the same row or cell
+    │   └── TransactionConflict  another writer changed the same rows first
+    ├── Corruption           stored bytes are not what their address says
+    ├── StorageFailure       the disk or object store failed or is full
+    ├── Locked               somebody else holds what is needed
+    └── Unsupported          a type, statement or engine LivingDB does not take
+
+Grouped by what a caller would do.  `code` is stable: codes are added, never changed.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "AlreadyExists",
+    "Conflict",
+    "Corruption",
+    "DuplicateKey",
+    "IllegalSync",
+    "InvalidData",
+    "InvalidName",
+    "LivingDBError",
+    "Locked",
+    "MergeConflict",
+    "MissingKey",
+    "NotFound",
+    "ReadOnlyBranch",
+    "Refused",
+    "RuleViolation",
+    "StorageFailure",
+    "TransactionConflict",
+    "Unsupported",
+    "Untrusted",
+]
+
+
+class LivingDBError(Exception):
+    """Base of every error LivingDB raises on purpose."""
+
+    code = "error"
+
+
+class NotFound(LivingDBError):
+    """What was named does not exist."""
+
+    code = "not_found"
+
+
+class AlreadyExists(LivingDBError):
+    """The name is already taken."""
+
+    code = "already_exists"
+
+
+class InvalidName(LivingDBError):
+    """Not a name LivingDB accepts."""
+
+    code = "invalid_name"
+
+
+class InvalidData(LivingDBError):
+    """Data that does not fit; says which column, which row and what was expected."""
+
+    code = "invalid_data"
+
+
+class DuplicateKey(InvalidData):
+    """A key appears twice, or is in the table already."""
+
+    code = "duplicate_key"
+
+
+class MissingKey(InvalidData):
+    """A key that had to be in the table is not there."""
+
+    code = "missing_key"
+
+
+class Refused(LivingDBError):
+    """The graph's rules or the opening process's trust say no."""
+
+    code = "refused"
+
+
+class ReadOnlyBranch(Refused):
+    """The branch is the target of a one-way sync; detach it to write."""
+
+    code = "read_only_branch"
+
+
+class RuleViolation(Refused):
+    """A rule of the snapshot graph forbids the operation."""
+
+    code = "rule_violation"
+
+
+class IllegalSync(Refused):
+    """The change cannot be kept in step in that direction or on that schedule."""
+
+    code = "illegal_sync"
+
+
+class Untrusted(Refused):
+    """A function named in the database that this process was not told to trust."""
+
+    code = "untrusted"
+
+
+class Conflict(LivingDBError):
+    """Two changes meet on the same rows."""
+
+    code = "conflict"
+
+
+class MergeConflict(Conflict):
+    """Both sides of a merge changed the same row or cell."""
+
+    code = "merge_conflict"
+
+
+class TransactionConflict(Conflict):
+    """Another writer changed the same rows first."""
+
+    code = "transaction_conflict"
+
+
+class Corruption(LivingDBError):
+    """Stored bytes are not what their address promises."""
+
+    code = "corruption"
+
+
+class StorageFailure(LivingDBError):
+    """The disk or the object store failed or is full; nothing was changed."""
+
+    code = "storage_failure"
+
+
+class Locked(LivingDBError):
+    """Somebody else holds what is needed."""
+
+    code = "locked"
+
+
+class Unsupported(LivingDBError):
+    """A type, statement or engine LivingDB does not take."""
+
+    code = "unsupported"

@@ -1,0 +1,39 @@
+"""From a path or URL to the files behind it."""
+
+from __future__ import annotations
+
+from urllib.parse import unquote, urlsplit
+
+from livingdb.errors import InvalidName, Unsupported
+from livingdb.files.base import Files
+from livingdb.files.local import LocalFiles
+from livingdb.files.object_url import SCHEMES
+from livingdb.files.objects import ObjectFiles
+
+__all__ = ["open_files"]
+
+
+def open_files(url: str) -> Files:
+    """The files below a local path, a `file://`, an `s3://` or a `gs://` URL.
+
+    Nothing is made or looked up yet: a root that is not there is one without files.
+    """
+    if not url or "\0" in url:
+        raise InvalidName("a path or URL is empty or holds a null character")
+    scheme, separator, _ = url.partition("://")
+    if not separator:
+        return LocalFiles(url)
+    if scheme == "file":
+        return LocalFiles(_local_path(url))
+    if scheme in SCHEMES:
+        return ObjectFiles(url)
+    raise Unsupported("files are kept below a local path, or a file://, s3:// or gs:// URL")
+
+
+def _local_path(url: str) -> str:
+    parts = urlsplit(url)
+    if parts.netloc not in ("", "localhost") or parts.query or parts.fragment:
+        raise InvalidName("a file:// URL names a path on this machine, like file:///data/shop.ldb")
+    if not parts.path.startswith("/"):
+        raise InvalidName("a file:// URL holds an absolute path, like file:///data/shop.ldb")
+    return unquote(parts.path)

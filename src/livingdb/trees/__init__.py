@@ -1,0 +1,1 @@
+"""Columnar Prolly trees: build, edit, scan, seek, diff and merge."""

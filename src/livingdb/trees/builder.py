@@ -1,0 +1,221 @@
+"""Builds trees: from a stream of sorted rows, and from parts of an older tree.
+
+A `Builder` takes rows and whole runs of siblings, in key order, closes chunks where the
+splitter says, and grows the levels above.  Memory is bounded by the open chunks and by what
+the caller hands in at once.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future
+
+import numpy as np
+import pyarrow as pa
+
+from livingdb.chunks.address import Address
+from livingdb.chunks.chunk import encode_chunk
+from livingdb.chunks.store import StoredChunk
+from livingdb.errors import DuplicateKey, InvalidData
+from livingdb.trees.keys import KeyArray, align
+from livingdb.trees.nodes import Entries, Entry, encode_leaf, encode_node
+from livingdb.trees.pieces import encode_pieces, needs_pieces
+from livingdb.trees.shape import Shape
+from livingdb.trees.workers import pool
+
+__all__ = ["Builder", "Sink", "build"]
+
+Sink = Callable[[StoredChunk], None]
+_MOST_WAITING = 32
+_ENCODE_ROWS = 262_144
+
+Encoded = tuple[Entry, list[StoredChunk]]
+
+
+class Builder:
+    """Grows a tree from left to right; new chunks go to `sink`."""
+
+    def __init__(self, shape: Shape, sink: Sink):
+        self.shape = shape
+        self.sink = sink
+        self._columns: list[list[pa.Array]] = []
+        self._keys: list[KeyArray] = []
+        self._waiting: deque[Future[Encoded]] = deque()
+        self._open: list[list[Entries]] = [[]]  # per level above 0: siblings not yet closed
+        self._closed: list[int] = [0, 0]  # per level: nodes closed so far
+
+    # --- taking in ---------------------------------------------------------------------------
+
+    def add_rows(self, columns: Sequence[pa.Array], keys: KeyArray) -> None:
+        """Rows that follow all before, sorted."""
+        if len(keys):
+            self._columns.append(list(columns))
+            self._keys.append(keys)
+
+    def add_entries(self, level: int, entries: Entries) -> None:
+        """Whole nodes of the level below `level`, where `aligned(level)` holds."""
+        self._grow(level)
+        self._settle()
+        if len(entries):
+            self._open[level - 1].append(entries)
+
+    def aligned(self, level: int) -> bool:
+        """Whether nothing is open below the level."""
+        if self._keys or (level > 1 and self._waiting):
+            return False
+        return not any(self._open[: level - 1])
+
+    def _grow(self, level: int) -> None:
+        while len(self._open) < level:
+            self._open.append([])
+            self._closed.append(0)
+
+    # --- closing -----------------------------------------------------------------------------
+
+    def close_leaves(self, final: bool = False) -> None:
+        """Close what leaves can be closed among the rows so far."""
+        if not self._keys:
+            return
+        columns, keys = self._joined_rows()
+        ends = self.shape.splitter.ends(keys, 0, final)
+        start = 0
+        for end in ends.tolist():
+            part = [column.slice(start, end - start) for column in columns]
+            self._waiting.append(pool().submit(_encode, self.shape, part, keys[start:end]))
+            if len(self._waiting) >= _MOST_WAITING:
+                self._settle_one()
+            start = end
+        rest = len(keys) - start
+        self._columns = [[column.slice(start, rest) for column in columns]] if rest else []
+        self._keys = [keys[start:]] if rest else []
+
+    def _joined_rows(self) -> tuple[list[pa.Array], KeyArray]:
+        if len(self._keys) == 1:
+            return self._columns[0], self._keys[0]
+        columns = [pa.concat_arrays(list(parts)) for parts in zip(*self._columns, strict=True)]
+        keys = self._keys[0]
+        for more in self._keys[1:]:
+            keys = np.concatenate(align(keys, more))
+        return columns, keys
+
+    def _settle_one(self) -> None:
+        entry, chunks = self._waiting.popleft().result()
+        for chunk in chunks:
+            self.sink(chunk)
+        self._closed[0] += 1
+        self._open[0].append(Entries.of(self.shape, [entry]))
+
+    def _settle(self) -> None:
+        if not self._waiting:
+            return
+        entries = []
+        while self._waiting:
+            entry, chunks = self._waiting.popleft().result()
+            for chunk in chunks:
+                self.sink(chunk)
+            entries.append(entry)
+        self._closed[0] += len(entries)
+        self._open[0].append(Entries.of(self.shape, entries))
+
+    def close_nodes(self, level: int, final: bool = False) -> None:
+        """Close what nodes of the level can be closed among the siblings so far."""
+        if level == 1:
+            self._settle()
+        self._grow(level + 1)
+        if not self._open[level - 1]:
+            return
+        siblings = Entries.concat(self.shape, self._open[level - 1])
+        ends = self.shape.splitter.ends(siblings.keys, level, final)
+        start = 0
+        closed = []
+        for end in ends.tolist():
+            entry, stored = encode_node(self.shape, siblings.slice(start, end), level)
+            self.sink(stored)
+            closed.append(entry)
+            start = end
+        self._open[level - 1] = [siblings.slice(start, len(siblings))] if start < len(siblings) else []
+        self._closed[level] += len(closed)
+        if closed:
+            self._open[level].append(Entries.of(self.shape, closed))
+
+    def close_full(self) -> None:
+        """Close leaves, and nodes of every level that have gathered enough siblings."""
+        self.close_leaves()
+        level = 1
+        while level <= len(self._open):
+            gathered = sum(len(part) for part in self._open[level - 1])
+            if gathered < 4096:
+                break
+            self.close_nodes(level)
+            level += 1
+
+    def finish(self) -> Address:
+        """Close everything; the root: the one node of the lowest level that has just one."""
+        self.close_leaves(final=True)
+        self._settle()
+        level = 1
+        while True:
+            siblings = self._open[level - 1]
+            count = sum(len(part) for part in siblings)
+            above = any(self._open[level:]) or any(self._closed[level:])
+            if not above and count <= 1:
+                return siblings[0].addresses[0] if count else self._empty()
+            self.close_nodes(level, final=True)
+            level += 1
+
+    def _empty(self) -> Address:
+        stored = encode_chunk([pa.array([], data_type) for data_type in self.shape.types])
+        self.sink(stored)
+        return stored.address
+
+
+def _encode(shape: Shape, columns: list[pa.Array], keys: KeyArray) -> Encoded:
+    if needs_pieces(shape, columns):
+        return encode_pieces(shape, columns, keys)
+    entry, stored = encode_leaf(shape, columns, keys[-1])
+    return entry, [stored]
+
+
+def build(shape: Shape, batches: Iterable[Sequence[pa.Array]], sink: Sink) -> Address:
+    """The root of the tree of these rows: batches of columns, sorted by key, each key once."""
+    builder = Builder(shape, sink)
+    last: KeyArray | None = None
+    seen = 0
+    for columns in batches:
+        for start in range(0, len(columns[0]), _ENCODE_ROWS):
+            part = [column.slice(start, _ENCODE_ROWS) for column in columns]
+            keys = shape.keys(part)
+            check_sorted(shape, keys, last, seen, part)
+            last = keys[-1:]
+            seen += len(keys)
+            builder.add_rows(part, keys)
+            builder.close_full()
+    return builder.finish()
+
+
+def check_sorted(
+    shape: Shape,
+    keys: KeyArray,
+    before: KeyArray | None,
+    offset: int,
+    columns: Sequence[pa.Array],
+) -> None:
+    """`InvalidData` unless the keys rise, also from the key `before` them."""
+    previous, following = (keys[:-1], keys[1:])
+    base = offset + 1
+    if before is not None:
+        joined = np.concatenate(align(before, keys))
+        previous, following = joined[:-1], joined[1:]
+        base = offset
+    wrong = previous >= following
+    if not wrong.any():
+        return
+    place = int(wrong.argmax())
+    row = base + place
+    local = row - offset
+    values = tuple(columns[i][local].as_py() for i in range(shape.key_count))
+    shown = dict(zip(shape.names, values, strict=False))
+    if previous[place] == following[place]:
+        raise DuplicateKey(f"row {row}: the key {shown} is in the data twice")
+    raise InvalidData(f"row {row}: the rows are not sorted by key: {shown} comes too late")

@@ -1,0 +1,230 @@
+"""Changes: keyed upserts, patches and deletes, applied to sorted rows in bulk.
+
+An *upsert* carries a whole row, a *patch* some columns of a row that exists (patching a row
+that does not exist does nothing), a *delete* only the key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from livingdb.trees.keys import KeyArray, align, search
+from livingdb.trees.shape import Shape
+
+__all__ = ["DELETE", "PATCH", "UPSERT", "Changes", "merge_changes", "no_changes", "upserts"]
+
+UPSERT, PATCH, DELETE = 0, 1, 2
+
+Ops = npt.NDArray[np.int8]
+Mask = npt.NDArray[np.bool_]
+Positions = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Changes:
+    """Changes sorted by key, each key once.
+
+    `columns` follows the shape; None stands for a column no row carries.  `present[i]`
+    says which rows carry column i, None that every upsert and patch does.
+    """
+
+    shape: Shape
+    keys: KeyArray
+    ops: Ops
+    columns: tuple[pa.Array | None, ...]
+    present: tuple[Mask | None, ...]
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def slice(self, start: int, stop: int) -> Changes:
+        """A run of the changes."""
+        if start == 0 and stop == len(self):
+            return self
+        return Changes(
+            self.shape,
+            self.keys[start:stop],
+            self.ops[start:stop],
+            tuple(None if c is None else c.slice(start, stop - start) for c in self.columns),
+            tuple(None if p is None else p[start:stop] for p in self.present),
+        )
+
+    def between(self, lower: object | None, upper: object | None) -> Changes:
+        """The changes with lower <= key < upper; None is no bound."""
+        start = 0 if lower is None else int(np.searchsorted(self.keys, lower, side="left"))
+        stop = len(self) if upper is None else int(np.searchsorted(self.keys, upper, side="left"))
+        return self.slice(start, max(start, stop))
+
+    def carries(self, position: int) -> Mask:
+        """Which rows carry a value of the column."""
+        if self.columns[position] is None:
+            return np.zeros(len(self), bool)
+        mask = self.present[position]
+        carried = self.ops != DELETE
+        return carried if mask is None else mask & carried
+
+    @property
+    def structural(self) -> bool:
+        """Whether rows may appear or go, not only change in place."""
+        return bool((self.ops != PATCH).any())
+
+    def touches(self, positions: Sequence[int]) -> bool:
+        """Whether any row carries one of these columns."""
+        return any(bool(self.carries(position).any()) for position in positions)
+
+    def apply(
+        self, keys: KeyArray, columns: Sequence[pa.Array], positions: Sequence[int] | None = None
+    ) -> tuple[KeyArray, list[pa.Array]]:
+        """Rows with these changes made: sorted `keys` and their columns in, the same out.
+
+        `positions` names the shape columns that `columns` holds; default all.
+        """
+        wanted = range(len(self.shape.types)) if positions is None else positions
+        plan = _Plan(keys, self)
+        if plan.untouched:
+            return keys, list(columns)
+        merged = [
+            plan.column(column, self, position)
+            for column, position in zip(columns, wanted, strict=True)
+        ]
+        return plan.keys(keys, self.keys), merged
+
+
+class _Plan:
+    """Which row of rows-then-changes stands at each place of the result."""
+
+    def __init__(self, keys: KeyArray, changes: Changes):
+        self.rows = rows = len(keys)
+        at = search(keys, changes.keys)
+        if rows:
+            old, new = align(keys, changes.keys)
+            hit = (at < rows) & (old[np.minimum(at, rows - 1)] == new)
+        else:
+            hit = np.zeros(len(changes), bool)
+        ops = changes.ops
+        self.replaced = hit & (ops == UPSERT)
+        self.patched = hit & (ops == PATCH)
+        deleted = hit & (ops == DELETE)
+        inserted = ~hit & (ops == UPSERT)
+        self.at = at
+        self.untouched = not (hit.any() or inserted.any())
+        numbers = rows + np.arange(len(changes))
+        order = np.arange(rows)
+        order[at[self.replaced]] = numbers[self.replaced]
+        order[at[deleted]] = -1
+        self.order = order
+        self.inserted = inserted if inserted.any() else None
+        self.has_deletes = bool(deleted.any())
+        self.numbers = numbers
+
+    def _finish(self, order: Positions) -> Positions:
+        if self.inserted is not None:
+            order = np.insert(order, self.at[self.inserted], self.numbers[self.inserted])
+        return order[order >= 0] if self.has_deletes else order
+
+    def keys(self, keys: KeyArray, new: KeyArray) -> KeyArray:
+        """The keys of the result."""
+        if self.inserted is None and not self.has_deletes:
+            return keys
+        old, new = align(keys, new)
+        joined: KeyArray = np.concatenate([old, new])[self._finish(self.order)]
+        return joined
+
+    def column(self, column: pa.Array, changes: Changes, position: int) -> pa.Array:
+        """One column of the result."""
+        order = self.order
+        fresh = changes.columns[position]
+        if self.patched.any():
+            moved = self.patched & changes.carries(position)
+            if position >= changes.shape.key_count and moved.any():
+                order = order.copy()
+                order[self.at[moved]] = self.numbers[moved]
+        if fresh is None:
+            return column.take(pa.array(self._finish(order))) if self.has_deletes else column
+        if self.inserted is None and not self.has_deletes and order is self.order:
+            if not self.replaced.any():
+                return column
+        return pa.concat_arrays([column, fresh]).take(pa.array(self._finish(order)))
+
+
+def upserts(shape: Shape, columns: Sequence[pa.Array], keys: KeyArray | None = None) -> Changes:
+    """Changes that upsert these sorted rows."""
+    keys = shape.keys(columns) if keys is None else keys
+    ops = np.zeros(len(keys), np.int8)
+    return Changes(shape, keys, ops, tuple(columns), (None,) * len(columns))
+
+
+def no_changes(shape: Shape) -> Changes:
+    """Nothing to change."""
+    return upserts(shape, [pa.array([], data_type) for data_type in shape.types])
+
+
+def merge_changes(parts: Sequence[Changes]) -> Changes:
+    """One set of changes with the effect of all, the first first."""
+    assert parts
+    while len(parts) > 2:
+        pairs = [parts[i : i + 2] for i in range(0, len(parts), 2)]
+        parts = [pair[0] if len(pair) == 1 else _merge(pair[0], pair[1]) for pair in pairs]
+    return reduce(_merge, parts)
+
+
+def _merge(older: Changes, newer: Changes) -> Changes:
+    if not len(older):
+        return newer
+    if not len(newer):
+        return older
+    size = len(older)
+    old_keys, new_keys = align(older.keys, newer.keys)
+    at = search(old_keys, new_keys)
+    hit = (at < size) & (old_keys[np.minimum(at, size - 1)] == new_keys)
+    numbers = size + np.arange(len(newer))
+    over = hit & (newer.ops == PATCH)
+    base = np.arange(size)
+    base[at[hit]] = numbers[hit]
+    fresh = ~hit
+
+    def arrange(order: Positions) -> Positions:
+        return np.insert(order, at[fresh], numbers[fresh])
+
+    ops = np.concatenate([older.ops, newer.ops])[base]
+    ops[at[over]] = older.ops[at[over]]
+    ops = np.insert(ops, at[fresh], newer.ops[fresh])
+    keys = np.concatenate([old_keys, new_keys])[arrange(base)]
+    columns: list[pa.Array | None] = []
+    present: list[Mask | None] = []
+    for position in range(len(older.columns)):
+        column, mask = _merge_column(older, newer, position, at, hit, over, base, arrange)
+        columns.append(column)
+        present.append(mask)
+    return Changes(older.shape, keys, ops, tuple(columns), tuple(present))
+
+
+def _merge_column(older, newer, position, at, hit, over, base, arrange):  # type: ignore[no-untyped-def]
+    """One column of two merged changes, and who carries it."""
+    first, second = older.columns[position], newer.columns[position]
+    if first is None and second is None:
+        return None, None
+    data_type = older.shape.types[position]
+    first = pa.nulls(len(older), data_type) if first is None else first
+    second = pa.nulls(len(newer), data_type) if second is None else second
+    old_has, new_has = older.carries(position), newer.carries(position)
+    is_key = position < older.shape.key_count
+    order = base.copy()
+    kept = over & ~new_has if not is_key else np.zeros(len(newer), bool)
+    order[at[kept]] = at[kept]
+    arranged = arrange(order)
+    column = pa.concat_arrays([first, second]).take(pa.array(arranged))
+    if is_key:
+        return column, None
+    both = np.concatenate([old_has, new_has])
+    carried = both[arranged]
+    if older.present[position] is None and newer.present[position] is None:
+        if older.columns[position] is not None and newer.columns[position] is not None:
+            return column, None
+    return column, carried

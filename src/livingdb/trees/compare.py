@@ -1,0 +1,122 @@
+"""Whether values are the same, row by row, for every type: null is null and NaN is NaN."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from livingdb.chunks.canonical import Column, from_arrow
+
+__all__ = ["differs"]
+
+Mask = npt.NDArray[np.bool_]
+
+
+def differs(first: pa.Array, second: pa.Array) -> Mask:
+    """Which rows of two arrays of one chunk type hold different values."""
+    data_type = first.type
+    if pa.types.is_string(data_type) or pa.types.is_binary(data_type):
+        return _text_differs(first, second)
+    return _columns_differ(from_arrow(first), from_arrow(second))
+
+
+def _text_differs(first: pa.Array, second: pa.Array) -> Mask:
+    unequal = pc.not_equal(first, second)
+    if unequal.null_count:
+        unequal = pc.fill_null(unequal, pa.scalar(False))
+    mask: Mask = unequal.to_numpy(zero_copy_only=False)
+    if first.null_count or second.null_count:
+        nulls = first.is_null().to_numpy(zero_copy_only=False)
+        mask = mask | (nulls != second.is_null().to_numpy(zero_copy_only=False))
+    return mask
+
+
+def _valid(column: Column) -> Mask:
+    if column.validity is None:
+        return np.ones(column.rows, bool)
+    return np.unpackbits(column.validity, count=column.rows, bitorder="little").astype(bool)
+
+
+def _is_bitmap(data: npt.NDArray[np.generic]) -> bool:
+    return data.ndim == 1 and data.dtype == np.uint8
+
+
+def _columns_differ(first: Column, second: Column) -> Mask:
+    rows = first.rows
+    mask = np.zeros(rows, bool)
+    if first.validity is not None or second.validity is not None:
+        mask |= _valid(first) != _valid(second)
+    if first.offsets is not None and second.offsets is not None:
+        return mask | _lists_differ(first, second)
+    for one, other in zip(first.children, second.children, strict=True):
+        mask |= _columns_differ(one, other)
+    if first.data is not None and second.data is not None:
+        mask |= _values_differ(first.data, second.data, rows)
+    return mask
+
+
+def _values_differ(first: npt.NDArray[np.generic], second: npt.NDArray[np.generic], rows: int) -> Mask:
+    if _is_bitmap(first):
+        one = np.unpackbits(first.view(np.uint8), count=rows, bitorder="little")
+        other = np.unpackbits(second.view(np.uint8), count=rows, bitorder="little")
+        return np.asarray(one != other)
+    if first.dtype.kind == "f":
+        first, second = (a.view(f"u{a.dtype.itemsize}") for a in (first, second))
+    unequal = first != second
+    return np.asarray(unequal.any(axis=1) if first.ndim == 2 else unequal)
+
+
+def _lists_differ(first: Column, second: Column) -> Mask:
+    assert first.offsets is not None
+    assert second.offsets is not None
+    lengths = np.diff(first.offsets)
+    mask = lengths != np.diff(second.offsets)
+    same = np.flatnonzero(~mask & (lengths > 0))
+    if not len(same):
+        return mask
+    counts = lengths[same].astype(np.int64)
+    starts = np.cumsum(counts) - counts
+    steps = np.arange(int(counts.sum())) - np.repeat(starts, counts)
+    left = np.repeat(first.offsets[same].astype(np.int64), counts) + steps
+    right = np.repeat(second.offsets[same].astype(np.int64), counts) + steps
+    if first.data is not None and second.data is not None:
+        inner = np.asarray(first.data[left] != second.data[right])
+    else:
+        inner = np.zeros(len(left), bool)
+        for one, other in zip(first.children, second.children, strict=True):
+            inner |= _elements_differ(one, left, other, right)
+    mask[same] = np.logical_or.reduceat(inner, starts)
+    return mask
+
+
+def _elements_differ(
+    first: Column, left: npt.NDArray[np.int64], second: Column, right: npt.NDArray[np.int64]
+) -> Mask:
+    return _columns_differ(_take(first, left), _take(second, right))
+
+
+def _take(column: Column, positions: npt.NDArray[np.int64]) -> Column:
+    """Some rows of a canonical column."""
+    validity = None
+    if column.validity is not None:
+        validity = np.packbits(_valid(column)[positions], bitorder="little")
+    if column.offsets is not None:
+        starts = column.offsets[:-1][positions].astype(np.int64)
+        counts = np.diff(column.offsets)[positions].astype(np.int64)
+        offsets = np.zeros(len(positions) + 1, np.int32)
+        np.cumsum(counts, out=offsets[1:])
+        inner = np.arange(int(counts.sum())) + np.repeat(starts - offsets[:-1], counts)
+        data = None if column.data is None else column.data[inner]
+        children = tuple(_take(child, inner) for child in column.children)
+        return Column(len(positions), validity, data, offsets, children)
+    children = tuple(_take(child, positions) for child in column.children)
+    data = column.data
+    if data is not None:
+        if _is_bitmap(data):
+            bits = np.unpackbits(data, count=column.rows, bitorder="little")[positions]
+            data = np.packbits(bits, bitorder="little")
+        else:
+            data = data[positions]
+    return Column(len(positions), validity, data, None, children)

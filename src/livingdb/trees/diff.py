@@ -1,0 +1,298 @@
+"""Diff of two trees of one shape: ordered, and as cheap as the difference is small.
+
+Equal subtrees have equal addresses and are skipped level by level.  Where two leaves have
+the same keys, only the columns whose digests differ are read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from livingdb.chunks.address import Address
+from livingdb.trees.changes import DELETE, UPSERT, Changes
+from livingdb.trees.compare import differs
+from livingdb.trees.keys import KeyArray, align, search
+from livingdb.trees.nodes import Entries, Entry, Leaf, Reader, node_entry
+from livingdb.trees.scan import leaf_rows
+from livingdb.trees.workers import in_order
+from livingdb.trees.zones import zone_of
+
+__all__ = [
+    "DELETED",
+    "INSERTED",
+    "UPDATED",
+    "DiffBatch",
+    "Region",
+    "diff",
+    "differing_regions",
+    "region_diff",
+    "to_changes",
+]
+
+INSERTED, UPDATED, DELETED = 0, 1, 2
+
+Positions = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class DiffBatch:
+    """Rows that differ, in key order: what happened, and the rows before and after.
+
+    `before` is null for an inserted row and `after` for a deleted one, in every column.
+    """
+
+    keys: KeyArray
+    kinds: npt.NDArray[np.int8]
+    before: list[pa.Array]
+    after: list[pa.Array]
+
+
+@dataclass(frozen=True)
+class Region:
+    """Leaves of either tree between two boundaries that both have.
+
+    All keys of the region are greater than `above` and at most `last`; None is no bound,
+    as at the end of either tree, where more rows would have gone into the same leaf.
+    """
+
+    before: Entries
+    after: Entries
+    above: Any
+    last: Any
+
+
+def diff(reader: Reader, before: Address, after: Address) -> Iterator[DiffBatch]:
+    """The rows that differ between two roots."""
+    regions = differing_regions(reader, before, after)
+
+    def compare(region: Region) -> DiffBatch | None:
+        return region_diff(reader, region)
+
+    for batch in in_order(compare, regions, ahead=8):
+        if batch is not None:
+            yield batch
+
+
+def to_changes(reader: Reader, batch: DiffBatch) -> Changes:
+    """The changes that turn the first tree into the second."""
+    shape = reader.shape
+    ops = np.where(batch.kinds == DELETED, DELETE, UPSERT).astype(np.int8)
+    columns = list(batch.after)
+    gone = pa.array(batch.kinds == DELETED)
+    for position in range(shape.key_count):
+        if gone.true_count:
+            columns[position] = _coalesce(gone, batch.before[position], batch.after[position])
+    return Changes(shape, batch.keys, ops, tuple(columns), (None,) * len(columns))
+
+
+def _coalesce(mask: pa.Array, first: pa.Array, second: pa.Array) -> pa.Array:
+    rows = len(first)
+    order = np.arange(rows) + np.where(mask.to_numpy(zero_copy_only=False), 0, rows)
+    return pa.concat_arrays([first, second]).take(pa.array(order))
+
+
+# --- which leaves ---------------------------------------------------------------------------
+
+
+def differing_regions(reader: Reader, before: Address, after: Address) -> Iterator[Region]:
+    """The leaves that only one of the trees has, in key order and grouped."""
+    if before == after:
+        return
+    old, new = _as_entries(reader, before), _as_entries(reader, after)
+    ends = (old.keys, new.keys)
+    while old.level > max(new.level, 1):
+        old = _children(reader, old)
+    while new.level > max(old.level, 1):
+        new = _children(reader, new)
+    shared: list[KeyArray] = []
+    while True:
+        old, new, common = _without_shared(old, new)
+        shared.append(common)
+        if old.level <= 1:
+            break
+        old, new = _children(reader, old), _children(reader, new)
+    yield from _group(old, new, ends, shared)
+
+
+def _as_entries(reader: Reader, root: Address) -> Entries:
+    """A root as the one entry of a node above it; an empty tree as no entry."""
+    node = reader.read(root)
+    if isinstance(node, Leaf):
+        if not node.rows:
+            return Entries.concat(reader.shape, [])
+        zones = [zone_of(node.column(position)) for position in reader.shape.zoned]
+        entry, level = Entry(node.keys[-1], root, node.rows, zones), 0
+    else:
+        entry, level = node_entry(node, root), node.level
+    entries = Entries.of(reader.shape, [entry])
+    return Entries(reader.shape, entries.batch, entries.keys, level + 1)
+
+
+def _children(reader: Reader, entries: Entries) -> Entries:
+    """The entries one level down."""
+    parts = []
+    for address in entries.addresses:
+        node = reader.read(address)
+        assert isinstance(node, Entries)
+        parts.append(node)
+    below = Entries.concat(reader.shape, parts)
+    return Entries(reader.shape, below.batch, below.keys, entries.level - 1)
+
+
+def _without_shared(old: Entries, new: Entries) -> tuple[Entries, Entries, KeyArray]:
+    """Both sides without the nodes they share, and the last keys of those."""
+    shared = set(old.addresses) & set(new.addresses)
+    if not shared:
+        return old, new, old.keys[:0]
+    held = np.array([address in shared for address in old.addresses])
+    fresh = np.array([address not in shared for address in new.addresses])
+    kept = old.select(np.flatnonzero(~held))
+    return kept, new.select(np.flatnonzero(fresh)), old.keys[held]
+
+
+def _group(
+    old: Entries, new: Entries, ends: tuple[KeyArray, KeyArray], shared: list[KeyArray]
+) -> Iterator[Region]:
+    """Runs of leaves between boundaries of both trees.
+
+    Boundaries of both are the ends of leaves that end at the same key, and the edges of
+    every shared node, known by its last key.  The end of a tree is no boundary of the other
+    one: what ends there was not closed by its own rows.
+    """
+    old_keys, new_keys = align(old.keys, new.keys)
+    edges = np.intersect1d(old_keys, new_keys)
+    edges = edges[np.isin(edges, ends[0]) == np.isin(edges, ends[1])]
+    for keys in shared:
+        edges = np.concatenate(align(edges, keys))
+    edges = np.sort(edges)
+    old_ends = np.append(search(old_keys, edges, "right"), len(old)).tolist()
+    new_ends = np.append(search(new_keys, edges, "right"), len(new)).tolist()
+    old_at = new_at = 0
+    above = None
+    for number, (old_end, new_end) in enumerate(zip(old_ends, new_ends, strict=True)):
+        if old_end > old_at or new_end > new_at:
+            before, after = old.slice(old_at, old_end), new.slice(new_at, new_end)
+            lasts = [*before.keys[-1:], *after.keys[-1:]]
+            at_end = _ends_with(before, ends[0]) or _ends_with(after, ends[1])
+            yield Region(before, after, above, None if at_end else max(lasts))
+        above = edges[number] if number < len(edges) else None
+        old_at, new_at = old_end, new_end
+
+
+def _ends_with(leaves: Entries, end: KeyArray) -> bool:
+    return len(leaves) > 0 and bool(leaves.keys[-1] == end[0])
+
+
+# --- which rows -----------------------------------------------------------------------------
+
+
+def region_diff(reader: Reader, region: Region) -> DiffBatch | None:
+    """The rows that differ within a region; None if none do."""
+    if len(region.before) == 1 and len(region.after) == 1:
+        old = reader.read(region.before.addresses[0], keep=False)
+        new = reader.read(region.after.addresses[0], keep=False)
+        count = reader.shape.key_count
+        if (
+            isinstance(old, Leaf)
+            and isinstance(new, Leaf)
+            and old.chunk.digests[:count] == new.chunk.digests[:count]
+            and old.rows == new.rows
+        ):
+            return _same_keys(old, new)
+    old_keys, old_columns = _rows(reader, region.before)
+    new_keys, new_columns = _rows(reader, region.after)
+    return _compare(old_keys, old_columns, new_keys, new_columns)
+
+
+def _same_keys(old: Leaf, new: Leaf) -> DiffBatch | None:
+    """Compare two leaves with the same keys, column by column."""
+    changed = [
+        position
+        for position, (one, other) in enumerate(zip(old.chunk.digests, new.chunk.digests, strict=True))
+        if one != other
+    ]
+    mask = np.zeros(old.rows, bool)
+    for position in changed:
+        mask |= differs(old.column(position), new.column(position))
+    if not mask.any():
+        return None
+    rows = np.flatnonzero(mask)
+    taken = pa.array(rows)
+    before, after = [], []
+    for position in range(len(old.shape.types)):
+        before.append(old.column(position).take(taken))
+        after.append(new.column(position).take(taken) if position in changed else before[-1])
+    kinds = np.full(len(rows), UPDATED, np.int8)
+    return DiffBatch(old.keys[rows], kinds, before, after)
+
+
+def _rows(reader: Reader, leaves: Entries) -> tuple[KeyArray, list[pa.Array]]:
+    shape = reader.shape
+    parts = [leaf_rows(reader, address, keep=False) for address in leaves.addresses]
+    parts = [part for part in parts if len(part[0])]
+    if not parts:
+        empty = [pa.array([], data_type) for data_type in shape.types]
+        return shape.keys(empty), empty
+    keys = parts[0][0]
+    for more, _ in parts[1:]:
+        keys = np.concatenate(align(keys, more))
+    if len(parts) == 1:
+        return keys, parts[0][1]
+    return keys, [pa.concat_arrays(list(c)) for c in zip(*(p[1] for p in parts), strict=True)]
+
+
+def _compare(
+    old_keys: KeyArray,
+    old: list[pa.Array],
+    new_keys: KeyArray,
+    new: list[pa.Array],
+) -> DiffBatch | None:
+    old_keys, new_keys = align(old_keys, new_keys)
+    at = search(old_keys, new_keys)
+    if len(old_keys):
+        hit = (at < len(old_keys)) & (old_keys[np.minimum(at, len(old_keys) - 1)] == new_keys)
+    else:
+        hit = np.zeros(len(new_keys), bool)
+    kept = np.zeros(len(old_keys), bool)
+    kept[at[hit]] = True
+    same_old, same_new = at[hit], np.flatnonzero(hit)
+    unequal = _differing(old, same_old, new, same_new)
+    old_rows = np.concatenate([np.flatnonzero(~kept), same_old[unequal], _absent((~hit).sum())])
+    new_rows = np.concatenate(
+        [_absent((~kept).sum()), same_new[unequal], np.flatnonzero(~hit)]
+    )
+    if not len(old_rows):
+        return None
+    keys = np.concatenate([old_keys[~kept], new_keys[same_new[unequal]], new_keys[~hit]])
+    order = np.argsort(keys, kind="stable")
+    old_rows, new_rows = old_rows[order], new_rows[order]
+    kinds = np.where(old_rows < 0, INSERTED, np.where(new_rows < 0, DELETED, UPDATED))
+    before, after = _take(old, old_rows), _take(new, new_rows)
+    return DiffBatch(keys[order], kinds.astype(np.int8), before, after)
+
+
+def _differing(
+    old: list[pa.Array], old_rows: Positions, new: list[pa.Array], new_rows: Positions
+) -> npt.NDArray[np.bool_]:
+    unequal = np.zeros(len(old_rows), bool)
+    if len(old_rows):
+        old_taken, new_taken = pa.array(old_rows), pa.array(new_rows)
+        for one, other in zip(old, new, strict=True):
+            unequal |= differs(one.take(old_taken), other.take(new_taken))
+    return unequal
+
+
+def _absent(count: int) -> Positions:
+    return np.full(int(count), -1, np.int64)
+
+
+def _take(columns: list[pa.Array], rows: Positions) -> list[pa.Array]:
+    """Rows of the columns; null where the position is negative."""
+    positions = pa.array(rows, mask=rows < 0)
+    return [column.take(positions) for column in columns]

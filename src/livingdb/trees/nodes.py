@@ -1,0 +1,252 @@
+"""Nodes: what interior chunks hold, and reading nodes and leaves through a cache."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from livingdb.chunks.address import Address, short
+from livingdb.chunks.chunk import LEAF, NODE, Chunk, encode_chunk
+from livingdb.chunks.store import ChunkStore, StoredChunk
+from livingdb.errors import Corruption
+from livingdb.trees.keys import KeyArray
+from livingdb.trees.shape import Shape
+from livingdb.trees.zones import Zone, join_zones, zone_of, zone_types
+
+__all__ = ["Cache", "Entries", "Entry", "Leaf", "Reader", "encode_leaf", "encode_node", "node_entry"]
+
+
+class Entry:
+    """One child of an interior node: last key, address, row count and zones."""
+
+    __slots__ = ("address", "key", "rows", "zones")
+
+    def __init__(self, key: Any, address: Address, rows: int, zones: Sequence[Zone]):
+        self.key = key
+        self.address = address
+        self.rows = rows
+        self.zones = zones
+
+
+class Entries:
+    """The children of an interior node, or any run of siblings: columnar.
+
+    `level` is that of the node they were read from: the children of a node of level 1 are
+    leaves, and those of a node of level 0 are the pieces of one leaf with large values.
+    """
+
+    def __init__(
+        self,
+        shape: Shape,
+        batch: pa.RecordBatch,
+        keys: KeyArray | None = None,
+        level: int = 0,
+    ):
+        self.shape = shape
+        self.batch = batch
+        self.level = level
+        if keys is not None:
+            self.keys = keys
+
+    @classmethod
+    def of(cls, shape: Shape, entries: Sequence[Entry]) -> Entries:
+        """Entries from single ones."""
+        keys = _key_array(shape, [entry.key for entry in entries])
+        columns = [
+            shape.codec.to_binary(keys),
+            pa.array([entry.address for entry in entries], pa.binary(32)),
+            pa.array([entry.rows for entry in entries], pa.int64()),
+        ]
+        for index, position in enumerate(shape.zoned):
+            zones = [entry.zones[index] for entry in entries]
+            types = zone_types(shape.types[position])
+            if len(types) == 3:
+                columns.append(pa.array([zone.least for zone in zones], types[0]))
+                columns.append(pa.array([zone.greatest for zone in zones], types[1]))
+            columns.append(pa.array([zone.nulls for zone in zones], pa.int64()))
+        return cls(shape, pa.RecordBatch.from_arrays(columns, schema=shape.entry_schema), keys)
+
+    @classmethod
+    def concat(cls, shape: Shape, parts: Sequence[Entries]) -> Entries:
+        """The runs one after the other."""
+        if len(parts) == 1:
+            return parts[0]
+        batches = [part.batch for part in parts]
+        return cls(shape, pa.concat_batches(batches) if batches else _no_entries(shape))
+
+    def __len__(self) -> int:
+        return int(self.batch.num_rows)
+
+    @cached_property
+    def keys(self) -> KeyArray:
+        """The last key under each child."""
+        return self.shape.codec.from_binary(self.batch.column(0))
+
+    @cached_property
+    def addresses(self) -> list[Address]:
+        """The address of each child."""
+        return [Address(address) for address in self.batch.column(1).to_pylist()]
+
+    @cached_property
+    def rows(self) -> npt.NDArray[np.int64]:
+        """The rows under each child."""
+        return np.asarray(self.batch.column(2).to_numpy(), np.int64)
+
+    def zone_columns(self, index: int) -> list[pa.Array]:
+        """The zone-map columns of the index-th zoned column."""
+        at = 3
+        for position in self.shape.zoned[:index]:
+            at += len(zone_types(self.shape.types[position]))
+        width = len(zone_types(self.shape.types[self.shape.zoned[index]]))
+        return self.batch.columns[at : at + width]
+
+    def slice(self, start: int, stop: int) -> Entries:
+        """A run of these entries."""
+        if start == 0 and stop == len(self):
+            return self
+        batch = self.batch.slice(start, stop - start)
+        return Entries(self.shape, batch, self.keys[start:stop], self.level)
+
+    def select(self, positions: npt.NDArray[Any]) -> Entries:
+        """Some of these entries."""
+        taken = self.batch.take(pa.array(positions))
+        return Entries(self.shape, taken, self.keys[positions], self.level)
+
+
+def _key_array(shape: Shape, keys: Sequence[Any]) -> KeyArray:
+    if shape.codec.packed:
+        return np.array(keys, np.uint64)
+    return shape.codec.from_binary(pa.array([bytes(key) for key in keys], pa.binary()))
+
+
+def _no_entries(shape: Shape) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pylist([], schema=shape.entry_schema)
+
+
+def encode_leaf(shape: Shape, columns: Sequence[pa.Array], last_key: Any) -> tuple[Entry, StoredChunk]:
+    """A chunk of rows and its entry."""
+    stored = encode_chunk(columns, names=shape.names)
+    zones = [zone_of(columns[position]) for position in shape.zoned]
+    return Entry(last_key, stored.address, len(columns[0]), zones), stored
+
+
+def encode_node(shape: Shape, children: Entries, level: int) -> tuple[Entry, StoredChunk]:
+    """An interior chunk over these children and its entry."""
+    stored = encode_chunk(children.batch.columns, kind=NODE, level=level)
+    return node_entry(children, stored.address), stored
+
+
+def node_entry(children: Entries, address: Address) -> Entry:
+    """The entry of the node at the address that has these children."""
+    shape = children.shape
+    zones = [join_zones(children.zone_columns(index)) for index in range(len(shape.zoned))]
+    return Entry(children.keys[-1], address, int(children.rows.sum()), zones)
+
+
+class Leaf:
+    """The rows of one leaf, or of one piece of one; columns are read when asked for."""
+
+    def __init__(self, shape: Shape, chunk: Chunk):
+        self.shape = shape
+        self.chunk = chunk
+        self.rows = chunk.rows
+        self._columns: dict[int, pa.Array] = {}
+
+    def column(self, position: int) -> pa.Array:
+        """One column, verified."""
+        found = self._columns.get(position)
+        if found is None:
+            found = self.chunk.column(position, self.shape.types[position])
+            self._columns[position] = found
+        return found
+
+    def columns(self, positions: Sequence[int] | None = None) -> list[pa.Array]:
+        """The columns asked for, or all."""
+        wanted = range(len(self.shape.types)) if positions is None else positions
+        return [self.column(position) for position in wanted]
+
+    @cached_property
+    def keys(self) -> KeyArray:
+        """The encoded keys of the rows."""
+        return self.shape.keys(self.columns(range(self.shape.key_count)))
+
+    def size_bytes(self) -> int:
+        """About how much memory the leaf holds."""
+        return sum(array.nbytes for array in self._columns.values()) + 16 * self.rows + 512
+
+
+class Cache:
+    """Keeps recently used nodes and leaves, up to a number of bytes.
+
+    An item is weighed when it is put in and again whenever it is found, because leaves grow
+    as their columns are read.
+    """
+
+    def __init__(self, limit_bytes: int = 128 << 20):
+        self.limit_bytes = limit_bytes
+        self._items: OrderedDict[Address, tuple[Entries | Leaf, int]] = OrderedDict()
+        self._bytes = 0
+        self._lock = threading.Lock()
+
+    def get(self, address: Address) -> Entries | Leaf | None:
+        """The item, now the most recent."""
+        found = self._items.get(address)
+        if found is None:
+            return None
+        self.put(address, found[0])
+        return found[0]
+
+    def put(self, address: Address, item: Entries | Leaf) -> None:
+        """Keep the item, dropping the least recent ones over the limit."""
+        weight = item.size_bytes() if isinstance(item, Leaf) else item.batch.nbytes + 512
+        with self._lock:
+            old = self._items.pop(address, None)
+            self._bytes += weight - (old[1] if old else 0)
+            self._items[address] = (item, weight)
+            while self._bytes > self.limit_bytes and len(self._items) > 1:
+                _, (_, dropped) = self._items.popitem(last=False)
+                self._bytes -= dropped
+
+
+class Reader:
+    """Reads the nodes of trees of one shape from a store."""
+
+    def __init__(self, store: ChunkStore, shape: Shape, cache: Cache | None = None):
+        self.store = store
+        self.shape = shape
+        self.cache = cache if cache is not None else Cache()
+
+    def holds(self, address: Address) -> bool:
+        """Whether the store has the node."""
+        return bool(self.store.contains([address])[0])
+
+    def read(self, address: Address, keep: bool = True) -> Entries | Leaf:
+        """The node at the address: `Entries` or a `Leaf`; `keep` puts it in the cache."""
+        found = self.cache.get(address)
+        if found is not None:
+            return found
+        chunk = Chunk(address, self.store.get(address), self.store.get)
+        item: Entries | Leaf
+        if chunk.kind == LEAF:
+            if len(chunk.descriptors) != len(self.shape.types):
+                raise Corruption(f"leaf {short(address)} has the wrong number of columns")
+            item = Leaf(self.shape, chunk)
+        elif chunk.kind == NODE:
+            types = self.shape.entry_types
+            if len(chunk.descriptors) != len(types) or chunk.rows == 0:
+                raise Corruption(f"node {short(address)} has the wrong number of columns")
+            columns = [chunk.column(i, data_type) for i, data_type in enumerate(types)]
+            batch = pa.RecordBatch.from_arrays(columns, schema=self.shape.entry_schema)
+            item = Entries(self.shape, batch, level=chunk.level)
+        else:
+            raise Corruption(f"chunk {short(address)} is no part of a tree")
+        if keep:
+            self.cache.put(address, item)
+        return item

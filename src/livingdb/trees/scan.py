@@ -1,0 +1,256 @@
+"""Scans: the rows of a key range, with only the columns and leaves that matter.
+
+Leaves are read and verified a few ahead on worker threads and come out in key order.
+Changes that lie over the tree are applied leaf by leaf.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from livingdb.chunks.address import Address
+from livingdb.trees.changes import Changes
+from livingdb.trees.keys import KeyArray, align
+from livingdb.trees.nodes import Entries, Leaf, Reader
+from livingdb.trees.workers import in_order
+
+__all__ = ["ALL", "Span", "ZoneFilter", "count_rows", "leaf_rows", "scan", "split"]
+
+Mask = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Span:
+    """A range of encoded keys; None is no bound."""
+
+    lower: Any = None
+    upper: Any = None
+    lower_open: bool = False
+    upper_open: bool = True
+
+    def rows(self, keys: KeyArray) -> tuple[int, int]:
+        """Where the range starts and stops among sorted keys."""
+        start, stop = 0, len(keys)
+        if self.lower is not None:
+            side: Any = "right" if self.lower_open else "left"
+            start = int(np.searchsorted(keys, self.lower, side=side))
+        if self.upper is not None:
+            side = "left" if self.upper_open else "right"
+            stop = int(np.searchsorted(keys, self.upper, side=side))
+        return start, max(start, stop)
+
+    def children(self, keys: KeyArray) -> tuple[int, int]:
+        """Which children, given by their last keys, can hold rows of the range."""
+        start, stop = self.rows(keys)
+        return start, min(stop + 1, len(keys))
+
+    @property
+    def bounded(self) -> bool:
+        """Whether there is any bound."""
+        return self.lower is not None or self.upper is not None
+
+
+ALL = Span()
+
+
+@dataclass(frozen=True)
+class ZoneFilter:
+    """Only rows whose column lies between two bounds, in the form of `zones.zone_value`.
+
+    It prunes leaves that hold no such row; it does not filter rows.
+    """
+
+    position: int
+    least: int | bytes | None = None
+    greatest: int | bytes | None = None
+
+    def keeps(self, entries: Entries) -> Mask:
+        """Which children may hold such a row."""
+        keep = np.ones(len(entries), bool)
+        if self.position not in entries.shape.zoned:
+            return keep
+        columns = entries.zone_columns(entries.shape.zoned.index(self.position))
+        if len(columns) != 3:
+            return keep
+        lows, highs, _ = columns
+        known = lows.is_valid().to_numpy(zero_copy_only=False)
+        keep &= known
+        if self.least is not None:
+            below = pc.fill_null(pc.less(highs, pa.scalar(self.least, highs.type)), False)
+            keep &= ~below.to_numpy(zero_copy_only=False)
+        if self.greatest is not None:
+            above = pc.fill_null(pc.greater(lows, pa.scalar(self.greatest, lows.type)), False)
+            keep &= ~above.to_numpy(zero_copy_only=False)
+        return keep
+
+
+@dataclass(frozen=True)
+class _Task:
+    """One leaf to read, and the changes that lie over it."""
+
+    address: Address
+    changes: Changes | None
+
+
+def leaf_rows(
+    reader: Reader, address: Address, positions: Sequence[int] | None = None, keep: bool = True
+) -> tuple[KeyArray, list[pa.Array]]:
+    """All rows of a leaf, its pieces joined: keys and the columns asked for."""
+    node = reader.read(address, keep)
+    if isinstance(node, Leaf):
+        return node.keys, node.columns(positions)
+    parts = [leaf_rows(reader, piece, positions, keep=False) for piece in node.addresses]
+    keys = parts[0][0]
+    for more, _ in parts[1:]:
+        keys = np.concatenate(align(keys, more))
+    return keys, [pa.concat_arrays(list(c)) for c in zip(*(p[1] for p in parts), strict=True)]
+
+
+def scan(
+    reader: Reader,
+    root: Address,
+    positions: Sequence[int] | None = None,
+    span: Span = ALL,
+    filters: Sequence[ZoneFilter] = (),
+    changes: Changes | None = None,
+    keep: bool = False,
+) -> Iterator[list[pa.Array]]:
+    """Batches of the columns asked for, in key order.
+
+    `filters` prune leaves and do not filter rows.  `changes` are seen as made.  `keep` puts
+    leaves into the cache, which a scan of a whole table had better not.
+    """
+    if changes is not None and span.bounded:
+        changes = changes.slice(*span.rows(changes.keys))
+    if changes is not None and not len(changes):
+        changes = None
+
+    def read(task: _Task) -> list[pa.Array] | Entries:
+        return _read(reader, task, positions, span, keep)
+
+    for result in in_order(read, _tasks(reader, root, span, filters, changes)):
+        if not isinstance(result, Entries):
+            if len(result[0]):
+                yield result
+            continue
+        for piece in result.addresses:
+            rows = _read(reader, _Task(piece, None), positions, span, keep)
+            assert not isinstance(rows, Entries)
+            if len(rows[0]):
+                yield rows
+
+
+def _read(
+    reader: Reader, task: _Task, positions: Sequence[int] | None, span: Span, keep: bool
+) -> list[pa.Array] | Entries:
+    node = reader.read(task.address, keep)
+    if task.changes is None:
+        if isinstance(node, Entries):
+            return node
+        columns = node.columns(positions)
+        keys = node.keys if span.bounded else None
+    else:
+        keys, columns = leaf_rows(reader, task.address, positions, keep)
+        keys, columns = task.changes.apply(keys, columns, positions)
+    if span.bounded and keys is not None:
+        start, stop = span.rows(keys)
+        if (start, stop) != (0, len(keys)):
+            columns = [column.slice(start, stop - start) for column in columns]
+    return columns
+
+
+def _tasks(
+    reader: Reader,
+    root: Address,
+    span: Span,
+    filters: Sequence[ZoneFilter],
+    changes: Changes | None,
+) -> Iterator[_Task]:
+    """The leaves to read, in key order; a leaf under changes is never pruned."""
+    top = reader.read(root)
+    if isinstance(top, Leaf) or top.level == 0:
+        yield _Task(root, changes)
+        return
+    yield from _descend(reader, top, span, filters, changes, last=True)
+
+
+def _descend(
+    reader: Reader,
+    node: Entries,
+    span: Span,
+    filters: Sequence[ZoneFilter],
+    changes: Changes | None,
+    last: bool,
+) -> Iterator[_Task]:
+    start, stop = span.children(node.keys)
+    kept = np.zeros(len(node), bool)
+    kept[start:stop] = True
+    for zone_filter in filters:
+        kept &= zone_filter.keeps(node)
+    edges: list[int] = []
+    if changes is not None:
+        edges = np.searchsorted(*align(changes.keys, node.keys), side="right").tolist()
+        if last:
+            edges[-1] = len(changes)
+    before = 0
+    addresses = node.addresses
+    for child in range(len(node)):
+        over: Changes | None = None
+        if changes is not None:
+            over = changes.slice(before, edges[child]) if edges[child] > before else None
+            before = edges[child]
+        if over is None and not kept[child]:
+            continue
+        if node.level == 1:
+            yield _Task(addresses[child], over)
+            continue
+        inner = reader.read(addresses[child])
+        assert isinstance(inner, Entries)
+        final = last and child == len(node) - 1
+        yield from _descend(reader, inner, span, filters, over, final)
+
+
+def count_rows(reader: Reader, root: Address) -> int:
+    """Rows under a root, without reading a leaf's columns."""
+    node = reader.read(root)
+    return node.rows if isinstance(node, Leaf) else int(node.rows.sum())
+
+
+def split(reader: Reader, root: Address, parts: int) -> list[Span]:
+    """Ranges of about equal row counts that together are the whole tree, in order."""
+    total = count_rows(reader, root)
+    cuts: list[Any] = []
+    for part in range(1, parts):
+        key = _last_key_at(reader, root, total * part // parts)
+        if key is not None and (not cuts or key > cuts[-1]):
+            cuts.append(key)
+    lowers, uppers = [None, *cuts], [*cuts, None]
+    return [
+        Span(low, high, lower_open=True, upper_open=False)
+        for low, high in zip(lowers, uppers, strict=True)
+    ]
+
+
+def _last_key_at(reader: Reader, root: Address, row: int) -> Any:
+    """The last key of the leaf that ends nearest to the row; None past the last leaf."""
+    node = reader.read(root)
+    if isinstance(node, Leaf) or node.level == 0:
+        return None
+    while True:
+        sums = np.cumsum(node.rows)
+        child = min(int(np.searchsorted(sums, row)), len(node) - 1)
+        before = int(sums[child - 1]) if child else 0
+        if node.level == 1:
+            if child and row - before < int(sums[child]) - row:
+                child -= 1
+            return node.keys[child]
+        inner = reader.read(node.addresses[child])
+        assert isinstance(inner, Entries)
+        node, row = inner, row - before

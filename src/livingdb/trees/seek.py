@@ -1,0 +1,95 @@
+"""Point reads: rows by key."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from livingdb.chunks.address import Address
+from livingdb.trees.keys import KeyArray, align, search
+from livingdb.trees.nodes import Entries, Leaf, Reader
+from livingdb.trees.scan import leaf_rows
+
+__all__ = ["contains", "seek", "seek_many"]
+
+
+def seek(reader: Reader, root: Address, key: Any) -> tuple[Leaf, int] | None:
+    """The leaf (or piece) and the row that hold the encoded key; None if no row does."""
+    node = reader.read(root)
+    while isinstance(node, Entries):
+        child = int(node.keys.searchsorted(key))
+        if child == len(node):
+            return None
+        node = reader.read(node.addresses[child])
+    keys = node.keys
+    row = int(keys.searchsorted(key))
+    return (node, row) if row < len(keys) and keys[row] == key else None
+
+
+def seek_many(
+    reader: Reader,
+    root: Address,
+    keys: KeyArray,
+    positions: Sequence[int] | None = None,
+    keep: bool = True,
+) -> tuple[npt.NDArray[np.bool_], list[pa.Array]]:
+    """Which of the sorted keys are there, and the columns of those that are, in key order."""
+    shape = reader.shape
+    wanted = range(len(shape.types)) if positions is None else positions
+    found = np.zeros(len(keys), bool)
+    parts: list[list[pa.Array]] = []
+    for address, start, stop in _owners(reader, root, keys, 0):
+        leaf_keys, columns = leaf_rows(reader, address, wanted, keep)
+        hit, at = _match(leaf_keys, keys[start:stop])
+        found[start:stop] = hit
+        if hit.any():
+            rows = pa.array(at[hit])
+            parts.append([column.take(rows) for column in columns])
+    if not parts:
+        return found, [pa.array([], shape.types[position]) for position in wanted]
+    return found, [pa.concat_arrays(list(column)) for column in zip(*parts, strict=True)]
+
+
+def contains(reader: Reader, root: Address, keys: KeyArray) -> npt.NDArray[np.bool_]:
+    """Which of the sorted keys are there; reads key columns only."""
+    found = np.zeros(len(keys), bool)
+    for address, start, stop in _owners(reader, root, keys, 0):
+        node = reader.read(address)
+        leaf_keys = node.keys if isinstance(node, Leaf) else leaf_rows(reader, address, [])[0]
+        found[start:stop] = _match(leaf_keys, keys[start:stop])[0]
+    return found
+
+
+def _match(
+    leaf_keys: KeyArray, keys: KeyArray
+) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.int64]]:
+    at = search(leaf_keys, keys)
+    if not len(leaf_keys):
+        return np.zeros(len(keys), bool), at
+    leaf_keys, keys = align(leaf_keys, keys)
+    return (at < len(leaf_keys)) & (leaf_keys[np.minimum(at, len(leaf_keys) - 1)] == keys), at
+
+
+def _owners(
+    reader: Reader, address: Address, keys: KeyArray, offset: int
+) -> list[tuple[Address, int, int]]:
+    """The leaves that could hold the keys: address, first and last-plus-one key."""
+    node = reader.read(address)
+    if isinstance(node, Leaf) or node.level == 0:
+        return [(address, offset, offset + len(keys))] if len(keys) else []
+    owners = search(node.keys, keys)
+    inside = int(np.searchsorted(owners, len(node)))
+    touched, starts = np.unique(owners[:inside], return_index=True)
+    stops = np.append(starts[1:], inside)
+    result: list[tuple[Address, int, int]] = []
+    for child, start, stop in zip(touched.tolist(), starts.tolist(), stops.tolist(), strict=True):
+        below = node.addresses[child]
+        if node.level == 1:
+            result.append((below, offset + start, offset + stop))
+        else:
+            result += _owners(reader, below, keys[start:stop], offset + start)
+    return result

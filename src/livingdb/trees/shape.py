@@ -1,0 +1,68 @@
+"""The shape of a tree: what its leaves hold and where its chunks end."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import pyarrow as pa
+
+from livingdb.chunks.types import describe
+from livingdb.trees.keys import KeyArray, KeyCodec
+from livingdb.trees.splitter import ContentSplitter, Splitter
+from livingdb.trees.zones import zone_types
+
+__all__ = ["Shape"]
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Columns of the leaves, key columns first, and the splitter.
+
+    Names serve messages and batches; they are in no chunk.
+    """
+
+    names: tuple[str, ...]
+    types: tuple[pa.DataType, ...]
+    key_count: int
+    splitter: Splitter = field(default_factory=ContentSplitter)
+    piece_bytes: int = 4 << 20
+
+    @cached_property
+    def codec(self) -> KeyCodec:
+        """Encodes the keys of this tree."""
+        return KeyCodec(self.types[: self.key_count])
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        """The Arrow schema of a leaf."""
+        return pa.schema(list(zip(self.names, self.types, strict=True)))
+
+    @cached_property
+    def zoned(self) -> tuple[int, ...]:
+        """Positions of the columns with zone maps: all but the leading key column."""
+        return tuple(range(1, len(self.types)))
+
+    @cached_property
+    def entry_types(self) -> tuple[pa.DataType, ...]:
+        """Types of the columns of an interior node."""
+        types = [pa.binary(), pa.binary(32), pa.int64()]
+        for position in self.zoned:
+            types += zone_types(self.types[position])
+        return tuple(types)
+
+    @cached_property
+    def entry_schema(self) -> pa.Schema:
+        """The Arrow schema of an interior node; its names are for this process only."""
+        return pa.schema([(str(i), data_type) for i, data_type in enumerate(self.entry_types)])
+
+    def keys(self, columns: Sequence[pa.Array]) -> KeyArray:
+        """The encoded keys of rows given by their columns, key columns first."""
+        return self.codec.encode(columns[: self.key_count])
+
+    @cached_property
+    def identity(self) -> bytes:
+        """What decides the addresses of a tree of this shape, besides its rows."""
+        types = b"".join(describe(data_type) for data_type in self.types)
+        return types + bytes([self.key_count]) + repr(self.splitter).encode()

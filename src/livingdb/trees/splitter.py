@@ -1,0 +1,128 @@
+"""Where chunks end.
+
+`content`: the hash of the key decides, with a hazard that grows with the number of items
+since the chunk began, so that sizes vary little.  It looks at keys from the start of the
+chunk to the item that closes it and at nothing else: that is what makes a tree canonical.
+`capacity`: even pieces of whatever lies there, as a B+-tree would; it depends on history.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from livingdb.trees.keys import KeyArray, hash_keys, key_lengths
+
+__all__ = ["CapacitySplitter", "ContentSplitter", "Splitter"]
+
+Positions = npt.NDArray[np.int64]
+
+_SHAPE = 4
+_MEAN = math.gamma(1 + 1 / _SHAPE)
+_UNIT = 2.0**32
+
+
+class Splitter(Protocol):
+    """Decides where chunks end."""
+
+    def ends(self, keys: KeyArray, level: int, final: bool) -> Positions:
+        """Ends of the chunks closed among these items, the first of which starts a chunk.
+
+        An end is the count of items up to and with the closing one.  Items after the last
+        end belong to a chunk still open; `final` closes it, because no more items follow.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class ContentSplitter:
+    """Closes a chunk after an item whose key hash falls under a growing hazard (Weibull).
+
+    `target_rows` is the mean size of a leaf and `fanout` that of an interior node; no chunk
+    has more than twice that many items, or more key bytes than `max_key_bytes` and one key.
+    """
+
+    target_rows: int = 4096
+    fanout: int = 256
+    max_key_bytes: int = 1 << 20
+
+    def ends(self, keys: KeyArray, level: int, final: bool) -> Positions:
+        """See `Splitter.ends`."""
+        count = len(keys)
+        target = self.target_rows if level == 0 else self.fanout
+        thresholds = _thresholds(target, 1 if level == 0 else 2)
+        hashes = (hash_keys(keys, level) >> np.uint64(32)).astype(np.int64)
+        closes_at = np.searchsorted(thresholds, hashes, side="right") + 1
+        # Item i closes a chunk begun at s when i - s + 1 >= closes_at[i].
+        latest_start = np.arange(1, count + 1) - np.minimum(closes_at, 2 * target)
+        heavy = _HeavyKeys(keys, self.max_key_bytes)
+        ends: list[int] = []
+        start = 0
+        while start < count:
+            window = latest_start[start : start + 2 * target] >= start
+            offset = int(window.argmax())
+            end = start + offset + 1 if window[offset] else count + 1
+            end = min(end, heavy.end(start))
+            if end > count:
+                break
+            ends.append(end)
+            start = end
+        if final and start < count:
+            ends.append(count)
+        return np.array(ends, np.int64)
+
+
+@lru_cache(maxsize=64)
+def _thresholds(target: int, least: int) -> Positions:
+    """Per number of items in the chunk, below which 32-bit hash value the chunk closes."""
+    scale = target / _MEAN
+    items = np.arange(1, 2 * target + 1, dtype=np.float64)
+    exposure = ((items / scale) ** _SHAPE) - (((items - 1) / scale) ** _SHAPE)
+    hazard = -np.expm1(-exposure)
+    hazard[: least - 1] = 0
+    return np.floor(hazard * _UNIT).astype(np.int64)
+
+
+class _HeavyKeys:
+    """Finds where a chunk closes because of its key bytes."""
+
+    def __init__(self, keys: KeyArray, limit: int):
+        self.limit = limit
+        self.sums: Positions | None = None
+        if keys.dtype != np.uint64 and len(keys) * (keys.dtype.itemsize or 1) >= limit:
+            self.sums = np.cumsum(key_lengths(keys))
+        elif keys.dtype == object or (keys.dtype == np.uint64 and len(keys) * 8 >= limit):
+            self.sums = np.cumsum(key_lengths(keys))
+
+    def end(self, start: int) -> Any:
+        if self.sums is None:
+            return math.inf
+        before = int(self.sums[start - 1]) if start else 0
+        position = int(np.searchsorted(self.sums, before + self.limit, side="left"))
+        return position + 1 if position < len(self.sums) else math.inf
+
+
+@dataclass(frozen=True)
+class CapacitySplitter:
+    """Cuts what lies there into even chunks of about `target_rows`, or `fanout`, items.
+
+    A chunk takes up to one and a half times its target before it splits, and a chunk under
+    a quarter of it stays open, so that an edit joins it with its neighbour.
+    """
+
+    target_rows: int = 4096
+    fanout: int = 256
+
+    def ends(self, keys: KeyArray, level: int, final: bool) -> Positions:
+        """See `Splitter.ends`."""
+        count = len(keys)
+        target = self.target_rows if level == 0 else self.fanout
+        if count == 0 or (not final and count < max(target // 4, 2)):
+            return np.empty(0, np.int64)
+        pieces = 1 if count <= target + target // 2 else max(2, round(count / target))
+        return np.linspace(0, count, pieces + 1).round().astype(np.int64)[1:]

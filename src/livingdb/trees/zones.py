@@ -1,0 +1,108 @@
+"""Zone maps: the least value, the greatest value and the nulls of a column under a node.
+
+Values are kept in the order-preserving form of `keys`: as 64-bit integers where they fit,
+else as bytes of which only the first sixteen are kept (the greatest rounded up; null when
+it cannot be, which reads as "no bound").
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from livingdb.trees.keys import KeyCodec
+
+__all__ = ["Zone", "join_zones", "zone_of", "zone_types", "zone_value"]
+
+PREFIX_BYTES = 16
+_BIAS = 1 << 63
+
+
+class Zone(NamedTuple):
+    """What is known of one column under one node: least, greatest, nulls."""
+
+    least: int | bytes | None
+    greatest: int | bytes | None
+    nulls: int
+
+
+def _packed(data_type: pa.DataType) -> bool:
+    return KeyCodec([data_type]).packed
+
+
+def zone_types(data_type: pa.DataType) -> list[pa.DataType]:
+    """Arrow types of the zone-map columns for a column of this type."""
+    if pa.types.is_nested(data_type):
+        return [pa.int64()]
+    bound = pa.int64() if _packed(data_type) else pa.binary()
+    return [bound, bound, pa.int64()]
+
+
+def zone_of(array: pa.Array) -> Zone:
+    """The zone of these values."""
+    nulls = array.null_count
+    data_type = array.type
+    if pa.types.is_nested(data_type) or nulls == len(array):
+        return Zone(None, None, nulls)
+    codec = KeyCodec([data_type])
+    if codec.packed:
+        keys = codec.encode([array.drop_null() if nulls else array])
+        return Zone(int(keys.min()) - _BIAS, int(keys.max()) - _BIAS, nulls)
+    if codec.width is not None:
+        keys = codec.encode([array.drop_null() if nulls else array])
+        low, high = bytes(keys.min()), bytes(keys.max())
+        return Zone(_floor(low), _ceiling(high), nulls)
+    bounds = pc.min_max(array)
+    low, high = (_raw(bounds[name]) for name in ("min", "max"))
+    return Zone(_floor(low), _ceiling(high), nulls)
+
+
+def _raw(scalar: Any) -> bytes:
+    """The bytes of a string or binary scalar, in key order (zero bytes escaped)."""
+    value = scalar.as_py()
+    raw = value.encode() if isinstance(value, str) else value
+    return raw.replace(b"\0", b"\0\xff")
+
+
+def _floor(value: bytes) -> bytes:
+    return value[:PREFIX_BYTES]
+
+
+def _ceiling(value: bytes) -> bytes | None:
+    if len(value) <= PREFIX_BYTES:
+        return value
+    prefix = value[:PREFIX_BYTES].rstrip(b"\xff")
+    return prefix[:-1] + bytes([prefix[-1] + 1]) if prefix else None
+
+
+def zone_value(value: object, data_type: pa.DataType) -> int | bytes | None:
+    """A value in the form zones compare in; bytes are whole, not cut.  None if it cannot be."""
+    if pa.types.is_nested(data_type) or value is None:
+        return None
+    try:
+        scalar = pa.scalar(value, data_type)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
+        return None
+    codec = KeyCodec([data_type])
+    if codec.width is None:
+        return _raw(scalar)
+    key = codec.encode([pa.array([scalar.as_py()], data_type)])[0]
+    return int(key) - _BIAS if codec.packed else bytes(key)
+
+
+def join_zones(columns: list[pa.Array]) -> Zone:
+    """The zone of a node from the zone-map columns of its children."""
+    nulls = int(pc.sum(columns[-1]).as_py() or 0)
+    if len(columns) == 1:
+        return Zone(None, None, nulls)
+    lows, highs = columns[0], columns[1]
+    if lows.null_count == len(lows):
+        return Zone(None, None, nulls)
+    unbounded = lows.is_valid().to_numpy(zero_copy_only=False) & ~highs.is_valid().to_numpy(
+        zero_copy_only=False
+    )
+    low = pc.min(lows).as_py()
+    return Zone(low, None if np.any(unbounded) else pc.max(highs).as_py(), nulls)

@@ -1,0 +1,99 @@
+"""Shared by all tests: how hard Hypothesis tries, and an object store on this machine."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import uuid
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from hypothesis import settings
+
+settings.register_profile("default", deadline=None)
+settings.register_profile("thorough", deadline=None, max_examples=1000)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+
+
+@dataclass
+class ObjectStoreServer:
+    """An S3 twin on loopback.  It forgets everything when the tests end."""
+
+    host: str = "127.0.0.1"
+    port: int = 0
+    requests: list[str] = field(default_factory=list)
+    """Every request so far, as `METHOD /bucket/key?query`."""
+    refuse: Callable[[str], bool] = lambda request: False
+    """Requests for which this is true are answered with 403."""
+
+    @property
+    def endpoint(self) -> str:
+        return f"{self.host}:{self.port}"
+
+    def url(self, bucket: str, prefix: str = "", userinfo: str = "") -> str:
+        """The URL LivingDB takes for a place in this store."""
+        return (
+            f"s3://{userinfo}{bucket}/{prefix}"
+            f"?region=us-east-1&scheme=http&endpoint_override={self.endpoint}"
+        )
+
+    def wrap(self, application: Any) -> Any:
+        """The application, watched and made to refuse."""
+
+        def watched(environment: dict[str, Any], start: Any) -> Iterable[bytes]:
+            method, path = environment["REQUEST_METHOD"], environment["PATH_INFO"]
+            request = f"{method} {path}?{environment.get('QUERY_STRING', '')}"
+            self.requests.append(request)
+            if not self.refuse(request):
+                return application(environment, start)  # type: ignore[no-any-return]
+            environment["wsgi.input"].read(int(environment.get("CONTENT_LENGTH") or 0))
+            start("403 Forbidden", [("Content-Type", "application/xml")])
+            return [b"<Error><Code>AccessDenied</Code><Message>refused</Message></Error>"]
+
+        return watched
+
+
+@pytest.fixture(scope="session")
+def s3_server() -> Iterator[ObjectStoreServer]:
+    """A running S3 twin, and dummy credentials in the environment."""
+    from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
+    from werkzeug.serving import make_server
+
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)
+    store = ObjectStoreServer()
+    application = DomainDispatcherApplication(create_backend_app)
+    server = make_server(store.host, 0, store.wrap(application), threaded=True)
+    store.port = server.server_port
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("AWS_ACCESS_KEY_ID", "dummy")
+        environment.setenv("AWS_SECRET_ACCESS_KEY", "dummy")
+        environment.setenv("AWS_EC2_METADATA_DISABLED", "true")
+        yield store
+    server.shutdown()
+    thread.join()
+
+
+@pytest.fixture(scope="session")
+def s3_endpoint(s3_server: ObjectStoreServer) -> str:
+    """`host:port` of an S3 twin, for `endpoint_override`."""
+    return s3_server.endpoint
+
+
+@pytest.fixture
+def s3_bucket(s3_server: ObjectStoreServer) -> str:
+    """The name of a new, empty bucket."""
+    from pyarrow import fs
+
+    name = f"bucket-{uuid.uuid4().hex[:12]}"
+    fs.S3FileSystem(
+        scheme="http",
+        endpoint_override=s3_server.endpoint,
+        region="us-east-1",
+        allow_bucket_creation=True,
+    ).create_dir(name)
+    return name

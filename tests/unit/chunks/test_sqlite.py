@@ -1,0 +1,125 @@
+"""SQLite engines sync in full, let readers read, and fail with typed errors."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from unittest.mock import MagicMock
+
+import pytest
+from sqlalchemy import Engine, MetaData, text
+
+from livingdb.chunks.journal import Journal, journal_table
+from livingdb.chunks.sqlite import sqlite_engine, writing
+from livingdb.errors import Corruption, Locked, StorageFailure, Unsupported
+from livingdb.testing.store_contract import chunk_of, small_chunks
+
+
+def journal_on(engine: Engine) -> Journal:
+    metadata = MetaData()
+    table = journal_table(metadata)
+    metadata.create_all(engine)
+    return Journal(engine, table)
+
+
+def test_a_reader_never_waits_for_a_writer(tmp_path: Path) -> None:
+    engine = sqlite_engine(tmp_path / "catalog.db", timeout_seconds=0.05)
+    journal = journal_on(engine)
+    journal.put(small_chunks(1))
+    with writing(engine).begin() as connection:
+        journal.put(small_chunks(9, seed=1), connection)
+        with ThreadPoolExecutor(1) as pool:
+            assert pool.submit(len, journal).result() == 1
+    assert len(journal) == 10
+
+
+def test_a_reader_sees_one_snapshot(tmp_path: Path) -> None:
+    engine = sqlite_engine(tmp_path / "catalog.db")
+    journal = journal_on(engine)
+    counted = text("SELECT count(*) FROM chunk")
+    with engine.connect() as connection:
+        assert connection.execute(counted).scalar() == 0
+        journal.put(small_chunks(3))
+        assert connection.execute(counted).scalar() == 0
+    assert len(journal) == 3
+
+
+def test_a_second_writer_waits_then_gives_up(tmp_path: Path) -> None:
+    engine = sqlite_engine(tmp_path / "catalog.db", timeout_seconds=0.05)
+    journal = journal_on(engine)
+    with writing(engine).begin(), pytest.raises(Locked):
+        journal.put(small_chunks(1))
+    journal.put(small_chunks(1))
+    assert len(journal) == 1
+
+
+def test_writers_take_turns(tmp_path: Path) -> None:
+    engine = sqlite_engine(tmp_path / "catalog.db")
+    journal = journal_on(engine)
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda seed: journal.put(small_chunks(5, seed)), range(40)))
+    assert len(journal) == 200
+
+
+def test_many_open_the_same_new_file(tmp_path: Path) -> None:
+    gate = threading.Barrier(8)
+
+    def open_it(_: int) -> str:
+        gate.wait()
+        engine = sqlite_engine(tmp_path / "catalog.db", timeout_seconds=20)
+        with writing(engine).begin() as connection:
+            connection.exec_driver_sql("CREATE TABLE IF NOT EXISTS t (x INTEGER)")
+            return str(connection.exec_driver_sql("PRAGMA journal_mode").scalar())
+
+    with ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(open_it, range(8))) == ["wal"] * 8
+
+
+def test_commits_are_synced_in_full(tmp_path: Path) -> None:
+    with sqlite_engine(tmp_path / "catalog.db").connect() as connection:
+        assert connection.exec_driver_sql("PRAGMA synchronous").scalar() == 2
+
+
+def test_a_file_that_is_no_database(tmp_path: Path) -> None:
+    path = tmp_path / "catalog.db"
+    path.write_bytes(b"not a database, not at all" * 100)
+    with pytest.raises(Corruption), sqlite_engine(path).connect():
+        pass
+
+
+def test_a_disk_that_is_full(tmp_path: Path) -> None:
+    engine = sqlite_engine(tmp_path / "catalog.db")
+    journal = journal_on(engine)
+    with writing(engine).connect() as connection:
+        connection.exec_driver_sql("PRAGMA max_page_count=20")
+        with pytest.raises(StorageFailure):
+            journal.put([chunk_of(bytes(1_000_000))], connection)
+        connection.exec_driver_sql("PRAGMA max_page_count=1000000")
+        connection.rollback()
+    journal.put(small_chunks(2))
+    assert len(journal) == 2
+
+
+def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(StorageFailure), sqlite_engine(tmp_path / "no" / "c.db").connect():
+        pass
+
+
+def test_other_databases_are_refused() -> None:
+    elsewhere = MagicMock()
+    elsewhere.dialect.name = "mysql"
+    with pytest.raises(Unsupported, match="mysql"):
+        Journal(elsewhere, journal_table(MetaData()))
+
+
+def test_the_driver_begins_nothing_by_itself(tmp_path: Path) -> None:
+    engine = sqlite_engine(tmp_path / "catalog.db")
+    with engine.connect() as connection:
+        driver = connection.connection.driver_connection
+        assert isinstance(driver, sqlite3.Connection)
+        assert driver.isolation_level is None
+        assert not driver.in_transaction
+        connection.begin()
+        assert driver.in_transaction
