@@ -55,6 +55,32 @@ class Changes:
             tuple(None if p is None else p[start:stop] for p in self.present),
         )
 
+    def select(self, rows: Positions) -> Changes:
+        """Some of the changes."""
+        if len(rows) == len(self):
+            return self
+        taken = pa.array(rows)
+        return Changes(
+            self.shape,
+            self.keys[rows],
+            self.ops[rows],
+            tuple(None if column is None else column.take(taken) for column in self.columns),
+            tuple(None if mask is None else mask[rows] for mask in self.present),
+        )
+
+    def presence(self, keys: KeyArray, before: Mask) -> Mask:
+        """Which sorted keys have a row after the changes, given which had one before."""
+        after = before.copy()
+        if not len(self) or not len(keys):
+            return after
+        mine, keys = align(self.keys, keys)
+        at = np.minimum(search(mine, keys), len(self) - 1)
+        hit = mine[at] == keys
+        ops = self.ops[at]
+        after[hit & (ops == UPSERT)] = True
+        after[hit & (ops == DELETE)] = False
+        return after
+
     def between(self, lower: object | None, upper: object | None) -> Changes:
         """The changes with lower <= key < upper; None is no bound."""
         start = 0 if lower is None else int(np.searchsorted(self.keys, lower, side="left"))

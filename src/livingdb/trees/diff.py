@@ -20,6 +20,7 @@ from livingdb.trees.compare import differs
 from livingdb.trees.keys import KeyArray, align, search
 from livingdb.trees.nodes import Entries, Entry, Leaf, Reader, node_entry
 from livingdb.trees.scan import leaf_rows
+from livingdb.trees.shape import Shape
 from livingdb.trees.workers import in_order
 from livingdb.trees.zones import zone_of
 
@@ -79,9 +80,8 @@ def diff(reader: Reader, before: Address, after: Address) -> Iterator[DiffBatch]
             yield batch
 
 
-def to_changes(reader: Reader, batch: DiffBatch) -> Changes:
+def to_changes(shape: Shape, batch: DiffBatch) -> Changes:
     """The changes that turn the first tree into the second."""
-    shape = reader.shape
     ops = np.where(batch.kinds == DELETED, DELETE, UPSERT).astype(np.int8)
     columns = list(batch.after)
     gone = pa.array(batch.kinds == DELETED)

@@ -6,7 +6,7 @@ are merged; a row both changed, differently, is a conflict.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,8 +28,9 @@ from livingdb.trees.diff import (
 from livingdb.trees.edit import Replacements, edit, touched_leaves
 from livingdb.trees.keys import KeyArray, align
 from livingdb.trees.nodes import Entries, Reader
+from livingdb.trees.shape import Shape
 
-__all__ = ["Conflicts", "Merged", "Resolve", "merge"]
+__all__ = ["Conflicts", "Merged", "Resolve", "merge", "resolve_rows"]
 
 Mask = npt.NDArray[np.bool_]
 
@@ -80,10 +81,25 @@ def merge(
     our_regions = list(differing_regions(reader, base, ours))
     clean, contested = _sort_out(their_regions, our_regions)
     ours_changed = _differences(reader, our_regions if contested else [])
-    changes: list[Changes] = []
+    differences = _differences(reader, contested)
+    rows, conflicts = resolve_rows(reader.shape, differences, ours_changed, resolve)
+    if conflicts:
+        return Merged(None, conflicts)
+    clean, rows = _apart(reader, ours, clean, rows)
+    return Merged(edit(reader, ours, rows, sink, _replacements(reader, clean)), [])
+
+
+def resolve_rows(
+    shape: Shape,
+    theirs: Iterable[DiffBatch],
+    ours: Sequence[DiffBatch],
+    resolve: Resolve | None,
+) -> tuple[Changes, list[Conflicts]]:
+    """Their changes to make to ours, and the conflicts nobody resolved."""
+    changes: list[Changes] = [no_changes(shape)]
     conflicts: list[Conflicts] = []
-    for batch in _differences(reader, contested):
-        free, both = _split_overlap(reader, batch, ours_changed)
+    for batch in theirs:
+        free, both = _split_overlap(shape, batch, ours)
         changes.append(free)
         if both is None:
             continue
@@ -92,11 +108,7 @@ def merge(
             conflicts.append(both)
         else:
             changes.append(answer)
-    if conflicts:
-        return Merged(None, conflicts)
-    rows = merge_changes(changes) if changes else no_changes(reader.shape)
-    clean, rows = _apart(reader, ours, clean, rows)
-    return Merged(edit(reader, ours, rows, sink, _replacements(reader, clean)), [])
+    return merge_changes(changes), conflicts
 
 
 def _apart(
@@ -112,13 +124,14 @@ def _apart(
     meeting: list[Region] = []
     for region in clean:
         (apart if opened.isdisjoint(region.before.addresses) else meeting).append(region)
-    more = [to_changes(reader, batch) for batch in _differences(reader, meeting)]
+    more = [to_changes(reader.shape, batch) for batch in _differences(reader, meeting)]
     return apart, merge_changes([rows, *more])
 
 
 def _sort_out(theirs: list[Region], ours: list[Region]) -> tuple[list[Region], list[Region]]:
     """Their regions: those whose keys ours left alone, and those it touched too."""
-    clean, contested = [], []
+    clean: list[Region] = []
+    contested: list[Region] = []
     at = 0
     for region in theirs:
         while at < len(ours) and _before(ours[at], region):
@@ -141,11 +154,11 @@ def _differences(reader: Reader, regions: Sequence[Region]) -> list[DiffBatch]:
 
 
 def _split_overlap(
-    reader: Reader, theirs: DiffBatch, ours: Sequence[DiffBatch]
+    shape: Shape, theirs: DiffBatch, ours: Sequence[DiffBatch]
 ) -> tuple[Changes, Conflicts | None]:
     """Their changes that meet none of ours (or are the same), and the conflicts."""
     free = np.ones(len(theirs.keys), bool)
-    parts: list[tuple[Mask, Conflicts]] = []
+    parts: list[Conflicts] = []
     for batch in ours:
         one, other = align(theirs.keys, batch.keys)
         _, mine, yours = np.intersect1d(one, other, assume_unique=True, return_indices=True)
@@ -154,11 +167,11 @@ def _split_overlap(
         conflict = _conflict(theirs, mine, batch, yours)
         free[mine] = False
         if conflict is not None:
-            parts.append((free, conflict))
-    changes = _select(to_changes(reader, theirs), np.flatnonzero(free))
+            parts.append(conflict)
+    changes = to_changes(shape, theirs).select(np.flatnonzero(free))
     if not parts:
         return changes, None
-    return changes, _concat([conflict for _, conflict in parts])
+    return changes, _concat(parts)
 
 
 def _conflict(
@@ -203,19 +216,6 @@ def _concat(parts: Sequence[Conflicts]) -> Conflicts:
         joined("theirs"),
         np.concatenate([part.ours_deleted for part in parts]),
         np.concatenate([part.theirs_deleted for part in parts]),
-    )
-
-
-def _select(changes: Changes, rows: npt.NDArray[np.int64]) -> Changes:
-    if len(rows) == len(changes):
-        return changes
-    taken = pa.array(rows)
-    return Changes(
-        changes.shape,
-        changes.keys[rows],
-        changes.ops[rows],
-        tuple(None if column is None else column.take(taken) for column in changes.columns),
-        tuple(None if mask is None else mask[rows] for mask in changes.present),
     )
 
 

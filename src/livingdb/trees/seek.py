@@ -84,7 +84,7 @@ def _owners(
     owners = search(node.keys, keys)
     inside = int(np.searchsorted(owners, len(node)))
     touched, starts = np.unique(owners[:inside], return_index=True)
-    stops = np.append(starts[1:], inside)
+    stops = np.append(starts[1:], inside)[: len(starts)]
     result: list[tuple[Address, int, int]] = []
     for child, start, stop in zip(touched.tolist(), starts.tolist(), stops.tolist(), strict=True):
         below = node.addresses[child]

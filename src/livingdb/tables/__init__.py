@@ -1,0 +1,1 @@
+"""Tables: schemas, versions as recipes, deltas, materializations."""

@@ -1,0 +1,110 @@
+"""Deltas: changes as chunks.
+
+A delta chunk has the operation of each row, the key columns, then each carried value column,
+followed by a mask where only some rows carry it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pyarrow as pa
+
+from livingdb.chunks.address import Address
+from livingdb.chunks.chunk import Chunk, encode_chunk
+from livingdb.chunks.store import ChunkStore, StoredChunk
+from livingdb.errors import Corruption
+from livingdb.tables.recipe import Change, Counts
+from livingdb.tables.schema import TableSchema
+from livingdb.trees.changes import DELETE, PATCH, Changes
+from livingdb.trees.shape import Shape
+
+__all__ = ["load_delta", "store_delta"]
+
+_CHUNK_ROWS = 65_536
+
+
+def store_delta(
+    schema: TableSchema,
+    changes: Changes,
+    base: Address,
+    counts: Counts | None,
+    sink: Callable[[StoredChunk], None],
+) -> Change:
+    """Write the changes as chunks; the recipe of the version they make of `base`."""
+    key_count = len(schema.key)
+    carried: list[int] = []
+    masked: list[int] = []
+    arrays: list[pa.Array] = [pa.array(changes.ops, pa.int8())]
+    arrays += [column for column in changes.columns[:key_count] if column is not None]
+    for position in range(key_count, len(schema.stored)):
+        column, carries = changes.columns[position], changes.carries(position)
+        if column is None or not carries.any():
+            continue
+        carried.append(position)
+        arrays.append(_blanked(column, carries))
+        if not carries[changes.ops == PATCH].all():
+            masked.append(position)
+            arrays.append(pa.array(carries))
+    chunks: list[Address] = []
+    for start in range(0, max(len(changes), 1), _CHUNK_ROWS):
+        stored = encode_chunk([array.slice(start, _CHUNK_ROWS) for array in arrays])
+        sink(stored)
+        chunks.append(stored.address)
+    ids = [column.id for column in schema.stored]
+    return Change(
+        base,
+        tuple(chunks),
+        tuple(ids[position] for position in carried),
+        tuple(ids[position] for position in masked),
+        len(changes),
+        counts,
+    )
+
+
+def _blanked(column: pa.Array, carries: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> pa.Array:
+    """The column with null wherever a row does not carry it."""
+    if carries.all():
+        return column
+    return column.take(pa.array(np.arange(len(column)), mask=~carries))
+
+
+def load_delta(store: ChunkStore, schema: TableSchema, shape: Shape, change: Change) -> Changes:
+    """The changes a recipe names."""
+    positions = {column.id: number for number, column in enumerate(schema.stored)}
+    key_count = len(schema.key)
+    types = [pa.int8(), *shape.types[:key_count]]
+    targets: list[tuple[int, bool]] = [(number, False) for number in range(-1, key_count)]
+    for column_id in change.columns:
+        position = positions.get(column_id)
+        if position is None:
+            raise Corruption(f"a delta carries column {column_id}, which the table never had")
+        types.append(shape.types[position])
+        targets.append((position, False))
+        if column_id in change.masked:
+            types.append(pa.bool_())
+            targets.append((position, True))
+    parts: list[list[pa.Array]] = []
+    for address in change.chunks:
+        chunk = Chunk(address, store.get(address), store.get)
+        if len(chunk.descriptors) != len(types):
+            raise Corruption(f"delta {address.hex()[:12]} does not have the columns it should")
+        parts.append([chunk.column(number, kind) for number, kind in enumerate(types)])
+    columns = parts[0]
+    if len(parts) > 1:
+        columns = [pa.concat_arrays(list(column)) for column in zip(*parts, strict=True)]
+    values: list[pa.Array | None] = [None] * len(shape.types)
+    masks: list[np.ndarray[tuple[int], np.dtype[np.bool_]] | None] = [None] * len(shape.types)
+    ops = np.zeros(0, np.int8)
+    for (position, is_mask), array in zip(targets, columns, strict=True):
+        if position < 0:
+            ops = array.to_numpy()
+            if len(ops) and not (ops.min() >= 0 and ops.max() <= DELETE):
+                raise Corruption("a delta has an unknown operation")
+        elif is_mask:
+            masks[position] = array.to_numpy(zero_copy_only=False)
+        else:
+            values[position] = array
+    keys = shape.keys([value for value in values[:key_count] if value is not None])
+    return Changes(shape, keys, ops, tuple(values), tuple(masks))

@@ -1,0 +1,139 @@
+"""The index over versions: what is known of a version without reading its recipe.
+
+`depth` counts the changes since the version that is no change (the *origin*).  `skip` is the
+ancestor whose depth is that of the version with its lowest one-bit cleared: any ancestor is
+reached in a number of steps that grows with the logarithm of the distance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Protocol
+
+from livingdb.chunks.address import Address
+
+__all__ = ["MemoryIndex", "Version", "VersionIndex", "ancestor_at", "skip_depth"]
+
+
+@dataclass(frozen=True)
+class Version:
+    """What the index knows of one version.
+
+    `changed` is the number of delta rows since the origin, `keyframe` the nearest
+    materialized ancestor there was when the version was made, `rows` its row count if known.
+    """
+
+    address: Address
+    definition: Address
+    origin: Address
+    base: Address | None
+    skip: Address | None
+    depth: int
+    changed: int
+    keyframe: Address
+    rows: int | None = None
+
+
+class VersionIndex(Protocol):
+    """Keeps versions and materializations.  What it holds can be made again from recipes."""
+
+    def get(self, version: Address) -> Version | None:
+        """What is known of a version."""
+        ...
+
+    def put(self, version: Version) -> None:
+        """Remember a version."""
+        ...
+
+    def set_rows(self, version: Address, rows: int) -> None:
+        """Remember a row count found later."""
+        ...
+
+    def root(self, version: Address) -> Address | None:
+        """The root of a materialized version."""
+        ...
+
+    def materialize(self, version: Address, root: Address) -> None:
+        """Remember the root of a version."""
+        ...
+
+    def evict(self, version: Address) -> None:
+        """Forget the root of a version."""
+        ...
+
+    def materialized(self, origin: Address, above: int, upto: int) -> Iterable[Version]:
+        """Materialized versions of an origin with above < depth <= upto, deepest first."""
+        ...
+
+
+def skip_depth(depth: int) -> int:
+    """The depth a version of this depth skips to."""
+    return depth & (depth - 1)
+
+
+def ancestor_at(index: VersionIndex, version: Version, depth: int) -> Version:
+    """The ancestor of that depth, in logarithmically many steps."""
+    while version.depth > depth:
+        step = version.skip if skip_depth(version.depth) >= depth else version.base
+        assert step is not None
+        found = index.get(step)
+        assert found is not None
+        version = found
+    return version
+
+
+class MemoryIndex:
+    """An index in memory: the perfect twin of the catalog's."""
+
+    def __init__(self) -> None:
+        self._versions: dict[Address, Version] = {}
+        self._roots: dict[Address, Address] = {}
+        self._by_origin: dict[Address, dict[Address, int]] = {}
+
+    def get(self, version: Address) -> Version | None:
+        """See `VersionIndex.get`."""
+        return self._versions.get(version)
+
+    def put(self, version: Version) -> None:
+        """See `VersionIndex.put`."""
+        self._versions.setdefault(version.address, version)
+
+    def set_rows(self, version: Address, rows: int) -> None:
+        """See `VersionIndex.set_rows`."""
+        old = self._versions[version]
+        self._versions[version] = Version(
+            old.address,
+            old.definition,
+            old.origin,
+            old.base,
+            old.skip,
+            old.depth,
+            old.changed,
+            old.keyframe,
+            rows,
+        )
+
+    def root(self, version: Address) -> Address | None:
+        """See `VersionIndex.root`."""
+        return self._roots.get(version)
+
+    def materialize(self, version: Address, root: Address) -> None:
+        """See `VersionIndex.materialize`."""
+        known = self._versions[version]
+        self._roots[version] = root
+        self._by_origin.setdefault(known.origin, {})[version] = known.depth
+
+    def evict(self, version: Address) -> None:
+        """See `VersionIndex.evict`."""
+        self._roots.pop(version, None)
+        known = self._versions.get(version)
+        if known is not None:
+            self._by_origin.get(known.origin, {}).pop(version, None)
+
+    def materialized(self, origin: Address, above: int, upto: int) -> Iterable[Version]:
+        """See `VersionIndex.materialized`."""
+        found = self._by_origin.get(origin, {})
+        chosen = [address for address, depth in found.items() if above < depth <= upto]
+        chosen.sort(key=lambda address: -found[address])
+        return [self._versions[address] for address in chosen]

@@ -1,0 +1,106 @@
+"""Layout: how the rows of a table are cut and when deltas become trees."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from livingdb.errors import InvalidData
+from livingdb.tables.schema import TableSchema
+from livingdb.trees.forest import Grouping
+from livingdb.trees.splitter import CapacitySplitter, ContentSplitter, Splitter
+
+__all__ = ["FOLD_FLOOR_ROWS", "FOLD_SHARE", "Layout"]
+
+FOLD_FLOOR_ROWS = 16_384
+FOLD_SHARE = 0.25
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What a user may set about storage; none of it changes what a reader sees.
+
+    splitter     "content" (canonical) or "capacity" (like a B+-tree)
+    target_rows  rows a leaf aims at
+    groups       columns that lie together; those not named share one more group
+    fold         "auto", "always" (a tree for every version), "never", or the share (0–1) of
+                 the tree's rows that the tail may reach before it is folded
+    """
+
+    splitter: str = "content"
+    target_rows: int = 4096
+    groups: Sequence[Sequence[str]] | None = None
+    fold: str | float = "auto"
+
+    def __post_init__(self) -> None:
+        if self.splitter not in ("content", "capacity"):
+            raise InvalidData(f"splitter {self.splitter!r}: choose 'content' or 'capacity'")
+        if not isinstance(self.target_rows, int) or not 2 <= self.target_rows <= 1_000_000:
+            raise InvalidData(f"target_rows {self.target_rows!r}: choose 2 to 1,000,000 rows")
+        if isinstance(self.fold, str):
+            if self.fold not in ("auto", "always", "never"):
+                raise InvalidData(f"fold {self.fold!r}: 'auto', 'always', 'never' or a share 0–1")
+        elif not 0 <= self.fold <= 1:
+            raise InvalidData(f"fold {self.fold!r}: a share lies between 0 and 1")
+        if self.groups is not None:
+            object.__setattr__(self, "groups", tuple(tuple(group) for group in self.groups))
+
+    def grouping(self, schema: TableSchema) -> Grouping:
+        """The trees of a table with this schema; `InvalidData` if the groups do not fit it."""
+        fanout = max(16, min(256, self.target_rows // 16))
+        splitter: Splitter
+        if self.splitter == "content":
+            splitter = ContentSplitter(self.target_rows, fanout)
+        else:
+            splitter = CapacitySplitter(self.target_rows, fanout)
+        return Grouping(
+            tuple(column.name for column in schema.stored),
+            tuple(column.type for column in schema.stored),
+            len(schema.key),
+            self._groups(schema),
+            splitter,
+        )
+
+    def _groups(self, schema: TableSchema) -> tuple[tuple[int, ...], ...]:
+        values = range(len(schema.key), len(schema.stored))
+        if not self.groups:
+            return (tuple(values),)
+        groups: list[tuple[int, ...]] = []
+        seen: set[int] = set()
+        for names in self.groups:
+            group = [schema.position(name) for name in names]
+            for name, position in zip(names, group, strict=True):
+                if position < len(schema.key):
+                    raise InvalidData(f"group column {name!r} is in the key, so in every group")
+                if position in seen:
+                    raise InvalidData(f"column {name!r} is in two groups")
+                seen.add(position)
+            groups.append(tuple(sorted(group)))
+        rest = tuple(position for position in values if position not in seen)
+        return (*groups, rest) if rest else tuple(groups)
+
+    def fold_due(self, tail_rows: int, tree_rows: int) -> bool:
+        """Whether a tail of so many rows over a tree of so many should be folded."""
+        if self.fold == "always":
+            return tail_rows > 0
+        if self.fold == "never":
+            return False
+        if self.fold == "auto":
+            return tail_rows > max(FOLD_FLOOR_ROWS, FOLD_SHARE * tree_rows)
+        return tail_rows > float(self.fold) * tree_rows
+
+    def to_json(self) -> dict[str, Any]:
+        """The layout as plain values."""
+        groups = None if self.groups is None else [list(group) for group in self.groups]
+        return {
+            "splitter": self.splitter,
+            "target_rows": self.target_rows,
+            "groups": groups,
+            "fold": self.fold,
+        }
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> Layout:
+        """The inverse of `to_json`."""
+        return cls(**data)

@@ -1,0 +1,144 @@
+"""Recipes: how the rows of a table version come to be.
+
+    Rows(definition, root)      the rows under this root
+    Change(base, delta)         another version with these rows upserted, patched or deleted
+
+A recipe is a record; its address is the version.  Other kinds are evaluated by whoever
+registers an `Evaluator` for them (see `versions`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from livingdb.chunks.address import Address
+from livingdb.chunks.store import ChunkStore, StoredChunk
+from livingdb.errors import Corruption
+from livingdb.tables.layout import Layout
+from livingdb.tables.records import load_record, record
+from livingdb.tables.schema import TableSchema
+
+__all__ = ["Change", "Counts", "Definition", "Derived", "Recipe", "Rows", "load_recipe"]
+
+
+@dataclass(frozen=True)
+class Definition:
+    """What a table is: its schema and its layout."""
+
+    schema: TableSchema
+    layout: Layout
+
+    def stored(self) -> StoredChunk:
+        """The definition as a record."""
+        return record({"schema": self.schema.to_json(), "layout": self.layout.to_json()})
+
+    @classmethod
+    def load(cls, store: ChunkStore, address: Address) -> Definition:
+        """The definition at an address."""
+        data = load_record(store, address)
+        try:
+            return cls(TableSchema.from_json(data["schema"]), Layout.from_json(data["layout"]))
+        except (KeyError, TypeError, ValueError):
+            raise Corruption(f"record {address.hex()[:12]} is no table definition") from None
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Rows that a change inserted, updated and deleted: rows whose values really differ."""
+
+    inserted: int
+    updated: int
+    deleted: int
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The rows under a root."""
+
+    definition: Address
+    root: Address
+    count: int
+
+    def stored(self) -> StoredChunk:
+        """The recipe as a record."""
+        return record(
+            {
+                "kind": "rows",
+                "definition": self.definition.hex(),
+                "root": self.root.hex(),
+                "count": self.count,
+            }
+        )
+
+
+@dataclass(frozen=True)
+class Change:
+    """A base version with a delta over it.
+
+    `columns` are the ids of the value columns the delta carries and `masked` those of them
+    that only some of its rows carry.  `counts` is None until somebody compared the rows.
+    """
+
+    base: Address
+    chunks: tuple[Address, ...]
+    columns: tuple[int, ...]
+    masked: tuple[int, ...]
+    rows: int
+    counts: Counts | None = None
+
+    def stored(self) -> StoredChunk:
+        """The recipe as a record."""
+        counts = self.counts
+        return record(
+            {
+                "kind": "change",
+                "base": self.base.hex(),
+                "chunks": [chunk.hex() for chunk in self.chunks],
+                "columns": list(self.columns),
+                "masked": list(self.masked),
+                "rows": self.rows,
+                "counts": counts and [counts.inserted, counts.updated, counts.deleted],
+            }
+        )
+
+
+@dataclass(frozen=True)
+class Derived:
+    """A recipe of a kind that an evaluator answers for."""
+
+    kind: str
+    data: Mapping[str, Any]
+
+    def stored(self) -> StoredChunk:
+        """The recipe as a record."""
+        return record({"kind": self.kind, **self.data})
+
+
+Recipe = Rows | Change | Derived
+
+
+def load_recipe(store: ChunkStore, version: Address) -> Recipe:
+    """The recipe of a version."""
+    data = load_record(store, version)
+    try:
+        kind = data["kind"]
+        if kind == "rows":
+            return Rows(_address(data["definition"]), _address(data["root"]), data["count"])
+        if kind == "change":
+            return Change(
+                _address(data["base"]),
+                tuple(_address(text) for text in data["chunks"]),
+                tuple(data["columns"]),
+                tuple(data["masked"]),
+                data["rows"],
+                Counts(*data["counts"]) if data["counts"] else None,
+            )
+        return Derived(kind, {name: value for name, value in data.items() if name != "kind"})
+    except (KeyError, TypeError, ValueError):
+        raise Corruption(f"record {version.hex()[:12]} is no recipe") from None
+
+
+def _address(text: str) -> Address:
+    return Address(bytes.fromhex(text))

@@ -1,0 +1,31 @@
+"""Records: small JSON values as chunks, canonical so that equal values have one address."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from livingdb.chunks.address import Address, short
+from livingdb.chunks.chunk import Chunk, encode_record, read_record
+from livingdb.chunks.store import ChunkStore, StoredChunk
+from livingdb.errors import Corruption
+
+__all__ = ["load_record", "record"]
+
+
+def record(value: dict[str, Any]) -> StoredChunk:
+    """The chunk of a JSON value: sorted names, no blanks, UTF-8."""
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return encode_record(text.encode())
+
+
+def load_record(store: ChunkStore, address: Address) -> dict[str, Any]:
+    """The value at an address, verified."""
+    payload = read_record(Chunk(address, store.get(address), store.get))
+    try:
+        value = json.loads(payload)
+    except ValueError:
+        raise Corruption(f"record {short(address)} is not JSON") from None
+    if not isinstance(value, dict):
+        raise Corruption(f"record {short(address)} does not hold what it should")
+    return value

@@ -1,0 +1,123 @@
+"""Reading a version: the nearest tree and the tail over it, seen as one sorted set of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from livingdb.chunks.address import Address
+from livingdb.tables.schema import TableSchema
+from livingdb.trees.changes import Changes
+from livingdb.trees.forest import Forest
+from livingdb.trees.keys import KeyArray, align, search
+from livingdb.trees.scan import ALL, Span, ZoneFilter
+
+__all__ = ["RowSet"]
+
+
+@dataclass(frozen=True)
+class RowSet:
+    """The rows of one version."""
+
+    schema: TableSchema
+    forest: Forest
+    root: Address
+    tail: Changes | None = None
+
+    def _positions(self, columns: Sequence[str] | None) -> list[int]:
+        names = [column.name for column in self.schema.columns] if columns is None else columns
+        return [self.schema.position(name) for name in names]
+
+    def batches(
+        self,
+        columns: Sequence[str] | None = None,
+        span: Span = ALL,
+        filters: Sequence[ZoneFilter] = (),
+    ) -> Iterator[pa.RecordBatch]:
+        """The rows in key order, as batches of the columns asked for."""
+        positions = self._positions(columns)
+        schema = pa.schema([self.schema.stored[position].field for position in positions])
+        if not positions:
+            for arrays in self.forest.scan(self.root, [0], span, filters, self.tail):
+                yield pa.RecordBatch.from_struct_array(
+                    pa.array([{}] * len(arrays[0]), pa.struct([]))
+                )
+            return
+        for arrays in self.forest.scan(self.root, positions, span, filters, self.tail):
+            yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+    def to_arrow(
+        self,
+        columns: Sequence[str] | None = None,
+        span: Span = ALL,
+        filters: Sequence[ZoneFilter] = (),
+    ) -> pa.Table:
+        """The rows in key order, as one table."""
+        names = [self.schema.stored[position] for position in self._positions(columns)]
+        schema = pa.schema([column.field for column in names])
+        return pa.Table.from_batches(self.batches(columns, span, filters), schema=schema)
+
+    def get(self, *key: object) -> dict[str, Any] | None:
+        """The row with this key as a dict; None if there is none."""
+        names = [column.name for column in self.schema.columns]
+        encoded = self.forest.shape.codec.encode_one(key, self.schema.key)
+        if self.tail is not None:
+            at = int(np.searchsorted(self.tail.keys, encoded))
+            if at < len(self.tail) and self.tail.keys[at] == encoded:
+                one = self.tail.slice(at, at + 1)
+                _, columns = self._overlay(one.keys, list(range(len(names))))
+                if not len(columns[0]):
+                    return None
+                by_name = {c.name: v[0].as_py() for c, v in zip(self.schema.stored, columns, strict=True)}
+                return {name: by_name[name] for name in names}
+        values = self.forest.get(self.root, encoded, self._positions(None))
+        if values is None:
+            return None
+        return {name: value.as_py() for name, value in zip(names, values, strict=True)}
+
+    def lookup(
+        self, keys: KeyArray, columns: Sequence[str] | None = None
+    ) -> tuple[npt.NDArray[np.bool_], list[pa.Array]]:
+        """Which of the sorted keys have rows, and the columns of those rows."""
+        found_keys, arrays = self._overlay(keys, self._positions(columns))
+        return _member(keys, found_keys), arrays
+
+    def _overlay(
+        self, keys: KeyArray, positions: Sequence[int]
+    ) -> tuple[KeyArray, list[pa.Array]]:
+        found, arrays = self.forest.seek_many(self.root, keys, positions)
+        held = keys[found]
+        if self.tail is None:
+            return held, arrays
+        wanted = np.flatnonzero(_member(self.tail.keys, keys))
+        if not len(wanted):
+            return held, arrays
+        return self.tail.select(wanted).apply(held, arrays, positions)
+
+    def contains(self, keys: KeyArray) -> npt.NDArray[np.bool_]:
+        """Which of the sorted keys have rows."""
+        found = self.forest.contains(self.root, keys)
+        return found if self.tail is None else self.tail.presence(keys, found)
+
+    def count(self) -> int:
+        """How many rows there are; reads key columns where the tail has upserts."""
+        rows = self.forest.count_rows(self.root)
+        if self.tail is None:
+            return rows
+        before = self.forest.contains(self.root, self.tail.keys)
+        after = self.tail.presence(self.tail.keys, before)
+        return rows + int(after.sum()) - int(before.sum())
+
+
+def _member(keys: KeyArray, among: KeyArray) -> npt.NDArray[np.bool_]:
+    """Which of the keys are among other sorted keys."""
+    if not len(among):
+        return np.zeros(len(keys), bool)
+    keys, among = align(keys, among)
+    at = np.minimum(search(among, keys), len(among) - 1)
+    return np.asarray(among[at] == keys, bool)

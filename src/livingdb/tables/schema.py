@@ -1,0 +1,244 @@
+"""Table schemas: columns with identity, key, defaults and foreign keys.
+
+A column's `id` is given once and survives renames; it is in the schema record and in delta
+recipes, never in the chunks that hold rows.
+"""
+
+from __future__ import annotations
+
+import base64
+import datetime
+import decimal
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+
+from livingdb.chunks.types import normalise_type
+from livingdb.errors import InvalidData, InvalidName, NotFound, Unsupported
+from livingdb.tables.type_names import parse_type, type_name
+
+__all__ = ["Column", "SchemaLike", "TableSchema"]
+
+SchemaLike = pa.Schema | Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column.  `default` fills it where a new row does not name it."""
+
+    id: int
+    name: str
+    type: pa.DataType
+    nullable: bool = True
+    default: object = None
+
+    @property
+    def field(self) -> pa.Field:
+        """The column as Arrow sees it."""
+        return pa.field(self.name, self.type, self.nullable)
+
+
+@dataclass(frozen=True)
+class TableSchema:
+    """What a table holds.
+
+    Columns keep the order they were given in; `stored` has them as trees store them, the
+    key columns first.  `foreign_keys` maps a column to the table whose key it names.
+    """
+
+    columns: tuple[Column, ...]
+    key: tuple[str, ...]
+    foreign_keys: tuple[tuple[str, str], ...] = ()
+    next_id: int = 0
+
+    @classmethod
+    def of(
+        cls,
+        schema: SchemaLike,
+        key: str | Sequence[str],
+        defaults: Mapping[str, object] | None = None,
+        foreign_keys: Mapping[str, str] | None = None,
+    ) -> TableSchema:
+        """A schema from what a user gives; `InvalidData` or `Unsupported` says what is wrong."""
+        fields = _fields(schema)
+        names = [field.name for field in fields]
+        keys = (key,) if isinstance(key, str) else tuple(key)
+        _check_names(names, keys, defaults or {}, foreign_keys or {})
+        columns = []
+        for number, field in enumerate(fields):
+            try:
+                data_type = normalise_type(field.type)
+            except Unsupported as error:
+                raise Unsupported(f"column {field.name!r}: {error}") from None
+            nullable = field.nullable and field.name not in keys
+            default = _checked_default(field.name, data_type, (defaults or {}).get(field.name))
+            columns.append(Column(number, field.name, data_type, nullable, default))
+        for name in keys:
+            data_type = columns[names.index(name)].type
+            if pa.types.is_nested(data_type):
+                raise Unsupported(f"column {name!r}: a key cannot be of type {data_type}")
+        links = tuple(sorted((foreign_keys or {}).items()))
+        return cls(tuple(columns), keys, links, len(columns))
+
+    @cached_property
+    def arrow(self) -> pa.Schema:
+        """The schema as Arrow sees it."""
+        return pa.schema([column.field for column in self.columns])
+
+    @cached_property
+    def stored(self) -> tuple[Column, ...]:
+        """Columns as they are stored: the key in key order, then the others."""
+        by_name = {column.name: column for column in self.columns}
+        rest = [column for column in self.columns if column.name not in self.key]
+        return (*(by_name[name] for name in self.key), *rest)
+
+    @cached_property
+    def key_columns(self) -> tuple[Column, ...]:
+        """The columns of the key."""
+        return self.stored[: len(self.key)]
+
+    def column(self, name: str) -> Column:
+        """The column of that name; `NotFound` names those there are."""
+        for column in self.columns:
+            if column.name == name:
+                return column
+        known = ", ".join(column.name for column in self.columns)
+        raise NotFound(f"there is no column {name!r}; the columns are {known}")
+
+    def position(self, name: str) -> int:
+        """Where a column is stored."""
+        return self.stored.index(self.column(name))
+
+    def with_column(self, column: Column) -> TableSchema:
+        """The schema with one column replaced, by id."""
+        columns = tuple(column if old.id == column.id else old for old in self.columns)
+        return replace(self, columns=columns)
+
+    # --- records -----------------------------------------------------------------------------
+
+    def to_json(self) -> dict[str, Any]:
+        """The schema as plain values."""
+        columns = [
+            {
+                "id": column.id,
+                "name": column.name,
+                "type": type_name(column.type),
+                "nullable": column.nullable,
+                "default": encode_value(column.default),
+            }
+            for column in self.columns
+        ]
+        return {
+            "columns": columns,
+            "key": list(self.key),
+            "foreign_keys": [list(link) for link in self.foreign_keys],
+            "next_id": self.next_id,
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> TableSchema:
+        """The inverse of `to_json`."""
+        columns = tuple(
+            Column(
+                item["id"],
+                item["name"],
+                parse_type(item["type"]),
+                item["nullable"],
+                decode_value(item["default"]),
+            )
+            for item in data["columns"]
+        )
+        links = tuple((name, table) for name, table in data["foreign_keys"])
+        return cls(columns, tuple(data["key"]), links, data["next_id"])
+
+
+def _fields(schema: SchemaLike) -> list[pa.Field]:
+    if isinstance(schema, pa.Schema):
+        return list(schema)
+    if not isinstance(schema, Mapping):
+        raise InvalidData(f"a schema is a pyarrow schema or a dict, not {type(schema).__name__}")
+    fields = []
+    for name, given in schema.items():
+        if isinstance(given, pa.DataType):
+            fields.append(pa.field(name, given))
+            continue
+        if not isinstance(given, str):
+            raise InvalidData(f"column {name!r}: a type is a name like 'bigint', not {given!r}")
+        text, not_null = given.strip(), given.strip().lower().endswith("not null")
+        fields.append(pa.field(name, parse_type(text[:-8] if not_null else text), not not_null))
+    return fields
+
+
+def _check_names(
+    names: Sequence[str],
+    key: Sequence[str],
+    defaults: Mapping[str, object],
+    foreign_keys: Mapping[str, str],
+) -> None:
+    for name in names:
+        if not isinstance(name, str) or not name or len(name) > 255 or "\0" in name:
+            raise InvalidName(f"{name!r} is not a column name")
+    twice = {name for name in names if names.count(name) > 1}
+    if twice:
+        raise InvalidData(f"the column {sorted(twice)[0]!r} is in the schema twice")
+    if not key:
+        raise InvalidData("a table needs a key of at least one column")
+    if len(set(key)) != len(key):
+        raise InvalidData(f"a column is in the key twice: {', '.join(key)}")
+    for what, wanted in (("key", key), ("defaults", defaults), ("foreign keys", foreign_keys)):
+        for name in wanted:
+            if name not in names:
+                raise InvalidData(
+                    f"the {what} name the column {name!r}, which the schema does not have"
+                )
+
+
+def _checked_default(name: str, data_type: pa.DataType, value: object) -> object:
+    if value is None:
+        return None
+    try:
+        return pa.scalar(value, data_type).as_py()
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:
+        raise InvalidData(f"column {name!r}: the default {value!r} does not fit: {error}") from None
+
+
+def encode_value(value: object) -> object:
+    """A Python value of any chunk type as JSON."""
+    if isinstance(value, bytes):
+        return {"$bytes": base64.b64encode(value).decode()}
+    if isinstance(value, decimal.Decimal):
+        return {"$decimal": str(value)}
+    if isinstance(value, datetime.datetime):
+        return {"$timestamp": value.isoformat()}
+    if isinstance(value, datetime.date):
+        return {"$date": value.isoformat()}
+    if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):
+        return {"$float": str(value)}
+    if isinstance(value, (list, tuple)):
+        return [encode_value(item) for item in value]
+    if isinstance(value, dict):
+        return {"$struct": [[name, encode_value(item)] for name, item in value.items()]}
+    return value
+
+
+def decode_value(value: Any) -> object:
+    """The inverse of `encode_value`."""
+    if isinstance(value, list):
+        return [decode_value(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    ((kind, inner),) = value.items()
+    if kind == "$bytes":
+        return base64.b64decode(inner)
+    if kind == "$decimal":
+        return decimal.Decimal(inner)
+    if kind == "$timestamp":
+        return datetime.datetime.fromisoformat(inner)
+    if kind == "$date":
+        return datetime.date.fromisoformat(inner)
+    if kind == "$float":
+        return float(inner)
+    return {name: decode_value(item) for name, item in inner}

@@ -1,0 +1,116 @@
+"""Tails: the merged deltas between a materialized version and one of its descendants.
+
+Deltas are merged in *runs*: the run of a version of depth d covers the changes after depth
+d with its lowest one-bit cleared, as in a Fenwick tree.  Each run is merged once from
+smaller ones, so n deltas cost n log n rows, and a tail is put together from few runs.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+
+from livingdb.chunks.address import Address
+from livingdb.tables.index import Version, VersionIndex, skip_depth
+from livingdb.trees.changes import Changes, merge_changes
+
+__all__ = ["Tails"]
+
+
+class Tails:
+    """Merges deltas and remembers runs and tails, up to a number of rows."""
+
+    def __init__(
+        self,
+        index: VersionIndex,
+        load: Callable[[Version], Changes],
+        limit_rows: int = 4_000_000,
+    ):
+        self._index = index
+        self._load = load
+        self._limit_rows = limit_rows
+        self._kept: OrderedDict[Hashable, Changes] = OrderedDict()
+        self._rows = 0
+        self._lock = threading.Lock()
+
+    def tail(self, keyframe: Version, version: Version) -> Changes:
+        """All changes after `keyframe` up to `version`, merged; there is at least one."""
+        name = (keyframe.address, version.address)
+        found = self._get(name)
+        if found is not None:
+            return found
+        base = (keyframe.address, version.base)
+        before = self._get(base)
+        if before is not None:
+            merged = merge_changes([before, self._delta(version)])
+            self._forget(base)
+        else:
+            merged = merge_changes(self._pieces(keyframe.depth, version))
+        self._put(name, merged)
+        return merged
+
+    def _pieces(self, depth: int, version: Version) -> list[Changes]:
+        """Runs and deltas that together cover the changes after `depth`, oldest first."""
+        pieces: list[Changes] = []
+        while version.depth > depth:
+            if skip_depth(version.depth) >= depth:
+                pieces.append(self._run(version))
+                version = self._at(version.skip)
+            else:
+                pieces.append(self._delta(version))
+                version = self._at(version.base)
+        return pieces[::-1]
+
+    def _run(self, version: Version) -> Changes:
+        """The changes from where the version skips to, merged."""
+        floor = skip_depth(version.depth)
+        if version.depth - floor == 1:
+            return self._delta(version)
+        name = ("run", version.address)
+        found = self._get(name)
+        if found is None:
+            below = self._at(version.base)
+            found = merge_changes([*self._pieces(floor, below), self._delta(version)])
+            self._put(name, found)
+        return found
+
+    def _delta(self, version: Version) -> Changes:
+        name = ("delta", version.address)
+        found = self._get(name)
+        if found is None:
+            found = self._load(version)
+            self._put(name, found)
+        return found
+
+    def remember(self, version: Address, changes: Changes) -> None:
+        """Keep a delta that was just written, so that it is not read back."""
+        self._put(("delta", version), changes)
+
+    def _at(self, address: Address | None) -> Version:
+        assert address is not None
+        found = self._index.get(address)
+        assert found is not None
+        return found
+
+    def _get(self, name: Hashable) -> Changes | None:
+        with self._lock:
+            found = self._kept.get(name)
+            if found is not None:
+                self._kept.move_to_end(name)
+            return found
+
+    def _put(self, name: Hashable, changes: Changes) -> None:
+        with self._lock:
+            old = self._kept.pop(name, None)
+            self._kept[name] = changes
+            self._rows += len(changes) + 64 - (len(old) + 64 if old is not None else 0)
+            while self._rows > self._limit_rows and len(self._kept) > 1:
+                _, dropped = self._kept.popitem(last=False)
+                self._rows -= len(dropped) + 64
+
+    def _forget(self, name: Hashable) -> None:
+        with self._lock:
+            old = self._kept.pop(name, None)
+            if old is not None:
+                self._rows -= len(old) + 64

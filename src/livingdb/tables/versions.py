@@ -1,0 +1,306 @@
+"""Versions: making them, reading them, and choosing which to keep as trees.
+
+A materialization is a cached answer.  Making one (`fold`) or dropping one (`evict`) changes
+what a read costs and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from livingdb.chunks.address import Address, short
+from livingdb.chunks.store import ChunkStore
+from livingdb.errors import MissingKey, Unsupported
+from livingdb.tables.delta import load_delta, store_delta
+from livingdb.tables.index import Version, VersionIndex, ancestor_at, skip_depth
+from livingdb.tables.recipe import Change, Counts, Definition, Derived, Recipe, Rows, load_recipe
+from livingdb.tables.rows import RowSet
+from livingdb.tables.tail import Tails
+from livingdb.trees.builder import Sink
+from livingdb.trees.changes import DELETE, UPSERT, Changes
+from livingdb.trees.compare import differs
+from livingdb.trees.forest import Forest
+from livingdb.trees.nodes import Cache
+
+__all__ = ["Evaluator", "Versions", "classify"]
+
+_NEARBY = 8
+
+
+class Evaluator(Protocol):
+    """Answers for recipes of one kind that are neither rows nor a change."""
+
+    def definition(self, recipe: Derived) -> Address:
+        """The definition of the table the recipe yields."""
+        ...
+
+    def root(self, recipe: Derived, versions: Versions, sink: Sink) -> Address:
+        """The root of its rows, evaluated now."""
+        ...
+
+
+class Versions:
+    """The versions of tables in one store."""
+
+    def __init__(
+        self,
+        store: ChunkStore,
+        index: VersionIndex,
+        evaluators: Mapping[str, Evaluator] | None = None,
+        cache: Cache | None = None,
+    ):
+        self.store = store
+        self.index = index
+        self.evaluators = dict(evaluators or {})
+        self.cache = cache if cache is not None else Cache()
+        self._tails = Tails(index, self._load_delta)
+        self._definition = lru_cache(maxsize=1024)(lambda a: Definition.load(store, a))
+        self._forest = lru_cache(maxsize=1024)(self._make_forest)
+
+    # --- making ------------------------------------------------------------------------------
+
+    def create(
+        self, definition: Definition, batches: Iterable[Sequence[pa.Array]], sink: Sink
+    ) -> Version:
+        """A version that holds these rows: stored columns, sorted by key, each key once."""
+        forest = Forest(self.store, definition.layout.grouping(definition.schema), self.cache)
+        count = 0
+
+        def counted() -> Iterable[Sequence[pa.Array]]:
+            nonlocal count
+            for columns in batches:
+                count += len(columns[0])
+                yield columns
+
+        root = forest.build(counted(), sink)
+        described = definition.stored()
+        sink(described)
+        recipe = Rows(described.address, root, count).stored()
+        sink(recipe)
+        address = recipe.address
+        version = Version(address, described.address, address, None, None, 0, 0, address, count)
+        self.index.put(version)
+        self.index.materialize(address, root)
+        return version
+
+    def change(
+        self, base: Version, changes: Changes, sink: Sink, counts: Counts | None = None
+    ) -> Version:
+        """A version that is `base` with the changes made; `counts` if the caller knows them."""
+        schema = self._definition(base.definition).schema
+        recipe = store_delta(schema, changes, base.address, counts, sink)
+        stored = recipe.stored()
+        sink(stored)
+        rows = None
+        if counts is not None and base.rows is not None:
+            rows = base.rows + counts.inserted - counts.deleted
+        version = self._child(base, stored.address, len(changes), rows)
+        self.index.put(version)
+        self._tails.remember(version.address, changes)
+        return version
+
+    def _child(self, base: Version, address: Address, changed: int, rows: int | None) -> Version:
+        depth = base.depth + 1
+        keyframe = base.address if self.index.root(base.address) else base.keyframe
+        return Version(
+            address,
+            base.definition,
+            base.origin,
+            base.address,
+            ancestor_at(self.index, base, skip_depth(depth)).address,
+            depth,
+            base.changed + changed,
+            keyframe,
+            rows,
+        )
+
+    # --- reading -----------------------------------------------------------------------------
+
+    def definition(self, version: Version) -> Definition:
+        """The schema and layout of a version."""
+        return self._definition(version.definition)
+
+    def recipe(self, version: Version) -> Recipe:
+        """How the version comes to be."""
+        return load_recipe(self.store, version.address)
+
+    def forest(self, version: Version) -> Forest:
+        """The trees a version's rows lie in."""
+        return self._forest(version.definition)
+
+    def _make_forest(self, definition: Address) -> Forest:
+        known = self._definition(definition)
+        return Forest(self.store, known.layout.grouping(known.schema), self.cache)
+
+    def rows(self, version: Version) -> RowSet:
+        """The rows of a version: its nearest materialization and the tail over it."""
+        keyframe = self.nearest(version)
+        root = self.index.root(keyframe.address)
+        assert root is not None
+        schema = self.definition(version).schema
+        tail = None if keyframe == version else self._tails.tail(keyframe, version)
+        return RowSet(schema, self.forest(version), root, tail)
+
+    def count(self, version: Version) -> int:
+        """How many rows a version has, remembered once it is known."""
+        known = self.index.get(version.address)
+        if known is not None and known.rows is not None:
+            return known.rows
+        rows = self.rows(version).count()
+        self.index.set_rows(version.address, rows)
+        return rows
+
+    def tail_rows(self, version: Version) -> int:
+        """Delta rows a read of the version has to apply."""
+        return version.changed - self.nearest(version).changed
+
+    def nearest(self, version: Version) -> Version:
+        """The nearest materialized ancestor, the version itself included."""
+        if self.index.root(version.address) is not None:
+            return version
+        known = self._kept_keyframe(version)
+        floor = known.depth if known is not None else -1
+        nearby = self.index.materialized(version.origin, floor, version.depth)
+        for _, candidate in zip(range(_NEARBY), nearby, strict=False):
+            if ancestor_at(self.index, version, candidate.depth) == candidate:
+                return candidate
+        return known if known is not None else self._evaluate(version)
+
+    def _kept_keyframe(self, version: Version) -> Version | None:
+        """The first keyframe still materialized, going back from the one on record."""
+        keyframe = self._require(version.keyframe)
+        while self.index.root(keyframe.address) is None:
+            if keyframe.keyframe == keyframe.address:
+                return self._restore(keyframe)
+            keyframe = self._require(keyframe.keyframe)
+        return keyframe
+
+    def _restore(self, origin: Version) -> Version | None:
+        """An origin of rows is its own root, whatever the index forgot."""
+        recipe = self.recipe(origin)
+        if not isinstance(recipe, Rows):
+            return None
+        self.index.materialize(origin.address, recipe.root)
+        return origin
+
+    def _evaluate(self, version: Version) -> Version:
+        origin = self._require(version.origin)
+        recipe = self.recipe(origin)
+        kind = recipe.kind if isinstance(recipe, Derived) else type(recipe).__name__
+        evaluator = self.evaluators.get(kind)
+        if evaluator is None or not isinstance(recipe, Derived):
+            raise Unsupported(f"version {short(origin.address)}: nothing evaluates {kind!r}")
+        root = evaluator.root(recipe, self, lambda chunk: self.store.put([chunk]))
+        self.index.materialize(origin.address, root)
+        return origin
+
+    def _require(self, address: Address) -> Version:
+        found = self.index.get(address)
+        assert found is not None
+        return found
+
+    def _load_delta(self, version: Version) -> Changes:
+        recipe = self.recipe(version)
+        assert isinstance(recipe, Change)
+        schema = self._definition(version.definition).schema
+        return load_delta(self.store, schema, self.forest(version).shape, recipe)
+
+    # --- materializing -----------------------------------------------------------------------
+
+    def fold_due(self, version: Version) -> bool:
+        """Whether the version's layout asks for a tree of its own."""
+        keyframe = self.nearest(version)
+        tail = version.changed - keyframe.changed
+        layout = self.definition(version).layout
+        if layout.fold in ("always", "never"):
+            return layout.fold_due(tail, 0)
+        return tail > 0 and layout.fold_due(tail, self.count(keyframe))
+
+    def fold(self, version: Version, sink: Sink) -> Address:
+        """Materialize the version; its root."""
+        root = self.index.root(version.address)
+        if root is not None:
+            return root
+        rows = self.rows(version)
+        assert rows.tail is not None
+        root = rows.forest.edit(rows.root, rows.tail, sink)
+        self.index.materialize(version.address, root)
+        return root
+
+    def evict(self, version: Version) -> bool:
+        """Forget the tree of a version; refused (False) where it is the data itself."""
+        if version.base is None:
+            return False
+        self.index.evict(version.address)
+        return True
+
+    def thin(self, head: Version) -> list[Version]:
+        """Evict old keyframes behind `head` so that the gaps between those kept double.
+
+        The versions evicted.  The nearest keyframe and the origin stay.
+        """
+        evicted: list[Version] = []
+        kept = self.nearest(head)
+        gap = max(head.changed - kept.changed, 1)
+        while kept.base is not None:
+            older = self.nearest(self._require(kept.base))
+            if older.base is None:
+                break
+            if head.changed - older.changed < 2 * max(head.changed - kept.changed, gap):
+                self.evict(older)
+                evicted.append(older)
+            else:
+                kept = older
+        return evicted
+
+
+def classify(rows: RowSet, changes: Changes, strict: bool = False) -> tuple[Changes, Counts]:
+    """Only the changes that change something, and how many rows they insert, update, delete.
+
+    `strict`: `MissingKey` for a patch or delete of a row that is not there.
+    """
+    found, old = rows.lookup(changes.keys, [column.name for column in rows.schema.stored])
+    absent = ~found & (changes.ops != UPSERT)
+    if strict and absent.any():
+        row = int(absent.argmax())
+        raise MissingKey(f"row {row}: the key {_shown(rows, changes, row)} is not in the table")
+    effective = ~absent
+    there = np.flatnonzero(found & (changes.ops != DELETE))
+    if len(there):
+        effective[there] = _differing(changes, there, old, np.cumsum(found)[there] - 1)
+    kept = changes.select(np.flatnonzero(effective))
+    hit = found[effective]
+    deleted = kept.ops == DELETE
+    return kept, Counts(
+        int((~hit & (kept.ops == UPSERT)).sum()),
+        int((hit & ~deleted).sum()),
+        int((hit & deleted).sum()),
+    )
+
+
+def _differing(
+    changes: Changes,
+    rows: np.ndarray[tuple[int], np.dtype[np.int64]],
+    old: Sequence[pa.Array],
+    old_rows: np.ndarray[tuple[int], np.dtype[np.int64]],
+) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    """Which of the upserts and patches give a row other values than it has."""
+    unequal = np.zeros(len(rows), bool)
+    taken, old_taken = pa.array(rows), pa.array(old_rows)
+    for position in range(changes.shape.key_count, len(changes.columns)):
+        column = changes.columns[position]
+        if column is not None:
+            carried = changes.carries(position)[rows]
+            unequal |= carried & differs(column.take(taken), old[position].take(old_taken))
+    return unequal
+
+
+def _shown(rows: RowSet, changes: Changes, row: int) -> dict[str, object]:
+    keys = changes.columns[: len(rows.schema.key)]
+    values = [None if column is None else column[row].as_py() for column in keys]
+    return dict(zip(rows.schema.key, values, strict=True))
