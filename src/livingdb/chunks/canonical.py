@@ -66,17 +66,21 @@ def digest_column(column: Column) -> bytes:
 
 
 def _update(hasher: Any, column: Column) -> None:
-    if column.validity is None:
-        hasher.update(b"\0")
-    else:
-        hasher.update(b"\1")
-        hasher.update(column.validity)
-    if column.offsets is not None:
-        hasher.update(column.offsets.view(np.uint8))
+    """Values, then offsets, then validity: the large part first, where BLAKE3 is fastest.
+
+    Read from the end it is unambiguous: each part's size follows from those after it.
+    """
     if column.data is not None and column.data.size:
         hasher.update(column.data.reshape(-1).view(np.uint8))
     for child in column.children:
         _update(hasher, child)
+    if column.offsets is not None:
+        hasher.update(column.offsets.view(np.uint8))
+    if column.validity is None:
+        hasher.update(b"\0")
+    else:
+        hasher.update(column.validity)
+        hasher.update(b"\1")
 
 
 # --- from Arrow ---------------------------------------------------------------------------

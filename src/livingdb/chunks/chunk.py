@@ -33,9 +33,14 @@ __all__ = [
     "NODE",
     "RECORD",
     "Chunk",
+    "Draft",
     "Fetch",
     "PhysicalColumn",
     "assemble",
+    "compress_draft",
+    "compress_drafts",
+    "decompress_ahead",
+    "draft_chunk",
     "encode_chunk",
     "encode_record",
     "read_record",
@@ -47,12 +52,14 @@ MAX_CHUNK_ROWS = 1 << 24
 MAX_BODY_BYTES = 2**31 - 1
 DEFAULT_LEVEL = 1
 MAX_REFERENCE_DEPTH = 8
+MIN_COMPRESSED_BYTES = 32
 
 _START = struct.Struct("<4sBBIH")  # magic, kind, level, rows, columns
 _LENGTH = struct.Struct("<H")
 _ENTRY = struct.Struct("<BII")  # compression, stored bytes, encoded bytes
 _RECORD_DESCRIPTOR = b"\0"
 _RAW, _ZSTD, _DICTIONARY, _PATCH = 0, 1, 2, 3
+_MAX_AHEAD_BYTES = 1 << 20
 
 Fetch = Callable[[Address], Buffer]
 _local = threading.local()
@@ -87,6 +94,19 @@ class PhysicalColumn:
 # --- writing ------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A chunk whose columns are encoded but not yet compressed."""
+
+    header: bytes
+    bodies: list[bytes]
+
+    @property
+    def address(self) -> Address:
+        """The address the chunk will have."""
+        return digest(self.header)
+
+
 def encode_chunk(
     arrays: Sequence[pa.Array],
     *,
@@ -96,19 +116,66 @@ def encode_chunk(
     compression_level: int = DEFAULT_LEVEL,
 ) -> StoredChunk:
     """The chunk of these columns, all of one length and of chunk types."""
+    draft = draft_chunk(arrays, kind=kind, level=level, names=names)
+    return compress_draft(draft, compression_level)
+
+
+def draft_chunk(
+    arrays: Sequence[pa.Array],
+    *,
+    kind: int = LEAF,
+    level: int = 0,
+    names: Sequence[str] | None = None,
+) -> Draft:
+    """The chunk of these columns up to compression."""
     rows = len(arrays[0]) if arrays else 0
     if rows > MAX_CHUNK_ROWS:
         raise InvalidData(f"a chunk holds at most {MAX_CHUNK_ROWS} rows, not {rows}")
     header = [_START.pack(MAGIC, kind, level, rows, len(arrays))]
-    columns = []
+    bodies = []
     for position, array in enumerate(arrays):
         if len(array) != rows:
             raise InvalidData("the columns of a chunk must have one length")
         column = from_arrow(array, names[position] if names else str(position))
         header.append(describe(array.type))
         header.append(digest_column(column))
-        columns.append(_compress(encode_body(column, array.type), compression_level))
-    return assemble(b"".join(header), columns)
+        bodies.append(encode_body(column, array.type))
+    return Draft(b"".join(header), bodies)
+
+
+def compress_draft(draft: Draft, level: int = DEFAULT_LEVEL) -> StoredChunk:
+    """The stored form of a draft."""
+    return assemble(draft.header, [_compress(body, level) for body in draft.bodies])
+
+
+def compress_drafts(drafts: Sequence[Draft], level: int = DEFAULT_LEVEL) -> list[StoredChunk]:
+    """The stored forms of many drafts, compressed in one call that holds no lock."""
+    bodies = [body for draft in drafts for body in draft.bodies]
+    large = [body for body in bodies if len(body) > MIN_COMPRESSED_BYTES]
+    packed = iter(_compress_many(large, level))
+    columns = iter(
+        [
+            _smaller(body, next(packed)) if len(body) > MIN_COMPRESSED_BYTES
+            else PhysicalColumn(_RAW, body, len(body))
+            for body in bodies
+        ]
+    )
+    return [assemble(draft.header, [next(columns) for _ in draft.bodies]) for draft in drafts]
+
+
+def _compress_many(bodies: list[bytes], level: int) -> list[bytes]:
+    many = getattr(compressor(level), "multi_compress_to_buffer", None)
+    if many is None or len(bodies) < 2:
+        return [compressor(level).compress(body) for body in bodies]
+    return [segment.tobytes() for segment in many(bodies, threads=1)]
+
+
+def _smaller(body: bytes, packed: bytes) -> PhysicalColumn:
+    if len(body) > MAX_BODY_BYTES:
+        raise InvalidData("the values of one column of one chunk take more than 2 GiB")
+    if len(packed) < len(body):
+        return PhysicalColumn(_ZSTD, packed, len(body))
+    return PhysicalColumn(_RAW, body, len(body))
 
 
 def encode_record(payload: bytes) -> StoredChunk:
@@ -119,13 +186,9 @@ def encode_record(payload: bytes) -> StoredChunk:
 
 
 def _compress(encoded: bytes, level: int) -> PhysicalColumn:
-    if len(encoded) > MAX_BODY_BYTES:
-        raise InvalidData("the values of one column of one chunk take more than 2 GiB")
-    if len(encoded) > 32:
-        packed = compressor(level).compress(encoded)
-        if len(packed) < len(encoded):
-            return PhysicalColumn(_ZSTD, packed, len(encoded))
-    return PhysicalColumn(_RAW, encoded, len(encoded))
+    if len(encoded) <= MIN_COMPRESSED_BYTES:
+        return PhysicalColumn(_RAW, encoded, len(encoded))
+    return _smaller(encoded, compressor(level).compress(encoded))
 
 
 def assemble(
@@ -187,6 +250,7 @@ class Chunk:
         "_buffer",
         "_directory_at",
         "_fetch",
+        "_plain",
         "address",
         "descriptors",
         "digests",
@@ -200,6 +264,7 @@ class Chunk:
         self.address = address
         self._buffer = buffer
         self._fetch = fetch
+        self._plain: dict[int, bytes | memoryview] = {}
         try:
             (length,) = _LENGTH.unpack(buffer[:2])
             header = bytes(buffer[2 : 2 + length])
@@ -234,6 +299,9 @@ class Chunk:
 
     def encoded(self, position: int, depth: int = 0) -> bytes | memoryview:
         """The encoded body of a column, decompressed and not yet verified."""
+        ahead = self._plain.pop(position, None)
+        if ahead is not None:
+            return ahead
         physical = self.physical(position)
         if physical.compression == _RAW:
             return physical.stored
@@ -292,6 +360,35 @@ class Chunk:
 
     def _corrupt(self, position: int, why: object) -> Corruption:
         return Corruption(f"chunk {short(self.address)}, column {position}: {why}")
+
+
+def decompress_ahead(chunks: Sequence[Chunk], positions: Sequence[int]) -> None:
+    """Decompress columns of many chunks in one call that holds no lock.
+
+    Each is held until `encoded` or `column` asks for it.  What cannot be done in bulk, or
+    fails, is left to them.
+    """
+    many = getattr(_decompressor(), "multi_decompress_to_buffer", None)
+    if many is None:
+        return
+    places: list[tuple[Chunk, int]] = []
+    frames: list[bytes | memoryview] = []
+    sizes: list[int] = []
+    for chunk in chunks:
+        for position in positions:
+            physical = chunk.physical(position)
+            if physical.compression == _ZSTD and physical.encoded_bytes <= _MAX_AHEAD_BYTES:
+                places.append((chunk, position))
+                frames.append(physical.stored)
+                sizes.append(physical.encoded_bytes)
+    if len(frames) < 2:
+        return
+    try:
+        plain = many(frames, decompressed_sizes=struct.pack(f"<{len(sizes)}Q", *sizes), threads=1)
+    except (zstandard.ZstdError, MemoryError):
+        return
+    for (chunk, position), segment in zip(places, plain, strict=True):
+        chunk._plain[position] = memoryview(segment)
 
 
 def read_record(chunk: Chunk) -> bytes:

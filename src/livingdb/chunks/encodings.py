@@ -1,19 +1,22 @@
 """Light encodings: smaller bytes for the buffers of a column, before zstd.
 
 Numbers: difference from the minimum or from the neighbour, split into byte planes, without
-the planes that are all zero.  Doubles that are short decimals: as the integers they came
-from.  Text: a dictionary where values repeat.  None of this touches addresses, and a
+the planes that are all zero and with the last one folded where its values are small.  Doubles
+that are short decimals: as the integers they came from.  Text: a dictionary where values
+repeat, and without the prefix that all values share.  None of this touches addresses, and a
 decoder accepts every mode an encoder ever wrote.
 """
 
 from __future__ import annotations
 
 import struct
+from os.path import commonprefix
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from livingdb.errors import Corruption
 
@@ -31,9 +34,11 @@ __all__ = [
 Int64s = npt.NDArray[np.int64]
 Bytes = npt.NDArray[np.uint8]
 
-_INTEGERS = struct.Struct("<BBqq")  # delta?, planes, base, first
+_FOLDS = (0, 3, 2, 1, 1, 0, 0, 0, 0)  # by the number of bits in use
 _SPLIT, _DECIMAL = 0, 1
-_PLAIN, _DICTIONARY = 0, 1
+_PLAIN, _DICTIONARY, _PREFIX = 0, 1, 2
+_MIN_PREFIX_BYTES, _MAX_PREFIX_BYTES = 3, 255
+_MAX_TEXT_BYTES = 2**31 - 1
 _SAMPLE_ROWS = 128
 _MAX_EXPONENT = 6
 _POWERS = 10.0 ** np.arange(_MAX_EXPONENT + 1)
@@ -49,62 +54,118 @@ def encode_integers(values: npt.NDArray[Any]) -> bytes:
         return b""
     wide: Int64s = values if values.dtype == np.int64 else values.astype(np.int64)
     low, high = int(wide.min()), int(wide.max())
-    planes = _planes(high - low)
-    if planes and len(wide) > 1:
+    bits = (high - low).bit_length()
+    if bits and len(wide) > 1:
         steps = np.diff(wide)
         step_low, step_high = int(steps.min()), int(steps.max())
-        if _planes(step_high - step_low) < planes:
-            planes = _planes(step_high - step_low)
-            head = _INTEGERS.pack(1, planes, step_low, int(wide[0]))
-            return head + _split(steps - np.int64(step_low), planes)
-    return _INTEGERS.pack(0, planes, low, 0) + _split(wide - np.int64(low), planes)
+        step_bits = (step_high - step_low).bit_length()
+        if (step_bits + 7) // 8 < (bits + 7) // 8:
+            head = _head(True, step_bits, step_low, int(wide[0]))
+            return head + _split(steps - np.int64(step_low), step_bits)
+    return _head(False, bits, low, 0) + _split(wide - np.int64(low), bits)
 
 
-def _planes(span: int) -> int:
-    return (span.bit_length() + 7) // 8
+def _head(delta: bool, bits: int, base: int, first: int) -> bytes:
+    planes, folds = _shape(bits)
+    base_bytes, first_bytes = _signed_bytes(base), _signed_bytes(first)
+    return b"".join(
+        (
+            bytes([delta | folds << 1 | planes << 4, base_bytes | first_bytes << 4]),
+            base.to_bytes(base_bytes, "little", signed=True),
+            first.to_bytes(first_bytes, "little", signed=True),
+        )
+    )
 
 
-def _split(residues: Int64s, planes: int) -> bytes:
+def _shape(bits: int) -> tuple[int, int]:
+    """Byte planes for residues of so many bits, and how often the last plane folds in two."""
+    planes = (bits + 7) // 8
+    return planes, _FOLDS[bits - 8 * (planes - 1)] if planes else 0
+
+
+def _signed_bytes(value: int) -> int:
+    """The fewest bytes of two's complement that hold the value; none for zero."""
+    return (value if value >= 0 else ~value).bit_length() // 8 + 1 if value else 0
+
+
+def _split(residues: Int64s, bits: int) -> bytes:
+    planes, folds = _shape(bits)
     if planes == 0:
         return b""
     if planes == 1:
-        return residues.astype(np.uint8).tobytes()
-    return residues.view(np.uint8).reshape(-1, 8)[:, :planes].T.tobytes()
+        return _fold(residues.astype(np.uint8), folds)
+    parts = residues.view(np.uint8).reshape(-1, 8)[:, :planes].T
+    return parts.tobytes() if not folds else parts[:-1].tobytes() + _fold(parts[-1], folds)
+
+
+def _fold(plane: Bytes, folds: int) -> bytes:
+    """The plane with several rows in one byte, the first row in the lowest bits."""
+    for fold in range(folds):
+        if len(plane) % 2:
+            plane = np.append(plane, np.uint8(0))
+        pairs = np.ascontiguousarray(plane).view("<u2")
+        plane = (pairs | pairs >> np.uint16(8 - (8 >> (folds - fold)))).astype(np.uint8)
+    return plane.tobytes()
 
 
 def decode_integers(data: memoryview, rows: int) -> tuple[Int64s, int]:
     """The integers and how many bytes they took."""
     if rows == 0:
         return np.empty(0, np.int64), 0
-    delta, planes, base, first = _INTEGERS.unpack_from(data)
-    if planes > 8 or delta > 1:
+    mode, sizes = data[0], data[1]
+    delta, folds, planes = mode & 1, mode >> 1 & 7, mode >> 4
+    base_end = 2 + (sizes & 15)
+    start = base_end + (sizes >> 4)
+    if planes > 8 or folds > (3 if planes else 0) or start > 18:
         raise Corruption("encoded integers have an impossible head")
+    base = _signed(data[2:base_end])
     stored = rows - delta
-    end = _INTEGERS.size + stored * planes
+    whole = max(planes - 1, 0) * stored
+    end = start + whole + (-(-stored >> folds) if planes else 0)
     if len(data) < end:
         raise Corruption("encoded integers are cut short")
-    raw = np.frombuffer(data, np.uint8, stored * planes, _INTEGERS.size)
+    raw = np.frombuffer(data, np.uint8, end - start, start)
+    if folds:
+        last = _UNFOLDED[folds].take(raw[whole:]).view(np.uint8)[:stored]
+        raw = np.concatenate((raw[:whole], last)) if whole else last
+    values = np.empty(rows, np.int64)
     if delta:
-        values = np.empty(rows, np.int64)
-        values[0] = first
+        values[0] = _signed(data[base_end:start])
         _join(raw, stored, planes, base, values[1:])
         np.cumsum(values, out=values)
     else:
-        values = np.empty(rows, np.int64)
         _join(raw, stored, planes, base, values)
     return values, end
 
 
-def _join(raw: Bytes, rows: int, planes: int, base: int, out: Int64s) -> None:
+def _unfolded(folds: int) -> npt.NDArray[Any]:
+    """For every byte of a folded plane, the values of its rows, as one number."""
+    per_byte, bits = 1 << folds, 8 >> folds
+    shifts = np.arange(per_byte, dtype=np.uint8) * np.uint8(bits)
+    values = np.arange(256, dtype=np.uint8)[:, None] >> shifts & np.uint8((1 << bits) - 1)
+    return values.view(f"<u{per_byte}").reshape(-1)
+
+
+_UNFOLDED = {folds: _unfolded(folds) for folds in (1, 2, 3)}
+
+
+def _signed(data: memoryview) -> np.int64:
+    return np.int64(int.from_bytes(data, "little", signed=True))
+
+
+def _join(raw: Bytes, rows: int, planes: int, base: np.int64, out: Int64s) -> None:
     if planes == 0:
         out[:] = base
         return
     if planes == 1:
-        np.add(raw, np.int64(base), out=out)
+        np.add(raw, base, out=out)
         return
-    spread = np.zeros((rows, 8), np.uint8)
-    spread[:, :planes] = raw.reshape(planes, rows).T
-    np.add(spread.reshape(-1).view(np.int64), np.int64(base), out=out)
+    parts = raw.reshape(planes, rows)
+    residues = parts[0].astype("<u4" if planes <= 4 else "<i8")
+    spread = residues.view(np.uint8).reshape(rows, -1)
+    for plane in range(1, planes):
+        spread[:, plane] = parts[plane]
+    np.add(residues, base, out=out)
 
 
 # --- floats -------------------------------------------------------------------------------
@@ -153,8 +214,11 @@ def _unsplit(data: memoryview, rows: int, width: int) -> tuple[Bytes, int]:
     size = rows * width
     if len(data) < size:
         raise Corruption("byte planes are cut short")
-    raw = np.frombuffer(data, np.uint8, size)
-    return np.ascontiguousarray(raw.reshape(width, rows).T).reshape(-1), size
+    planes = np.frombuffer(data, np.uint8, size).reshape(width, rows)
+    joined = np.empty((rows, width), np.uint8)
+    for plane in range(width):
+        joined[:, plane] = planes[plane]
+    return joined.reshape(-1), size
 
 
 # --- decimals and fixed binaries ------------------------------------------------------------
@@ -198,54 +262,80 @@ def decode_wide(data: memoryview, rows: int, width: int) -> tuple[Bytes, int]:
 
 
 def encode_text(offsets: npt.NDArray[np.int32], data: Bytes) -> bytes:
-    """Strings or binaries: a dictionary where few values repeat, else lengths and bytes."""
+    """Strings or binaries: by dictionary, or without their common prefix, or as they are."""
     rows = len(offsets) - 1
     if rows >= 16:
-        coded = _dictionary(offsets, data)
+        array = _binary(offsets, data)
+        coded = _dictionary(array)
         if coded is not None:
             words, indices = coded
-            _, word_offsets, word_data = words.buffers()
-            ends = np.frombuffer(word_offsets, np.int32, len(words) + 1)
-            size = int(ends[-1])
-            letters = b"" if word_data is None else memoryview(word_data)[:size]
-            head = struct.pack("<BII", _DICTIONARY, len(words), size)
+            ends, letters = _parts(words)
             codes = np.frombuffer(indices.buffers()[1], np.int32, rows)
-            return b"".join(
-                (head, encode_integers(np.diff(ends)), letters, encode_integers(codes))
-            )
-    head = struct.pack("<BI", _PLAIN, len(data))
-    return b"".join((head, encode_integers(np.diff(offsets)), memoryview(data)))
+            head = struct.pack("<BII", _DICTIONARY, len(words), len(letters))
+            return b"".join((head, encode_integers(np.diff(ends)), letters, encode_integers(codes)))
+        prefix = _common_prefix(array)
+        if prefix:
+            head = struct.pack("<BB", _PREFIX, len(prefix))
+            # Arrow needs the stop: without one it sizes its result wrongly.
+            tails = pc.binary_slice(array, len(prefix), int(np.diff(offsets).max()))
+            return b"".join((head, prefix, *_plain(*_parts(tails))))
+    return b"".join((bytes([_PLAIN]), *_plain(offsets, data)))
 
 
-def _dictionary(
-    offsets: npt.NDArray[np.int32], data: Bytes
-) -> tuple[pa.Array, pa.Array] | None:
-    rows = len(offsets) - 1
+def _plain(offsets: npt.NDArray[np.int32], data: Bytes) -> tuple[bytes, bytes, memoryview]:
+    return struct.pack("<I", len(data)), encode_integers(np.diff(offsets)), memoryview(data)
+
+
+def _binary(offsets: npt.NDArray[np.int32], data: Bytes | memoryview) -> pa.Array:
     buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
-    array = pa.Array.from_buffers(pa.binary(), rows, buffers, 0)
+    return pa.Array.from_buffers(pa.binary(), len(offsets) - 1, buffers, 0)
+
+
+def _parts(array: pa.Array) -> tuple[npt.NDArray[np.int32], Bytes]:
+    """Offsets and bytes of a binary array that is no slice."""
+    _, offset_buffer, text = array.buffers()
+    if offset_buffer is None:
+        return np.zeros(1, np.int32), np.empty(0, np.uint8)
+    offsets = np.frombuffer(offset_buffer, np.int32, len(array) + 1)
+    size = int(offsets[-1])
+    return offsets, np.empty(0, np.uint8) if text is None else np.frombuffer(text, np.uint8, size)
+
+
+def _dictionary(array: pa.Array) -> tuple[pa.Array, pa.Array] | None:
     sample = array.slice(0, _SAMPLE_ROWS)
     if len(sample.dictionary_encode().dictionary) * 2 > len(sample):
         return None
     coded = array.dictionary_encode()
-    if len(coded.dictionary) * 4 > rows:
+    if len(coded.dictionary) * 4 > len(array):
         return None
     return coded.dictionary, coded.indices
 
 
+def _common_prefix(array: pa.Array) -> bytes:
+    """What all values begin with, if it is long enough to be worth keeping apart."""
+    places = (0, len(array) // 3, 2 * len(array) // 3, len(array) - 1)
+    prefix = commonprefix([array[place].as_py() for place in places])[:_MAX_PREFIX_BYTES]
+    if len(prefix) >= _MIN_PREFIX_BYTES and not pc.all(pc.starts_with(array, prefix)).as_py():
+        bounds = pc.min_max(array)
+        prefix = commonprefix([bounds["min"].as_py(), bounds["max"].as_py(), prefix])
+    return prefix if len(prefix) >= _MIN_PREFIX_BYTES else b""
+
+
 def decode_text(data: memoryview, rows: int) -> tuple[npt.NDArray[np.int32], Bytes, int]:
     """Offsets, bytes, and how many encoded bytes they took."""
-    if len(data) < 1:
-        raise Corruption("encoded text is cut short")
-    if data[0] == _PLAIN:
-        (size,) = struct.unpack_from("<I", data, 1)
-        lengths, used = decode_integers(data[5:], rows)
-        offsets = _checked_offsets(lengths, size)
-        start = 5 + used
-        if len(data) < start + size:
-            raise Corruption("encoded text is cut short")
-        return offsets, np.frombuffer(data, np.uint8, size, start), start + size
-    if data[0] != _DICTIONARY:
-        raise Corruption(f"encoded text has the unknown mode {data[0]}")
+    mode = data[0]
+    if mode == _PLAIN:
+        offsets, letters, used = _decode_plain(data[1:], rows)
+        return offsets, letters, 1 + used
+    if mode == _PREFIX:
+        at = 2 + data[1]
+        offsets, letters, used = _decode_plain(data[at:], rows)
+        if len(letters) + rows * data[1] > _MAX_TEXT_BYTES:
+            raise Corruption("encoded text is longer than a column can be")
+        whole = pc.binary_replace_slice(_binary(offsets, letters), 0, 0, bytes(data[2:at]))
+        return *_parts(whole), at + used
+    if mode != _DICTIONARY:
+        raise Corruption(f"encoded text has the unknown mode {mode}")
     count, size = struct.unpack_from("<II", data, 1)
     if count > rows:
         raise Corruption("encoded text has a dictionary larger than its rows")
@@ -253,27 +343,33 @@ def decode_text(data: memoryview, rows: int) -> tuple[npt.NDArray[np.int32], Byt
     at = 9 + used
     if len(data) < at + size:
         raise Corruption("encoded text is cut short")
-    words = pa.Array.from_buffers(
-        pa.binary(),
-        count,
-        [None, pa.py_buffer(_checked_offsets(lengths, size)), pa.py_buffer(data[at : at + size])],
-        0,
-    )
+    words = _binary(_checked_offsets(lengths, size), data[at : at + size])
     codes, used = decode_integers(data[at + size :], rows)
-    if rows and (int(codes.min()) < 0 or int(codes.max()) >= count):
+    if rows and int(codes.view(np.uint64).max()) >= count:
         raise Corruption("encoded text points outside its dictionary")
-    _, offset_buffer, text = words.take(pa.array(codes)).buffers()
-    offsets = np.frombuffer(offset_buffer, np.int32, rows + 1)
-    total = int(offsets[-1])
-    letters = np.empty(0, np.uint8) if text is None else np.frombuffer(text, np.uint8, total)
-    return offsets, letters, at + size + used
+    if rows * size > _MAX_TEXT_BYTES and int(lengths[codes].sum()) > _MAX_TEXT_BYTES:
+        raise Corruption("encoded text is longer than a column can be")
+    return *_parts(pc.take(words, pa.array(codes), boundscheck=False)), at + size + used
+
+
+def _decode_plain(data: memoryview, rows: int) -> tuple[npt.NDArray[np.int32], Bytes, int]:
+    (size,) = struct.unpack_from("<I", data)
+    lengths, used = decode_integers(data[4:], rows)
+    offsets = _checked_offsets(lengths, size)
+    start = 4 + used
+    if len(data) < start + size:
+        raise Corruption("encoded text is cut short")
+    return offsets, np.frombuffer(data, np.uint8, size, start), start + size
 
 
 def _checked_offsets(lengths: Int64s, size: int) -> npt.NDArray[np.int32]:
-    if len(lengths) and int(lengths.min()) < 0:
-        raise Corruption("encoded text has a negative length")
-    offsets = np.zeros(len(lengths) + 1, np.int32)
+    """Offsets from lengths, none of them negative, that add up to `size`."""
+    if size > _MAX_TEXT_BYTES:
+        raise Corruption("encoded text is longer than a column can be")
+    if len(lengths) and int(lengths.view(np.uint64).max()) > size:  # negative ones are huge
+        raise Corruption("encoded text has an impossible length")
+    offsets = np.zeros(len(lengths) + 1, np.int64)
     np.cumsum(lengths, out=offsets[1:])
-    if int(lengths.sum()) != size:
+    if int(offsets[-1]) != size:
         raise Corruption("encoded text has lengths that do not add up")
-    return offsets
+    return offsets.astype(np.int32)

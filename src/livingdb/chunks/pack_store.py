@@ -259,6 +259,10 @@ class PackStream:
             for address in compress(addresses, ~known):
                 self._write(batch[address])
 
+    def add(self, chunk: StoredChunk) -> None:
+        """Write one chunk, as `put` does."""
+        self.put((chunk,))
+
     def __enter__(self) -> Self:
         return self
 

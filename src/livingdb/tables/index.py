@@ -1,8 +1,9 @@
 """The index over versions: what is known of a version without reading its recipe.
 
 `depth` counts the changes since the version that is no change (the *origin*).  `skip` is the
-ancestor whose depth is that of the version with its lowest one-bit cleared: any ancestor is
-reached in a number of steps that grows with the logarithm of the distance.
+ancestor whose depth is that of the version with its lowest one-bit cleared: an ancestor is
+reached in at most as many steps as the square of the number of bits in the depth, and in as
+many as there are bits where its depth is that of a skip.
 """
 
 from __future__ import annotations
@@ -73,7 +74,7 @@ def skip_depth(depth: int) -> int:
 
 
 def ancestor_at(index: VersionIndex, version: Version, depth: int) -> Version:
-    """The ancestor of that depth, in logarithmically many steps."""
+    """The ancestor of that depth; never walks the chain link by link."""
     while version.depth > depth:
         step = version.skip if skip_depth(version.depth) >= depth else version.base
         assert step is not None

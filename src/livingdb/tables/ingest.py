@@ -6,58 +6,26 @@ Bad input raises before anything is written, and says which column and which row
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from livingdb.chunks.types import normalise_array
 from livingdb.errors import DuplicateKey, InvalidData
+from livingdb.tables.fit import fit
 from livingdb.tables.schema import Column, TableSchema
+from livingdb.tables.tabular import Tabular, Values, tabular
 from livingdb.trees.changes import DELETE, PATCH, UPSERT, Changes
 from livingdb.trees.keys import KeyArray
 from livingdb.trees.shape import Shape
 
-__all__ = ["as_table", "deletes", "patches", "sorted_rows", "upserts"]
+__all__ = ["deletes", "patches", "sorted_rows", "upserts"]
 
-
-def as_table(data: object) -> pa.Table:
-    """Tabular data as an Arrow table: Arrow, pandas, polars, DuckDB, dicts or lists of dicts."""
-    if isinstance(data, pa.Table):
-        return data
-    if isinstance(data, pa.RecordBatch):
-        return pa.Table.from_batches([data])
-    try:
-        if isinstance(data, Mapping):
-            return pa.table(dict(data))
-        if hasattr(data, "__arrow_c_stream__") or hasattr(data, "__arrow_c_array__"):
-            return pa.table(data)
-        if hasattr(data, "to_arrow_table"):
-            return as_table(data.to_arrow_table())
-        if hasattr(data, "iloc") and hasattr(data, "columns"):
-            return pa.Table.from_pandas(data, preserve_index=False)
-        if isinstance(data, Iterable) and not isinstance(data, (str, bytes)):
-            return _from_rows(list(data))
-    except (pa.ArrowInvalid, pa.ArrowTypeError, ValueError, OverflowError) as error:
-        raise InvalidData(f"the data cannot be read as a table: {error}") from None
-    raise InvalidData(
-        f"{type(data).__name__} is no table; give Arrow, pandas or polars data, a dict of "
-        "columns or a list of dicts"
-    )
-
-
-def _from_rows(rows: list[Any]) -> pa.Table:
-    names: dict[str, None] = {}
-    for number, row in enumerate(rows):
-        if not isinstance(row, Mapping):
-            raise InvalidData(f"row {number} is {type(row).__name__}, not a dict")
-        names.update(dict.fromkeys(row))
-    return pa.table({name: [row.get(name) for row in rows] for name in names})
+Mask = npt.NDArray[np.bool_]
 
 
 def upserts(schema: TableSchema, shape: Shape, data: object) -> Changes:
-    """Changes that upsert these rows; columns the data does not name get their defaults."""
+    """Changes that upsert these rows; what a row does not name gets its default."""
     columns, keys = sorted_rows(schema, shape, data)
     ops = np.full(len(keys), UPSERT, np.int8)
     return Changes(shape, keys, ops, tuple(columns), (None,) * len(columns))
@@ -65,104 +33,112 @@ def upserts(schema: TableSchema, shape: Shape, data: object) -> Changes:
 
 def sorted_rows(schema: TableSchema, shape: Shape, data: object) -> tuple[list[pa.Array], KeyArray]:
     """Whole rows as stored columns, sorted by key, and their keys."""
-    table = _checked_names(schema, as_table(data))
-    columns = [
-        _typed(table, column)
-        if column.name in table.column_names
-        else _filled(column, table.num_rows)
-        for column in schema.stored
-    ]
-    return _sorted(schema, shape, columns)
+    given = _checked_names(schema, tabular(data))
+    columns, keys, _ = _sorted(schema, shape, [_whole(given, column) for column in schema.stored])
+    return columns, keys
 
 
 def patches(schema: TableSchema, shape: Shape, data: object) -> Changes:
-    """Changes that set only the columns the data names, of rows that exist."""
-    table = _checked_names(schema, as_table(data))
-    named = [column for column in schema.stored if column.name in table.column_names]
-    sorted_columns, keys = _sorted(schema, shape, [_typed(table, column) for column in named])
+    """Changes that set only the columns a row names, of rows that exist."""
+    given = _checked_names(schema, tabular(data))
+    named = [column for column in schema.stored if column.name in given.columns]
+    arrays = [
+        fit(given.columns[column.name], column, given.absent.get(column.name)) for column in named
+    ]
+    sorted_columns, keys, order = _sorted(schema, shape, arrays)
     by_name = {column.name: array for column, array in zip(named, sorted_columns, strict=True)}
     columns = tuple(by_name.get(column.name) for column in schema.stored)
-    ops = np.full(len(keys), PATCH, np.int8)
-    return Changes(shape, keys, ops, columns, (None,) * len(columns))
+    present = tuple(_present(given, column, order) for column in schema.stored)
+    return Changes(shape, keys, np.full(len(keys), PATCH, np.int8), columns, present)
+
+
+def _present(given: Tabular, column: Column, order: npt.NDArray[np.int64] | None) -> Mask | None:
+    """Which of the sorted rows name the column; None if all do (or none does)."""
+    absent = given.absent.get(column.name)
+    if absent is None:
+        return None
+    return ~absent if order is None else ~absent[order]
 
 
 def deletes(schema: TableSchema, shape: Shape, keys: object) -> Changes:
     """Changes that delete rows: key values, tuples, an Arrow array, or data with the key."""
-    table = _keys_table(schema, keys)
-    columns = [_typed(table, column) for column in schema.key_columns]
-    sorted_columns, encoded = _sorted(schema, shape, columns)
+    given = _keys(schema, keys)
+    columns = [fit(given.columns[column.name], column) for column in schema.key_columns]
+    sorted_columns, encoded, _ = _sorted(schema, shape, columns)
     missing = (None,) * (len(schema.stored) - len(columns))
     ops = np.full(len(encoded), DELETE, np.int8)
     return Changes(shape, encoded, ops, (*sorted_columns, *missing), (None,) * len(schema.stored))
 
 
-def _keys_table(schema: TableSchema, keys: object) -> pa.Table:
+def _keys(schema: TableSchema, keys: object) -> Tabular:
+    """The key columns of what a user names rows by."""
     names = schema.key
     if isinstance(keys, (pa.Array, pa.ChunkedArray)):
         if pa.types.is_struct(keys.type):
-            return _checked_names(schema, pa.table(keys.flatten(), keys.type.names), only=names)
-        return pa.table({names[0]: keys})
-    if hasattr(keys, "__arrow_c_stream__") or isinstance(keys, (Mapping, pa.RecordBatch)):
-        return _checked_names(schema, as_table(keys), only=names)
+            fields = pa.table(keys.flatten(), [field.name for field in keys.type])
+            return _checked_names(schema, tabular(fields), only=names)
+        if len(names) > 1:
+            raise InvalidData(f"{keys.type} keys: expected structs of {', '.join(names)}")
+        return Tabular(len(keys), {names[0]: keys})
+    if isinstance(keys, (Mapping, pa.Table, pa.RecordBatch)) or hasattr(keys, "columns"):
+        return _checked_names(schema, tabular(keys), only=names)
     if isinstance(keys, (str, bytes)) or not isinstance(keys, Iterable):
         keys = [keys]
     items = list(keys)
     if items and isinstance(items[0], Mapping):
-        return _checked_names(schema, as_table(items), only=names)
+        return _checked_names(schema, tabular(items), only=names)
     if len(names) == 1:
         items = [item if isinstance(item, (tuple, list)) else (item,) for item in items]
     for number, item in enumerate(items):
         if not isinstance(item, (tuple, list)) or len(item) != len(names):
             raise InvalidData(f"key {number}: expected a value for each of {', '.join(names)}")
-    columns = {}
-    for position, column in enumerate(schema.key_columns):
-        try:
-            columns[column.name] = pa.array([item[position] for item in items], column.type)
-        except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:
-            raise InvalidData(f"key column {column.name!r}: {error}") from None
-    return pa.table(columns)
+    columns: dict[str, Values] = {
+        name: [item[position] for item in items] for position, name in enumerate(names)
+    }
+    return Tabular(len(items), columns)
 
 
 def _checked_names(
-    schema: TableSchema, table: pa.Table, only: Sequence[str] | None = None
-) -> pa.Table:
+    schema: TableSchema, given: Tabular, only: Sequence[str] | None = None
+) -> Tabular:
+    if not given.columns and not given.rows:
+        return Tabular(0, {name: [] for name in schema.key})
     known = [column.name for column in schema.columns]
-    seen: set[str] = set()
-    for name in table.column_names:
+    for name in given.columns:
         if name not in known:
             raise InvalidData(
                 f"column {name!r} is not in the table; its columns are {', '.join(known)}"
             )
-        if name in seen:
-            raise InvalidData(f"column {name!r} is in the data twice")
-        seen.add(name)
     for name in schema.key:
-        if name not in seen:
+        if name not in given.columns:
             raise InvalidData(f"the key column {name!r} is missing from the data")
-    return table.select(list(only)) if only is not None else table
+        if name in given.absent:
+            row = int(given.absent[name].argmax())
+            raise InvalidData(f"row {row}: the key column {name!r} is missing")
+    return given.select(only) if only is not None else given
 
 
-def _typed(table: pa.Table, column: Column) -> pa.Array:
-    given = table.column(column.name)
-    if pa.types.is_null(given.type):
-        array = pa.nulls(len(given), column.type)
-    else:
-        array = normalise_array(given, column.type, column.name)
-    try:
-        array.validate(full=True)
-    except pa.ArrowInvalid as error:
-        raise InvalidData(f"column {column.name!r}: {error}") from None
-    if array.null_count and not column.nullable:
-        row = pc.index(array.is_null(), pa.scalar(True)).as_py()
-        raise InvalidData(f"column {column.name!r}, row {row}: null, but the column is NOT NULL")
-    return array
+def _whole(given: Tabular, column: Column) -> pa.Array:
+    """The column of whole rows: its default where a row does not name it."""
+    values = given.columns.get(column.name)
+    if values is None:
+        return _default(column, given.rows)
+    absent = given.absent.get(column.name)
+    if absent is None:
+        return fit(values, column)
+    if column.default is None and not column.nullable:
+        raise InvalidData(
+            f"column {column.name!r}, row {int(absent.argmax())}: missing, but the column is "
+            "NOT NULL and has no default"
+        )
+    filled = pa.concat_arrays([fit(values, column, absent), _default(column, 1)])
+    return filled.take(pa.array(np.where(absent, given.rows, np.arange(given.rows))))
 
 
-def _filled(column: Column, rows: int) -> pa.Array:
+def _default(column: Column, rows: int) -> pa.Array:
     """The column where the data does not name it."""
     if column.default is not None:
-        value = pa.scalar(column.default, column.type)
-        return pa.repeat(value, rows) if rows else pa.array([], column.type)
+        return pa.array([column.default], column.type).take(pa.array(np.zeros(rows, np.int64)))
     if not column.nullable and rows:
         raise InvalidData(
             f"column {column.name!r} is NOT NULL, has no default and is missing from the data"
@@ -172,10 +148,11 @@ def _filled(column: Column, rows: int) -> pa.Array:
 
 def _sorted(
     schema: TableSchema, shape: Shape, columns: list[pa.Array]
-) -> tuple[list[pa.Array], KeyArray]:
+) -> tuple[list[pa.Array], KeyArray, npt.NDArray[np.int64] | None]:
+    """The rows sorted by key, their keys, and the order they came in (None: this one)."""
     keys = shape.keys(columns)
     if len(keys) < 2 or bool((keys[:-1] < keys[1:]).all()):
-        return columns, keys
+        return columns, keys, None
     order = np.argsort(keys, kind="stable")
     keys = keys[order]
     twins = np.flatnonzero(keys[:-1] == keys[1:])
@@ -184,4 +161,4 @@ def _sorted(
         shown = {name: columns[i][first].as_py() for i, name in enumerate(schema.key)}
         raise DuplicateKey(f"rows {first} and {second} of the data have the same key {shown}")
     taken = pa.array(order)
-    return [column.take(taken) for column in columns], keys
+    return [column.take(taken) for column in columns], keys, order

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from livingdb.errors import InvalidData
+from livingdb.errors import InvalidData, NotFound
 from livingdb.tables.schema import TableSchema
 from livingdb.trees.forest import Grouping
 from livingdb.trees.splitter import CapacitySplitter, ContentSplitter, Splitter
@@ -38,12 +38,15 @@ class Layout:
             raise InvalidData(f"splitter {self.splitter!r}: choose 'content' or 'capacity'")
         if not isinstance(self.target_rows, int) or not 2 <= self.target_rows <= 1_000_000:
             raise InvalidData(f"target_rows {self.target_rows!r}: choose 2 to 1,000,000 rows")
-        if isinstance(self.fold, str):
-            if self.fold not in ("auto", "always", "never"):
-                raise InvalidData(f"fold {self.fold!r}: 'auto', 'always', 'never' or a share 0–1")
-        elif not 0 <= self.fold <= 1:
-            raise InvalidData(f"fold {self.fold!r}: a share lies between 0 and 1")
+        if isinstance(self.fold, (int, float)) and not isinstance(self.fold, bool):
+            object.__setattr__(self, "fold", float(self.fold))
+            if not 0 <= float(self.fold) <= 1:
+                raise InvalidData(f"fold {self.fold!r}: a share lies between 0 and 1")
+        elif self.fold not in ("auto", "always", "never"):
+            raise InvalidData(f"fold {self.fold!r}: 'auto', 'always', 'never' or a share 0–1")
         if self.groups is not None:
+            if isinstance(self.groups, str) or any(isinstance(g, str) for g in self.groups):
+                raise InvalidData(f"groups {self.groups!r}: a group is a list of columns")
             object.__setattr__(self, "groups", tuple(tuple(group) for group in self.groups))
 
     def grouping(self, schema: TableSchema) -> Grouping:
@@ -69,7 +72,7 @@ class Layout:
         groups: list[tuple[int, ...]] = []
         seen: set[int] = set()
         for names in self.groups:
-            group = [schema.position(name) for name in names]
+            group = [_position(schema, name) for name in names]
             for name, position in zip(names, group, strict=True):
                 if position < len(schema.key):
                     raise InvalidData(f"group column {name!r} is in the key, so in every group")
@@ -104,3 +107,10 @@ class Layout:
     def from_json(cls, data: dict[str, Any]) -> Layout:
         """The inverse of `to_json`."""
         return cls(**data)
+
+
+def _position(schema: TableSchema, name: str) -> int:
+    try:
+        return schema.position(name)
+    except NotFound as error:
+        raise InvalidData(f"groups: {error}") from None

@@ -11,6 +11,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from livingdb.chunks.address import Address
+from livingdb.errors import InvalidData
+from livingdb.tables.fit import fit
 from livingdb.tables.schema import TableSchema
 from livingdb.trees.changes import Changes
 from livingdb.trees.forest import Forest
@@ -18,6 +20,8 @@ from livingdb.trees.keys import KeyArray, align, search
 from livingdb.trees.scan import ALL, Span, ZoneFilter
 
 __all__ = ["RowSet"]
+
+_EXACT = (int, str, bytes)
 
 
 @dataclass(frozen=True)
@@ -65,20 +69,31 @@ class RowSet:
     def get(self, *key: object) -> dict[str, Any] | None:
         """The row with this key as a dict; None if there is none."""
         names = [column.name for column in self.schema.columns]
-        encoded = self.forest.shape.codec.encode_one(key, self.schema.key)
+        encoded = self._encoded(key)
         if self.tail is not None:
             at = int(np.searchsorted(self.tail.keys, encoded))
             if at < len(self.tail) and self.tail.keys[at] == encoded:
                 one = self.tail.slice(at, at + 1)
-                _, columns = self._overlay(one.keys, list(range(len(names))))
+                _, columns = self._overlay(one.keys, self._positions(None))
                 if not len(columns[0]):
                     return None
-                by_name = {c.name: v[0].as_py() for c, v in zip(self.schema.stored, columns, strict=True)}
-                return {name: by_name[name] for name in names}
+                return {
+                    name: column[0].as_py() for name, column in zip(names, columns, strict=True)
+                }
         values = self.forest.get(self.root, encoded, self._positions(None))
         if values is None:
             return None
         return {name: value.as_py() for name, value in zip(names, values, strict=True)}
+
+    def _encoded(self, key: Sequence[object]) -> Any:
+        columns = self.schema.key_columns
+        if len(key) != len(columns):
+            raise InvalidData(f"the key is ({', '.join(self.schema.key)}), not {len(key)} values")
+        values = [
+            value if type(value) in _EXACT else fit([value], column)[0].as_py()
+            for value, column in zip(key, columns, strict=True)
+        ]
+        return self.forest.shape.codec.encode_one(values, self.schema.key)
 
     def lookup(
         self, keys: KeyArray, columns: Sequence[str] | None = None
@@ -87,14 +102,13 @@ class RowSet:
         found_keys, arrays = self._overlay(keys, self._positions(columns))
         return _member(keys, found_keys), arrays
 
-    def _overlay(
-        self, keys: KeyArray, positions: Sequence[int]
-    ) -> tuple[KeyArray, list[pa.Array]]:
+    def _overlay(self, keys: KeyArray, positions: Sequence[int]) -> tuple[KeyArray, list[pa.Array]]:
         found, arrays = self.forest.seek_many(self.root, keys, positions)
         held = keys[found]
         if self.tail is None:
             return held, arrays
-        wanted = np.flatnonzero(_member(self.tail.keys, keys))
+        at = search(self.tail.keys, keys)
+        wanted = at[_member(keys, self.tail.keys)]
         if not len(wanted):
             return held, arrays
         return self.tail.select(wanted).apply(held, arrays, positions)

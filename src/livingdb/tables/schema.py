@@ -9,20 +9,25 @@ from __future__ import annotations
 import base64
 import datetime
 import decimal
+import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 
 from livingdb.chunks.types import normalise_type
 from livingdb.errors import InvalidData, InvalidName, NotFound, Unsupported
+from livingdb.tables.fit import fit
 from livingdb.tables.type_names import parse_type, type_name
 
 __all__ = ["Column", "SchemaLike", "TableSchema"]
 
-SchemaLike = pa.Schema | Mapping[str, Any]
+SchemaLike: TypeAlias = "pa.Schema | Mapping[str, Any]"
+
+_NOT_NULL = re.compile(r"\s+not\s+null\s*$", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -63,10 +68,10 @@ class TableSchema:
         foreign_keys: Mapping[str, str] | None = None,
     ) -> TableSchema:
         """A schema from what a user gives; `InvalidData` or `Unsupported` says what is wrong."""
-        fields = _fields(schema)
-        names = [field.name for field in fields]
         keys = (key,) if isinstance(key, str) else tuple(key)
+        names = _names(schema)
         _check_names(names, keys, defaults or {}, foreign_keys or {})
+        fields = _fields(schema)
         columns = []
         for number, field in enumerate(fields):
             try:
@@ -155,11 +160,17 @@ class TableSchema:
         return cls(columns, tuple(data["key"]), links, data["next_id"])
 
 
+def _names(schema: SchemaLike) -> list[str]:
+    if isinstance(schema, pa.Schema):
+        return list(schema.names)
+    if not isinstance(schema, Mapping):
+        raise InvalidData(f"a schema is a pyarrow schema or a dict, not {type(schema).__name__}")
+    return list(schema)
+
+
 def _fields(schema: SchemaLike) -> list[pa.Field]:
     if isinstance(schema, pa.Schema):
         return list(schema)
-    if not isinstance(schema, Mapping):
-        raise InvalidData(f"a schema is a pyarrow schema or a dict, not {type(schema).__name__}")
     fields = []
     for name, given in schema.items():
         if isinstance(given, pa.DataType):
@@ -167,8 +178,11 @@ def _fields(schema: SchemaLike) -> list[pa.Field]:
             continue
         if not isinstance(given, str):
             raise InvalidData(f"column {name!r}: a type is a name like 'bigint', not {given!r}")
-        text, not_null = given.strip(), given.strip().lower().endswith("not null")
-        fields.append(pa.field(name, parse_type(text[:-8] if not_null else text), not not_null))
+        text = _NOT_NULL.sub("", given)
+        try:
+            fields.append(pa.field(name, parse_type(text), text == given))
+        except Unsupported as error:
+            raise Unsupported(f"column {name!r}: {error}") from None
     return fields
 
 
@@ -179,7 +193,7 @@ def _check_names(
     foreign_keys: Mapping[str, str],
 ) -> None:
     for name in names:
-        if not isinstance(name, str) or not name or len(name) > 255 or "\0" in name:
+        if not isinstance(name, str) or not _is_name(name):
             raise InvalidName(f"{name!r} is not a column name")
     twice = {name for name in names if names.count(name) > 1}
     if twice:
@@ -196,13 +210,23 @@ def _check_names(
                 )
 
 
+def _is_name(name: str) -> bool:
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return 0 < len(name) <= 255 and "\0" not in name
+
+
 def _checked_default(name: str, data_type: pa.DataType, value: object) -> object:
     if value is None:
         return None
     try:
-        return pa.scalar(value, data_type).as_py()
-    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:
-        raise InvalidData(f"column {name!r}: the default {value!r} does not fit: {error}") from None
+        return fit([value], Column(0, name, data_type))[0].as_py()
+    except InvalidData:
+        raise InvalidData(
+            f"column {name!r}: the default {value!r:.80} does not fit {data_type}"
+        ) from None
 
 
 def encode_value(value: object) -> object:
@@ -215,9 +239,11 @@ def encode_value(value: object) -> object:
         return {"$timestamp": value.isoformat()}
     if isinstance(value, datetime.date):
         return {"$date": value.isoformat()}
-    if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):
+    if isinstance(value, float) and not math.isfinite(value):
         return {"$float": str(value)}
-    if isinstance(value, (list, tuple)):
+    if isinstance(value, tuple):
+        return {"$pair": [encode_value(item) for item in value]}
+    if isinstance(value, list):
         return [encode_value(item) for item in value]
     if isinstance(value, dict):
         return {"$struct": [[name, encode_value(item)] for name, item in value.items()]}
@@ -241,4 +267,6 @@ def decode_value(value: Any) -> object:
         return datetime.date.fromisoformat(inner)
     if kind == "$float":
         return float(inner)
+    if kind == "$pair":
+        return tuple(decode_value(item) for item in inner)
     return {name: decode_value(item) for name, item in inner}

@@ -9,6 +9,7 @@ A timestamp in a zone other than UTC is written `timestamp[Europe/Oslo]`.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 import pyarrow as pa
 
@@ -116,7 +117,7 @@ class _Parser:
 
     def number(self) -> int:
         token = self.next()
-        if not token.isdigit():
+        if not token.isdecimal():
             raise Unsupported(f"type {self.text!r}: expected a number, found {token!r}")
         return int(token)
 
@@ -134,7 +135,9 @@ class _Parser:
         if word == "timestamp" and self.peek().startswith("["):
             return pa.timestamp("us", self.next()[1:-1])
         if word == "string" and self.peek() == "(":
-            self.next(), self.number(), self.expect(")")
+            self.next()
+            self.number()
+            self.expect(")")
         if word not in _NAMES:
             raise Unsupported(f"type {self.text!r}: there is no type {word!r}")
         return _NAMES[word]
@@ -152,7 +155,7 @@ class _Parser:
             raise Unsupported(f"type {self.text!r}: decimals have 1 to 38 digits")
         return pa.decimal128(precision, scale)
 
-    def inside(self, make):  # type: ignore[no-untyped-def]
+    def inside(self, make: Callable[[], pa.DataType]) -> pa.DataType:
         self.expect("<")
         made = make()
         self.expect(">")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
+from itertools import islice, pairwise
 from typing import Protocol
 
 import numpy as np
@@ -143,7 +144,8 @@ class Versions:
         root = self.index.root(keyframe.address)
         assert root is not None
         schema = self.definition(version).schema
-        tail = None if keyframe == version else self._tails.tail(keyframe, version)
+        is_own = keyframe.address == version.address
+        tail = None if is_own else self._tails.tail(keyframe, version)
         return RowSet(schema, self.forest(version), root, tail)
 
     def count(self, version: Version) -> int:
@@ -155,25 +157,43 @@ class Versions:
         self.index.set_rows(version.address, rows)
         return rows
 
+    def summary(self, version: Version) -> Counts:
+        """Rows inserted, updated and deleted since the version's base.
+
+        From the recipe where the writer compared the rows, else by comparing them now.
+        """
+        recipe = self.recipe(version)
+        if not isinstance(recipe, Change):
+            return Counts(self.count(version), 0, 0)
+        if recipe.counts is not None:
+            return recipe.counts
+        base = self._require(recipe.base)
+        return classify(self.rows(base), self._load_delta(version))[1]
+
     def tail_rows(self, version: Version) -> int:
         """Delta rows a read of the version has to apply."""
         return version.changed - self.nearest(version).changed
 
     def nearest(self, version: Version) -> Version:
         """The nearest materialized ancestor, the version itself included."""
+        kept = self._kept(version)
+        return kept if kept is not None else self._evaluate(version)
+
+    def _kept(self, version: Version) -> Version | None:
+        """What `nearest` finds without evaluating anything."""
         if self.index.root(version.address) is not None:
             return version
-        known = self._kept_keyframe(version)
-        floor = known.depth if known is not None else -1
+        recorded = self._require(version.keyframe)
+        is_kept = self.index.root(recorded.address) is not None
+        floor = recorded.depth if is_kept else -1
         nearby = self.index.materialized(version.origin, floor, version.depth)
-        for _, candidate in zip(range(_NEARBY), nearby, strict=False):
-            if ancestor_at(self.index, version, candidate.depth) == candidate:
+        for candidate in islice(nearby, _NEARBY):
+            if ancestor_at(self.index, version, candidate.depth).address == candidate.address:
                 return candidate
-        return known if known is not None else self._evaluate(version)
+        return recorded if is_kept else self._kept_keyframe(recorded)
 
-    def _kept_keyframe(self, version: Version) -> Version | None:
-        """The first keyframe still materialized, going back from the one on record."""
-        keyframe = self._require(version.keyframe)
+    def _kept_keyframe(self, keyframe: Version) -> Version | None:
+        """The first keyframe still materialized, going back from one on record."""
         while self.index.root(keyframe.address) is None:
             if keyframe.keyframe == keyframe.address:
                 return self._restore(keyframe)
@@ -227,7 +247,8 @@ class Versions:
         if root is not None:
             return root
         rows = self.rows(version)
-        assert rows.tail is not None
+        if rows.tail is None:
+            return rows.root
         root = rows.forest.edit(rows.root, rows.tail, sink)
         self.index.materialize(version.address, root)
         return root
@@ -242,21 +263,32 @@ class Versions:
     def thin(self, head: Version) -> list[Version]:
         """Evict old keyframes behind `head` so that the gaps between those kept double.
 
-        The versions evicted.  The nearest keyframe and the origin stay.
+        Of three in a row the middle one goes if the oldest is at most twice as far from the
+        head, in delta rows, as the newest.  So two are kept for each doubling of the distance,
+        and what lies in a gap is never further from its keyframe than from the head, however
+        often the head moves on.  The versions evicted; the nearest and the origin stay.
         """
+        frames = self._keyframes(head)
+        if not frames:
+            return []
         evicted: list[Version] = []
-        kept = self.nearest(head)
-        gap = max(head.changed - kept.changed, 1)
-        while kept.base is not None:
-            older = self.nearest(self._require(kept.base))
-            if older.base is None:
-                break
-            if head.changed - older.changed < 2 * max(head.changed - kept.changed, gap):
-                self.evict(older)
-                evicted.append(older)
+        kept = frames[0]
+        for middle, oldest in pairwise(frames[1:]):
+            if head.changed - oldest.changed <= 2 * (head.changed - kept.changed):
+                self.evict(middle)
+                evicted.append(middle)
             else:
-                kept = older
+                kept = middle
         return evicted
+
+    def _keyframes(self, head: Version) -> list[Version]:
+        """The materialized ancestors of a version, nearest first."""
+        frames: list[Version] = []
+        frame = self._kept(head)
+        while frame is not None:
+            frames.append(frame)
+            frame = None if frame.base is None else self._kept(self._require(frame.base))
+        return frames
 
 
 def classify(rows: RowSet, changes: Changes, strict: bool = False) -> tuple[Changes, Counts]:
@@ -267,8 +299,8 @@ def classify(rows: RowSet, changes: Changes, strict: bool = False) -> tuple[Chan
     found, old = rows.lookup(changes.keys, [column.name for column in rows.schema.stored])
     absent = ~found & (changes.ops != UPSERT)
     if strict and absent.any():
-        row = int(absent.argmax())
-        raise MissingKey(f"row {row}: the key {_shown(rows, changes, row)} is not in the table")
+        shown = _shown(rows, changes, int(absent.argmax()))
+        raise MissingKey(f"the key {shown} is not in the table")
     effective = ~absent
     there = np.flatnonzero(found & (changes.ops != DELETE))
     if len(there):

@@ -15,22 +15,21 @@ import numpy as np
 import pyarrow as pa
 
 from livingdb.chunks.address import Address
-from livingdb.chunks.chunk import encode_chunk
+from livingdb.chunks.chunk import Draft, compress_drafts, encode_chunk
 from livingdb.chunks.store import StoredChunk
 from livingdb.errors import DuplicateKey, InvalidData
 from livingdb.trees.keys import KeyArray, align
-from livingdb.trees.nodes import Entries, Entry, encode_leaf, encode_node
+from livingdb.trees.nodes import Entries, Entry, draft_leaf, encode_node
 from livingdb.trees.pieces import encode_pieces, needs_pieces
 from livingdb.trees.shape import Shape
 from livingdb.trees.workers import pool
 
-__all__ = ["Builder", "Sink", "build"]
+__all__ = ["Builder", "Sink", "build", "check_sorted"]
 
 Sink = Callable[[StoredChunk], None]
-_MOST_WAITING = 32
-_ENCODE_ROWS = 262_144
-
-Encoded = tuple[Entry, list[StoredChunk]]
+_GROUP_LEAVES = 16
+_MOST_WAITING = 4
+_MANY_SIBLINGS = 4096
 
 
 class Builder:
@@ -41,7 +40,9 @@ class Builder:
         self.sink = sink
         self._columns: list[list[pa.Array]] = []
         self._keys: list[KeyArray] = []
-        self._waiting: deque[Future[Encoded]] = deque()
+        self._drafts: list[Draft] = []  # leaves not yet compressed
+        self._waiting: deque[Future[list[StoredChunk]]] = deque()
+        self._leaves: list[Entry] = []  # leaves not yet among the open siblings
         self._open: list[list[Entries]] = [[]]  # per level above 0: siblings not yet closed
         self._closed: list[int] = [0, 0]  # per level: nodes closed so far
 
@@ -62,7 +63,7 @@ class Builder:
 
     def aligned(self, level: int) -> bool:
         """Whether nothing is open below the level."""
-        if self._keys or (level > 1 and self._waiting):
+        if self._keys or (level > 1 and self._leaves):
             return False
         return not any(self._open[: level - 1])
 
@@ -77,46 +78,58 @@ class Builder:
         """Close what leaves can be closed among the rows so far."""
         if not self._keys:
             return
-        columns, keys = self._joined_rows()
-        ends = self.shape.splitter.ends(keys, 0, final)
-        start = 0
-        for end in ends.tolist():
-            part = [column.slice(start, end - start) for column in columns]
-            self._waiting.append(pool().submit(_encode, self.shape, part, keys[start:end]))
-            if len(self._waiting) >= _MOST_WAITING:
-                self._settle_one()
-            start = end
-        rest = len(keys) - start
-        self._columns = [[column.slice(start, rest) for column in columns]] if rest else []
-        self._keys = [keys[start:]] if rest else []
-
-    def _joined_rows(self) -> tuple[list[pa.Array], KeyArray]:
-        if len(self._keys) == 1:
-            return self._columns[0], self._keys[0]
-        columns = [pa.concat_arrays(list(parts)) for parts in zip(*self._columns, strict=True)]
         keys = self._keys[0]
         for more in self._keys[1:]:
             keys = np.concatenate(align(keys, more))
-        return columns, keys
+        start = 0
+        for end in self.shape.splitter.ends(keys, 0, final).tolist():
+            self._leaf(self._rows(start, end), keys[start:end])
+            start = end
+        self._columns = [self._rows(start, len(keys))] if start < len(keys) else []
+        self._keys = [keys[start:]] if start < len(keys) else []
 
-    def _settle_one(self) -> None:
-        entry, chunks = self._waiting.popleft().result()
-        for chunk in chunks:
-            self.sink(chunk)
-        self._closed[0] += 1
-        self._open[0].append(Entries.of(self.shape, [entry]))
+    def _rows(self, start: int, stop: int) -> list[pa.Array]:
+        """The columns of a run of the rows not yet in leaves, copied only across batches."""
+        parts: list[list[pa.Array]] = []
+        before = 0
+        for columns in self._columns:
+            after = before + len(columns[0])
+            first, last = max(start, before), min(stop, after)
+            if first < last:
+                parts.append([column.slice(first - before, last - first) for column in columns])
+            before = after
+        if len(parts) == 1:
+            return parts[0]
+        return [pa.concat_arrays(list(column)) for column in zip(*parts, strict=True)]
 
-    def _settle(self) -> None:
-        if not self._waiting:
-            return
-        entries = []
-        while self._waiting:
-            entry, chunks = self._waiting.popleft().result()
+    def _leaf(self, columns: list[pa.Array], keys: KeyArray) -> None:
+        """Take in one closed leaf; it is compressed with its neighbours, on another thread."""
+        if needs_pieces(self.shape, columns):
+            entry, chunks = encode_pieces(self.shape, columns, keys)
             for chunk in chunks:
                 self.sink(chunk)
-            entries.append(entry)
-        self._closed[0] += len(entries)
-        self._open[0].append(Entries.of(self.shape, entries))
+        else:
+            entry, draft = draft_leaf(self.shape, columns, keys[-1])
+            self._drafts.append(draft)
+            if len(self._drafts) >= _GROUP_LEAVES:
+                self._waiting.append(pool().submit(compress_drafts, self._drafts))
+                self._drafts = []
+        self._leaves.append(entry)
+        while len(self._waiting) > _MOST_WAITING:
+            self._write(self._waiting.popleft().result())
+
+    def _write(self, chunks: Iterable[StoredChunk]) -> None:
+        for chunk in chunks:
+            self.sink(chunk)
+
+    def _settle(self) -> None:
+        """Put the leaves so far among the open siblings."""
+        while self._waiting:
+            self._write(self._waiting.popleft().result())
+        if self._leaves:
+            self._closed[0] += len(self._leaves)
+            self._open[0].append(Entries.of(self.shape, self._leaves))
+            self._leaves = []
 
     def close_nodes(self, level: int, final: bool = False) -> None:
         """Close what nodes of the level can be closed among the siblings so far."""
@@ -134,7 +147,8 @@ class Builder:
             self.sink(stored)
             closed.append(entry)
             start = end
-        self._open[level - 1] = [siblings.slice(start, len(siblings))] if start < len(siblings) else []
+        rest = siblings.slice(start, len(siblings))
+        self._open[level - 1] = [rest] if len(rest) else []
         self._closed[level] += len(closed)
         if closed:
             self._open[level].append(Entries.of(self.shape, closed))
@@ -145,7 +159,8 @@ class Builder:
         level = 1
         while level <= len(self._open):
             gathered = sum(len(part) for part in self._open[level - 1])
-            if gathered < 4096:
+            gathered += len(self._leaves) if level == 1 else 0
+            if gathered < _MANY_SIBLINGS:
                 break
             self.close_nodes(level)
             level += 1
@@ -154,6 +169,7 @@ class Builder:
         """Close everything; the root: the one node of the lowest level that has just one."""
         self.close_leaves(final=True)
         self._settle()
+        self._write(compress_drafts(self._drafts))
         level = 1
         while True:
             siblings = self._open[level - 1]
@@ -170,27 +186,19 @@ class Builder:
         return stored.address
 
 
-def _encode(shape: Shape, columns: list[pa.Array], keys: KeyArray) -> Encoded:
-    if needs_pieces(shape, columns):
-        return encode_pieces(shape, columns, keys)
-    entry, stored = encode_leaf(shape, columns, keys[-1])
-    return entry, [stored]
-
-
 def build(shape: Shape, batches: Iterable[Sequence[pa.Array]], sink: Sink) -> Address:
     """The root of the tree of these rows: batches of columns, sorted by key, each key once."""
     builder = Builder(shape, sink)
     last: KeyArray | None = None
     seen = 0
     for columns in batches:
-        for start in range(0, len(columns[0]), _ENCODE_ROWS):
-            part = [column.slice(start, _ENCODE_ROWS) for column in columns]
-            keys = shape.keys(part)
-            check_sorted(shape, keys, last, seen, part)
-            last = keys[-1:]
-            seen += len(keys)
-            builder.add_rows(part, keys)
-            builder.close_full()
+        keys = shape.keys(columns)
+        if not len(keys):
+            continue
+        check_sorted(shape, keys, last, seen, columns)
+        last, seen = keys[-1:], seen + len(keys)
+        builder.add_rows(columns, keys)
+        builder.close_full()
     return builder.finish()
 
 

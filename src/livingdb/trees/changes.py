@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -81,10 +82,10 @@ class Changes:
         after[hit & (ops == DELETE)] = False
         return after
 
-    def between(self, lower: object | None, upper: object | None) -> Changes:
+    def between(self, lower: Any, upper: Any) -> Changes:
         """The changes with lower <= key < upper; None is no bound."""
-        start = 0 if lower is None else int(np.searchsorted(self.keys, lower, side="left"))
-        stop = len(self) if upper is None else int(np.searchsorted(self.keys, upper, side="left"))
+        start = 0 if lower is None else int(self.keys.searchsorted(lower))
+        stop = len(self) if upper is None else int(self.keys.searchsorted(upper))
         return self.slice(start, max(start, stop))
 
     def carries(self, position: int) -> Mask:
@@ -92,7 +93,7 @@ class Changes:
         if self.columns[position] is None:
             return np.zeros(len(self), bool)
         mask = self.present[position]
-        carried = self.ops != DELETE
+        carried: Mask = self.ops != DELETE
         return carried if mask is None else mask & carried
 
     @property
@@ -173,9 +174,9 @@ class _Plan:
                 order[self.at[moved]] = self.numbers[moved]
         if fresh is None:
             return column.take(pa.array(self._finish(order))) if self.has_deletes else column
-        if self.inserted is None and not self.has_deletes and order is self.order:
-            if not self.replaced.any():
-                return column
+        in_place = self.inserted is None and not self.has_deletes
+        if in_place and order is self.order and not self.replaced.any():
+            return column
         return pa.concat_arrays([column, fresh]).take(pa.array(self._finish(order)))
 
 
@@ -225,32 +226,29 @@ def _merge(older: Changes, newer: Changes) -> Changes:
     columns: list[pa.Array | None] = []
     present: list[Mask | None] = []
     for position in range(len(older.columns)):
-        column, mask = _merge_column(older, newer, position, at, hit, over, base, arrange)
+        order = base.copy()
+        if position >= older.shape.key_count:
+            kept = over & ~newer.carries(position)
+            order[at[kept]] = at[kept]
+        column, mask = _merge_column(older, newer, position, arrange(order))
         columns.append(column)
         present.append(mask)
     return Changes(older.shape, keys, ops, tuple(columns), tuple(present))
 
 
-def _merge_column(older, newer, position, at, hit, over, base, arrange):  # type: ignore[no-untyped-def]
-    """One column of two merged changes, and who carries it."""
+def _merge_column(
+    older: Changes, newer: Changes, position: int, order: Positions
+) -> tuple[pa.Array | None, Mask | None]:
+    """One column of two merged changes, rows in this order, and who carries it."""
     first, second = older.columns[position], newer.columns[position]
     if first is None and second is None:
         return None, None
+    everywhere = older.present[position] is None and newer.present[position] is None
+    everywhere = everywhere and first is not None and second is not None
     data_type = older.shape.types[position]
     first = pa.nulls(len(older), data_type) if first is None else first
     second = pa.nulls(len(newer), data_type) if second is None else second
-    old_has, new_has = older.carries(position), newer.carries(position)
-    is_key = position < older.shape.key_count
-    order = base.copy()
-    kept = over & ~new_has if not is_key else np.zeros(len(newer), bool)
-    order[at[kept]] = at[kept]
-    arranged = arrange(order)
-    column = pa.concat_arrays([first, second]).take(pa.array(arranged))
-    if is_key:
+    column = pa.concat_arrays([first, second]).take(pa.array(order))
+    if everywhere or position < older.shape.key_count:
         return column, None
-    both = np.concatenate([old_has, new_has])
-    carried = both[arranged]
-    if older.present[position] is None and newer.present[position] is None:
-        if older.columns[position] is not None and newer.columns[position] is not None:
-            return column, None
-    return column, carried
+    return column, np.concatenate([older.carries(position), newer.carries(position)])[order]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -39,7 +41,7 @@ def _valid(column: Column) -> Mask:
     return np.unpackbits(column.validity, count=column.rows, bitorder="little").astype(bool)
 
 
-def _is_bitmap(data: npt.NDArray[np.generic]) -> bool:
+def _is_bitmap(data: npt.NDArray[Any]) -> bool:
     return data.ndim == 1 and data.dtype == np.uint8
 
 
@@ -57,7 +59,7 @@ def _columns_differ(first: Column, second: Column) -> Mask:
     return mask
 
 
-def _values_differ(first: npt.NDArray[np.generic], second: npt.NDArray[np.generic], rows: int) -> Mask:
+def _values_differ(first: npt.NDArray[Any], second: npt.NDArray[Any], rows: int) -> Mask:
     if _is_bitmap(first):
         one = np.unpackbits(first.view(np.uint8), count=rows, bitorder="little")
         other = np.unpackbits(second.view(np.uint8), count=rows, bitorder="little")
@@ -72,7 +74,7 @@ def _lists_differ(first: Column, second: Column) -> Mask:
     assert first.offsets is not None
     assert second.offsets is not None
     lengths = np.diff(first.offsets)
-    mask = lengths != np.diff(second.offsets)
+    mask: Mask = lengths != np.diff(second.offsets)
     same = np.flatnonzero(~mask & (lengths > 0))
     if not len(same):
         return mask

@@ -214,8 +214,8 @@ def _same_keys(old: Leaf, new: Leaf) -> DiffBatch | None:
     """Compare two leaves with the same keys, column by column."""
     changed = [
         position
-        for position, (one, other) in enumerate(zip(old.chunk.digests, new.chunk.digests, strict=True))
-        if one != other
+        for position, digest in enumerate(old.chunk.digests)
+        if digest != new.chunk.digests[position]
     ]
     mask = np.zeros(old.rows, bool)
     for position in changed:
@@ -264,9 +264,7 @@ def _compare(
     same_old, same_new = at[hit], np.flatnonzero(hit)
     unequal = _differing(old, same_old, new, same_new)
     old_rows = np.concatenate([np.flatnonzero(~kept), same_old[unequal], _absent((~hit).sum())])
-    new_rows = np.concatenate(
-        [_absent((~kept).sum()), same_new[unequal], np.flatnonzero(~hit)]
-    )
+    new_rows = np.concatenate([_absent((~kept).sum()), same_new[unequal], np.flatnonzero(~hit)])
     if not len(old_rows):
         return None
     keys = np.concatenate([old_keys[~kept], new_keys[same_new[unequal]], new_keys[~hit]])

@@ -68,9 +68,7 @@ class _Editor:
         self.pass_over(node, position, len(node))
         self.builder.close_nodes(node.level)
 
-    def child(
-        self, node: Entries, child: int, changes: Changes, replaced: Replacements
-    ) -> None:
+    def child(self, node: Entries, child: int, changes: Changes, replaced: Replacements) -> None:
         """Feed one child, changed or replaced."""
         address = node.addresses[child]
         if node.level > 1:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from livingdb.chunks.address import Address, short
+from livingdb.chunks.address import Address, digest, short
 from livingdb.chunks.chunk import Chunk, encode_record, read_record
 from livingdb.chunks.store import ChunkStore
 from livingdb.errors import Corruption
@@ -30,13 +30,11 @@ from livingdb.trees.builder import Builder, Sink, check_sorted
 from livingdb.trees.changes import Changes
 from livingdb.trees.edit import edit
 from livingdb.trees.keys import KeyArray
-from livingdb.trees.nodes import Cache, Reader
+from livingdb.trees.nodes import Cache, Entries, Leaf, Reader
 from livingdb.trees.shape import Shape
 from livingdb.trees.splitter import ContentSplitter, Splitter
 
 __all__ = ["Forest", "Grouping"]
-
-_BUILD_ROWS = 262_144
 
 
 @dataclass(frozen=True)
@@ -47,7 +45,7 @@ class Grouping:
     types: tuple[pa.DataType, ...]
     key_count: int
     groups: tuple[tuple[int, ...], ...]
-    splitter: Splitter = ContentSplitter()
+    splitter: Splitter = field(default_factory=ContentSplitter)
     piece_bytes: int = 4 << 20
 
     @cached_property
@@ -77,6 +75,26 @@ class Grouping:
         )
 
 
+class _CacheView(Cache):
+    """A cache that trees of many shapes share, as those of one shape see it.
+
+    Chunks know no field names and no zones, so tables that differ in nothing else share
+    chunks; what was read as one table's types must not be handed out as another's.
+    """
+
+    def __init__(self, shared: Cache, shape: Shape):
+        self._shared = shared
+        self._tag = digest(repr(shape.types).encode())[:8]
+
+    def get(self, address: Address) -> Entries | Leaf | None:
+        """See `Cache.get`."""
+        return self._shared.get(Address(address + self._tag))
+
+    def put(self, address: Address, item: Entries | Leaf) -> None:
+        """See `Cache.put`."""
+        self._shared.put(Address(address + self._tag), item)
+
+
 class Forest:
     """The trees of all groups of one table, in one store."""
 
@@ -84,7 +102,7 @@ class Forest:
         self.store = store
         self.grouping = grouping
         cache = cache if cache is not None else Cache()
-        self.readers = [Reader(store, shape, cache) for shape in grouping.shapes]
+        self.readers = [Reader(store, shape, _CacheView(cache, shape)) for shape in grouping.shapes]
 
     @property
     def shape(self) -> Shape:
@@ -143,14 +161,14 @@ class Forest:
         last: KeyArray | None = None
         seen = 0
         for columns in batches:
-            for start in range(0, len(columns[0]), _BUILD_ROWS):
-                part = [column.slice(start, _BUILD_ROWS) for column in columns]
-                keys = self.shape.keys(part)
-                check_sorted(self.shape, keys, last, seen, part)
-                last, seen = keys[-1:], seen + len(keys)
-                for group, builder in enumerate(builders):
-                    builder.add_rows(part if self.single else self._project(part, group), keys)
-                    builder.close_full()
+            keys = self.shape.keys(columns)
+            if not len(keys):
+                continue
+            check_sorted(self.shape, keys, last, seen, columns)
+            last, seen = keys[-1:], seen + len(keys)
+            for group, builder in enumerate(builders):
+                builder.add_rows(columns if self.single else self._project(columns, group), keys)
+                builder.close_full()
         return self._join([builder.finish() for builder in builders], sink)
 
     def edit(self, root: Address, changes: Changes, sink: Sink) -> Address:
@@ -307,7 +325,7 @@ class Forest:
         """`ours` with what `theirs` changed since `base`; see `trees.merge.merge`."""
         if self.single:
             return tree_merge.merge(self.readers[0], base, ours, theirs, sink, resolve)
-        if base == theirs or ours == theirs:
+        if theirs in (base, ours):
             return tree_merge.Merged(ours, [])
         if base == ours:
             return tree_merge.Merged(theirs, [])

@@ -129,12 +129,13 @@ def _unsigned(array: pa.Array, data_type: pa.DataType) -> UInt64s:
     sign = np.uint64(1 << (8 * width - 1))
     if kind == "i":
         mask = np.uint64((1 << (8 * width)) - 1)
-        return (values.astype(np.int64).view(np.uint64) & mask) ^ sign
+        flipped: UInt64s = (values.astype(np.int64).view(np.uint64) & mask) ^ sign
+        return flipped
     values = values + values.dtype.type(0)
     values[np.isnan(values)] = np.nan
     bits = values.view(f"<u{width}").astype(np.uint64)
-    flipped = ~bits & np.uint64((1 << (8 * width)) - 1)
-    return np.where(bits & sign, flipped, bits | sign)
+    negated = ~bits & np.uint64((1 << (8 * width)) - 1)
+    return np.where(bits & sign, negated, bits | sign)
 
 
 def _big_endian(array: pa.Array, data_type: pa.DataType) -> npt.NDArray[np.uint8]:

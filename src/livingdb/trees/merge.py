@@ -73,7 +73,7 @@ def merge(
 
     `resolve` answers conflicts with the changes to make to ours; None leaves them open.
     """
-    if base == theirs or ours == theirs:
+    if theirs in (base, ours):
         return Merged(ours, [])
     if base == ours:
         return Merged(theirs, [])

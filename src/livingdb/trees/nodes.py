@@ -13,14 +13,14 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from livingdb.chunks.address import Address, short
-from livingdb.chunks.chunk import LEAF, NODE, Chunk, encode_chunk
+from livingdb.chunks.chunk import LEAF, NODE, Chunk, Draft, draft_chunk, encode_chunk
 from livingdb.chunks.store import ChunkStore, StoredChunk
 from livingdb.errors import Corruption
 from livingdb.trees.keys import KeyArray
 from livingdb.trees.shape import Shape
 from livingdb.trees.zones import Zone, join_zones, zone_of, zone_types
 
-__all__ = ["Cache", "Entries", "Entry", "Leaf", "Reader", "encode_leaf", "encode_node", "node_entry"]
+__all__ = ["Cache", "Entries", "Entry", "Leaf", "Reader", "draft_leaf", "encode_node", "node_entry"]
 
 
 class Entry:
@@ -105,7 +105,7 @@ class Entries:
         for position in self.shape.zoned[:index]:
             at += len(zone_types(self.shape.types[position]))
         width = len(zone_types(self.shape.types[self.shape.zoned[index]]))
-        return self.batch.columns[at : at + width]
+        return list(self.batch.columns[at : at + width])
 
     def slice(self, start: int, stop: int) -> Entries:
         """A run of these entries."""
@@ -130,11 +130,11 @@ def _no_entries(shape: Shape) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist([], schema=shape.entry_schema)
 
 
-def encode_leaf(shape: Shape, columns: Sequence[pa.Array], last_key: Any) -> tuple[Entry, StoredChunk]:
-    """A chunk of rows and its entry."""
-    stored = encode_chunk(columns, names=shape.names)
+def draft_leaf(shape: Shape, columns: Sequence[pa.Array], last_key: Any) -> tuple[Entry, Draft]:
+    """A chunk of rows, not yet compressed, and its entry."""
+    draft = draft_chunk(columns, names=shape.names)
     zones = [zone_of(columns[position]) for position in shape.zoned]
-    return Entry(last_key, stored.address, len(columns[0]), zones), stored
+    return Entry(last_key, draft.address, len(columns[0]), zones), draft
 
 
 def encode_node(shape: Shape, children: Entries, level: int) -> tuple[Entry, StoredChunk]:
@@ -172,6 +172,11 @@ class Leaf:
         wanted = range(len(self.shape.types)) if positions is None else positions
         return [self.column(position) for position in wanted]
 
+    @property
+    def fresh(self) -> bool:
+        """Whether no column has been read yet."""
+        return not self._columns
+
     @cached_property
     def keys(self) -> KeyArray:
         """The encoded keys of the rows."""
@@ -179,7 +184,8 @@ class Leaf:
 
     def size_bytes(self) -> int:
         """About how much memory the leaf holds."""
-        return sum(array.nbytes for array in self._columns.values()) + 16 * self.rows + 512
+        columns = sum(int(array.nbytes) for array in self._columns.values())
+        return columns + 16 * self.rows + 512
 
 
 class Cache:

@@ -14,9 +14,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from livingdb.chunks.canonical import Column, from_arrow
+from livingdb.chunks.chunk import compress_draft
 from livingdb.chunks.store import StoredChunk
+from livingdb.chunks.types import flat_width_bytes
 from livingdb.trees.keys import KeyArray, hash_keys
-from livingdb.trees.nodes import Entries, Entry, encode_leaf, encode_node
+from livingdb.trees.nodes import Entries, Entry, draft_leaf, encode_node
 from livingdb.trees.shape import Shape
 
 __all__ = ["encode_pieces", "needs_pieces", "row_bytes"]
@@ -29,10 +31,21 @@ Counts = npt.NDArray[np.int64]
 
 def needs_pieces(shape: Shape, columns: Sequence[pa.Array]) -> bool:
     """Whether the values of these rows are too large for one chunk."""
-    upper = sum(column.nbytes + len(column) for column in columns)
+    upper = sum(_at_most_bytes(column) for column in columns)
     if upper <= shape.piece_bytes or len(columns[0]) == 1:
         return False
-    return int(sum(row_bytes(column) for column in columns).sum()) > shape.piece_bytes  # type: ignore[union-attr]
+    return sum(int(row_bytes(column).sum()) for column in columns) > shape.piece_bytes
+
+
+def _at_most_bytes(array: pa.Array) -> int:
+    """No fewer bytes than `row_bytes` adds up to, found without looking at values."""
+    width = flat_width_bytes(array.type)
+    if width is not None:
+        return len(array) * width
+    if pa.types.is_string(array.type) or pa.types.is_binary(array.type):
+        offsets = np.frombuffer(array.buffers()[1], np.int32, len(array) + 1, array.offset * 4)
+        return int(offsets[-1]) - int(offsets[0]) + 4 * len(array)
+    return int(array.nbytes) + 2 * len(array)
 
 
 def row_bytes(array: pa.Array) -> Counts:
@@ -43,10 +56,13 @@ def row_bytes(array: pa.Array) -> Counts:
 def _weigh(column: Column) -> Counts:
     if column.offsets is None:
         if column.children:
-            return np.sum([_weigh(child) for child in column.children], axis=0, dtype=np.int64)
+            weights: Counts = np.sum([_weigh(child) for child in column.children], axis=0)
+            return weights
         assert column.data is not None
-        width = 1 if column.data.dtype == np.uint8 and column.data.ndim == 1 else (
-            column.data.nbytes // max(column.rows, 1)
+        width = (
+            1
+            if column.data.dtype == np.uint8 and column.data.ndim == 1
+            else (column.data.nbytes // max(column.rows, 1))
         )
         return np.full(column.rows, width, np.int64)
     lengths = np.diff(column.offsets).astype(np.int64)
@@ -55,7 +71,7 @@ def _weigh(column: Column) -> Counts:
     inner = np.zeros(int(column.offsets[-1]) + 1, np.int64)
     for child in column.children:
         inner[1:] += _weigh(child)
-    sums = np.cumsum(inner)
+    sums: Counts = np.cumsum(inner)
     return sums[column.offsets[1:]] - sums[column.offsets[:-1]] + 4
 
 
@@ -69,9 +85,9 @@ def encode_pieces(
     start = 0
     for end in _piece_ends(shape, keys, weights):
         part = [column.slice(start, end - start) for column in columns]
-        entry, stored = encode_leaf(shape, part, keys[end - 1])
+        entry, draft = draft_leaf(shape, part, keys[end - 1])
         entries.append(entry)
-        chunks.append(stored)
+        chunks.append(compress_draft(draft))
         start = end
     entry, stored = encode_node(shape, Entries.of(shape, entries), 0)
     return entry, [*chunks, stored]

@@ -1,11 +1,12 @@
 """Scans: the rows of a key range, with only the columns and leaves that matter.
 
-Leaves are read and verified a few ahead on worker threads and come out in key order.
-Changes that lie over the tree are applied leaf by leaf.
+Leaves are fetched and decompressed some ahead, in groups, on worker threads and come out in
+key order.  Changes that lie over the tree are applied leaf by leaf.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from livingdb.chunks.address import Address
+from livingdb.chunks.chunk import decompress_ahead
 from livingdb.trees.changes import Changes
 from livingdb.trees.keys import KeyArray, align
 from livingdb.trees.nodes import Entries, Leaf, Reader
@@ -24,6 +26,9 @@ from livingdb.trees.workers import in_order
 __all__ = ["ALL", "Span", "ZoneFilter", "count_rows", "leaf_rows", "scan", "split"]
 
 Mask = npt.NDArray[np.bool_]
+
+_GROUP_LEAVES = 16
+_AHEAD_GROUPS = 3
 
 
 @dataclass(frozen=True)
@@ -100,10 +105,14 @@ class _Task:
 
 
 def leaf_rows(
-    reader: Reader, address: Address, positions: Sequence[int] | None = None, keep: bool = True
+    reader: Reader,
+    address: Address,
+    positions: Sequence[int] | None = None,
+    keep: bool = True,
+    node: Entries | Leaf | None = None,
 ) -> tuple[KeyArray, list[pa.Array]]:
     """All rows of a leaf, its pieces joined: keys and the columns asked for."""
-    node = reader.read(address, keep)
+    node = reader.read(address, keep) if node is None else node
     if isinstance(node, Leaf):
         return node.keys, node.columns(positions)
     parts = [leaf_rows(reader, piece, positions, keep=False) for piece in node.addresses]
@@ -132,38 +141,56 @@ def scan(
     if changes is not None and not len(changes):
         changes = None
 
-    def read(task: _Task) -> list[pa.Array] | Entries:
-        return _read(reader, task, positions, span, keep)
+    wanted = range(len(reader.shape.types)) if positions is None else positions
+    needed = wanted
+    if changes is not None or span.bounded:
+        needed = sorted({*range(reader.shape.key_count), *wanted})
 
-    for result in in_order(read, _tasks(reader, root, span, filters, changes)):
-        if not isinstance(result, Entries):
-            if len(result[0]):
-                yield result
-            continue
-        for piece in result.addresses:
-            rows = _read(reader, _Task(piece, None), positions, span, keep)
-            assert not isinstance(rows, Entries)
-            if len(rows[0]):
-                yield rows
+    def fetch(group: list[_Task]) -> list[tuple[_Task, Entries | Leaf]]:
+        nodes = [(task, reader.read(task.address, keep)) for task in group]
+        decompress_ahead([n.chunk for _, n in nodes if isinstance(n, Leaf) and n.fresh], needed)
+        return nodes
+
+    groups = _grouped(_tasks(reader, root, span, filters, changes))
+    for group in in_order(fetch, groups, ahead=_AHEAD_GROUPS):
+        for task, node in group:
+            if isinstance(node, Entries) and task.changes is None:
+                for piece in node.addresses:
+                    yield from _read(reader, reader.read(piece, keep), None, positions, span)
+            else:
+                yield from _read(reader, node, task, positions, span)
+
+
+def _grouped(tasks: Iterator[_Task]) -> Iterator[list[_Task]]:
+    """Runs of leaves to fetch together: few at first, so that a short read starts at once."""
+    size = 1
+    while group := list(itertools.islice(tasks, size)):
+        yield group
+        size = min(2 * size, _GROUP_LEAVES)
 
 
 def _read(
-    reader: Reader, task: _Task, positions: Sequence[int] | None, span: Span, keep: bool
-) -> list[pa.Array] | Entries:
-    node = reader.read(task.address, keep)
-    if task.changes is None:
-        if isinstance(node, Entries):
-            return node
+    reader: Reader,
+    node: Entries | Leaf,
+    task: _Task | None,
+    positions: Sequence[int] | None,
+    span: Span,
+) -> Iterator[list[pa.Array]]:
+    """The rows of one leaf or piece, with the changes over it; nothing if there are none."""
+    keys: KeyArray | None = None
+    if task is not None and task.changes is not None:
+        keys, columns = leaf_rows(reader, task.address, positions, node=node)
+        keys, columns = task.changes.apply(keys, columns, positions)
+    else:
+        assert isinstance(node, Leaf)
         columns = node.columns(positions)
         keys = node.keys if span.bounded else None
-    else:
-        keys, columns = leaf_rows(reader, task.address, positions, keep)
-        keys, columns = task.changes.apply(keys, columns, positions)
     if span.bounded and keys is not None:
         start, stop = span.rows(keys)
         if (start, stop) != (0, len(keys)):
             columns = [column.slice(start, stop - start) for column in columns]
-    return columns
+    if len(columns[0]):
+        yield columns
 
 
 def _tasks(

@@ -44,7 +44,8 @@ class ContentSplitter:
     """Closes a chunk after an item whose key hash falls under a growing hazard (Weibull).
 
     `target_rows` is the mean size of a leaf and `fanout` that of an interior node; no chunk
-    has more than twice that many items, or more key bytes than `max_key_bytes` and one key.
+    has more than twice that many items, or more key bytes than `max_key_bytes` and one key
+    (but an interior node always takes two items, however long their keys).
     """
 
     target_rows: int = 4096
@@ -55,7 +56,8 @@ class ContentSplitter:
         """See `Splitter.ends`."""
         count = len(keys)
         target = self.target_rows if level == 0 else self.fanout
-        thresholds = _thresholds(target, 1 if level == 0 else 2)
+        least = 1 if level == 0 else 2  # a level must have fewer nodes than the one below
+        thresholds = _thresholds(target, least)
         hashes = (hash_keys(keys, level) >> np.uint64(32)).astype(np.int64)
         closes_at = np.searchsorted(thresholds, hashes, side="right") + 1
         # Item i closes a chunk begun at s when i - s + 1 >= closes_at[i].
@@ -67,7 +69,7 @@ class ContentSplitter:
             window = latest_start[start : start + 2 * target] >= start
             offset = int(window.argmax())
             end = start + offset + 1 if window[offset] else count + 1
-            end = min(end, heavy.end(start))
+            end = min(end, max(heavy.end(start), start + least))
             if end > count:
                 break
             ends.append(end)
@@ -94,9 +96,7 @@ class _HeavyKeys:
     def __init__(self, keys: KeyArray, limit: int):
         self.limit = limit
         self.sums: Positions | None = None
-        if keys.dtype != np.uint64 and len(keys) * (keys.dtype.itemsize or 1) >= limit:
-            self.sums = np.cumsum(key_lengths(keys))
-        elif keys.dtype == object or (keys.dtype == np.uint64 and len(keys) * 8 >= limit):
+        if keys.dtype == object or len(keys) * keys.dtype.itemsize >= limit:
             self.sums = np.cumsum(key_lengths(keys))
 
     def end(self, start: int) -> Any:

@@ -44,7 +44,7 @@ def in_order(
     try:
         for item in source:
             waiting.append(pool().submit(function, item))
-            if len(waiting) >= ahead:
+            if len(waiting) > ahead:
                 yield waiting.popleft().result()
         while waiting:
             yield waiting.popleft().result()

@@ -52,8 +52,9 @@ def zone_of(array: pa.Array) -> Zone:
         keys = codec.encode([array.drop_null() if nulls else array])
         return Zone(int(keys.min()) - _BIAS, int(keys.max()) - _BIAS, nulls)
     if codec.width is not None:
-        keys = codec.encode([array.drop_null() if nulls else array])
-        low, high = bytes(keys.min()), bytes(keys.max())
+        bounds = pc.min_max(array)
+        ends = pa.array([bounds["min"].as_py(), bounds["max"].as_py()], data_type)
+        low, high = (bytes(key) for key in codec.encode([ends]))
         return Zone(_floor(low), _ceiling(high), nulls)
     bounds = pc.min_max(array)
     low, high = (_raw(bounds[name]) for name in ("min", "max"))

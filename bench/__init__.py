@@ -1,0 +1,1 @@
+"""Measurements of LivingDB beside other systems: `python -m bench`."""

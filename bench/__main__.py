@@ -1,0 +1,50 @@
+"""Runs suites, prints JSON lines, and writes them with a table to docs/benchmarks.md.
+
+python -m bench                  every suite
+python -m bench table diff       some of them; the others keep their last figures
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+from bench import differences, pack_open, report, sharing, table_speed
+from bench.measure import Result
+
+HOME = Path(__file__).parent
+
+
+def _packs():
+    for item in pack_open.run():
+        yield Result("packs", item["name"], item["value"], item["unit"], bound=item["bound"])
+
+
+SUITES = {
+    "table": table_speed.run,
+    "diff": differences.run,
+    "packs": _packs,
+    "sharing": sharing.run,
+}
+
+
+def main(names: list[str]) -> int:
+    """Run the suites named, or all; 2 for a name there is not."""
+    unknown = [name for name in names if name not in SUITES]
+    if unknown:
+        print(f"no suite {unknown[0]!r}; there are {', '.join(SUITES)}", file=sys.stderr)
+        return 2
+    (HOME / "results").mkdir(exist_ok=True)
+    for name in names or SUITES:
+        lines = []
+        for result in SUITES[name]():
+            lines.append(json.dumps(result.to_json()))
+            print(lines[-1], flush=True)
+        (HOME / "results" / f"{name}.jsonl").write_text("\n".join(lines) + "\n")
+    report.write(HOME / "results", HOME.parent / "docs" / "benchmarks.md", list(SUITES))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
