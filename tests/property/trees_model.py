@@ -172,7 +172,7 @@ def _texts(
         return [letters[0] * 3 + number(n) for n in range(count)]
     if flavour == "giant":
         long = [letters[0] * rng.randint(60, 70) + number(n) for n in range(count // 2)]
-        longer = [letters[1] * rng.randint(1500, 3000) + number(n) for n in range(3)]
+        longer = [letters[1] * rng.randint(150, 300) + number(n) for n in range(3)]
         return long + longer + [number(n) for n in range(count // 3)]
     most = 4 if flavour == "nasty" else 14
     lengths = (rng.randrange(most) for _ in range(3 * count))
@@ -460,6 +460,9 @@ class Lab:
         self.cache_bytes = cache_bytes
         self.reader = self.fresh_reader()
 
+    def __repr__(self) -> str:
+        return f"Lab({self.world.shape}, keys={str(self.world.keys)[:300]})"
+
     def fresh_reader(self) -> Reader:
         """A reader that has seen nothing."""
         return Reader(self.store, self.world.shape, Cache(self.cache_bytes))
@@ -521,7 +524,7 @@ def nodes_by_level(reader: Reader, root: Address) -> dict[int, list[Entries]]:
 
 # --- strategies -----------------------------------------------------------------------------
 
-_ROWS_FOR = {2: 36, 3: 44, 4: 56, 8: 80, 16: 130, 64: 260}
+_ROWS_FOR = {2: 22, 3: 26, 4: 32, 8: 52, 16: 80, 64: 180}
 
 
 @lru_cache(maxsize=1 << 14)
@@ -546,7 +549,7 @@ def labs(
     values: Sequence[tuple[pa.DataType, ...]] = VALUES,
     flavours: Sequence[str] = FLAVOURS,
     max_key_bytes: Sequence[int] = (1 << 20, 40, 300),
-    piece_bytes: Sequence[int] = (4 << 20, 600, 60),
+    piece_bytes: Sequence[int] = (4 << 20, 4 << 20, 400),
     capacity: bool = False,
 ) -> Lab:
     """An empty lab of a random shape."""

@@ -138,7 +138,8 @@ def _fixed_values(
         values = values.copy()
         values[~valid] = 0
     if element.kind == "f":
-        values = values + element.type(0)  # turns -0.0 into 0.0
+        with np.errstate(invalid="ignore"):  # signalling NaNs
+            values = values + element.type(0)  # turns -0.0 into 0.0
         nan = np.isnan(values)
         if nan.any():
             values[nan] = np.nan
@@ -212,8 +213,13 @@ def _map(
     keys, items = _gather(array.keys, starts, lengths), _gather(array.items, starts, lengths)
     if pa.types.is_nested(keys.type):
         raise Unsupported(f"column {name!r}: maps need keys that are not nested")
+    owner = pa.array(np.repeat(np.arange(rows, dtype=np.int64), lengths))
+    if keys.null_count:
+        row = owner[pc.index(keys.is_null(), True).as_py()]
+        raise InvalidData(f"column {name!r}, row {row}: a map key is null")
+    if pa.types.is_floating(keys.type):
+        keys = to_arrow(from_arrow(keys), keys.type)
     if len(keys) > 1:
-        owner = pa.array(np.repeat(np.arange(rows, dtype=np.int64), lengths))
         order = pc.sort_indices(
             pa.table({"owner": owner, "key": keys}),
             sort_keys=[("owner", "ascending"), ("key", "ascending")],
@@ -225,8 +231,11 @@ def _map(
 
 
 def _refuse_twin_keys(keys: pa.Array, owner: pa.Array, name: str) -> None:
+    bits = keys
+    if pa.types.is_floating(keys.type):  # NaN is a key like any other
+        bits = keys.view(pa.int32() if keys.type == pa.float32() else pa.int64())
     same = pc.and_(
-        pc.equal(keys.slice(1), keys.slice(0, len(keys) - 1)),
+        pc.equal(bits.slice(1), bits.slice(0, len(bits) - 1)),
         pc.equal(owner.slice(1), owner.slice(0, len(owner) - 1)),
     )
     twin = pc.index(same, pa.scalar(True)).as_py()

@@ -1,37 +1,60 @@
 """Chunks: a header that names the content, then the bodies that hold it.
 
-    stored chunk = header length (u16) · header · directory · column bodies
-    header       = magic · kind · level · rows · columns × (descriptor, digest)
-    directory    = reference? · columns × (compression, stored bytes, encoded bytes)
-
-The address is the BLAKE3 of the header alone.  A column is read, decompressed and verified
-without touching the others.  The directory is free to change: how bytes are encoded is no
-part of a name.
+`chunk_format` draws the bytes.  The address is the BLAKE3 of the header alone.  A column is
+read, decompressed and verified without touching the others.
 """
 
 from __future__ import annotations
 
 import struct
-import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 import pyarrow as pa
 import zstandard
 
-from livingdb.chunks.address import ADDRESS_BYTES, Address, digest, short
+from livingdb.chunks.address import Address, digest, short
 from livingdb.chunks.body import decode_body, encode_body
-from livingdb.chunks.canonical import digest_column, from_arrow, to_arrow
+from livingdb.chunks.canonical import Column, digest_column, from_arrow, to_arrow
+from livingdb.chunks.chunk_format import (
+    DICTIONARY,
+    LEAF,
+    MAX_BODY_BYTES,
+    MAX_CHUNK_ROWS,
+    NODE,
+    PATCH,
+    RAW,
+    RECORD,
+    ZSTD,
+    Directory,
+    PhysicalColumn,
+    assemble,
+    parse_directory,
+    read_header,
+    record_header,
+    start_of_header,
+)
+from livingdb.chunks.compression import (
+    compressor,
+    decompress,
+    decompressor,
+    dictionary_decompressor,
+    patch_decompressor,
+)
+from livingdb.chunks.plain import decode_plain, encode_plain
 from livingdb.chunks.store import Buffer, StoredChunk
 from livingdb.chunks.types import describe, parse_descriptor
-from livingdb.errors import Corruption, InvalidData, Unsupported
+from livingdb.errors import Corruption, InvalidData
 
 __all__ = [
+    "DICTIONARY",
     "LEAF",
     "MAX_CHUNK_ROWS",
     "NODE",
+    "PATCH",
+    "RAW",
     "RECORD",
+    "ZSTD",
     "Chunk",
     "Draft",
     "Fetch",
@@ -44,51 +67,16 @@ __all__ = [
     "encode_chunk",
     "encode_record",
     "read_record",
+    "references",
 ]
 
-MAGIC = b"LDC1"
-LEAF, NODE, RECORD = 0, 1, 2
-MAX_CHUNK_ROWS = 1 << 24
-MAX_BODY_BYTES = 2**31 - 1
 DEFAULT_LEVEL = 1
-MAX_REFERENCE_DEPTH = 8
+MAX_REFERENCE_DEPTH = 32
 MIN_COMPRESSED_BYTES = 32
 
-_START = struct.Struct("<4sBBIH")  # magic, kind, level, rows, columns
-_LENGTH = struct.Struct("<H")
-_ENTRY = struct.Struct("<BII")  # compression, stored bytes, encoded bytes
-_RECORD_DESCRIPTOR = b"\0"
-_RAW, _ZSTD, _DICTIONARY, _PATCH = 0, 1, 2, 3
 _MAX_AHEAD_BYTES = 1 << 20
 
 Fetch = Callable[[Address], Buffer]
-_local = threading.local()
-
-
-def compressor(level: int) -> zstandard.ZstdCompressor:
-    """This thread's compressor of that level."""
-    cache: dict[int, zstandard.ZstdCompressor] = _local.__dict__.setdefault("compressors", {})
-    if level not in cache:
-        cache[level] = zstandard.ZstdCompressor(
-            level=level, write_checksum=False, write_content_size=False
-        )
-    return cache[level]
-
-
-def _decompressor() -> zstandard.ZstdDecompressor:
-    found: zstandard.ZstdDecompressor | None = getattr(_local, "decompressor", None)
-    if found is None:
-        found = _local.decompressor = zstandard.ZstdDecompressor()
-    return found
-
-
-@dataclass(frozen=True, slots=True)
-class PhysicalColumn:
-    """How one column lies in a stored chunk."""
-
-    compression: int
-    stored: bytes | memoryview
-    encoded_bytes: int
 
 
 # --- writing ------------------------------------------------------------------------------
@@ -131,7 +119,7 @@ def draft_chunk(
     rows = len(arrays[0]) if arrays else 0
     if rows > MAX_CHUNK_ROWS:
         raise InvalidData(f"a chunk holds at most {MAX_CHUNK_ROWS} rows, not {rows}")
-    header = [_START.pack(MAGIC, kind, level, rows, len(arrays))]
+    header = [start_of_header(kind, level, rows, len(arrays))]
     bodies = []
     for position, array in enumerate(arrays):
         if len(array) != rows:
@@ -156,7 +144,7 @@ def compress_drafts(drafts: Sequence[Draft], level: int = DEFAULT_LEVEL) -> list
     columns = iter(
         [
             _smaller(body, next(packed)) if len(body) > MIN_COMPRESSED_BYTES
-            else PhysicalColumn(_RAW, body, len(body))
+            else PhysicalColumn(RAW, body, len(body))
             for body in bodies
         ]
     )
@@ -174,83 +162,32 @@ def _smaller(body: bytes, packed: bytes) -> PhysicalColumn:
     if len(body) > MAX_BODY_BYTES:
         raise InvalidData("the values of one column of one chunk take more than 2 GiB")
     if len(packed) < len(body):
-        return PhysicalColumn(_ZSTD, packed, len(body))
-    return PhysicalColumn(_RAW, body, len(body))
+        return PhysicalColumn(ZSTD, packed, len(body))
+    return PhysicalColumn(RAW, body, len(body))
 
 
 def encode_record(payload: bytes) -> StoredChunk:
     """A chunk that holds one opaque record."""
-    start = _START.pack(MAGIC, RECORD, 0, 1, 1)
-    header = start + _RECORD_DESCRIPTOR + digest(payload)
-    return assemble(header, [_compress(payload, DEFAULT_LEVEL)])
+    return assemble(record_header(payload), [_compress(payload, DEFAULT_LEVEL)])
 
 
 def _compress(encoded: bytes, level: int) -> PhysicalColumn:
     if len(encoded) <= MIN_COMPRESSED_BYTES:
-        return PhysicalColumn(_RAW, encoded, len(encoded))
+        return PhysicalColumn(RAW, encoded, len(encoded))
     return _smaller(encoded, compressor(level).compress(encoded))
 
 
-def assemble(
-    header: bytes, columns: Sequence[PhysicalColumn], reference: Address | None = None
-) -> StoredChunk:
-    """The stored form: this header over these bodies."""
-    if len(header) > 0xFFFF:
-        raise Unsupported("a chunk header takes at most 64 KiB: too many columns in one group")
-    parts: list[bytes | memoryview] = [_LENGTH.pack(len(header)), header]
-    parts.append(b"\0" if reference is None else b"\1" + reference)
-    parts += [_ENTRY.pack(c.compression, len(c.stored), c.encoded_bytes) for c in columns]
-    parts += [c.stored for c in columns]
-    return StoredChunk(digest(header), b"".join(parts))
-
-
 # --- reading ------------------------------------------------------------------------------
-
-
-@lru_cache(maxsize=1024)
-def _parse_header(header: bytes) -> tuple[int, int, int, tuple[bytes, ...], tuple[bytes, ...]]:
-    """Kind, level, rows, descriptors and digests."""
-    magic, kind, level, rows, count = _START.unpack_from(header)
-    if magic != MAGIC or kind > RECORD or rows > MAX_CHUNK_ROWS:
-        raise Corruption("not a chunk header")
-    at = _START.size
-    descriptors, digests = [], []
-    for _ in range(count):
-        size = 1 if kind == RECORD else _descriptor_size(header, at)
-        descriptors.append(header[at : at + size])
-        digests.append(header[at + size : at + size + ADDRESS_BYTES])
-        at += size + ADDRESS_BYTES
-    if at != len(header):
-        raise Corruption("chunk header has the wrong length")
-    return kind, level, rows, tuple(descriptors), tuple(digests)
-
-
-def _descriptor_size(header: bytes, at: int) -> int:
-    """Bytes of the descriptor that starts here."""
-    start = at
-    open_types = 1
-    while open_types:
-        code = header[at]
-        if code in (8, 17):
-            at += 3
-        elif code == 15:
-            open_types += struct.unpack_from("<H", header, at + 1)[0]
-            at += 3
-        else:
-            open_types += {14: 1, 16: 2}.get(code, 0)
-            at += 1
-        open_types -= 1
-    return at - start
 
 
 class Chunk:
     """A stored chunk, verified down to its header; columns are verified as they are read."""
 
     __slots__ = (
+        "_ahead",
         "_buffer",
-        "_directory_at",
         "_fetch",
-        "_plain",
+        "_known_directory",
         "address",
         "descriptors",
         "digests",
@@ -264,99 +201,117 @@ class Chunk:
         self.address = address
         self._buffer = buffer
         self._fetch = fetch
-        self._plain: dict[int, bytes | memoryview] = {}
+        self._ahead: dict[int, bytes | memoryview] = {}
+        self._known_directory: Directory | None = None
         try:
-            (length,) = _LENGTH.unpack(buffer[:2])
-            header = bytes(buffer[2 : 2 + length])
-            if digest(header) != address:
-                raise Corruption("its header does not have its address")
-            parsed = _parse_header(header)
-        except (struct.error, IndexError):
-            raise Corruption(f"chunk {short(address)} is cut short") from None
+            self.header, parsed = read_header(buffer, address)
         except Corruption as error:
             raise Corruption(f"chunk {short(address)}: {error}") from None
-        self.header = header
         self.kind, self.level, self.rows, self.descriptors, self.digests = parsed
-        self._directory_at = 2 + length
 
     def column(self, position: int, data_type: pa.DataType | None = None) -> pa.Array:
         """One column, verified; `data_type` supplies field names and zones."""
-        descriptor = self.descriptors[position]
         if data_type is None:
-            data_type = parse_descriptor(descriptor)
-        elif describe(data_type) != descriptor:
+            data_type = parse_descriptor(self.descriptors[position])
+        elif describe(data_type) != self.descriptors[position]:
             raise Corruption(
                 f"chunk {short(self.address)}, column {position} holds "
-                f"{parse_descriptor(descriptor)}, not {data_type}"
+                f"{parse_descriptor(self.descriptors[position])}, not {data_type}"
             )
+        return to_arrow(self.canonical(position, data_type), data_type)
+
+    def canonical(self, position: int, data_type: pa.DataType, depth: int = 0) -> Column:
+        """One column in canonical form, verified; `data_type` must have its descriptor."""
         try:
-            column = decode_body(memoryview(self.encoded(position)), data_type, self.rows)
-        except Corruption as error:
+            body, compression = self._body(position, depth)
+            decode = decode_plain if compression == PATCH else decode_body
+            column = decode(memoryview(body), data_type, self.rows)
+        except (Corruption, zstandard.ZstdError, MemoryError) as error:
             raise self._corrupt(position, error) from None
         if digest_column(column) != self.digests[position]:
             raise self._corrupt(position, "its bytes do not have its digest")
-        return to_arrow(column, data_type)
+        return column
 
-    def encoded(self, position: int, depth: int = 0) -> bytes | memoryview:
-        """The encoded body of a column, decompressed and not yet verified."""
-        ahead = self._plain.pop(position, None)
-        if ahead is not None:
-            return ahead
-        physical = self.physical(position)
-        if physical.compression == _RAW:
-            return physical.stored
+    def payload(self) -> bytes:
+        """What a record holds, verified."""
+        if self.kind != RECORD or len(self.digests) != 1:
+            raise Corruption(f"chunk {short(self.address)} is not a record")
         try:
-            if physical.compression == _ZSTD:
-                codec = _decompressor()
-            else:
-                prefix = self._prefix(physical.compression, position, depth)
-                codec = zstandard.ZstdDecompressor(dict_data=prefix)
-            plain = codec.decompress(physical.stored, max_output_size=physical.encoded_bytes)
-        except (zstandard.ZstdError, MemoryError) as error:
-            raise self._corrupt(position, error) from None
-        if len(plain) != physical.encoded_bytes:
-            raise self._corrupt(position, "it decompresses to the wrong length")
-        return plain
+            payload, compression = self._body(0, 0)
+        except (Corruption, zstandard.ZstdError, MemoryError) as error:
+            raise self._corrupt(0, error) from None
+        if compression == PATCH or digest(payload) != self.digests[0]:
+            raise Corruption(f"record {short(self.address)}: its bytes do not have its digest")
+        return bytes(payload)
+
+    def _body(self, position: int, depth: int) -> tuple[bytes | memoryview, int]:
+        """The body of a column, decompressed and not yet verified, and how it was compressed."""
+        ahead = self._ahead.pop(position, None)
+        if ahead is not None:
+            return ahead, ZSTD
+        physical = self.physical(position)
+        mode = physical.compression
+        if mode == RAW:
+            return physical.stored, mode
+        if mode == ZSTD:
+            codec = decompressor()
+        elif mode == DICTIONARY:
+            codec = dictionary_decompressor(
+                self._against(), position, lambda: self._referenced().payload()
+            )
+        else:
+            codec = patch_decompressor(self._patched(position, depth))
+        return decompress(codec, physical.stored, physical.encoded_bytes), mode
 
     def physical(self, position: int) -> PhysicalColumn:
         """How the column is stored; `Corruption` if the directory cannot be right."""
-        buffer, count = self._buffer, len(self.descriptors)
-        at = self._directory_at
-        at += 1 if bytes(buffer[at : at + 1]) == b"\0" else 1 + ADDRESS_BYTES
-        directory = bytes(buffer[at : at + count * _ENTRY.size])
-        start = at + count * _ENTRY.size
         try:
-            for before in range(position):
-                start += _ENTRY.unpack_from(directory, before * _ENTRY.size)[1]
-            compression, stored, encoded = _ENTRY.unpack_from(directory, position * _ENTRY.size)
-        except struct.error:
-            raise self._corrupt(position, "its directory is cut short") from None
-        body = buffer[start : start + stored]
-        if len(body) != stored or encoded > MAX_BODY_BYTES or compression > _PATCH:
-            raise self._corrupt(position, "its directory entry is impossible")
-        if compression == _RAW and stored != encoded:
-            raise self._corrupt(position, "its directory entry is impossible")
-        return PhysicalColumn(compression, body, encoded)
+            compression, start, stop, encoded_bytes = self.directory.entry(position)
+        except Corruption as error:
+            raise self._corrupt(position, error) from None
+        stored = self._buffer[start:stop]
+        if len(stored) != stop - start:
+            raise self._corrupt(position, "its body is cut short")
+        return PhysicalColumn(compression, stored, encoded_bytes)
+
+    @property
+    def directory(self) -> Directory:
+        """Where the bodies lie, and what they are stored against."""
+        if self._known_directory is None:
+            at = 2 + len(self.header)
+            try:
+                directory = parse_directory(self._buffer, at, len(self.descriptors))
+            except Corruption as error:
+                raise Corruption(f"chunk {short(self.address)}: {error}") from None
+            self._known_directory = directory
+        return self._known_directory
 
     @property
     def reference(self) -> Address | None:
         """The chunk this one is stored against, if any."""
-        at = self._directory_at
-        if bytes(self._buffer[at : at + 1]) == b"\0":
-            return None
-        return Address(bytes(self._buffer[at + 1 : at + 1 + ADDRESS_BYTES]))
+        return self.directory.reference
 
-    def _prefix(self, compression: int, position: int, depth: int) -> zstandard.ZstdCompressionDict:
+    def _against(self) -> Address:
         reference = self.reference
-        if reference is None or self._fetch is None or depth >= MAX_REFERENCE_DEPTH:
-            raise self._corrupt(position, "the chunk it is stored against cannot be read")
-        base = Chunk(reference, self._fetch(reference), self._fetch)
-        if compression == _DICTIONARY:
-            return zstandard.ZstdCompressionDict(read_record(base))
+        if reference is None:
+            raise Corruption("the chunk it is stored against is not named")
+        return reference
+
+    def _referenced(self) -> Chunk:
+        reference = self._against()
+        if self._fetch is None:
+            raise Corruption("the chunk it is stored against cannot be read")
+        return Chunk(reference, self._fetch(reference), self._fetch)
+
+    def _patched(self, position: int, depth: int) -> bytes:
+        """The plain body that a column is a patch of."""
+        if depth >= MAX_REFERENCE_DEPTH:
+            raise Corruption("too many chunks are stored against each other")
+        base = self._referenced()
         if position >= len(base.descriptors):
-            raise self._corrupt(position, "the chunk it is stored against has fewer columns")
-        prefix = bytes(base.encoded(position, depth + 1))
-        return zstandard.ZstdCompressionDict(prefix, dict_type=zstandard.DICT_TYPE_RAWCONTENT)
+            raise Corruption("the chunk it is stored against has fewer columns")
+        data_type = parse_descriptor(base.descriptors[position])
+        return encode_plain(base.canonical(position, data_type, depth + 1))
 
     def _corrupt(self, position: int, why: object) -> Corruption:
         return Corruption(f"chunk {short(self.address)}, column {position}: {why}")
@@ -365,10 +320,10 @@ class Chunk:
 def decompress_ahead(chunks: Sequence[Chunk], positions: Sequence[int]) -> None:
     """Decompress columns of many chunks in one call that holds no lock.
 
-    Each is held until `encoded` or `column` asks for it.  What cannot be done in bulk, or
+    Each is held until `column` or `canonical` asks for it.  What cannot be done in bulk, or
     fails, is left to them.
     """
-    many = getattr(_decompressor(), "multi_decompress_to_buffer", None)
+    many = getattr(decompressor(), "multi_decompress_to_buffer", None)
     if many is None:
         return
     places: list[tuple[Chunk, int]] = []
@@ -377,7 +332,7 @@ def decompress_ahead(chunks: Sequence[Chunk], positions: Sequence[int]) -> None:
     for chunk in chunks:
         for position in positions:
             physical = chunk.physical(position)
-            if physical.compression == _ZSTD and physical.encoded_bytes <= _MAX_AHEAD_BYTES:
+            if physical.compression == ZSTD and physical.encoded_bytes <= _MAX_AHEAD_BYTES:
                 places.append((chunk, position))
                 frames.append(physical.stored)
                 sizes.append(physical.encoded_bytes)
@@ -388,14 +343,18 @@ def decompress_ahead(chunks: Sequence[Chunk], positions: Sequence[int]) -> None:
     except (zstandard.ZstdError, MemoryError):
         return
     for (chunk, position), segment in zip(places, plain, strict=True):
-        chunk._plain[position] = memoryview(segment)
+        chunk._ahead[position] = memoryview(segment)
 
 
 def read_record(chunk: Chunk) -> bytes:
     """The payload of a record chunk, verified."""
-    if chunk.kind != RECORD:
-        raise Corruption(f"chunk {short(chunk.address)} is not a record")
-    payload = bytes(chunk.encoded(0))
-    if digest(payload) != chunk.digests[0]:
-        raise Corruption(f"record {short(chunk.address)}: its bytes do not have its digest")
-    return payload
+    return chunk.payload()
+
+
+def references(chunk: Chunk) -> tuple[Address, ...]:
+    """The chunks that must be kept for this one to be readable as it is stored.
+
+    What they are stored against in turn is theirs to say.
+    """
+    reference = chunk.reference
+    return () if reference is None else (reference,)

@@ -10,7 +10,7 @@ decoder accepts every mode an encoder ever wrote.
 from __future__ import annotations
 
 import struct
-from os.path import commonprefix
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 from livingdb.errors import Corruption
 
 __all__ = [
+    "checked_offsets",
     "decode_floats",
     "decode_integers",
     "decode_text",
@@ -176,7 +177,8 @@ def encode_floats(values: npt.NDArray[Any]) -> bytes:
     if values.dtype == np.float64 and len(values):
         exponent = _decimal_exponent(values)
         if exponent is not None:
-            scaled = np.rint(values * _POWERS[exponent])
+            with np.errstate(over="ignore"):
+                scaled = np.rint(values * _POWERS[exponent])
             if np.array_equal(scaled / _POWERS[exponent], values) and (
                 np.abs(scaled).max() < _EXACT_LIMIT
             ):
@@ -272,7 +274,8 @@ def encode_text(offsets: npt.NDArray[np.int32], data: Bytes) -> bytes:
             ends, letters = _parts(words)
             codes = np.frombuffer(indices.buffers()[1], np.int32, rows)
             head = struct.pack("<BII", _DICTIONARY, len(words), len(letters))
-            return b"".join((head, encode_integers(np.diff(ends)), letters, encode_integers(codes)))
+            parts = (head, encode_integers(np.diff(ends)), letters.data, encode_integers(codes))
+            return b"".join(parts)
         prefix = _common_prefix(array)
         if prefix:
             head = struct.pack("<BB", _PREFIX, len(prefix))
@@ -283,7 +286,7 @@ def encode_text(offsets: npt.NDArray[np.int32], data: Bytes) -> bytes:
 
 
 def _plain(offsets: npt.NDArray[np.int32], data: Bytes) -> tuple[bytes, bytes, memoryview]:
-    return struct.pack("<I", len(data)), encode_integers(np.diff(offsets)), memoryview(data)
+    return struct.pack("<I", len(data)), encode_integers(np.diff(offsets)), data.data
 
 
 def _binary(offsets: npt.NDArray[np.int32], data: Bytes | memoryview) -> pa.Array:
@@ -314,11 +317,20 @@ def _dictionary(array: pa.Array) -> tuple[pa.Array, pa.Array] | None:
 def _common_prefix(array: pa.Array) -> bytes:
     """What all values begin with, if it is long enough to be worth keeping apart."""
     places = (0, len(array) // 3, 2 * len(array) // 3, len(array) - 1)
-    prefix = commonprefix([array[place].as_py() for place in places])[:_MAX_PREFIX_BYTES]
+    prefix = _shared([array[place].as_py() for place in places])[:_MAX_PREFIX_BYTES]
     if len(prefix) >= _MIN_PREFIX_BYTES and not pc.all(pc.starts_with(array, prefix)).as_py():
         bounds = pc.min_max(array)
-        prefix = commonprefix([bounds["min"].as_py(), bounds["max"].as_py(), prefix])
+        prefix = _shared([bounds["min"].as_py(), bounds["max"].as_py(), prefix])
     return prefix if len(prefix) >= _MIN_PREFIX_BYTES else b""
+
+
+def _shared(values: Sequence[bytes]) -> bytes:
+    """What all these values begin with."""
+    least, greatest = min(values), max(values)
+    for place, (one, other) in enumerate(zip(least, greatest, strict=False)):
+        if one != other:
+            return least[:place]
+    return least
 
 
 def decode_text(data: memoryview, rows: int) -> tuple[npt.NDArray[np.int32], Bytes, int]:
@@ -343,7 +355,7 @@ def decode_text(data: memoryview, rows: int) -> tuple[npt.NDArray[np.int32], Byt
     at = 9 + used
     if len(data) < at + size:
         raise Corruption("encoded text is cut short")
-    words = _binary(_checked_offsets(lengths, size), data[at : at + size])
+    words = _binary(checked_offsets(lengths, size), data[at : at + size])
     codes, used = decode_integers(data[at + size :], rows)
     if rows and int(codes.view(np.uint64).max()) >= count:
         raise Corruption("encoded text points outside its dictionary")
@@ -355,21 +367,21 @@ def decode_text(data: memoryview, rows: int) -> tuple[npt.NDArray[np.int32], Byt
 def _decode_plain(data: memoryview, rows: int) -> tuple[npt.NDArray[np.int32], Bytes, int]:
     (size,) = struct.unpack_from("<I", data)
     lengths, used = decode_integers(data[4:], rows)
-    offsets = _checked_offsets(lengths, size)
+    offsets = checked_offsets(lengths, size)
     start = 4 + used
     if len(data) < start + size:
         raise Corruption("encoded text is cut short")
     return offsets, np.frombuffer(data, np.uint8, size, start), start + size
 
 
-def _checked_offsets(lengths: Int64s, size: int) -> npt.NDArray[np.int32]:
+def checked_offsets(lengths: Int64s, size: int) -> npt.NDArray[np.int32]:
     """Offsets from lengths, none of them negative, that add up to `size`."""
     if size > _MAX_TEXT_BYTES:
-        raise Corruption("encoded text is longer than a column can be")
+        raise Corruption("encoded values are longer than a column can be")
     if len(lengths) and int(lengths.view(np.uint64).max()) > size:  # negative ones are huge
-        raise Corruption("encoded text has an impossible length")
+        raise Corruption("encoded values have an impossible length")
     offsets = np.zeros(len(lengths) + 1, np.int64)
     np.cumsum(lengths, out=offsets[1:])
     if int(offsets[-1]) != size:
-        raise Corruption("encoded text has lengths that do not add up")
+        raise Corruption("encoded values have lengths that do not add up")
     return offsets.astype(np.int32)

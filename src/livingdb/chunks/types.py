@@ -98,8 +98,10 @@ def _is_list(data_type: pa.DataType) -> bool:
     )
 
 
-def normalise_array(array: pa.Array | pa.ChunkedArray, target: pa.DataType, column: str) -> pa.Array:
-    """`array` as one array of the chunk type `target`; `InvalidData` where that loses anything."""
+def normalise_array(
+    array: pa.Array | pa.ChunkedArray, target: pa.DataType, column: str
+) -> pa.Array:
+    """`array` as one array of the chunk type `target`; `InvalidData` where that is not safe."""
     if isinstance(array, pa.ChunkedArray):
         array = array.chunk(0) if array.num_chunks == 1 else array.combine_chunks()
         if isinstance(array, pa.ChunkedArray):  # combine_chunks may keep several

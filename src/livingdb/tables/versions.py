@@ -14,7 +14,7 @@ from typing import Protocol
 import numpy as np
 import pyarrow as pa
 
-from livingdb.chunks.address import Address, short
+from livingdb.chunks.address import Address
 from livingdb.chunks.store import ChunkStore
 from livingdb.errors import MissingKey, Unsupported
 from livingdb.tables.delta import load_delta, store_delta
@@ -103,6 +103,16 @@ class Versions:
         version = self._child(base, stored.address, len(changes), rows)
         self.index.put(version)
         self._tails.remember(version.address, changes)
+        return version
+
+    def derive(self, recipe: Derived, sink: Sink) -> Version:
+        """A version whose rows an evaluator finds when they are first read."""
+        stored = recipe.stored()
+        sink(stored)
+        definition = self._evaluator(recipe).definition(recipe)
+        address = stored.address
+        version = Version(address, definition, address, None, None, 0, 0, address)
+        self.index.put(version)
         return version
 
     def _child(self, base: Version, address: Address, changed: int, rows: int | None) -> Version:
@@ -211,13 +221,17 @@ class Versions:
     def _evaluate(self, version: Version) -> Version:
         origin = self._require(version.origin)
         recipe = self.recipe(origin)
-        kind = recipe.kind if isinstance(recipe, Derived) else type(recipe).__name__
-        evaluator = self.evaluators.get(kind)
-        if evaluator is None or not isinstance(recipe, Derived):
-            raise Unsupported(f"version {short(origin.address)}: nothing evaluates {kind!r}")
+        assert isinstance(recipe, Derived)
+        evaluator = self._evaluator(recipe)
         root = evaluator.root(recipe, self, lambda chunk: self.store.put([chunk]))
         self.index.materialize(origin.address, root)
         return origin
+
+    def _evaluator(self, recipe: Derived) -> Evaluator:
+        evaluator = self.evaluators.get(recipe.kind)
+        if evaluator is None:
+            raise Unsupported(f"nothing here evaluates recipes of the kind {recipe.kind!r}")
+        return evaluator
 
     def _require(self, address: Address) -> Version:
         found = self.index.get(address)
@@ -255,7 +269,7 @@ class Versions:
 
     def evict(self, version: Version) -> bool:
         """Forget the tree of a version; refused (False) where it is the data itself."""
-        if version.base is None:
+        if version.base is None and isinstance(self.recipe(version), Rows):
             return False
         self.index.evict(version.address)
         return True

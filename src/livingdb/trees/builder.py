@@ -140,6 +140,8 @@ class Builder:
             return
         siblings = Entries.concat(self.shape, self._open[level - 1])
         ends = self.shape.splitter.ends(siblings.keys, level, final)
+        if not len(ends):
+            return
         start = 0
         closed = []
         for end in ends.tolist():

@@ -6,8 +6,10 @@ the same keys, only the columns whose digests differ are read.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,6 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from livingdb.chunks.address import Address
+from livingdb.chunks.chunk import Chunk, decompress_ahead
 from livingdb.trees.changes import DELETE, UPSERT, Changes
 from livingdb.trees.compare import differs
 from livingdb.trees.keys import KeyArray, align, search
@@ -39,6 +42,8 @@ __all__ = [
 INSERTED, UPDATED, DELETED = 0, 1, 2
 
 Positions = npt.NDArray[np.int64]
+
+_GROUP_REGIONS = 8
 
 
 @dataclass(frozen=True)
@@ -70,14 +75,56 @@ class Region:
 
 def diff(reader: Reader, before: Address, after: Address) -> Iterator[DiffBatch]:
     """The rows that differ between two roots."""
+    for group in in_order(partial(_fetch, reader), _grouped(reader, before, after), ahead=2):
+        for pair in group:
+            batch = _compare_pair(reader, pair)
+            if batch is not None:
+                yield batch
+
+
+@dataclass(frozen=True)
+class _Pair:
+    """A region and, where each side of it is one plain leaf, the two leaves."""
+
+    region: Region
+    leaves: tuple[Leaf, Leaf] | None
+    changed: list[int]
+
+
+def _grouped(reader: Reader, before: Address, after: Address) -> Iterator[list[Region]]:
     regions = differing_regions(reader, before, after)
+    while group := list(itertools.islice(regions, _GROUP_REGIONS)):
+        yield group
 
-    def compare(region: Region) -> DiffBatch | None:
-        return region_diff(reader, region)
 
-    for batch in in_order(compare, regions, ahead=8):
-        if batch is not None:
-            yield batch
+def _fetch(reader: Reader, regions: list[Region]) -> list[_Pair]:
+    """The leaves of regions, with the columns that differ decompressed."""
+    pairs = [_pair(reader, region) for region in regions]
+    by_columns: dict[tuple[int, ...], list[Chunk]] = {}
+    for pair in pairs:
+        if pair.leaves is not None:
+            fresh = [leaf.chunk for leaf in pair.leaves if leaf.fresh]
+            by_columns.setdefault(tuple(pair.changed), []).extend(fresh)
+    for columns, chunks in by_columns.items():
+        decompress_ahead(chunks, columns)
+    return pairs
+
+
+def _pair(reader: Reader, region: Region) -> _Pair:
+    if len(region.before) == 1 and len(region.after) == 1:
+        old = reader.read(region.before.addresses[0], keep=False)
+        new = reader.read(region.after.addresses[0], keep=False)
+        if isinstance(old, Leaf) and isinstance(new, Leaf) and old.rows == new.rows:
+            pairs = zip(old.chunk.digests, new.chunk.digests, strict=True)
+            changed = [position for position, (one, other) in enumerate(pairs) if one != other]
+            if not changed or changed[0] >= reader.shape.key_count:
+                return _Pair(region, (old, new), changed)
+    return _Pair(region, None, [])
+
+
+def region_diff(reader: Reader, region: Region) -> DiffBatch | None:
+    """The rows that differ within a region; None if none do."""
+    return _compare_pair(reader, _pair(reader, region))
 
 
 def to_changes(shape: Shape, batch: DiffBatch) -> Changes:
@@ -130,8 +177,7 @@ def _as_entries(reader: Reader, root: Address) -> Entries:
         entry, level = Entry(node.keys[-1], root, node.rows, zones), 0
     else:
         entry, level = node_entry(node, root), node.level
-    entries = Entries.of(reader.shape, [entry])
-    return Entries(reader.shape, entries.batch, entries.keys, level + 1)
+    return Entries.of(reader.shape, [entry]).at_level(level + 1)
 
 
 def _children(reader: Reader, entries: Entries) -> Entries:
@@ -141,8 +187,7 @@ def _children(reader: Reader, entries: Entries) -> Entries:
         node = reader.read(address)
         assert isinstance(node, Entries)
         parts.append(node)
-    below = Entries.concat(reader.shape, parts)
-    return Entries(reader.shape, below.batch, below.keys, entries.level - 1)
+    return Entries.concat(reader.shape, parts).at_level(entries.level - 1)
 
 
 def _without_shared(old: Entries, new: Entries) -> tuple[Entries, Entries, KeyArray]:
@@ -192,31 +237,16 @@ def _ends_with(leaves: Entries, end: KeyArray) -> bool:
 # --- which rows -----------------------------------------------------------------------------
 
 
-def region_diff(reader: Reader, region: Region) -> DiffBatch | None:
-    """The rows that differ within a region; None if none do."""
-    if len(region.before) == 1 and len(region.after) == 1:
-        old = reader.read(region.before.addresses[0], keep=False)
-        new = reader.read(region.after.addresses[0], keep=False)
-        count = reader.shape.key_count
-        if (
-            isinstance(old, Leaf)
-            and isinstance(new, Leaf)
-            and old.chunk.digests[:count] == new.chunk.digests[:count]
-            and old.rows == new.rows
-        ):
-            return _same_keys(old, new)
-    old_keys, old_columns = _rows(reader, region.before)
-    new_keys, new_columns = _rows(reader, region.after)
+def _compare_pair(reader: Reader, pair: _Pair) -> DiffBatch | None:
+    if pair.leaves is not None:
+        return _same_keys(*pair.leaves, pair.changed)
+    old_keys, old_columns = _rows(reader, pair.region.before)
+    new_keys, new_columns = _rows(reader, pair.region.after)
     return _compare(old_keys, old_columns, new_keys, new_columns)
 
 
-def _same_keys(old: Leaf, new: Leaf) -> DiffBatch | None:
-    """Compare two leaves with the same keys, column by column."""
-    changed = [
-        position
-        for position, digest in enumerate(old.chunk.digests)
-        if digest != new.chunk.digests[position]
-    ]
+def _same_keys(old: Leaf, new: Leaf, changed: list[int]) -> DiffBatch | None:
+    """Compare two leaves with the same keys in the columns whose digests differ."""
     mask = np.zeros(old.rows, bool)
     for position in changed:
         mask |= differs(old.column(position), new.column(position))
@@ -229,7 +259,8 @@ def _same_keys(old: Leaf, new: Leaf) -> DiffBatch | None:
         before.append(old.column(position).take(taken))
         after.append(new.column(position).take(taken) if position in changed else before[-1])
     kinds = np.full(len(rows), UPDATED, np.int8)
-    return DiffBatch(old.keys[rows], kinds, before, after)
+    keys = old.shape.keys(before)
+    return DiffBatch(keys, kinds, before, after)
 
 
 def _rows(reader: Reader, leaves: Entries) -> tuple[KeyArray, list[pa.Array]]:

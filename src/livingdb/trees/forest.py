@@ -218,6 +218,41 @@ class Forest:
             reader = self.readers[0]
             yield from tree_scan.scan(reader, root, positions, span, filters, changes, keep)
             return
+        for kept in self._spans(root, span, filters, changes):
+            yield from self._side_by_side(root, positions, kept, changes, keep)
+
+    def _spans(
+        self,
+        root: Address,
+        span: tree_scan.Span,
+        filters: Sequence[tree_scan.ZoneFilter],
+        changes: Changes | None,
+    ) -> list[tree_scan.Span]:
+        """The key ranges to read: those that the trees of all filtered columns keep."""
+        spans = [span]
+        roots = self.roots(root)
+        for item in filters:
+            ((group, (inner, *_)),) = self._locate([item.position]).items()
+            moved = tree_scan.ZoneFilter(inner, item.least, item.greatest)
+            reader, mine = self.readers[group], changes
+            if changes is not None:
+                mine = self._changes(changes, group) or changes
+            spans = [
+                kept
+                for outer in spans
+                for kept in tree_scan.kept_spans(reader, roots[group], outer, [moved], mine)
+            ]
+        return spans
+
+    def _side_by_side(
+        self,
+        root: Address,
+        positions: Sequence[int] | None,
+        span: tree_scan.Span,
+        changes: Changes | None,
+        keep: bool,
+    ) -> Iterator[list[pa.Array]]:
+        """The columns of several groups, batch by batch."""
         chosen = list(range(len(self.grouping.types)) if positions is None else positions)
         wanted = self._locate(chosen)
         roots = self.roots(root)

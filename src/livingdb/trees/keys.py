@@ -28,6 +28,7 @@ UInt64s = npt.NDArray[np.uint64]
 
 MAX_KEY_BYTES = 32_768
 _SHORT_KEY_BYTES = 64
+_PADDING_BYTES = 65_536
 _SIGN = np.uint64(1 << 63)
 
 
@@ -127,15 +128,17 @@ def _unsigned(array: pa.Array, data_type: pa.DataType) -> UInt64s:
     kind = "f" if pa.types.is_floating(data_type) else "i"
     values = np.frombuffer(buffer, f"<{kind}{width}", len(array), array.offset * width)
     sign = np.uint64(1 << (8 * width - 1))
+    if kind == "i" and width == 8:
+        return np.asarray(values.view(np.uint64) ^ sign)
     if kind == "i":
         mask = np.uint64((1 << (8 * width)) - 1)
-        flipped: UInt64s = (values.astype(np.int64).view(np.uint64) & mask) ^ sign
-        return flipped
+        wide: UInt64s = values.astype(np.int64).view(np.uint64) & mask
+        return wide ^ sign
     values = values + values.dtype.type(0)
     values[np.isnan(values)] = np.nan
     bits = values.view(f"<u{width}").astype(np.uint64)
     negated = ~bits & np.uint64((1 << (8 * width)) - 1)
-    return np.where(bits & sign, negated, bits | sign)
+    return np.asarray(np.where(bits & sign, negated, bits | sign), np.uint64)
 
 
 def _big_endian(array: pa.Array, data_type: pa.DataType) -> npt.NDArray[np.uint8]:
@@ -188,7 +191,7 @@ def from_binary(array: pa.Array) -> KeyArray:
         row = int(lengths.argmax())
         raise InvalidData(f"key of row {row} takes {longest} bytes; at most {MAX_KEY_BYTES} fit")
     start, stop = int(offsets[0]), int(offsets[-1])
-    if longest > _SHORT_KEY_BYTES and rows * longest > 4 * (stop - start) + 65_536:
+    if longest > _SHORT_KEY_BYTES and rows * longest > 4 * (stop - start) + _PADDING_BYTES:
         objects = np.empty(rows, object)
         objects[:] = [value.rstrip(b"\0") for value in array.to_pylist()]
         return objects
@@ -228,19 +231,22 @@ def key_lengths(keys: KeyArray) -> npt.NDArray[np.int64]:
 
 def _mix(bits: UInt64s) -> UInt64s:
     """A bijection of 64 bits in which every input bit moves every output bit (splitmix64)."""
-    bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return bits ^ (bits >> np.uint64(31))
+    bits = bits ^ (bits >> np.uint64(30))
+    bits *= np.uint64(0xBF58476D1CE4E5B9)
+    bits ^= bits >> np.uint64(27)
+    bits *= np.uint64(0x94D049BB133111EB)
+    bits ^= bits >> np.uint64(31)
+    return bits
 
 
 def hash_keys(keys: KeyArray, salt: int) -> UInt64s:
     """A 64-bit hash of each encoded key; the same on every machine."""
     seed = np.uint64((salt * 0x9E3779B97F4A7C15 + 0x632BE59BD9B4E019) & 0xFFFFFFFFFFFFFFFF)
     if keys.dtype == np.uint64:
-        return _mix(_mix(keys + seed) + np.uint64(8))
-    lengths = key_lengths(keys)
+        return _mix(keys + seed)
     if keys.dtype == object:
-        keys = keys.astype("S") if len(keys) else np.empty(0, "S1")
+        return _hash_objects(keys, salt)
+    lengths = key_lengths(keys)
     width = -(-keys.dtype.itemsize // 8) * 8
     words = keys.astype(f"S{width}").view("<u8").reshape(len(keys), width // 8)
     state = np.full(len(keys), seed, np.uint64)
@@ -250,3 +256,13 @@ def hash_keys(keys: KeyArray, salt: int) -> UInt64s:
             break
         state = np.where(within, _mix(state + words[:, position]), state)
     return _mix(state + lengths.astype(np.uint64))
+
+
+def _hash_objects(keys: KeyArray, salt: int) -> UInt64s:
+    """The hash of keys some of which are long: padded only to others of about their length."""
+    hashes = np.empty(len(keys), np.uint64)
+    sizes = np.ceil(np.log2(np.maximum(key_lengths(keys), _SHORT_KEY_BYTES)))
+    for size in np.unique(sizes):
+        alike = sizes == size
+        hashes[alike] = hash_keys(keys[alike].astype("S"), salt)
+    return hashes

@@ -224,7 +224,7 @@ def _replacements(reader: Reader, regions: Sequence[Region]) -> Replacements:
     keys: list[KeyArray] = []
     leaves: list[Entries | None] = []
     for region in regions:
-        after = Entries(reader.shape, region.after.batch, region.after.keys, 1)
+        after = region.after.at_level(1)
         keys.append(region.before.keys)
         leaves += [after] + [None] * (len(region.before) - 1)
     if not keys:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -16,7 +16,7 @@ from livingdb.chunks.address import Address, short
 from livingdb.chunks.chunk import LEAF, NODE, Chunk, Draft, draft_chunk, encode_chunk
 from livingdb.chunks.store import ChunkStore, StoredChunk
 from livingdb.errors import Corruption
-from livingdb.trees.keys import KeyArray
+from livingdb.trees.keys import KeyArray, align
 from livingdb.trees.shape import Shape
 from livingdb.trees.zones import Zone, join_zones, zone_of, zone_types
 
@@ -36,7 +36,7 @@ class Entry:
 
 
 class Entries:
-    """The children of an interior node, or any run of siblings: columnar.
+    """The children of an interior node, or any run of siblings: columns, read when asked for.
 
     `level` is that of the node they were read from: the children of a node of level 1 are
     leaves, and those of a node of level 0 are the pieces of one leaf with large values.
@@ -45,13 +45,16 @@ class Entries:
     def __init__(
         self,
         shape: Shape,
-        batch: pa.RecordBatch,
+        count: int,
+        source: Callable[[int], pa.Array],
         keys: KeyArray | None = None,
         level: int = 0,
     ):
         self.shape = shape
-        self.batch = batch
         self.level = level
+        self._count = count
+        self._source = source
+        self._columns: dict[int, pa.Array] = {}
         if keys is not None:
             self.keys = keys
 
@@ -71,33 +74,53 @@ class Entries:
                 columns.append(pa.array([zone.least for zone in zones], types[0]))
                 columns.append(pa.array([zone.greatest for zone in zones], types[1]))
             columns.append(pa.array([zone.nulls for zone in zones], pa.int64()))
-        return cls(shape, pa.RecordBatch.from_arrays(columns, schema=shape.entry_schema), keys)
+        return cls(shape, len(entries), columns.__getitem__, keys)
 
     @classmethod
     def concat(cls, shape: Shape, parts: Sequence[Entries]) -> Entries:
         """The runs one after the other."""
         if len(parts) == 1:
             return parts[0]
-        batches = [part.batch for part in parts]
-        return cls(shape, pa.concat_batches(batches) if batches else _no_entries(shape))
+        if not parts:
+            return cls(shape, 0, lambda position: pa.array([], shape.entry_types[position]))
+        keys = parts[0].keys
+        for part in parts[1:]:
+            keys = np.concatenate(align(keys, part.keys))
+
+        def joined(position: int) -> pa.Array:
+            return pa.concat_arrays([part.column(position) for part in parts])
+
+        return cls(shape, len(keys), joined, keys, parts[0].level)
 
     def __len__(self) -> int:
-        return int(self.batch.num_rows)
+        return self._count
+
+    def column(self, position: int) -> pa.Array:
+        """One column of the node, as `Shape.entry_types` lists them."""
+        found = self._columns.get(position)
+        if found is None:
+            found = self._columns[position] = self._source(position)
+        return found
+
+    @property
+    def columns(self) -> list[pa.Array]:
+        """All columns of the node."""
+        return [self.column(position) for position in range(len(self.shape.entry_types))]
 
     @cached_property
     def keys(self) -> KeyArray:
         """The last key under each child."""
-        return self.shape.codec.from_binary(self.batch.column(0))
+        return self.shape.codec.from_binary(self.column(0))
 
     @cached_property
     def addresses(self) -> list[Address]:
         """The address of each child."""
-        return [Address(address) for address in self.batch.column(1).to_pylist()]
+        return [Address(address) for address in self.column(1).to_pylist()]
 
     @cached_property
     def rows(self) -> npt.NDArray[np.int64]:
         """The rows under each child."""
-        return np.asarray(self.batch.column(2).to_numpy(), np.int64)
+        return np.asarray(self.column(2).to_numpy(), np.int64)
 
     def zone_columns(self, index: int) -> list[pa.Array]:
         """The zone-map columns of the index-th zoned column."""
@@ -105,29 +128,41 @@ class Entries:
         for position in self.shape.zoned[:index]:
             at += len(zone_types(self.shape.types[position]))
         width = len(zone_types(self.shape.types[self.shape.zoned[index]]))
-        return list(self.batch.columns[at : at + width])
+        return [self.column(position) for position in range(at, at + width)]
 
     def slice(self, start: int, stop: int) -> Entries:
         """A run of these entries."""
         if start == 0 and stop == len(self):
             return self
-        batch = self.batch.slice(start, stop - start)
-        return Entries(self.shape, batch, self.keys[start:stop], self.level)
+        count = stop - start
+
+        def sliced(position: int) -> pa.Array:
+            return self.column(position).slice(start, count)
+
+        return Entries(self.shape, count, sliced, self.keys[start:stop], self.level)
 
     def select(self, positions: npt.NDArray[Any]) -> Entries:
         """Some of these entries."""
-        taken = self.batch.take(pa.array(positions))
-        return Entries(self.shape, taken, self.keys[positions], self.level)
+        taken = pa.array(positions)
+
+        def selected(position: int) -> pa.Array:
+            return self.column(position).take(taken)
+
+        return Entries(self.shape, len(positions), selected, self.keys[positions], self.level)
+
+    def at_level(self, level: int) -> Entries:
+        """The same entries, as if read from a node of that level."""
+        return Entries(self.shape, len(self), self.column, self.keys, level)
+
+    def size_bytes(self) -> int:
+        """About how much memory the entries hold, once all their columns are read."""
+        return len(self) * (64 + 16 * len(self.shape.entry_types)) + 512
 
 
 def _key_array(shape: Shape, keys: Sequence[Any]) -> KeyArray:
     if shape.codec.packed:
         return np.array(keys, np.uint64)
     return shape.codec.from_binary(pa.array([bytes(key) for key in keys], pa.binary()))
-
-
-def _no_entries(shape: Shape) -> pa.RecordBatch:
-    return pa.RecordBatch.from_pylist([], schema=shape.entry_schema)
 
 
 def draft_leaf(shape: Shape, columns: Sequence[pa.Array], last_key: Any) -> tuple[Entry, Draft]:
@@ -139,7 +174,7 @@ def draft_leaf(shape: Shape, columns: Sequence[pa.Array], last_key: Any) -> tupl
 
 def encode_node(shape: Shape, children: Entries, level: int) -> tuple[Entry, StoredChunk]:
     """An interior chunk over these children and its entry."""
-    stored = encode_chunk(children.batch.columns, kind=NODE, level=level)
+    stored = encode_chunk(children.columns, kind=NODE, level=level)
     return node_entry(children, stored.address), stored
 
 
@@ -211,7 +246,7 @@ class Cache:
 
     def put(self, address: Address, item: Entries | Leaf) -> None:
         """Keep the item, dropping the least recent ones over the limit."""
-        weight = item.size_bytes() if isinstance(item, Leaf) else item.batch.nbytes + 512
+        weight = item.size_bytes()
         with self._lock:
             old = self._items.pop(address, None)
             self._bytes += weight - (old[1] if old else 0)
@@ -219,6 +254,10 @@ class Cache:
             while self._bytes > self.limit_bytes and len(self._items) > 1:
                 _, (_, dropped) = self._items.popitem(last=False)
                 self._bytes -= dropped
+
+
+def _typed_columns(chunk: Chunk, types: Sequence[pa.DataType]) -> Callable[[int], pa.Array]:
+    return lambda position: chunk.column(position, types[position])
 
 
 class Reader:
@@ -248,9 +287,7 @@ class Reader:
             types = self.shape.entry_types
             if len(chunk.descriptors) != len(types) or chunk.rows == 0:
                 raise Corruption(f"node {short(address)} has the wrong number of columns")
-            columns = [chunk.column(i, data_type) for i, data_type in enumerate(types)]
-            batch = pa.RecordBatch.from_arrays(columns, schema=self.shape.entry_schema)
-            item = Entries(self.shape, batch, level=chunk.level)
+            item = Entries(self.shape, chunk.rows, _typed_columns(chunk, types), level=chunk.level)
         else:
             raise Corruption(f"chunk {short(address)} is no part of a tree")
         if keep:

@@ -45,7 +45,7 @@ def _at_most_bytes(array: pa.Array) -> int:
     if pa.types.is_string(array.type) or pa.types.is_binary(array.type):
         offsets = np.frombuffer(array.buffers()[1], np.int32, len(array) + 1, array.offset * 4)
         return int(offsets[-1]) - int(offsets[0]) + 4 * len(array)
-    return int(array.nbytes) + 2 * len(array)
+    return 8 * int(array.nbytes) + len(array)  # a boolean weighs a byte and takes a bit
 
 
 def row_bytes(array: pa.Array) -> Counts:

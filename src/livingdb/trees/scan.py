@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -23,7 +23,16 @@ from livingdb.trees.keys import KeyArray, align
 from livingdb.trees.nodes import Entries, Leaf, Reader
 from livingdb.trees.workers import in_order
 
-__all__ = ["ALL", "Span", "ZoneFilter", "count_rows", "leaf_rows", "scan", "split"]
+__all__ = [
+    "ALL",
+    "Span",
+    "ZoneFilter",
+    "count_rows",
+    "kept_spans",
+    "leaf_rows",
+    "scan",
+    "split",
+]
 
 Mask = npt.NDArray[np.bool_]
 
@@ -55,6 +64,16 @@ class Span:
         """Which children, given by their last keys, can hold rows of the range."""
         start, stop = self.rows(keys)
         return start, min(stop + 1, len(keys))
+
+    def meet(self, other: Span) -> Span:
+        """The keys in both ranges; `other` lies in no gap of this one."""
+        lower, lower_open = self.lower, self.lower_open
+        if other.lower is not None and (lower is None or other.lower > lower):
+            lower, lower_open = other.lower, other.lower_open
+        upper, upper_open = self.upper, self.upper_open
+        if other.upper is not None and (upper is None or other.upper <= upper):
+            upper, upper_open = other.upper, other.upper_open
+        return Span(lower, upper, lower_open, upper_open)
 
     @property
     def bounded(self) -> bool:
@@ -98,10 +117,12 @@ class ZoneFilter:
 
 @dataclass(frozen=True)
 class _Task:
-    """One leaf to read, and the changes that lie over it."""
+    """One leaf to read, the changes that lie over it, and its keys: above one, up to one."""
 
     address: Address
     changes: Changes | None
+    above: Any = None
+    last: Any = None
 
 
 def leaf_rows(
@@ -205,7 +226,7 @@ def _tasks(
     if isinstance(top, Leaf) or top.level == 0:
         yield _Task(root, changes)
         return
-    yield from _descend(reader, top, span, filters, changes, last=True)
+    yield from _descend(reader, top, span, filters, changes, None, last=True)
 
 
 def _descend(
@@ -214,6 +235,7 @@ def _descend(
     span: Span,
     filters: Sequence[ZoneFilter],
     changes: Changes | None,
+    above: Any,
     last: bool,
 ) -> Iterator[_Task]:
     start, stop = span.children(node.keys)
@@ -233,15 +255,35 @@ def _descend(
         if changes is not None:
             over = changes.slice(before, edges[child]) if edges[child] > before else None
             before = edges[child]
+        lower = node.keys[child - 1] if child else above
         if over is None and not kept[child]:
             continue
         if node.level == 1:
-            yield _Task(addresses[child], over)
+            yield _Task(addresses[child], over, lower, node.keys[child])
             continue
         inner = reader.read(addresses[child])
         assert isinstance(inner, Entries)
         final = last and child == len(node) - 1
-        yield from _descend(reader, inner, span, filters, over, final)
+        yield from _descend(reader, inner, span, filters, over, lower, final)
+
+
+def kept_spans(
+    reader: Reader,
+    root: Address,
+    span: Span,
+    filters: Sequence[ZoneFilter],
+    changes: Changes | None,
+) -> list[Span]:
+    """The key ranges, in order, of the leaves that a scan with these filters would read."""
+    spans: list[Span] = []
+    for task in _tasks(reader, root, span, filters, changes):
+        if spans and spans[-1].upper is not None and spans[-1].upper == task.above:
+            task = replace(task, above=spans.pop().lower)
+        spans.append(Span(task.above, task.last, lower_open=True, upper_open=False))
+    end = count_rows(reader, root) and reader.read(root).keys[-1]
+    if spans and changes is not None and spans[-1].upper == end:
+        spans[-1] = replace(spans[-1], upper=None)
+    return [kept.meet(span) for kept in spans]
 
 
 def count_rows(reader: Reader, root: Address) -> int:

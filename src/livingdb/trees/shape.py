@@ -52,11 +52,6 @@ class Shape:
             types += zone_types(self.types[position])
         return tuple(types)
 
-    @cached_property
-    def entry_schema(self) -> pa.Schema:
-        """The Arrow schema of an interior node; its names are for this process only."""
-        return pa.schema([(str(i), data_type) for i, data_type in enumerate(self.entry_types)])
-
     def keys(self, columns: Sequence[pa.Array]) -> KeyArray:
         """The encoded keys of rows given by their columns, key columns first."""
         return self.codec.encode(columns[: self.key_count])

@@ -58,18 +58,21 @@ class ContentSplitter:
         target = self.target_rows if level == 0 else self.fanout
         least = 1 if level == 0 else 2  # a level must have fewer nodes than the one below
         thresholds = _thresholds(target, least)
-        hashes = (hash_keys(keys, level) >> np.uint64(32)).astype(np.int64)
-        closes_at = np.searchsorted(thresholds, hashes, side="right") + 1
-        # Item i closes a chunk begun at s when i - s + 1 >= closes_at[i].
-        latest_start = np.arange(1, count + 1) - np.minimum(closes_at, 2 * target)
+        hashes = hash_keys(keys, level) >> np.uint64(32)
+        # Few items can close a chunk at all; `closes_at` is from which place in it they do.
+        able = np.flatnonzero(hashes < np.uint64(thresholds[-1]))
+        closes_at = np.searchsorted(thresholds, hashes[able].astype(np.int64), side="right") + 1
+        latest_start = able + 1 - closes_at
         heavy = _HeavyKeys(keys, self.max_key_bytes)
         ends: list[int] = []
-        start = 0
+        start = at = 0
         while start < count:
-            window = latest_start[start : start + 2 * target] >= start
-            offset = int(window.argmax())
-            end = start + offset + 1 if window[offset] else count + 1
-            end = min(end, max(heavy.end(start), start + least))
+            at += int(np.searchsorted(able[at : at + 2 * target], start))
+            window = latest_start[at : at + 2 * target] >= start
+            place = int(window.argmax()) if len(window) else 0
+            found = len(window) > 0 and bool(window[place])
+            end = min(int(able[at + place]) + 1 if found else count + 1, start + 2 * target)
+            end = min(end, heavy.end(start))
             if end > count:
                 break
             ends.append(end)

@@ -7,6 +7,7 @@ it cannot be, which reads as "no bound").
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,15 +30,16 @@ class Zone(NamedTuple):
     nulls: int
 
 
-def _packed(data_type: pa.DataType) -> bool:
-    return KeyCodec([data_type]).packed
+@lru_cache(maxsize=1024)
+def _codec(data_type: pa.DataType) -> KeyCodec:
+    return KeyCodec([data_type])
 
 
 def zone_types(data_type: pa.DataType) -> list[pa.DataType]:
     """Arrow types of the zone-map columns for a column of this type."""
     if pa.types.is_nested(data_type):
         return [pa.int64()]
-    bound = pa.int64() if _packed(data_type) else pa.binary()
+    bound = pa.int64() if _codec(data_type).packed else pa.binary()
     return [bound, bound, pa.int64()]
 
 
@@ -47,7 +49,7 @@ def zone_of(array: pa.Array) -> Zone:
     data_type = array.type
     if pa.types.is_nested(data_type) or nulls == len(array):
         return Zone(None, None, nulls)
-    codec = KeyCodec([data_type])
+    codec = _codec(data_type)
     if codec.packed:
         keys = codec.encode([array.drop_null() if nulls else array])
         return Zone(int(keys.min()) - _BIAS, int(keys.max()) - _BIAS, nulls)
@@ -87,7 +89,7 @@ def zone_value(value: object, data_type: pa.DataType) -> int | bytes | None:
         scalar = pa.scalar(value, data_type)
     except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
         return None
-    codec = KeyCodec([data_type])
+    codec = _codec(data_type)
     if codec.width is None:
         return _raw(scalar)
     key = codec.encode([pa.array([scalar.as_py()], data_type)])[0]

@@ -1,0 +1,203 @@
+"""The layout of a stored chunk.
+
+    stored chunk = header length (u16) · header · directory · column bodies
+    header       = magic · kind · level · rows · columns × (descriptor, digest)
+    directory    = standing · reference? · columns × (compression, stored bytes, encoded bytes)
+
+The address is the BLAKE3 of the header alone.  The directory is free to change: how bytes are
+encoded is no part of a name.  A chunk stands alone, or is stored against another one (its
+columns as patches of that chunk's columns, or compressed with dictionaries from a record), or
+it is a base: it stands alone for good, because others may be stored against it.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import accumulate
+
+from livingdb.chunks.address import ADDRESS_BYTES, Address, digest
+from livingdb.chunks.compression import MAX_RATIO
+from livingdb.chunks.store import Buffer, StoredChunk
+from livingdb.errors import Corruption, Unsupported
+
+__all__ = [
+    "DICTIONARY",
+    "LEAF",
+    "MAX_BODY_BYTES",
+    "MAX_CHUNK_ROWS",
+    "NODE",
+    "PATCH",
+    "RAW",
+    "RECORD",
+    "ZSTD",
+    "Directory",
+    "PhysicalColumn",
+    "assemble",
+    "parse_directory",
+    "parse_header",
+    "read_header",
+    "record_header",
+    "start_of_header",
+]
+
+MAGIC = b"LDC1"
+LEAF, NODE, RECORD = 0, 1, 2
+RAW, ZSTD, DICTIONARY, PATCH = 0, 1, 2, 3
+MAX_CHUNK_ROWS = 1 << 24
+MAX_BODY_BYTES = 2**31 - 1
+MAX_HEADER_BYTES = 0xFFFF
+
+_START = struct.Struct("<4sBBIH")  # magic, kind, level, rows, columns
+_LENGTH = struct.Struct("<H")
+_ENTRY = struct.Struct("<BII")  # compression, stored bytes, encoded bytes
+_RECORD_DESCRIPTOR = b"\0"
+_ALONE, _AGAINST, _BASE = 0, 1, 2
+
+
+@dataclass(frozen=True, slots=True)
+class PhysicalColumn:
+    """How one column lies in a stored chunk."""
+
+    compression: int
+    stored: bytes | memoryview
+    encoded_bytes: int
+
+
+# --- writing ------------------------------------------------------------------------------
+
+
+def start_of_header(kind: int, level: int, rows: int, columns: int) -> bytes:
+    """The header up to its columns."""
+    return _START.pack(MAGIC, kind, level, rows, columns)
+
+
+def record_header(payload: bytes) -> bytes:
+    """The header of a record."""
+    return start_of_header(RECORD, 0, 1, 1) + _RECORD_DESCRIPTOR + digest(payload)
+
+
+def assemble(
+    header: bytes,
+    columns: Sequence[PhysicalColumn],
+    reference: Address | None = None,
+    is_base: bool = False,
+) -> StoredChunk:
+    """The stored form: this header over these bodies.
+
+    `reference` is the chunk the columns are stored against; `is_base` says that others may be
+    stored against this one, so that it is never to be stored against another itself.
+    """
+    if len(header) > MAX_HEADER_BYTES:
+        raise Unsupported("a chunk header takes at most 64 KiB: too many columns in one group")
+    parts: list[bytes | memoryview] = [_LENGTH.pack(len(header)), header]
+    if reference is None:
+        parts.append(bytes([_BASE if is_base else _ALONE]))
+    else:
+        parts.append(bytes([_AGAINST]) + reference)
+    parts += [_ENTRY.pack(c.compression, len(c.stored), c.encoded_bytes) for c in columns]
+    parts += [c.stored for c in columns]
+    return StoredChunk(digest(header), b"".join(parts))
+
+
+# --- reading ------------------------------------------------------------------------------
+
+Header = tuple[int, int, int, tuple[bytes, ...], tuple[bytes, ...]]
+
+
+def read_header(buffer: Buffer, address: Address) -> tuple[bytes, Header]:
+    """The header's bytes, which have this address, and what they say."""
+    try:
+        (length,) = _LENGTH.unpack(buffer[:2])
+        header = bytes(buffer[2 : 2 + length])
+        if digest(header) != address:
+            raise Corruption("its header does not have its address")
+        return header, parse_header(header)
+    except (struct.error, IndexError):
+        raise Corruption("it is cut short") from None
+
+
+@lru_cache(maxsize=1024)
+def parse_header(header: bytes) -> Header:
+    """Kind, level, rows, descriptors and digests."""
+    magic, kind, level, rows, count = _START.unpack_from(header)
+    if magic != MAGIC or kind > RECORD or rows > MAX_CHUNK_ROWS:
+        raise Corruption("not a chunk header")
+    at = _START.size
+    descriptors, digests = [], []
+    for _ in range(count):
+        size = 1 if kind == RECORD else _descriptor_size(header, at)
+        descriptors.append(header[at : at + size])
+        digests.append(header[at + size : at + size + ADDRESS_BYTES])
+        at += size + ADDRESS_BYTES
+    if at != len(header):
+        raise Corruption("chunk header has the wrong length")
+    return kind, level, rows, tuple(descriptors), tuple(digests)
+
+
+def _descriptor_size(header: bytes, at: int) -> int:
+    """Bytes of the descriptor that starts here."""
+    start = at
+    open_types = 1
+    while open_types:
+        code = header[at]
+        if code in (8, 17):
+            at += 3
+        elif code == 15:
+            open_types += struct.unpack_from("<H", header, at + 1)[0]
+            at += 3
+        else:
+            open_types += {14: 1, 16: 2}.get(code, 0)
+            at += 1
+        open_types -= 1
+    return at - start
+
+
+class Directory:
+    """Where the bodies of a stored chunk lie, and what it is stored against."""
+
+    __slots__ = ("_entries", "_starts", "is_base", "reference")
+
+    def __init__(
+        self,
+        reference: Address | None,
+        is_base: bool,
+        entries: Sequence[tuple[int, int, int]],
+        bodies_at: int,
+    ) -> None:
+        self.reference = reference
+        self.is_base = is_base
+        self._entries = entries
+        self._starts = tuple(accumulate((entry[1] for entry in entries), initial=bodies_at))
+
+    def entry(self, position: int) -> tuple[int, int, int, int]:
+        """Compression of a column, where its body starts and stops, and its encoded bytes."""
+        compression, stored, encoded = self._entries[position]
+        most = stored if compression == RAW else min(stored * MAX_RATIO, MAX_BODY_BYTES)
+        if compression > PATCH or encoded > most or (compression == RAW and stored != encoded):
+            raise Corruption("its directory entry is impossible")
+        return compression, self._starts[position], self._starts[position + 1], encoded
+
+    def compressions(self) -> set[int]:
+        """How the columns are compressed."""
+        return {entry[0] for entry in self._entries}
+
+
+def parse_directory(buffer: Buffer, at: int, columns: int) -> Directory:
+    """The directory that starts here."""
+    size = columns * _ENTRY.size
+    data = bytes(buffer[at : at + 1 + ADDRESS_BYTES + size])
+    standing = data[0] if data else None
+    reference = None
+    entries_at = 1
+    if standing == _AGAINST:
+        entries_at += ADDRESS_BYTES
+        reference = Address(data[1:entries_at])
+    elif standing not in (_ALONE, _BASE):
+        raise Corruption("its directory is damaged")
+    if len(data) < entries_at + size:
+        raise Corruption("its directory is cut short")
+    entries = tuple(_ENTRY.iter_unpack(data[entries_at : entries_at + size]))
+    return Directory(reference, standing == _BASE, entries, at + entries_at + size)

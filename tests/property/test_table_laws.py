@@ -1,0 +1,266 @@
+"""The laws of tables: overlay, canonical folds, deltas that come back as they went.
+
+Rows of a version are those of its base with its changes made, whatever was folded, evicted or
+thinned in between, on every branch, in every way of reading.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+from unittest import mock
+
+import numpy as np
+import pyarrow as pa
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from livingdb.chunks.address import Address
+from livingdb.chunks.memory import MemoryStore
+from livingdb.chunks.store import StoredChunk
+from livingdb.tables import delta as deltas
+from livingdb.tables.delta import load_delta, store_delta
+from livingdb.tables.index import MemoryIndex, Version
+from livingdb.tables.recipe import Change, load_recipe
+from livingdb.tables.rows import RowSet
+from livingdb.tables.versions import Versions, classify
+from livingdb.trees.forest import Forest
+from livingdb.trees.nodes import Cache, Entries, Leaf
+from livingdb.trees.scan import Span
+from tests.property.tables_model import (
+    POOL,
+    Edit,
+    Rows,
+    World,
+    edits,
+    plain,
+    places,
+    worlds,
+)
+
+ORIGIN = Address(bytes(32))
+
+
+class History:
+    """Versions of one table, each with what the model says it holds."""
+
+    def __init__(self, world: World, first: Rows):
+        self.world = world
+        self.store = MemoryStore()
+        self.index = MemoryIndex()
+        self.versions = Versions(self.store, self.index)
+        batches = [world.columns(first)] if first else []
+        origin = self.versions.create(world.definition, batches, self.sink)
+        self.made: list[tuple[Version, Rows]] = [(origin, first)]
+
+    def sink(self, chunk: StoredChunk) -> None:
+        self.store.put([chunk])
+
+    def reopen(self, cache_bytes: int = 128 << 20) -> None:
+        """Forget everything that only memory holds."""
+        self.versions = Versions(self.store, self.index, cache=Cache(cache_bytes))
+
+    def pick(self, number: int) -> tuple[Version, Rows]:
+        """One of the versions; small numbers are the newest."""
+        return self.made[-1 - number % len(self.made)]
+
+    def change(self, parent: int, made: list[Edit], compared: bool) -> None:
+        """A new child of a version, with or without knowing what its changes amount to."""
+        base, rows = self.pick(parent)
+        if not made:
+            return
+        after = self.world.apply(rows, made)
+        changes, counts = self.world.changes(made), None
+        if compared:
+            changes, counts = classify(self.versions.rows(base), changes)
+            assert counts == self.world.counts(rows, after)
+            assert len(changes) == counts.inserted + counts.updated + counts.deleted
+        version = self.versions.change(base, changes, self.sink, counts)
+        assert self.versions.summary(version) == self.world.counts(rows, after)
+        self.made.append((version, after))
+
+    def step(self, kind: str, number: int, made: list[Edit]) -> None:
+        """One thing that may happen."""
+        version, rows = self.pick(number)
+        if kind == "fold":
+            root = self.versions.fold(version, self.sink)
+            assert self.index.root(version.address) == root
+        elif kind == "evict":
+            assert self.versions.evict(version) == (version.base is not None)
+        elif kind == "thin":
+            self.versions.thin(version)
+        elif kind == "reopen":
+            self.reopen()
+        elif kind == "read":
+            assert shown(self.versions.rows(version).to_arrow()) == self.world.dicts(rows)
+        else:
+            self.change(number, made, compared=kind == "compared")
+
+
+def shown(table: pa.Table) -> list[dict[str, Any]]:
+    return [{name: plain(value) for name, value in row.items()} for row in table.to_pylist()]
+
+
+def check_reads(world: World, rows: RowSet, model: Rows, seed: int) -> None:
+    """Every way of reading gives what the model has."""
+    whole = rows.to_arrow()
+    assert whole.schema == world.schema.arrow
+    assert shown(whole) == world.dicts(model)
+    names = [column.name for column in world.schema.columns]
+    some = [name for at, name in enumerate(names) if (seed >> at) & 1] or names[-1:]
+    assert shown(rows.to_arrow(some[::-1])) == world.dicts(model, some[::-1])
+    assert rows.to_arrow([]).num_rows == len(model)
+    assert rows.count() == len(model)
+    check_span(world, rows, model, seed)
+    for place in (seed % POOL, (seed + 21) % POOL, world.order[seed % 3]):
+        expected = world.dicts({place: model[place]})[0] if place in model else None
+        got = rows.get(*world.key_of(place))
+        assert (got and {name: plain(value) for name, value in got.items()}) == expected
+    chosen = [place for at, place in enumerate(world.order) if at % 3 != seed % 3]
+    held = [place in model for place in chosen]
+    assert rows.contains(world.encoded(chosen)).tolist() == held
+    found, arrays = rows.lookup(world.encoded(chosen), some)
+    assert found.tolist() == held
+    among = {place: model[place] for place in chosen if place in model}
+    assert shown(pa.table(arrays, some)) == world.dicts(among, some)
+
+
+def check_span(world: World, rows: RowSet, model: Rows, seed: int) -> None:
+    """A range of keys, with bounds of either kind, in the table or not."""
+    low, high = sorted((seed % POOL, seed * 7 % POOL))
+    lower_open, upper_open = seed % 2 == 1, seed % 3 == 1
+    lower = world.encoded([world.order[low]])[0]
+    upper = None if seed % 5 == 0 else world.encoded([world.order[high]])[0]
+    span = Span(lower, upper, lower_open, upper_open)
+    places_in = world.order[low + lower_open : None if upper is None else high + (not upper_open)]
+    among = {place: model[place] for place in places_in if place in model}
+    assert shown(rows.to_arrow(span=span)) == world.dicts(among)
+
+
+STEPS = ("change", "change", "compared", "fold", "evict", "thin", "reopen", "read")
+histories = st.lists(
+    st.tuples(st.sampled_from(STEPS), st.integers(0, 5), edits), min_size=1, max_size=8
+)
+first_rows = st.lists(st.tuples(places, st.integers(0, 9)), max_size=40)
+
+
+@settings(max_examples=1000)
+@given(worlds(), first_rows, histories, st.integers(0, 255))
+def test_overlay(
+    world: World, first: list[tuple[int, int]], steps: list[tuple[str, int, list[Edit]]], seed: int
+) -> None:
+    history = History(world, {place: world.row_of(choice) for place, choice in first})
+    for kind, number, made in steps:
+        history.step(kind, number, made)
+    for number, (version, model) in enumerate(history.made):
+        check_reads(world, history.versions.rows(version), model, seed + 31 * number)
+        assert history.versions.count(version) == len(model)
+    history.reopen(cache_bytes=0)
+    for version, model in history.made[::-1]:
+        assert shown(history.versions.rows(version).to_arrow()) == world.dicts(model)
+        assert history.versions.count(version) == len(model)
+
+
+# --- canonical ------------------------------------------------------------------------------
+
+
+@settings(max_examples=150)
+@given(
+    st.one_of(worlds(["content"]), worlds(["content"], least_groups=2)),
+    first_rows,
+    st.lists(st.tuples(edits, st.booleans()), max_size=5),
+)
+def test_a_fold_is_the_tree_a_fresh_build_makes(
+    world: World, first: list[tuple[int, int]], steps: list[tuple[list[Edit], bool]]
+) -> None:
+    history = History(world, {place: world.row_of(choice) for place, choice in first})
+    for made, folds in steps:
+        history.change(0, made, compared=False)
+        if folds:
+            history.versions.fold(history.made[-1][0], history.sink)
+    for version, model in history.made:
+        root = history.versions.fold(version, history.sink)
+        fresh = History(world, model)
+        assert fresh.index.root(fresh.made[0][0].address) == root
+
+
+def leaf_ends(forest: Forest, root: Address) -> Iterator[list[bytes]]:
+    """Per group, the last key of every leaf."""
+    for reader, top in zip(forest.readers, forest.roots(root), strict=True):
+        ends: list[bytes] = []
+        waiting = [top]
+        while waiting:
+            node = reader.read(waiting.pop())
+            if isinstance(node, Entries) and node.level > 1:
+                waiting += node.addresses[::-1]
+            elif isinstance(node, Entries) and node.level == 1:
+                ends += [reader.shape.codec.scalar_to_bytes(key) for key in node.keys]
+            elif isinstance(node, Leaf) and node.rows:
+                ends.append(reader.shape.codec.scalar_to_bytes(node.keys[-1]))
+        yield ends
+
+
+@settings(max_examples=60)
+@given(worlds(least_groups=2), first_rows, edits)
+def test_the_leaves_of_all_groups_end_at_the_same_keys(
+    world: World, first: list[tuple[int, int]], made: list[Edit]
+) -> None:
+    history = History(world, {place: world.row_of(choice) for place, choice in first})
+    history.change(0, made, compared=False)
+    for version, model in history.made:
+        root = history.versions.fold(version, history.sink)
+        ends = list(leaf_ends(history.versions.forest(version), root))
+        assert len(ends) > 1
+        if world.layout.splitter == "content":
+            assert all(group == ends[0] for group in ends)
+        assert all(bool(group) == bool(model) for group in ends)
+
+
+# --- deltas ---------------------------------------------------------------------------------
+
+
+@settings(max_examples=200)
+@given(worlds(), edits.filter(bool), st.sampled_from((1, 3, 65_536)))
+def test_a_delta_comes_back_as_it_went(world: World, made: list[Edit], chunk_rows: int) -> None:
+    changes = world.changes(made)
+    store = MemoryStore()
+    with mock.patch.object(deltas, "_CHUNK_ROWS", chunk_rows):
+        change = store_delta(world.schema, changes, ORIGIN, None, lambda c: store.put([c]))
+    stored = change.stored()
+    store.put([stored])
+    loaded = load_recipe(store, stored.address)
+    assert loaded == change
+    assert isinstance(loaded, Change)
+    assert len(change.chunks) == -(-len(changes) // chunk_rows)
+    again = load_delta(store, world.schema, world.grouping.whole, loaded)
+    assert (again.keys == changes.keys).all()
+    assert (again.ops == changes.ops).all()
+    for position in range(len(world.schema.stored)):
+        carried = changes.carries(position)
+        if position < len(world.schema.key):
+            carried = np.ones(len(changes), bool)
+        else:
+            assert (again.carries(position) == carried).all()
+        if carried.any():
+            one, other = (c.columns[position].filter(pa.array(carried)) for c in (changes, again))
+            assert list(map(plain, one.to_pylist())) == list(map(plain, other.to_pylist()))
+
+
+@settings(max_examples=100)
+@given(worlds(), first_rows, edits.filter(bool))
+def test_changes_that_change_nothing_are_dropped(
+    world: World, first: list[tuple[int, int]], made: list[Edit]
+) -> None:
+    model = {place: world.row_of(choice) for place, choice in first}
+    history = History(world, model)
+    history.change(0, made, compared=True)
+    version, after = history.made[-1]
+    again, counts = classify(history.versions.rows(version), world.changes(made))
+    assert world.apply(after, made) == after or counts != world.counts(after, after)
+    kept, _ = classify(history.versions.rows(version), again)
+    assert len(kept) == len(again)
+    same, nothing = classify(
+        history.versions.rows(version),
+        world.changes([(place, 0, 0) for place in range(POOL)]).select(np.empty(0, np.int64)),
+    )
+    assert len(same) == nothing.inserted + nothing.updated + nothing.deleted == 0
