@@ -62,16 +62,6 @@ def build(trees: Forest, table: pa.Table, sink) -> Address:
     return trees.build([columns], sink)
 
 
-def replay_trees(layout: Layout, base: pa.Table, history: Iterable[workloads.Change]):
-    """A tree for every commit; the store that holds them all."""
-    store = CountingStore()
-    trees = forest(store, layout)
-    root = build(trees, base, store.sink)
-    for change in history:
-        root = trees.edit(root, changes_of(layout, change), store.sink)
-    return store
-
-
 def replay_versions(
     layout: Layout, base: pa.Table, history: Iterable[workloads.Change]
 ) -> tuple[CountingStore, Versions, Version]:

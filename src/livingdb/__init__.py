@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
+import typing
+
 from livingdb.errors import (
     AlreadyExists,
     Conflict,
@@ -24,6 +27,9 @@ from livingdb.errors import (
     Untrusted,
 )
 
+if typing.TYPE_CHECKING:
+    from livingdb.tables.layout import Layout
+
 __all__ = [
     "AlreadyExists",
     "Conflict",
@@ -32,6 +38,7 @@ __all__ = [
     "IllegalSync",
     "InvalidData",
     "InvalidName",
+    "Layout",
     "LivingDBError",
     "Locked",
     "MergeConflict",
@@ -48,3 +55,18 @@ __all__ = [
 ]
 
 __version__ = "0.1.0"
+
+_LAZY = {"Layout": "livingdb.tables.layout"}
+
+
+def __getattr__(name: str) -> typing.Any:
+    """Public names that need Arrow come when they are first asked for."""
+    if name not in _LAZY:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(_LAZY[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

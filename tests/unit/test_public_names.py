@@ -6,6 +6,8 @@ import subprocess
 import sys
 from types import ModuleType
 
+import pytest
+
 import livingdb
 from livingdb import errors
 
@@ -32,9 +34,25 @@ def test_every_error_is_exported_and_has_its_own_code() -> None:
 
 
 def test_importing_livingdb_imports_no_engine() -> None:
-    heavy = ("pyspark", "duckdb", "pandas", "sqlglot", "fastapi")
+    heavy = ("pyspark", "duckdb", "pandas", "pyarrow", "numpy", "sqlglot", "fastapi")
     program = f"import sys, livingdb; print([m for m in {heavy!r} if m in sys.modules])"
     answer = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
     assert answer.stdout.strip() == "[]"
+
+
+def test_names_that_need_arrow_come_when_asked_for() -> None:
+    program = (
+        "import sys, livingdb\n"
+        "assert set(livingdb.__all__) <= set(dir(livingdb))\n"
+        "assert 'pyarrow' not in sys.modules\n"
+        "assert livingdb.Layout().splitter == 'content'\n"
+        "assert 'Layout' in vars(livingdb)\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_a_name_that_is_not_there() -> None:
+    with pytest.raises(AttributeError, match="'nothing'"):
+        livingdb.nothing  # noqa: B018

@@ -214,9 +214,6 @@ def _map(
     if pa.types.is_nested(keys.type):
         raise Unsupported(f"column {name!r}: maps need keys that are not nested")
     owner = pa.array(np.repeat(np.arange(rows, dtype=np.int64), lengths))
-    if keys.null_count:
-        row = owner[pc.index(keys.is_null(), True).as_py()]
-        raise InvalidData(f"column {name!r}, row {row}: a map key is null")
     if pa.types.is_floating(keys.type):
         keys = to_arrow(from_arrow(keys), keys.type)
     if len(keys) > 1:
@@ -267,6 +264,8 @@ def to_arrow(column: Column, data_type: pa.DataType) -> pa.Array:
         data = pa.py_buffer(column.data)
         return pa.Array.from_buffers(data_type, rows, [validity, offsets, data], nulls)
     if pa.types.is_map(data_type):
+        if column.children[0].validity is not None:  # Arrow would end the process
+            raise Corruption("stored map has keys that are null")
         keys = to_arrow(column.children[0], data_type.key_type)
         items = to_arrow(column.children[1], data_type.item_type)
         entry = pa.struct([data_type.key_field, data_type.item_field])

@@ -143,7 +143,8 @@ def compress_drafts(drafts: Sequence[Draft], level: int = DEFAULT_LEVEL) -> list
     packed = iter(_compress_many(large, level))
     columns = iter(
         [
-            _smaller(body, next(packed)) if len(body) > MIN_COMPRESSED_BYTES
+            _smaller(body, next(packed))
+            if len(body) > MIN_COMPRESSED_BYTES
             else PhysicalColumn(RAW, body, len(body))
             for body in bodies
         ]
@@ -285,6 +286,11 @@ class Chunk:
                 raise Corruption(f"chunk {short(self.address)}: {error}") from None
             self._known_directory = directory
         return self._known_directory
+
+    @property
+    def size_bytes(self) -> int:
+        """How many bytes it is stored in."""
+        return len(self._buffer)
 
     @property
     def reference(self) -> Address | None:

@@ -188,16 +188,17 @@ class Directory:
 def parse_directory(buffer: Buffer, at: int, columns: int) -> Directory:
     """The directory that starts here."""
     size = columns * _ENTRY.size
-    data = bytes(buffer[at : at + 1 + ADDRESS_BYTES + size])
+    data = bytes(buffer[at : at + 1 + size])
     standing = data[0] if data else None
     reference = None
-    entries_at = 1
+    entries_at = at + 1
     if standing == _AGAINST:
         entries_at += ADDRESS_BYTES
-        reference = Address(data[1:entries_at])
+        reference = Address(bytes(buffer[at + 1 : entries_at]))
+        data = data[:1] + bytes(buffer[entries_at : entries_at + size])
     elif standing not in (_ALONE, _BASE):
         raise Corruption("its directory is damaged")
-    if len(data) < entries_at + size:
+    if len(data) != 1 + size:
         raise Corruption("its directory is cut short")
-    entries = tuple(_ENTRY.iter_unpack(data[entries_at : entries_at + size]))
-    return Directory(reference, standing == _BASE, entries, at + entries_at + size)
+    entries = tuple(_ENTRY.iter_unpack(data[1:]))
+    return Directory(reference, standing == _BASE, entries, entries_at + size)

@@ -341,9 +341,9 @@ def decode_text(data: memoryview, rows: int) -> tuple[npt.NDArray[np.int32], Byt
         return offsets, letters, 1 + used
     if mode == _PREFIX:
         at = 2 + data[1]
-        offsets, letters, used = _decode_plain(data[at:], rows)
-        if len(letters) + rows * data[1] > _MAX_TEXT_BYTES:
+        if rows * data[1] + len(data) > _MAX_TEXT_BYTES:
             raise Corruption("encoded text is longer than a column can be")
+        offsets, letters, used = _decode_plain(data[at:], rows)
         whole = pc.binary_replace_slice(_binary(offsets, letters), 0, 0, bytes(data[2:at]))
         return *_parts(whole), at + used
     if mode != _DICTIONARY:

@@ -113,6 +113,10 @@ class Pack:
         for batch in self.batches(BLOCK_ENTRIES):
             yield from batch
 
+    def in_body_order(self) -> list[Address]:
+        """All addresses in the order in which the chunks were written."""
+        return self._index().in_body_order()
+
     def verify(self) -> list[str]:
         """All that is wrong around the bodies, in words; an empty list if nothing is."""
         problems: list[str] = []

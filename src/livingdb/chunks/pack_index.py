@@ -113,6 +113,11 @@ class PackIndex:
             self._check_all(np.arange(first, last))
             yield [self._address(place) for place in range(first, last)]
 
+    def in_body_order(self) -> list[Address]:
+        """All addresses in the order in which the bodies lie: that in which they were written."""
+        self._check_all(np.arange(self._count))
+        return [self._address(place) for place in np.argsort(self._offsets, kind="stable").tolist()]
+
     def problems(self) -> Iterator[str]:
         """What is wrong with the index, block by block and as a whole."""
         for block in range(len(self._checked)):

@@ -74,6 +74,18 @@ class PackStore:
             self._parts = tuple(part for part in self._parts if part.name not in names)
             self._last_hit = None
 
+    def reading(self, names: Iterable[str]) -> PackStore:
+        """A store of the same folder that reads these packs, oldest first, and never others."""
+        return PackStore(self._files, names, self._folder)
+
+    def in_written_order(self) -> Iterator[Address]:
+        """Every address once, pack by pack and oldest first, as the chunks were written."""
+        seen: set[Address] = set()
+        for part in reversed(self._parts):
+            addresses = part.pack().in_body_order()
+            yield from (address for address in addresses if address not in seen)
+            seen.update(addresses)
+
     def get(self, address: Address) -> Buffer:
         """The stored bytes from any pack that can give them.
 
@@ -101,14 +113,19 @@ class PackStore:
             stream.put(chunks)
 
     def writer(
-        self, bytes_limit: int = PACK_BYTES_LIMIT, chunks_limit: int = PACK_CHUNKS_LIMIT
+        self,
+        bytes_limit: int = PACK_BYTES_LIMIT,
+        chunks_limit: int = PACK_CHUNKS_LIMIT,
+        *,
+        again: bool = False,
     ) -> PackStream:
         """Put many chunks in one go, in as many packs as the limits ask for.
 
         For use as a context manager.  All of its packs are read from the moment it is left;
-        if it is left by an error, none of them.
+        if it is left by an error, none of them.  With `again`, chunks that are in the store
+        already are written too.
         """
-        return PackStream(self, bytes_limit, chunks_limit)
+        return PackStream(self, bytes_limit, chunks_limit, again)
 
     def addresses(self) -> Iterator[Address]:
         """Every address here, each once."""
@@ -239,8 +256,15 @@ class PackStream:
     to share.
     """
 
-    def __init__(self, store: PackStore, bytes_limit: int | None, chunks_limit: int | None) -> None:
+    def __init__(
+        self,
+        store: PackStore,
+        bytes_limit: int | None,
+        chunks_limit: int | None,
+        again: bool = False,
+    ) -> None:
         self._store = store
+        self._again = again
         self._bytes_limit = bytes_limit
         self._chunks_limit = chunks_limit
         self._finished: list[_Part] = []
@@ -255,13 +279,20 @@ class PackStream:
         """Write the chunks that are neither in the store nor in this stream yet."""
         for batch in _chunk_batches(chunks):
             addresses = list(batch)
-            known = self._store.contains(addresses) | _contained(self._finished, addresses)
+            known = _contained(self._finished, addresses)
+            if not self._again:
+                known |= self._store.contains(addresses)
             for address in compress(addresses, ~known):
                 self._write(batch[address])
 
     def add(self, chunk: StoredChunk) -> None:
         """Write one chunk, as `put` does."""
         self.put((chunk,))
+
+    def flush(self) -> tuple[str, ...]:
+        """Finish the pack being written; the names of all packs so far."""
+        self._finish_pack()
+        return self.names
 
     def __enter__(self) -> Self:
         return self

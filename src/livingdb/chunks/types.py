@@ -9,8 +9,10 @@ from __future__ import annotations
 import struct
 from functools import lru_cache
 
+import numpy as np
 import pyarrow as pa
 
+from livingdb.chunks.foreign import has_list_view, has_null_map_key, without_list_views
 from livingdb.errors import Corruption, InvalidData, Unsupported
 
 __all__ = [
@@ -38,6 +40,7 @@ _SIMPLE: dict[pa.DataType, int] = {
 }
 _BY_CODE = {code: data_type for data_type, code in _SIMPLE.items()}
 _DECIMAL, _ZONED, _LIST, _STRUCT, _MAP, _FIXED = 8, 11, 14, 15, 16, 17
+_NESTING_LIMIT = 64
 
 _WIDENED = {
     pa.uint8(): pa.int16(),
@@ -109,19 +112,32 @@ def normalise_array(
     if array.type == target:
         return array
     try:
-        if pa.types.is_dictionary(array.type):
-            array = array.dictionary_decode()
-        if pa.types.is_string(target) and pa.types.is_binary(array.type):
-            raise pa.ArrowInvalid("binary is not text")
-        if pa.types.is_timestamp(target) and pa.types.is_timestamp(array.type):
-            _check_zones(array.type, target)
-        return array.cast(target, safe=True)
+        return _cast(array, target)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        pass
+    try:
+        # Arrow looks at values that no row holds: those around a slice and those under nulls.
+        array = without_list_views(array).take(pa.array(np.arange(len(array))))
+        return _cast(array, target)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         row = _first_misfit(array, target)
-        where = f", row {row}" if row is not None else ""
         raise InvalidData(
-            f"column {column!r}{where}: {array.type} does not fit {target}: {error}"
+            f"column {column!r}, row {row}: {array.type} does not fit {target}: {error}"
         ) from None
+
+
+def _cast(array: pa.Array, target: pa.DataType) -> pa.Array:
+    if pa.types.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    if pa.types.is_nested(array.type) and has_null_map_key(array):
+        raise pa.ArrowInvalid("a map key is null")
+    if has_list_view(array.type):
+        array = without_list_views(array)
+    if pa.types.is_string(target) and pa.types.is_binary(array.type):
+        raise pa.ArrowInvalid("binary is not text")
+    if pa.types.is_timestamp(target) and pa.types.is_timestamp(array.type):
+        _check_zones(array.type, target)
+    return array.cast(target, safe=True)
 
 
 def _check_zones(given: pa.DataType, target: pa.DataType) -> None:
@@ -131,31 +147,29 @@ def _check_zones(given: pa.DataType, target: pa.DataType) -> None:
         raise pa.ArrowInvalid(f"the timestamps have {have} and the column needs {want}")
 
 
-def _first_misfit(array: pa.Array, target: pa.DataType) -> int | None:
-    """The first row whose value does not cast, by bisection; None when no row casts at all."""
+def _first_misfit(array: pa.Array, target: pa.DataType) -> int:
+    """The first row whose value does not cast, by bisection."""
     low, high = 0, len(array)
-
-    def casts(start: int, stop: int) -> bool:
-        try:
-            array.slice(start, stop - start).cast(target, safe=True)
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-            return False
-        return True
-
-    if not casts(0, 0):
-        return None
     while high - low > 1:
         middle = (low + high) // 2
-        if casts(low, middle):
-            low = middle
-        else:
+        try:
+            _cast(array.take(pa.array(np.arange(low, middle))), target)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
             high = middle
-    return low if high > low else None
+        else:
+            low = middle
+    return low
 
 
 @lru_cache(maxsize=4096)
 def describe(data_type: pa.DataType) -> bytes:
     """The descriptor of a chunk type."""
+    return _describe(data_type, 0)
+
+
+def _describe(data_type: pa.DataType, depth: int) -> bytes:
+    if depth > _NESTING_LIMIT:
+        raise Unsupported(f"types are nested at most {_NESTING_LIMIT} deep")
     code = _SIMPLE.get(data_type)
     if code is not None:
         return bytes([code])
@@ -164,15 +178,19 @@ def describe(data_type: pa.DataType) -> bytes:
         return bytes([_ZONED])
     if kinds.is_decimal128(data_type):
         return bytes([_DECIMAL, data_type.precision, data_type.scale])
-    if kinds.is_fixed_size_binary(data_type):
+    if kinds.is_fixed_size_binary(data_type) and 0 < data_type.byte_width <= 0xFFFF:
         return struct.pack("<BH", _FIXED, data_type.byte_width)
+    inner: list[pa.DataType] = []
+    head = b""
     if kinds.is_list(data_type):
-        return bytes([_LIST]) + describe(data_type.value_type)
-    if kinds.is_struct(data_type):
+        head, inner = bytes([_LIST]), [data_type.value_type]
+    elif kinds.is_map(data_type):
+        head, inner = bytes([_MAP]), [data_type.key_type, data_type.item_type]
+    elif kinds.is_struct(data_type) and data_type.num_fields <= 0xFFFF:
         head = struct.pack("<BH", _STRUCT, data_type.num_fields)
-        return head + b"".join(describe(field.type) for field in data_type)
-    if kinds.is_map(data_type):
-        return bytes([_MAP]) + describe(data_type.key_type) + describe(data_type.item_type)
+        inner = [field.type for field in data_type]
+    if head:
+        return head + b"".join(_describe(child, depth + 1) for child in inner)
     raise Unsupported(f"type {data_type} is not a chunk type; normalise it first")
 
 
@@ -186,7 +204,7 @@ def parse_descriptor(descriptor: bytes) -> pa.DataType:
 
 
 def _parse(data: bytes, at: int, depth: int) -> tuple[pa.DataType, int]:
-    if depth > 64:
+    if depth > _NESTING_LIMIT:
         raise Corruption("type descriptor is nested too deeply")
     try:
         code = data[at]
@@ -195,7 +213,10 @@ def _parse(data: bytes, at: int, depth: int) -> tuple[pa.DataType, int]:
         if code == _DECIMAL:
             return pa.decimal128(data[at + 1], data[at + 2]), at + 3
         if code == _FIXED:
-            return pa.binary(struct.unpack_from("<H", data, at + 1)[0]), at + 3
+            (width,) = struct.unpack_from("<H", data, at + 1)
+            if width == 0:
+                raise Corruption("type descriptor has a width of zero")
+            return pa.binary(width), at + 3
         if code == _LIST:
             child, at = _parse(data, at + 1, depth + 1)
             return pa.list_(child), at
@@ -222,6 +243,8 @@ def is_nested(data_type: pa.DataType) -> bool:
 
 def flat_width_bytes(data_type: pa.DataType) -> int | None:
     """Bytes of one value of a fixed-width type other than boolean; None for all other types."""
+    if pa.types.is_decimal(data_type) or pa.types.is_fixed_size_binary(data_type):
+        return int(data_type.byte_width)
     if pa.types.is_boolean(data_type) or not pa.types.is_primitive(data_type):
-        return int(data_type.byte_width) if pa.types.is_fixed_size_binary(data_type) else None
+        return None
     return int(data_type.bit_width) // 8

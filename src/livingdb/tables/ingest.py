@@ -14,7 +14,7 @@ import pyarrow as pa
 from livingdb.errors import DuplicateKey, InvalidData
 from livingdb.tables.fit import fit
 from livingdb.tables.schema import Column, TableSchema
-from livingdb.tables.tabular import Tabular, Values, tabular
+from livingdb.tables.tabular import Tabular, Values, is_table, tabular
 from livingdb.trees.changes import DELETE, PATCH, UPSERT, Changes
 from livingdb.trees.keys import KeyArray
 from livingdb.trees.shape import Shape
@@ -80,7 +80,7 @@ def _keys(schema: TableSchema, keys: object) -> Tabular:
         if len(names) > 1:
             raise InvalidData(f"{keys.type} keys: expected structs of {', '.join(names)}")
         return Tabular(len(keys), {names[0]: keys})
-    if isinstance(keys, (Mapping, pa.Table, pa.RecordBatch)) or hasattr(keys, "columns"):
+    if isinstance(keys, Mapping) or is_table(keys):
         return _checked_names(schema, tabular(keys), only=names)
     if isinstance(keys, (str, bytes)) or not isinstance(keys, Iterable):
         keys = [keys]

@@ -118,9 +118,17 @@ class TableSchema:
         return self.stored.index(self.column(name))
 
     def with_column(self, column: Column) -> TableSchema:
-        """The schema with one column replaced, by id."""
-        columns = tuple(column if old.id == column.id else old for old in self.columns)
-        return replace(self, columns=columns)
+        """The schema with one column replaced, by id; the key and the links follow its name."""
+        names = {old.name: old.name for old in self.columns}
+        names |= {old.name: column.name for old in self.columns if old.id == column.id}
+        if len(set(names.values())) < len(names):
+            raise InvalidData(f"the column {column.name!r} is in the schema twice")
+        return replace(
+            self,
+            columns=tuple(column if old.id == column.id else old for old in self.columns),
+            key=tuple(names[name] for name in self.key),
+            foreign_keys=tuple(sorted((names[name], table) for name, table in self.foreign_keys)),
+        )
 
     # --- records -----------------------------------------------------------------------------
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from livingdb.errors import InvalidData
 
-__all__ = ["Tabular", "Values", "tabular"]
+__all__ = ["Tabular", "Values", "is_table", "tabular"]
 
 Values: TypeAlias = pa.Array | pa.ChunkedArray | list[Any]
 
@@ -59,6 +59,15 @@ def tabular(data: object) -> Tabular:
     raise InvalidData(
         f"{type(data).__name__} is no table; give Arrow, pandas or polars data, a dict of "
         "columns or a list of dicts"
+    )
+
+
+def is_table(data: object) -> bool:
+    """Whether the data has columns with names and types."""
+    arrow = ("__arrow_c_stream__", "__arrow_c_array__", "to_arrow_table")
+    is_series = hasattr(data, "dtype")
+    return hasattr(data, "columns") or (
+        not is_series and any(hasattr(data, name) for name in arrow)
     )
 
 

@@ -170,14 +170,23 @@ def differing_regions(reader: Reader, before: Address, after: Address) -> Iterat
 def _as_entries(reader: Reader, root: Address) -> Entries:
     """A root as the one entry of a node above it; an empty tree as no entry."""
     node = reader.read(root)
-    if isinstance(node, Leaf):
-        if not node.rows:
-            return Entries.concat(reader.shape, [])
-        zones = [zone_of(node.column(position)) for position in reader.shape.zoned]
-        entry, level = Entry(node.keys[-1], root, node.rows, zones), 0
-    else:
-        entry, level = node_entry(node, root), node.level
-    return Entries.of(reader.shape, [entry]).at_level(level + 1)
+    if not len(node.keys):
+        return Entries.concat(reader.shape, [])
+
+    def column(position: int) -> pa.Array:
+        return Entries.of(reader.shape, [_entry(node, root)]).column(position)
+
+    level = 0 if isinstance(node, Leaf) else node.level
+    entries = Entries(reader.shape, 1, column, node.keys[-1:], level + 1)
+    entries.addresses = [root]
+    return entries
+
+
+def _entry(node: Entries | Leaf, address: Address) -> Entry:
+    if isinstance(node, Entries):
+        return node_entry(node, address)
+    zones = [zone_of(node.column(position)) for position in node.shape.zoned]
+    return Entry(node.keys[-1], address, node.rows, zones)
 
 
 def _children(reader: Reader, entries: Entries) -> Entries:

@@ -110,10 +110,13 @@ def edit(
         return root
     editor = _Editor(reader, sink)
     top = reader.read(root)
-    if isinstance(top, Leaf) or top.level == 0:
+    replaced = replacements or editor.no_leaves
+    if not isinstance(top, Leaf) and top.level > 0:
+        editor.node(top, changes, replaced)
+    elif not len(replaced.keys):
         editor.leaf(root, changes)
-    else:
-        editor.node(top, changes, replacements or editor.no_leaves)
+    elif (leaves := replaced.leaves[0]) is not None:
+        editor.pass_over(leaves, 0, len(leaves))
     return _collapse(reader, editor.builder.finish())
 
 

@@ -101,14 +101,6 @@ class KeyCodec:
             return raw.view(">u8").astype(np.uint64)
         return from_binary(array)
 
-    def scalar_to_bytes(self, key: Any) -> bytes:
-        """One encoded key as bytes."""
-        return int(key).to_bytes(8, "big") if self.packed else bytes(key)
-
-    def scalar_from_bytes(self, data: bytes) -> Any:
-        """One encoded key from its bytes."""
-        return np.uint64(int.from_bytes(data, "big")) if self.packed else data
-
 
 def _width(data_type: pa.DataType) -> int | None:
     if pa.types.is_boolean(data_type):

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from livingdb.chunks.address import Address, short
+from livingdb.chunks.address import ADDRESS_BYTES, Address, short
 from livingdb.chunks.chunk import LEAF, NODE, Chunk, Draft, draft_chunk, encode_chunk
 from livingdb.chunks.store import ChunkStore, StoredChunk
 from livingdb.errors import Corruption
@@ -115,7 +115,12 @@ class Entries:
     @cached_property
     def addresses(self) -> list[Address]:
         """The address of each child."""
-        return [Address(address) for address in self.column(1).to_pylist()]
+        column, size = self.column(1), ADDRESS_BYTES
+        if not len(column):
+            return []
+        start = column.offset * size
+        raw = column.buffers()[1].to_pybytes()[start : start + len(column) * size]
+        return [Address(raw[at : at + size]) for at in range(0, len(raw), size)]
 
     @cached_property
     def rows(self) -> npt.NDArray[np.int64]:

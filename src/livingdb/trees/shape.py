@@ -8,7 +8,6 @@ from functools import cached_property
 
 import pyarrow as pa
 
-from livingdb.chunks.types import describe
 from livingdb.trees.keys import KeyArray, KeyCodec
 from livingdb.trees.splitter import ContentSplitter, Splitter
 from livingdb.trees.zones import zone_types
@@ -55,9 +54,3 @@ class Shape:
     def keys(self, columns: Sequence[pa.Array]) -> KeyArray:
         """The encoded keys of rows given by their columns, key columns first."""
         return self.codec.encode(columns[: self.key_count])
-
-    @cached_property
-    def identity(self) -> bytes:
-        """What decides the addresses of a tree of this shape, besides its rows."""
-        types = b"".join(describe(data_type) for data_type in self.types)
-        return types + bytes([self.key_count]) + repr(self.splitter).encode()

@@ -72,7 +72,7 @@ class ContentSplitter:
             place = int(window.argmax()) if len(window) else 0
             found = len(window) > 0 and bool(window[place])
             end = min(int(able[at + place]) + 1 if found else count + 1, start + 2 * target)
-            end = min(end, heavy.end(start))
+            end = min(end, max(heavy.end(start), start + least))
             if end > count:
                 break
             ends.append(end)

@@ -1,0 +1,86 @@
+"""Repacking packs: new packs are written and read back before the old ones are left."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Mapping, Sequence
+from dataclasses import dataclass
+
+from livingdb.chunks.address import Address
+from livingdb.chunks.chunk import RECORD, Chunk
+from livingdb.chunks.pack_store import PACK_BYTES_LIMIT, PACK_CHUNKS_LIMIT, PackStore
+from livingdb.chunks.repack import DEFAULT_LEVEL, DEPTH_LIMIT, Repacked, repack
+from livingdb.chunks.types import parse_descriptor
+from livingdb.errors import NotFound
+
+__all__ = ["PackSwap", "repack_packs"]
+
+
+@dataclass(frozen=True, slots=True)
+class PackSwap:
+    """Packs that took the place of others."""
+
+    old: tuple[str, ...]
+    new: tuple[str, ...]
+    report: Repacked
+
+
+def repack_packs(
+    store: PackStore,
+    names: Sequence[str],
+    *,
+    older: Mapping[Address, Address] | None = None,
+    live: Container[Address] | None = None,
+    swap: Callable[[PackSwap], None] | None = None,
+    level: int = DEFAULT_LEVEL,
+    depth_limit: int = DEPTH_LIMIT,
+    bytes_limit: int = PACK_BYTES_LIMIT,
+    chunks_limit: int = PACK_CHUNKS_LIMIT,
+) -> PackSwap:
+    """Write the chunks of some packs of a store into new packs, tighter, and read those instead.
+
+    `older` names, for a chunk, the one it replaced (see `repack`).  `live` are the chunks to
+    keep; without it, all are.  `swap` is called when the new packs are durable and every chunk
+    in them was read back without the old ones: there a catalog makes them the packs that count.
+    The old packs' files stay, for readers that still hold them.
+
+    If anything fails before `swap` is called, the new packs are gone and nothing has changed;
+    if `swap` fails, both old and new ones are read.
+    """
+    names = tuple(dict.fromkeys(names))
+    unknown = sorted(set(names) - set(store.names))
+    if unknown:
+        raise NotFound(f"no such pack: {', '.join(unknown)}")
+    source = store.reading(names)
+    others = tuple(name for name in store.names if name not in names)
+    remaining = store.reading(others)
+    pairs = [
+        (address, older.get(address) if older else None)
+        for address in source.in_written_order()
+        if live is None or address in live
+    ]
+
+    def lasts(address: Address) -> bool:
+        return bool(remaining.contains([address])[0])
+
+    with store.writer(bytes_limit, chunks_limit, again=True) as stream:
+        report = repack(
+            pairs, store.get, stream.add, level=level, depth_limit=depth_limit, lasts=lasts
+        )
+        new = stream.flush()
+        _read_back(store.reading(new), store.reading((*others, *new)), [a for a, _ in pairs])
+    done = PackSwap(names, new, report)
+    if swap is not None:
+        swap(done)
+    store.remove(*names)
+    return done
+
+
+def _read_back(new: PackStore, whole: PackStore, addresses: Sequence[Address]) -> None:
+    """Read every column of every chunk from the new packs; `Corruption` if one cannot be."""
+    for address in addresses:
+        chunk = Chunk(address, new.get(address), whole.get)
+        if chunk.kind == RECORD:
+            chunk.payload()
+            continue
+        for position, descriptor in enumerate(chunk.descriptors):
+            chunk.canonical(position, parse_descriptor(descriptor))
