@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as numpy_strategies
 from tests.property.codec_model import arrays, chunk_types
+from tests.unit.chunks import format_reference
 from tests.unit.chunks.arrays import layouts, normal
 
 from livingdb.chunks import encodings
@@ -45,6 +46,13 @@ def test_an_address_is_a_function_of_values(array: pa.Array) -> None:
     address = encode_chunk([array]).address
     for name, other in layouts(array):
         assert encode_chunk([other]).address == address, name
+
+
+@thorough
+@given(arrays())
+def test_an_address_is_what_the_format_says(array: pa.Array) -> None:
+    columns = [(array.to_pylist(), array.type)]
+    assert encode_chunk([array]).address == format_reference.address(columns)
 
 
 @thorough

@@ -32,6 +32,7 @@ from livingdb.chunks.dictionaries import Group, Member
 from livingdb.chunks.plain import encode_plain
 from livingdb.chunks.store import StoredChunk
 from livingdb.chunks.types import parse_descriptor
+from livingdb.errors import Corruption
 
 __all__ = ["Repacked", "repack"]
 
@@ -145,27 +146,32 @@ class _Repacker:
 
     def _base_for(self, chunk: Chunk) -> Chunk | None:
         """The chunk this one may be a patch of."""
-        if PATCH in chunk.directory.compressions():
-            address = chunk.reference
-        else:
-            address = self.older[chunk.address]
+        is_patch = PATCH in chunk.directory.compressions()
+        address = chunk.reference if is_patch else self.older[chunk.address]
         if address is None or address == chunk.address:
             return None
         if address in self.older:
-            if address not in self.chains:  # a circle, of which this is the first one
-                return None
-            base = self._read(address)
-        elif not self.lasts(address):
-            return None
+            base = self._read(address) if address in self.chains else None  # None: in a circle
         else:
-            base = self._read(address)
-            if not base.directory.is_base and PATCH not in base.directory.compressions():
-                return None
+            base = self._settled(address)
+        if base is None or base.kind == RECORD:
+            return None
         chain = (address, *self._chain(base))
-        if base.kind == RECORD or len(chain) > self.depth_limit or chunk.address in chain:
+        if len(chain) > self.depth_limit or chunk.address in chain:
             return None
         self.chains[chunk.address] = chain
         return base
+
+    def _settled(self, address: Address) -> Chunk | None:
+        """A chunk that is not repacked along, if it lasts and will never be a patch of another."""
+        if not self.lasts(address):
+            return None
+        try:
+            chunk = self._read(address)
+            is_patch = PATCH in chunk.directory.compressions()
+            return chunk if is_patch or chunk.directory.is_base else None
+        except Corruption:  # a hint that leads nowhere does no harm
+            return None
 
     def _chain(self, chunk: Chunk) -> tuple[Address, ...]:
         """What a chunk is a patch of, and that in turn, to the end."""

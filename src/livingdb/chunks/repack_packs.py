@@ -10,7 +10,7 @@ from livingdb.chunks.chunk import RECORD, Chunk
 from livingdb.chunks.pack_store import PACK_BYTES_LIMIT, PACK_CHUNKS_LIMIT, PackStore
 from livingdb.chunks.repack import DEFAULT_LEVEL, DEPTH_LIMIT, Repacked, repack
 from livingdb.chunks.types import parse_descriptor
-from livingdb.errors import NotFound
+from livingdb.errors import Corruption, NotFound
 
 __all__ = ["PackSwap", "repack_packs"]
 
@@ -67,7 +67,10 @@ def repack_packs(
             pairs, store.get, stream.add, level=level, depth_limit=depth_limit, lasts=lasts
         )
         new = stream.flush()
-        _read_back(store.reading(new), store.reading((*others, *new)), [a for a, _ in pairs])
+        written = store.reading(new)
+        if not written.contains([address for address, _ in pairs]).all():
+            raise Corruption("a pack was written and not all of its chunks are there")
+        _read_back(written, store.reading((*others, *new)))
     done = PackSwap(names, new, report)
     if swap is not None:
         swap(done)
@@ -75,9 +78,9 @@ def repack_packs(
     return done
 
 
-def _read_back(new: PackStore, whole: PackStore, addresses: Sequence[Address]) -> None:
+def _read_back(new: PackStore, whole: PackStore) -> None:
     """Read every column of every chunk from the new packs; `Corruption` if one cannot be."""
-    for address in addresses:
+    for address in new.in_written_order():
         chunk = Chunk(address, new.get(address), whole.get)
         if chunk.kind == RECORD:
             chunk.payload()

@@ -62,8 +62,10 @@ class Span:
 
     def children(self, keys: KeyArray) -> tuple[int, int]:
         """Which children, given by their last keys, can hold rows of the range."""
-        start, stop = self.rows(keys)
-        return start, min(stop + 1, len(keys))
+        start, stop = self.rows(keys)[0], len(keys)
+        if self.upper is not None:
+            stop = min(int(np.searchsorted(keys, self.upper)) + 1, stop)
+        return start, max(start, stop)
 
     def meet(self, other: Span) -> Span:
         """The keys in both ranges; `other` lies in no gap of this one."""
@@ -176,7 +178,7 @@ def scan(
     for group in in_order(fetch, groups, ahead=_AHEAD_GROUPS):
         for task, node in group:
             if isinstance(node, Entries) and task.changes is None:
-                for piece in node.addresses:
+                for piece in node.addresses[slice(*span.children(node.keys))]:
                     yield from _read(reader, reader.read(piece, keep), None, positions, span)
             else:
                 yield from _read(reader, node, task, positions, span)

@@ -78,7 +78,7 @@ CASES: dict[str, pa.Array] = {
         [[[("k", 1)], None], None, [[]]], pa.list_(pa.map_(pa.string(), pa.int8()))
     ),
     "struct": pa.array([LEAF_VALUE, None, EMPTY_VALUE], TREE),
-    "struct of decimal and fixed binary": pa.array(
+    "struct of two": pa.array(
         [{"x": Decimal("1.1"), "y": b"abc"}, {"x": None, "y": None}, None],
         pa.struct([("x", pa.decimal128(38, 10)), ("y", pa.binary(3))]),
     ),
