@@ -214,19 +214,19 @@ def test_a_fold_is_the_tree_a_fresh_build_makes(
         assert fresh.index.root(fresh.made[0][0].address) == root
 
 
-def leaf_ends(forest: Forest, root: Address) -> Iterator[list[bytes]]:
+def leaf_ends(forest: Forest, root: Address) -> Iterator[list[Any]]:
     """Per group, the last key of every leaf."""
     for reader, top in zip(forest.readers, forest.roots(root), strict=True):
-        ends: list[bytes] = []
+        ends: list[Any] = []
         waiting = [top]
         while waiting:
             node = reader.read(waiting.pop())
             if isinstance(node, Entries) and node.level > 1:
                 waiting += node.addresses[::-1]
             elif isinstance(node, Entries) and node.level == 1:
-                ends += [reader.shape.codec.scalar_to_bytes(key) for key in node.keys]
+                ends += node.keys.tolist()
             elif isinstance(node, Leaf) and node.rows:
-                ends.append(reader.shape.codec.scalar_to_bytes(node.keys[-1]))
+                ends += node.keys[-1:].tolist()
         yield ends
 
 

@@ -693,7 +693,7 @@ def within(target: int, sizes: Sequence[int]) -> None:
     assert sizes[-1] >= 1
 
 
-@law
+@settings(law, max_examples=2 * corner.max_examples)
 @given(st.data(), labs(capacity=True))
 def test_capacity_trees_hold_what_was_put_in(data: st.DataObject, lab: Lab) -> None:
     rows: Rows = data.draw(rows_of(lab.world))

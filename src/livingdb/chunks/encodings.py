@@ -41,6 +41,7 @@ _PLAIN, _DICTIONARY, _PREFIX = 0, 1, 2
 _MIN_PREFIX_BYTES, _MAX_PREFIX_BYTES = 3, 255
 _MAX_TEXT_BYTES = 2**31 - 1
 _SAMPLE_ROWS = 128
+_SAMPLE_STEPS = 64
 _MAX_EXPONENT = 6
 _POWERS = 10.0 ** np.arange(_MAX_EXPONENT + 1)
 _EXACT_LIMIT = 2.0**53
@@ -56,7 +57,7 @@ def encode_integers(values: npt.NDArray[Any]) -> bytes:
     wide: Int64s = values if values.dtype == np.int64 else values.astype(np.int64)
     low, high = int(wide.min()), int(wide.max())
     bits = (high - low).bit_length()
-    if bits and len(wide) > 1:
+    if bits and len(wide) > 1 and _rises_steadily(wide[:_SAMPLE_STEPS]):
         steps = np.diff(wide)
         step_low, step_high = int(steps.min()), int(steps.max())
         step_bits = (step_high - step_low).bit_length()
@@ -64,6 +65,12 @@ def encode_integers(values: npt.NDArray[Any]) -> bytes:
             head = _head(True, step_bits, step_low, int(wide[0]))
             return head + _split(steps - np.int64(step_low), step_bits)
     return _head(False, bits, low, 0) + _split(wide - np.int64(low), bits)
+
+
+def _rises_steadily(sample: Int64s) -> bool:
+    """Whether neighbours differ by less than the values do, as a sample shows."""
+    steps = sample[1:] - sample[:-1]
+    return int(steps.max()) - int(steps.min()) < int(sample.max()) - int(sample.min())
 
 
 def _head(delta: bool, bits: int, base: int, first: int) -> bytes:

@@ -39,8 +39,9 @@ def repack_packs(
     """Write the chunks of some packs of a store into new packs, tighter, and read those instead.
 
     `older` names, for a chunk, the one it replaced (see `repack`).  `live` are the chunks to
-    keep; without it, all are.  `swap` is called when the new packs are durable and every chunk
-    in them was read back without the old ones: there a catalog makes them the packs that count.
+    keep, with what chunks in other packs are stored against; without it, all are.  `swap` is
+    called when the new packs are durable and every chunk in them was read back without the old
+    ones: there a catalog makes them the packs that count.
     The old packs' files stay, for readers that still hold them.
 
     If anything fails before `swap` is called, the new packs are gone and nothing has changed;

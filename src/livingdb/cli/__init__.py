@@ -1,7 +1,12 @@
-"""The command line.  Commands are imported when they are called, so that help is instant."""
+"""The command line: `livingdb COMMAND`."""
 
 from __future__ import annotations
 
-from livingdb.cli.app import main
-
 __all__ = ["main"]
+
+
+def main() -> None:
+    """Run the command line; ends the process with one of the codes in `exits`."""
+    from livingdb.cli.app import run
+
+    raise SystemExit(run())

@@ -1,65 +1,77 @@
-"""`livingdb`: the commands and how they end.
+"""The application: its commands, each in a file of its own that is read when it is asked for.
 
-Exit codes: 0 done, 2 usage, 5 bad data, 6 corruption; see `errors` for what belongs where.
+Command files import nothing heavy at their top: help lists them all and answers at once.
 """
 
 from __future__ import annotations
 
 import sys
+from importlib import import_module
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
-from livingdb import __version__
-from livingdb.errors import Conflict, Corruption, InvalidData, LivingDBError, NotFound, Refused
+import livingdb
+from livingdb.cli.exits import exit_code
+from livingdb.errors import LivingDBError
 
-__all__ = ["app", "main"]
+__all__ = ["COMMANDS", "app", "run"]
+
+COMMANDS = ("demo",)
+
+
+class LazyCommands(TyperGroup):
+    """Finds the command NAME in the function NAME of the module `livingdb.cli.NAME`."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Every command there is."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """One command; None if there is none of that name."""
+        if cmd_name not in COMMANDS:
+            return None
+        function = getattr(import_module(f"livingdb.cli.{cmd_name}"), cmd_name)
+        single = typer.Typer(add_completion=False, rich_markup_mode=None)
+        single.command(cmd_name)(function)
+        return typer.main.get_command(single)
+
 
 app = typer.Typer(
-    name="livingdb",
-    help="A versioned, columnar database: tables as recipes over shared, content-addressed trees.",
-    no_args_is_help=True,
+    cls=LazyCommands,
     add_completion=False,
+    no_args_is_help=True,
     pretty_exceptions_enable=False,
-)
-
-_EXIT_CODES: tuple[tuple[type[LivingDBError], int], ...] = (
-    (NotFound, 3),
-    (Refused, 4),
-    (InvalidData, 5),
-    (Corruption, 6),
-    (Conflict, 7),
+    rich_markup_mode=None,
 )
 
 
-def _version(wanted: bool) -> None:
-    if wanted:
-        typer.echo(f"livingdb {__version__}")
+def _version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"livingdb {livingdb.__version__}")
         raise typer.Exit
 
 
 @app.callback()
-def _options(
-    version: bool = typer.Option(
-        False, "--version", callback=_version, is_eager=True, help="Print the version and stop."
-    ),
+def livingdb_command(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+    ] = False,
 ) -> None:
-    """Options before the command."""
+    """A database whose branches, schema changes and views are recipes over shared tables."""
 
 
-@app.command()
-def demo(
-    rows: int = typer.Option(200_000, min=1_000, max=10_000_000, help="Rows to load."),
-) -> None:
-    """Load a table, edit it on two lines of history, and show what was stored and shared."""
-    from livingdb.cli.demo import run
-
-    run(rows)
-
-
-def main() -> None:
-    """Run the command line; errors of ours are one line and an exit code."""
+def run(arguments: list[str] | None = None) -> int:
+    """Run a command; its exit code."""
     try:
-        app()
+        app(arguments, prog_name="livingdb")
     except LivingDBError as error:
         typer.echo(f"livingdb: {error}", err=True)
-        sys.exit(next((code for kind, code in _EXIT_CODES if isinstance(error, kind)), 1))
+        return exit_code(error)
+    except SystemExit as ended:
+        return ended.code if isinstance(ended.code, int) else int(ended.code is not None)
+    except BrokenPipeError:
+        sys.stderr.close()
+        return 0
+    return 0

@@ -13,6 +13,7 @@ from concurrent.futures import Future
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from livingdb.chunks.address import Address
 from livingdb.chunks.chunk import Draft, compress_drafts, encode_chunk
@@ -211,7 +212,11 @@ def check_sorted(
     offset: int,
     columns: Sequence[pa.Array],
 ) -> None:
-    """`InvalidData` unless the keys rise, also from the key `before` them."""
+    """`InvalidData` unless the keys have no nulls and rise, also from the key `before` them."""
+    for name, column in zip(shape.names, columns[: shape.key_count], strict=False):
+        if column.null_count:
+            row = offset + pc.index(column.is_null(), pa.scalar(True)).as_py()
+            raise InvalidData(f"row {row}: the key column {name!r} is null")
     previous, following = (keys[:-1], keys[1:])
     base = offset + 1
     if before is not None:

@@ -221,7 +221,7 @@ def _group(
     """
     old_keys, new_keys = align(old.keys, new.keys)
     edges = np.intersect1d(old_keys, new_keys)
-    edges = edges[np.isin(edges, ends[0]) == np.isin(edges, ends[1])]
+    edges = edges[_is_end(edges, ends[0]) == _is_end(edges, ends[1])]
     for keys in shared:
         edges = np.concatenate(align(edges, keys))
     edges = np.sort(edges)
@@ -237,6 +237,10 @@ def _group(
             yield Region(before, after, above, None if at_end else max(lasts))
         above = edges[number] if number < len(edges) else None
         old_at, new_at = old_end, new_end
+
+
+def _is_end(edges: KeyArray, end: KeyArray) -> npt.NDArray[np.bool_]:
+    return np.asarray(edges == end[0]) if len(end) else np.zeros(len(edges), bool)
 
 
 def _ends_with(leaves: Entries, end: KeyArray) -> bool:

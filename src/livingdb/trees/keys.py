@@ -181,11 +181,13 @@ def from_binary(array: pa.Array) -> KeyArray:
     longest = max(int(lengths.max()), 1)
     if longest > MAX_KEY_BYTES:
         row = int(lengths.argmax())
-        raise InvalidData(f"key of row {row} takes {longest} bytes; at most {MAX_KEY_BYTES} fit")
+        raise InvalidData(
+            f"row {row} of the batch: the key takes {longest} bytes; at most {MAX_KEY_BYTES} fit"
+        )
     start, stop = int(offsets[0]), int(offsets[-1])
     if longest > _SHORT_KEY_BYTES and rows * longest > 4 * (stop - start) + _PADDING_BYTES:
         objects = np.empty(rows, object)
-        objects[:] = [value.rstrip(b"\0") for value in array.to_pylist()]
+        objects[:] = [(value or b"").rstrip(b"\0") for value in array.to_pylist()]
         return objects
     padded = np.zeros((rows, longest), np.uint8)
     if stop > start:

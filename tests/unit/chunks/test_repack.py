@@ -239,6 +239,16 @@ class TestPatches:
         assert_same(store, chunks)
         assert report.patched == 3
 
+    def test_a_circle_through_chunks_stored_before(self) -> None:
+        old, new = versions(2)
+        store, report = repacked([old, new], in_turn([old, new]))
+        assert report.patched == 1
+        forms = {old.address: old.data, new.address: store.get(new.address)}
+        out: list[StoredChunk] = []
+        again = repack([(old.address, new.address)], forms.__getitem__, out.append)
+        assert again.patched == 0
+        assert_same(MemoryStore([*out, StoredChunk(new.address, forms[new.address])]), [old, new])
+
     def test_a_base_that_is_not_marked_is_not_used(self) -> None:
         old, new = versions(2)
         source, out = MemoryStore([old, new]), list[StoredChunk]()

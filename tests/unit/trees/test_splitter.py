@@ -9,8 +9,9 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from livingdb.chunks.address import digest
 from livingdb.trees.keys import KeyArray, hash_keys, key_lengths
-from livingdb.trees.splitter import CapacitySplitter, ContentSplitter, Splitter
+from livingdb.trees.splitter import CapacitySplitter, ContentSplitter, Splitter, _thresholds
 
 COUNT = 200_000
 FIRST = np.uint64(1 << 63)  # the encoded form of the integer 0
@@ -164,6 +165,15 @@ GOLDEN = {
     "nodes": [5, 9, 14, 19, 23, 27, 30, 36, 42, 48, 53, 59],
     "roots": [4, 10, 14, 17, 20, 25, 30, 35, 40, 45, 50, 54, 58],
 }
+
+
+def test_golden_thresholds() -> None:
+    """They come of floating point: a machine that rounds otherwise must not go unnoticed."""
+    found = [_thresholds(4096, 1), _thresholds(256, 2)]
+    assert [digest(array.astype("<i8").tobytes()).hex()[:16] for array in found] == [
+        "1c2d453a42a8c2ef",
+        "9315baf951bb39ec",
+    ]
 
 
 def test_golden_hashes() -> None:
