@@ -30,7 +30,7 @@ def demo(
 
     errors = Console(stderr=True)
     with TemporaryDirectory(prefix="livingdb-demo-") as folder:
-        story = tell(Path(folder), rows, lambda text: errors.status(text))
+        story = tell(Path(folder), rows, errors.status)
     show(story, Console(highlight=False))
 
 
@@ -47,20 +47,29 @@ def show(story: Story, console: Console) -> None:
 
 def _versions(story: Story) -> Table:
     table = _table("Two lines of history over one table of orders")
-    for title in ("version", "line"):
+    for title in ("version", "from", "line", "what"):
         table.add_column(title)
-    table.add_column("what", overflow="fold")
-    for title in ("rows", "+", "~", "-", "chunks", "bytes", "ms"):
+    for title in ("rows", "changed", "chunks", "bytes", "ms"):
         table.add_column(title, justify="right")
     for made in story.made:
-        table.add_row(made.name, made.line, made.what, f"{made.rows:,}", *_counts(made))
+        table.add_row(
+            made.name,
+            made.base,
+            made.line,
+            made.what,
+            f"{made.rows:,}",
+            _changed(made),
+            f"{made.chunks:,}",
+            _size(made.size_bytes),
+            f"{made.seconds * 1000:.0f}",
+        )
     return table
 
 
-def _counts(made: Made) -> list[str]:
-    counts = (made.counts.inserted, made.counts.updated, made.counts.deleted)
-    shown = [f"{count:,}" if count else "" for count in counts]
-    return [*shown, f"{made.chunks}", _size(made.size_bytes), f"{made.seconds * 1000:.0f}"]
+def _changed(made: Made) -> str:
+    counts = made.counts
+    signs = (("+", counts.inserted), ("~", counts.updated), ("-", counts.deleted))
+    return " ".join(f"{sign}{count:,}" for sign, count in signs if count)
 
 
 def _copies(story: Story, console: Console) -> None:
@@ -68,17 +77,15 @@ def _copies(story: Story, console: Console) -> None:
     later = sum(made.size_bytes for made in story.made[1:])
     count = len(story.made)
     console.print(
-        f"The first version takes {_size(first)}, the {count - 1} after it {_size(later)} together: "
-        f"each is a recipe and a delta. Copies would take {_size(first * count)}.\n"
+        f"v1 takes {_size(first)}, the {count - 1} versions after it {_size(later)} together: each "
+        f"is a recipe and a delta. Copies would take {_size(first * count)}.\n"
     )
 
 
 def _folds(story: Story) -> Table:
-    table = _table(
-        "Both heads folded: the tail of changes becomes a tree that shares chunks with v1"
-    )
+    table = _table("Both heads folded: tails become trees, which share most chunks with v1")
     table.add_column("version")
-    for title in ("tail rows", "tree chunks", "shared", "new bytes", "read ms", "folded ms"):
+    for title in ("tail rows", "chunks", "shared", "new bytes", "before ms", "after ms"):
         table.add_column(title, justify="right")
     table.add_column("same rows")
     for fold in story.folds:
@@ -100,7 +107,7 @@ def _history(story: Story, console: Console) -> None:
     diff = story.diff
     console.print(
         f"Diff of {main} and {audit}: {diff.inserted:,} inserted, {diff.updated:,} updated, "
-        f"{diff.deleted:,} deleted; only chunks they do not share were read.\n"
+        f"{diff.deleted:,} deleted. Their trees share {story.diff_shared:,} chunks.\n"
     )
     then, now = story.order_then, story.order_now
     console.print(
@@ -113,9 +120,9 @@ def _history(story: Story, console: Console) -> None:
 def _groups(story: Story, console: Console) -> None:
     grouped, whole = story.grouped_bytes, story.ungrouped_bytes
     console.print(
-        f"Attribute groups: {story.patched_rows:,} orders all over the table change status. Folding "
-        f"that writes {_size(grouped)}; with all columns in one tree it would be {_size(whole)}, "
-        f"{whole / grouped:.1f} times as much.\n"
+        f"Attribute groups: {story.patched_rows:,} orders all over the table change status. "
+        f"Folding that writes {_size(grouped)}; with all columns in one tree it would be "
+        f"{_size(whole)}, {whole / grouped:.1f} times as much.\n"
     )
 
 
@@ -123,7 +130,14 @@ def _table(title: str) -> Table:
     from rich import box
     from rich.table import Table
 
-    return Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
+    return Table(
+        title=title,
+        title_justify="left",
+        title_style="bold",
+        box=box.SIMPLE_HEAD,
+        padding=(0, 1, 0, 0),
+        pad_edge=False,
+    )
 
 
 def _size(size_bytes: int) -> str:

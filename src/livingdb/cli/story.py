@@ -38,6 +38,7 @@ class Made:
     """One version: what it took to make it."""
 
     name: str
+    base: str
     line: str
     what: str
     rows: int
@@ -68,6 +69,7 @@ class Story:
     made: list[Made] = field(default_factory=list)
     folds: list[Fold] = field(default_factory=list)
     diff: Counts = field(default_factory=lambda: Counts(0, 0, 0))
+    diff_shared: int = 0
     first_rows: int = 0
     first_total: float = 0.0
     last_rows: int = 0
@@ -162,6 +164,8 @@ class _Telling:
         self.orders = Orders.of(rows)
         self.progress = progress
         self.story = Story()
+        self.names: dict[Address, str] = {}
+        self.sent: list[tuple[str, int]] = []
 
     def run(self) -> Story:
         with self.progress("loading orders"):
@@ -170,8 +174,8 @@ class _Telling:
             main = self.main_line(first)
             audit = self.audit_line(main[2])
         with self.progress("folding both heads into trees"):
-            self.fold("main", main[-1], first)
-            self.fold("audit", audit[-1], first)
+            self.fold(main[-1], first)
+            self.fold(audit[-1], first)
         with self.progress("comparing and looking back"):
             self.compare(main[-1], audit[-1])
             self.look_back(first, main[-1])
@@ -194,8 +198,11 @@ class _Telling:
         chunks, size_bytes = self.table.ledger.keep()
         seconds = time.perf_counter() - started
         rows = self.table.versions.count(version)
-        name = f"v{len(self.story.made) + 1}"
-        self.story.made.append(Made(name, line, what, rows, counts, chunks, size_bytes, seconds))
+        name = self.names[version.address] = f"v{len(self.names) + 1}"
+        base = self.names[version.base] if version.base else ""
+        self.story.made.append(
+            Made(name, base, line, what, rows, counts, chunks, size_bytes, seconds)
+        )
 
     def commit(self, line: str, what: str, base: Version, parts: list[Changes]) -> Version:
         started = time.perf_counter()
@@ -209,13 +216,14 @@ class _Telling:
         for day in range(4):
             shop = SHOPS.index("Oslo") if day % 2 else SHOPS.index("Bergen")
             sent = orders.some(shop, COMMIT_ROWS)
+            self.sent += zip(sent["shop"].to_pylist(), sent["id"].to_pylist(), strict=True)
             parts = [
                 table.upsert(orders.new(shop, day, COMMIT_ROWS // 4)),
                 table.patch({**sent, "status": ["sent"] * len(sent["id"])}),
             ]
-            line.append(self.commit("main", f"a day in {SHOPS[shop]}", line[-1], parts))
+            line.append(self.commit("main", f"sales: {SHOPS[shop]}", line[-1], parts))
         gone = table.delete(orders.some(SHOPS.index("Oslo"), COMMIT_ROWS // 8))
-        line.append(self.commit("main", "orders taken back", line[-1], [gone]))
+        line.append(self.commit("main", "refunds: Oslo", line[-1], [gone]))
         return line
 
     def audit_line(self, base: Version) -> list[Version]:
@@ -224,10 +232,10 @@ class _Telling:
             keys = self.orders.some(SHOPS.index(shop), COMMIT_ROWS // 2)
             amounts = np.round(self.orders.chance.gamma(2.0, 150.0, len(keys["id"])), 2)
             parts = [self.table.patch({**keys, "amount": amounts})]
-            line.append(self.commit("audit", f"amounts put right in {shop}", line[-1], parts))
+            line.append(self.commit("audit", f"audit: {shop}", line[-1], parts))
         return line
 
-    def fold(self, line: str, version: Version, first: Version) -> None:
+    def fold(self, version: Version, first: Version) -> None:
         versions = self.table.versions
         tail_rows = versions.tail_rows(version)
         before, slow = _timed(lambda: versions.rows(version).to_arrow())
@@ -236,8 +244,7 @@ class _Telling:
         after, fast = _timed(lambda: versions.rows(version).to_arrow())
         chunks = self.table.chunks(version)
         shared = len(chunks & self.table.chunks(first))
-        name = next(made.name for made in reversed(self.story.made) if made.line == line)
-        same = bool(before.equals(after))
+        name, same = self.names[version.address], bool(before.equals(after))
         self.story.folds.append(
             Fold(name, tail_rows, len(chunks), shared, size_bytes, slow, fast, same)
         )
@@ -250,6 +257,7 @@ class _Telling:
         batches = list(versions.forest(main).diff(roots[0], roots[1]))
         kinds = np.bincount(np.concatenate([batch.kinds for batch in batches]), minlength=3)
         self.story.diff = Counts(*(int(kinds[kind]) for kind in (INSERTED, UPDATED, DELETED)))
+        self.story.diff_shared = len(self.table.chunks(main) & self.table.chunks(audit))
 
     def look_back(self, first: Version, head: Version) -> None:
         """Read the first version as if nothing had happened since."""
@@ -257,13 +265,11 @@ class _Telling:
         then, now = (versions.rows(v).to_arrow(["amount"])["amount"] for v in (first, head))
         story.first_rows, story.first_total = len(then), float(pc.sum(then).as_py())
         story.last_rows, story.last_total = len(now), float(pc.sum(now).as_py())
-        sent = versions.rows(head).to_arrow(["shop", "id", "status"]).to_pandas()
-        old = versions.rows(first).to_arrow(["shop", "id", "status"]).to_pandas()
-        both = sent.merge(old, on=["shop", "id"], suffixes=("", "_then"))
-        changed = both[both["status"] != both["status_then"]].iloc[0]
-        key = (str(changed["shop"]), int(changed["id"]))
-        story.order_then = versions.rows(first).get(*key) or {}
-        story.order_now = versions.rows(head).get(*key) or {}
+        for key in self.sent:
+            story.order_then = versions.rows(first).get(*key) or {}
+            story.order_now = versions.rows(head).get(*key) or {}
+            if story.order_now and story.order_then != story.order_now:
+                break
 
     def groups(self) -> None:
         """The same change of one column, folded in trees by group and in one tree."""

@@ -85,6 +85,8 @@ def load_delta(store: ChunkStore, schema: TableSchema, shape: Shape, change: Cha
         if column_id in change.masked:
             types.append(pa.bool_())
             targets.append((position, True))
+    if not change.chunks:
+        raise Corruption("a change has no delta")
     parts: list[list[pa.Array]] = []
     for address in change.chunks:
         chunk = Chunk(address, store.get(address), store.get)

@@ -11,7 +11,7 @@ import datetime
 import decimal
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, TypeAlias
@@ -68,7 +68,8 @@ class TableSchema:
         foreign_keys: Mapping[str, str] | None = None,
     ) -> TableSchema:
         """A schema from what a user gives; `InvalidData` or `Unsupported` says what is wrong."""
-        keys = (key,) if isinstance(key, str) else tuple(key)
+        is_one = isinstance(key, str) or not isinstance(key, Iterable)
+        keys: tuple[str, ...] = (key,) if is_one else tuple(key)  # type: ignore[assignment]
         names = _names(schema)
         _check_names(names, keys, defaults or {}, foreign_keys or {})
         fields = _fields(schema)

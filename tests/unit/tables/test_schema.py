@@ -153,6 +153,8 @@ def test_not_null(text: str) -> None:
         ({"id": "int"}, []),
         ({"id": "int"}, ["id", "id"]),
         ({"id": "int"}, [None]),
+        ({"id": "int"}, None),
+        ({"id": "int"}, 5),
         ({"id": 5}, "id"),
         ([("id", "int")], "id"),
         ("id int", "id"),

@@ -1,0 +1,111 @@
+"""Deltas: what is written, and what is said of one that cannot be right."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pyarrow as pa
+import pytest
+from tests.unit.tables.lab import Lab
+
+from livingdb.chunks.chunk import Chunk, encode_chunk
+from livingdb.errors import Corruption
+from livingdb.tables import ingest
+from livingdb.tables.delta import load_delta, store_delta
+from livingdb.tables.recipe import Change, Definition, load_recipe
+from livingdb.tables.records import record
+from livingdb.trees.changes import Changes, merge_changes
+
+LAB = Lab({"id": "int", "a": "int", "b": "string"}, "id")
+BASE = record({}).address
+
+
+def stored(changes: Changes) -> Change:
+    return store_delta(LAB.schema, changes, BASE, None, LAB.sink)
+
+
+def upserts(data: object) -> Changes:
+    return ingest.upserts(LAB.schema, LAB.shape, data)
+
+
+def patches(data: object) -> Changes:
+    return ingest.patches(LAB.schema, LAB.shape, data)
+
+
+def columns_of(change: Change) -> int:
+    (address,) = change.chunks
+    return len(Chunk(address, LAB.store.get(address)).descriptors)
+
+
+def test_a_delta_has_no_column_that_nobody_carries() -> None:
+    assert columns_of(stored(upserts({"id": [1]}))) == 4
+    assert columns_of(stored(patches({"id": [1], "b": ["x"]}))) == 3
+    assert columns_of(stored(ingest.deletes(LAB.schema, LAB.shape, [1]))) == 2
+
+
+def test_a_mask_is_there_only_where_rows_differ_in_what_they_carry() -> None:
+    same = stored(patches([{"id": 1, "a": 1}, {"id": 2, "a": None}]))
+    assert (same.columns, same.masked) == ((1,), ())
+    mixed = stored(patches([{"id": 1, "a": 1}, {"id": 2, "b": None}]))
+    assert (mixed.columns, mixed.masked) == ((1, 2), (1, 2))
+    deletes = ingest.deletes(LAB.schema, LAB.shape, [3])
+    with_delete = stored(merge_changes([upserts({"id": [1]}), deletes]))
+    assert (with_delete.columns, with_delete.masked) == ((1, 2), ())
+
+
+def test_equal_changes_are_equal_chunks_whatever_lies_under_what_is_not_carried() -> None:
+    deleted = merge_changes([upserts({"id": [1], "a": [5]}), patches({"id": [2], "a": [7]})])
+    gone = ingest.deletes(LAB.schema, LAB.shape, [1])
+    long_way = merge_changes([deleted, gone])
+    short_way = merge_changes([gone, patches({"id": [2], "a": [7]})])
+    one, other = (
+        load_delta(LAB.store, LAB.schema, LAB.shape, stored(c)) for c in (long_way, short_way)
+    )
+    assert one.ops.tolist() == other.ops.tolist() == [2, 1]
+    assert one.carries(1).tolist() == other.carries(1).tolist() == [False, True]
+    assert stored(long_way).chunks == stored(short_way).chunks
+
+
+def test_a_delta_that_cannot_be_right() -> None:
+    good = stored(upserts({"id": [1], "a": [5]}))
+    wrong_op = encode_chunk(
+        [pa.array([7], pa.int8()), *(pa.array([1], t) for t in (pa.int32(), pa.int32()))]
+    )
+    LAB.sink(wrong_op)
+    bad = [
+        (replace(good, columns=(1, 99)), "column 99, which the table never had"),
+        (replace(good, columns=(1,)), "does not have the columns it should"),
+        (replace(good, masked=(1,)), "does not have the columns it should"),
+        (replace(good, columns=(2, 1)), "not string"),
+        (replace(good, chunks=()), "no delta"),
+        (replace(good, chunks=(wrong_op.address,), columns=(1,)), "unknown operation"),
+        (replace(good, chunks=(BASE,)), "missing|columns|record"),
+    ]
+    for change, says in bad:
+        with pytest.raises(Corruption, match=says):
+            load_delta(LAB.store, LAB.schema, LAB.shape, change)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {},
+        {"kind": "change"},
+        {"kind": "rows", "root": 5},
+        {"kind": "rows", "definition": "xy", "root": "zz", "count": 1},
+        {"kind": "change", "base": "", "chunks": 5, "columns": [], "masked": [], "rows": 0},
+    ],
+)
+def test_records_that_are_no_recipes(value: dict[str, object]) -> None:
+    made = record(value)
+    LAB.sink(made)
+    with pytest.raises(Corruption, match="no recipe"):
+        load_recipe(LAB.store, made.address)
+
+
+@pytest.mark.parametrize("value", [{}, {"schema": {}}, {"schema": {"columns": 5}, "layout": {}}])
+def test_records_that_are_no_definitions(value: dict[str, object]) -> None:
+    made = record(value)
+    LAB.sink(made)
+    with pytest.raises(Corruption, match="no table definition"):
+        Definition.load(LAB.store, made.address)
