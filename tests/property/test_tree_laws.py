@@ -92,7 +92,7 @@ def edits_and_rebuilds_agree(data: st.DataObject, lab: Lab, ops: Sequence[int]) 
     rows = data.draw(rows_of(lab.world))
     root = lab.build(rows)
     for number in range(data.draw(st.integers(1, 2))):
-        change = data.draw(deltas(lab.world, ops))
+        change = data.draw(deltas(lab.world, ops, edges=lab.leaf_edges(root)))
         rows = apply_deltas(rows, change)
         root = lab.edit(root, change, twin=bool(number % 2))
         assert root == lab.build(rows, twin=bool((number + 1) % 2))
@@ -143,7 +143,7 @@ def test_new_values_move_no_boundary(data: st.DataObject, lab: Lab) -> None:
     change = {place: delta for place, delta in change.items() if place in rows}
     edited = lab.edit(root, change)
     assert edited == lab.build(apply_deltas(rows, change))
-    assert lab.leaf_ends(edited) == lab.leaf_ends(root)
+    assert lab.leaf_edges(edited) == lab.leaf_edges(root)
 
 
 @corner
@@ -214,8 +214,9 @@ def check_diff(lab: Lab, before: Rows, after: Rows, old: Address, new: Address) 
 @given(st.data(), labs(values=FEW))
 def test_a_diff_of_related_trees_turns_one_into_the_other(data: st.DataObject, lab: Lab) -> None:
     before = data.draw(rows_of(lab.world))
-    after = apply_deltas(before, data.draw(deltas(lab.world)))
-    check_diff(lab, before, after, lab.build(before), lab.build(after))
+    root = lab.build(before)
+    after = apply_deltas(before, data.draw(deltas(lab.world, edges=lab.leaf_edges(root))))
+    check_diff(lab, before, after, root, lab.build(after))
 
 
 @corner
@@ -284,9 +285,9 @@ def check_conflicts(
             assert gone == (place not in ours, place not in theirs)
 
 
-def check_merge(lab: Lab, base: Rows, ours: Rows, theirs: Rows) -> None:
-    """Merge both ways; compare with the model."""
-    a, b, c = lab.build(base), lab.build(ours), lab.build(theirs)
+def check_merge(lab: Lab, base: Rows, root: Address, ours: Rows, theirs: Rows) -> None:
+    """Merge both ways, with the base at the root; compare with the model."""
+    a, b, c = root, lab.build(ours), lab.build(theirs)
     rows, conflicts = model_merge(lab, base, ours, theirs)
     forth = merge(lab.reader, a, b, c, lab.sink)
     back = merge(lab.reader, a, c, b, lab.sink)
@@ -318,9 +319,11 @@ def check_merge(lab: Lab, base: Rows, ours: Rows, theirs: Rows) -> None:
 @given(st.data(), labs(values=FEW))
 def test_a_merge_is_the_models_merge_from_either_side(data: st.DataObject, lab: Lab) -> None:
     base = data.draw(rows_of(lab.world))
-    ours = apply_deltas(base, data.draw(deltas(lab.world, most=2)))
-    theirs = apply_deltas(base, data.draw(deltas(lab.world, most=2)))
-    check_merge(lab, base, ours, theirs)
+    root = lab.build(base)
+    edges = lab.leaf_edges(root)
+    ours = apply_deltas(base, data.draw(deltas(lab.world, most=2, edges=edges)))
+    theirs = apply_deltas(base, data.draw(deltas(lab.world, most=2, edges=edges)))
+    check_merge(lab, base, root, ours, theirs)
 
 
 @corner
@@ -328,9 +331,11 @@ def test_a_merge_is_the_models_merge_from_either_side(data: st.DataObject, lab: 
 def test_sides_that_touch_different_keys_always_merge(data: st.DataObject, lab: Lab) -> None:
     """Each side changes keys of its own: stretches apart, or woven into each other."""
     base = data.draw(rows_of(lab.world))
-    mine, yours = data.draw(deltas(lab.world)), data.draw(deltas(lab.world))
+    root = lab.build(base)
+    edges = lab.leaf_edges(root)
+    mine, yours = (data.draw(deltas(lab.world, edges=edges)) for _ in range(2))
     yours = {place: delta for place, delta in yours.items() if place not in mine}
-    check_merge(lab, base, apply_deltas(base, mine), apply_deltas(base, yours))
+    check_merge(lab, base, root, apply_deltas(base, mine), apply_deltas(base, yours))
 
 
 @corner
@@ -730,9 +735,11 @@ def test_capacity_trees_diff(data: st.DataObject, lab: Lab) -> None:
 @given(st.data(), labs(capacity=True, values=FEW))
 def test_capacity_trees_merge(data: st.DataObject, lab: Lab) -> None:
     base = data.draw(rows_of(lab.world))
-    ours = apply_deltas(base, data.draw(deltas(lab.world, most=2)))
-    theirs = apply_deltas(base, data.draw(deltas(lab.world, most=2)))
-    check_merge(lab, base, ours, theirs)
+    root = lab.build(base)
+    edges = lab.leaf_edges(root)
+    ours = apply_deltas(base, data.draw(deltas(lab.world, most=2, edges=edges)))
+    theirs = apply_deltas(base, data.draw(deltas(lab.world, most=2, edges=edges)))
+    check_merge(lab, base, root, ours, theirs)
 
 
 @corner

@@ -295,6 +295,12 @@ class World:
         return {plain(key): place for place, key in enumerate(self.keys)}
 
     @cached_property
+    def encoded_places(self) -> dict[bytes, int]:
+        """The place of every key, as nodes hold it, in the pool."""
+        every = self.shape.codec.to_binary(self.encoded(range(len(self.keys))))
+        return {key: place for place, key in enumerate(every.to_pylist())}
+
+    @cached_property
     def _key_arrays(self) -> tuple[list[pa.Array], list[pa.Array]]:
         """The pool as columns, twice: the second time with zeros of the other sign."""
         types = self.shape.types[: self.shape.key_count]
@@ -495,11 +501,12 @@ class Lab:
         """What a scan gives, plain."""
         return plain_rows(scan(self.reader, root, **options))
 
-    def leaf_ends(self, root: Address) -> list[bytes]:
-        """The last key of every leaf."""
+    def leaf_edges(self, root: Address) -> list[int]:
+        """The places of the pool at which a leaf starts, and its end."""
         levels = nodes_by_level(self.reader, root)
-        codec = self.world.shape.codec
-        return [key for part in levels.get(1, []) for key in codec.to_binary(part.keys).to_pylist()]
+        codec, places = self.world.shape.codec, self.world.encoded_places
+        lasts = [k for part in levels.get(1, []) for k in codec.to_binary(part.keys).to_pylist()]
+        return sorted({0, *(places[last] + 1 for last in lasts), len(self.world.keys)})
 
 
 def plain_rows(batches: Iterable[Sequence[pa.Array]]) -> list[tuple[Any, ...]]:
@@ -530,7 +537,7 @@ def nodes_by_level(reader: Reader, root: Address) -> dict[int, list[Entries]]:
 
 # --- strategies -----------------------------------------------------------------------------
 
-_ROWS_FOR = {2: 30, 3: 36, 4: 44, 8: 60, 16: 60, 64: 120}
+_ROWS_FOR = {2: 24, 3: 28, 4: 34, 8: 44, 16: 50, 64: 110}
 _TARGETS = (2, 2, 2, 3, 3, 4, 4, 8, 16, 64)
 
 
@@ -555,7 +562,7 @@ def labs(
     keys: Sequence[tuple[pa.DataType, ...]] = KEYS,
     values: Sequence[tuple[pa.DataType, ...]] = VALUES,
     flavours: Sequence[str] = FLAVOURS,
-    max_key_bytes: Sequence[int] = (1 << 20, 40, 300),
+    max_key_bytes: Sequence[int] = (1 << 20, 1 << 20, 40, 300),
     piece_bytes: Sequence[int] = (4 << 20, 4 << 20, 400),
     capacity: bool = False,
 ) -> Lab:
@@ -566,7 +573,7 @@ def labs(
     splitter: Splitter = ContentSplitter(target, fanout, key_cap)
     if capacity:
         splitter = CapacitySplitter(target, fanout)
-    count = min(_ROWS_FOR[target], 24 if min(key_cap, piece_cap) < 1000 else 1000)
+    count = min(_ROWS_FOR[target], 26 if min(key_cap, piece_cap) < 1000 else 1000)
     pool = (draw(st.sampled_from(flavours)), draw(st.integers(0, 2)), count)
     key_types, value_types = draw(st.sampled_from(keys)), draw(st.sampled_from(values))
     world = _world(key_types, value_types, splitter, piece_cap, pool)
@@ -590,7 +597,8 @@ _WHOLE = st.tuples(st.just(0), st.just(200), st.sampled_from([1, 1, 2]), _SALTS)
 def rows_of(draw: st.DrawFn, world: World) -> Rows:
     """Rows: a few stretches of keys, full or sparse; often most of the pool, at times none."""
     rows: Rows = {}
-    strokes = draw(st.lists(_STROKE, max_size=2) | st.tuples(_WHOLE) | st.tuples(_WHOLE))
+    whole = draw(st.integers(0, 5)) > 0
+    strokes = [draw(_WHOLE)] if whole else draw(st.lists(_STROKE, max_size=2))
     for start, length, one_in, salt in strokes:
         for place in _chosen(start, length, one_in, salt, len(world.keys)):
             rows[place] = ((salt + place) % VERSIONS,) * world.width
@@ -603,17 +611,25 @@ def deltas(
     world: World,
     ops: Sequence[int] = (UPSERT, UPSERT, PATCH, DELETE, DELETE),
     most: int = 3,
+    edges: Sequence[int] = (),
 ) -> Deltas:
-    """Changes: a few keys or stretches of keys, each with one operation."""
+    """Changes: a few keys or stretches of keys, each with one operation.
+
+    Half of the stretches run from edge to edge, if there are `edges`: whole leaves go.
+    """
     made: Deltas = {}
-    strokes = st.tuples(_STROKE, st.sampled_from(ops), st.integers(0, 7))
-    for (start, length, one_in, salt), op, columns in draw(
+    strokes = st.tuples(_STROKE, st.sampled_from(ops), st.integers(0, 15))
+    for (start, length, one_in, salt), op, bits in draw(
         st.lists(strokes, min_size=1, max_size=most)
     ):
         sparse = one_in if length > 3 else 1
+        if len(edges) > 1 and bits & 8:
+            first = start % (len(edges) - 1)
+            start, sparse = edges[first], 1
+            length = edges[min(first + length, len(edges) - 1)] - start
         for place in _chosen(start, length, sparse, salt, len(world.keys)):
             version = (salt + place) % VERSIONS
-            carries = [op == UPSERT or bool(columns >> c & 1) for c in range(world.width)]
+            carries = [op == UPSERT or bool(bits >> c & 1) for c in range(world.width)]
             if op == DELETE:
                 carries = [False] * world.width
             made[place] = (op, tuple(version if carry else None for carry in carries))

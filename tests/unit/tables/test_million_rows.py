@@ -19,7 +19,7 @@ from livingdb.tables.layout import Layout
 from livingdb.tables.recipe import Definition
 from livingdb.tables.schema import TableSchema
 from livingdb.tables.versions import Versions, classify
-from livingdb.trees.changes import merge_changes
+from livingdb.trees.changes import Changes, merge_changes
 from livingdb.trees.diff import DELETED, INSERTED, UPDATED
 
 SHOPS, IDS = 100, 20_000
@@ -45,7 +45,7 @@ class Model:
     quantity: Places = field(default_factory=lambda: np.zeros(SHOPS * IDS, np.int64))
 
     def copy(self) -> Model:
-        return Model(*(a.copy() for a in (self.there, self.city, self.amount, self.quantity)))
+        return Model(self.there.copy(), self.city.copy(), self.amount.copy(), self.quantity.copy())
 
     def keys(self, places: Places) -> dict[str, pa.Array]:
         shops = pa.array([f"shop {number:03}" for number in range(SHOPS)])
@@ -83,9 +83,9 @@ class Shop:
             columns, _ = ingest.sorted_rows(SCHEMA, SHAPE, table)
             return self.versions.create(DEFINITION, [columns], lambda chunk: stream.put([chunk]))
 
-    def commit(self, base: Version, parts: list[object]) -> Version:
+    def commit(self, base: Version, parts: list[Changes]) -> Version:
         made: list[StoredChunk] = []
-        changes, counts = classify(self.versions.rows(base), merge_changes(parts))  # type: ignore[arg-type]
+        changes, counts = classify(self.versions.rows(base), merge_changes(parts))
         version = self.versions.change(base, changes, made.append, counts)
         self.store.put(made)
         return version
@@ -133,7 +133,7 @@ def random_commit(shop: Shop, head: Version, model: Model, chance: np.random.Gen
     new, patched, gone = np.split(places, [700, 900])
     model.put(new, chance)
     amounts = chance.integers(0, 10**6, len(patched)) / 100
-    parts: list[object] = [
+    parts: list[Changes] = [
         ingest.upserts(SCHEMA, SHAPE, model.table(new)),
         ingest.patches(SCHEMA, SHAPE, {**model.keys(patched), "amount": amounts}),
         ingest.deletes(SCHEMA, SHAPE, pa.table(model.keys(gone))),
