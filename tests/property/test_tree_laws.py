@@ -541,7 +541,7 @@ def test_point_reads_find_what_is_there(data: st.DataObject, lab: Lab) -> None:
 
 
 @law
-@given(st.data(), labs(), st.integers(1, 5))
+@given(st.data(), labs(), st.integers(1, 3))
 def test_merged_changes_do_what_one_after_the_other_do(
     data: st.DataObject, lab: Lab, count: int
 ) -> None:

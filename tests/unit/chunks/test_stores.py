@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import os
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
@@ -27,8 +26,6 @@ from livingdb.testing.store_contract import (
     chunk_of,
     small_chunks,
 )
-
-POSTGRES = os.environ.get("LIVINGDB_TEST_POSTGRES")
 
 
 def journal_on(engine: Engine) -> Journal:
@@ -117,12 +114,10 @@ class TestJournal(ChunkStoreContract):
         assert len(store) == 3
 
 
-@pytest.mark.skipif(POSTGRES is None, reason="LIVINGDB_TEST_POSTGRES is not set")
 class TestPostgresJournal(TestJournal):
     @pytest.fixture
-    def engine(self, tmp_path: Path) -> Iterator[Engine]:
-        assert POSTGRES is not None
-        engine = create_engine(POSTGRES)
+    def engine(self, postgres_url: str) -> Iterator[Engine]:
+        engine = create_engine(postgres_url)
         yield engine
         engine.dispose()
 
