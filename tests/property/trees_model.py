@@ -32,7 +32,7 @@ from livingdb.trees.keys import KeyArray
 from livingdb.trees.nodes import Cache, Entries, Leaf, Reader
 from livingdb.trees.scan import scan
 from livingdb.trees.shape import Shape
-from livingdb.trees.splitter import CapacitySplitter, ContentSplitter, Splitter
+from livingdb.trees.splitter import CapacitySplitter, ContentSplitter
 
 __all__ = [
     "KEY_TYPES",
@@ -545,7 +545,7 @@ _TARGETS = (2, 2, 2, 3, 3, 4, 4, 8, 16, 64)
 def _world(
     key_types: tuple[pa.DataType, ...],
     value_types: tuple[pa.DataType, ...],
-    splitter: Splitter,
+    splitter: ContentSplitter | CapacitySplitter,
     piece_bytes: int,
     pool: tuple[str, int, int],
 ) -> World:
@@ -570,7 +570,7 @@ def labs(
     target = draw(st.sampled_from(_TARGETS))
     fanout = draw(st.sampled_from([2, 2, 3, 4, 8]))
     key_cap, piece_cap = draw(st.sampled_from(max_key_bytes)), draw(st.sampled_from(piece_bytes))
-    splitter: Splitter = ContentSplitter(target, fanout, key_cap)
+    splitter: ContentSplitter | CapacitySplitter = ContentSplitter(target, fanout, key_cap)
     if capacity:
         splitter = CapacitySplitter(target, fanout)
     count = min(_ROWS_FOR[target], 26 if min(key_cap, piece_cap) < 1000 else 1000)

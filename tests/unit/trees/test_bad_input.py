@@ -273,15 +273,16 @@ def test_a_damaged_leaf_stops_diff_and_merge(tree: Any, kind: str) -> None:
     def sink(chunk: StoredChunk) -> None:
         store.put([chunk])
 
-    sides = []
-    for name in ("ours", "theirs"):
+    def side(name: str) -> Address:
         change = upserts(NUMBERED, numbered(list(range(60)), name))
-        sides.append(edit(Reader(store, NUMBERED), root, change, sink))
+        return edit(Reader(store, NUMBERED), root, change, sink)
+
+    ours, theirs = side("ours"), side("theirs")
     store.replace(leaves[3], damages(store.get(leaves[3]))[kind])
     with pytest.raises(Corruption):
-        list(diff(Reader(store, NUMBERED), root, sides[0]))
+        list(diff(Reader(store, NUMBERED), root, ours))
     with pytest.raises(Corruption):
-        merge(Reader(store, NUMBERED), root, *sides, sink)
+        merge(Reader(store, NUMBERED), root, ours, theirs, sink)
 
 
 def test_a_chunk_of_another_shape_is_corruption(tree: Any) -> None:
