@@ -28,12 +28,22 @@ from livingdb.errors import (
 )
 
 if typing.TYPE_CHECKING:
+    from livingdb.database.branch import Branch
+    from livingdb.database.database import Database, create
+    from livingdb.database.database import open_database as open
+    from livingdb.database.diff import Diff
+    from livingdb.database.snapshot import Snapshot
+    from livingdb.database.table import Table
+    from livingdb.database.transaction import Transaction
     from livingdb.tables.layout import Layout
 
 __all__ = [
     "AlreadyExists",
+    "Branch",
     "Conflict",
     "Corruption",
+    "Database",
+    "Diff",
     "DuplicateKey",
     "IllegalSync",
     "InvalidData",
@@ -47,23 +57,39 @@ __all__ = [
     "ReadOnlyBranch",
     "Refused",
     "RuleViolation",
+    "Snapshot",
     "StorageFailure",
+    "Table",
+    "Transaction",
     "TransactionConflict",
     "Unsupported",
     "Untrusted",
     "__version__",
+    "create",
+    "open",
 ]
 
 __version__ = "0.1.0"
 
-_LAZY = {"Layout": "livingdb.tables.layout"}
+_LAZY = {
+    "Branch": ("livingdb.database.branch", "Branch"),
+    "Database": ("livingdb.database.database", "Database"),
+    "Diff": ("livingdb.database.diff", "Diff"),
+    "Layout": ("livingdb.tables.layout", "Layout"),
+    "Snapshot": ("livingdb.database.snapshot", "Snapshot"),
+    "Table": ("livingdb.database.table", "Table"),
+    "Transaction": ("livingdb.database.transaction", "Transaction"),
+    "create": ("livingdb.database.database", "create"),
+    "open": ("livingdb.database.database", "open_database"),
+}
 
 
 def __getattr__(name: str) -> typing.Any:
     """Public names that need Arrow come when they are first asked for."""
     if name not in _LAZY:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(importlib.import_module(_LAZY[name]), name)
+    module, inner = _LAZY[name]
+    value = getattr(importlib.import_module(module), inner)
     globals()[name] = value
     return value
 

@@ -25,6 +25,8 @@ Grouped by what a caller would do.  `code` is stable: codes are added, never cha
 
 from __future__ import annotations
 
+import typing
+
 __all__ = [
     "AlreadyExists",
     "Conflict",
@@ -127,9 +129,20 @@ class Conflict(LivingDBError):
 
 
 class MergeConflict(Conflict):
-    """Both sides of a merge changed the same row or cell."""
+    """Both sides of a merge changed the same row or cell.
+
+    `conflicts` has, per table, the rows: key, `_base`, `_ours`, `_theirs` (an Arrow table);
+    `schema_conflicts` says why a table cannot be merged as a whole.
+    """
 
     code = "merge_conflict"
+    conflicts: dict[str, typing.Any]
+    schema_conflicts: dict[str, str]
+
+    def __init__(self, message: str):
+        super().__init__(message)
+        self.conflicts = {}
+        self.schema_conflicts = {}
 
 
 class TransactionConflict(Conflict):

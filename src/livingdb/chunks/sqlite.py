@@ -24,8 +24,12 @@ BUSY_TIMEOUT_SECONDS = 30.0
 
 _BEGIN_OPTION = "livingdb_begin"
 
+_FREE_PAGES = "PRAGMA auto_vacuum=INCREMENTAL"  # takes effect only before the first table
+
 _PRAGMAS = (
     "PRAGMA synchronous=FULL",
+    "PRAGMA wal_autocheckpoint=256",
+    "PRAGMA journal_size_limit=1048576",
     "PRAGMA foreign_keys=ON",
     "PRAGMA trusted_schema=OFF",
 )
@@ -61,6 +65,7 @@ def sqlite_engine(path: str | Path, *, timeout_seconds: float = BUSY_TIMEOUT_SEC
 
     def configure(connection: sqlite3.Connection, _entry: ConnectionPoolEntry) -> None:
         connection.isolation_level = None
+        connection.execute(_FREE_PAGES)
         _use_write_ahead_log(connection, timeout_seconds)
         for pragma in _PRAGMAS:
             connection.execute(pragma)

@@ -43,7 +43,7 @@ class Tails:
         base = (keyframe.address, version.base)
         before = self._get(base)
         if before is not None:
-            merged = merge_changes([before, self._delta(version)])
+            merged = merge_changes([before, self.delta(version)])
             self._forget(base)
         else:
             merged = merge_changes(self._pieces(keyframe.depth, version))
@@ -58,7 +58,7 @@ class Tails:
                 pieces.append(self._run(version))
                 version = self._at(version.skip)
             else:
-                pieces.append(self._delta(version))
+                pieces.append(self.delta(version))
                 version = self._at(version.base)
         return pieces[::-1]
 
@@ -66,16 +66,17 @@ class Tails:
         """The changes from where the version skips to, merged."""
         floor = skip_depth(version.depth)
         if version.depth - floor == 1:
-            return self._delta(version)
+            return self.delta(version)
         name = ("run", version.address)
         found = self._get(name)
         if found is None:
             below = self._at(version.base)
-            found = merge_changes([*self._pieces(floor, below), self._delta(version)])
+            found = merge_changes([*self._pieces(floor, below), self.delta(version)])
             self._put(name, found)
         return found
 
-    def _delta(self, version: Version) -> Changes:
+    def delta(self, version: Version) -> Changes:
+        """The changes of one version."""
         name = ("delta", version.address)
         found = self._get(name)
         if found is None:

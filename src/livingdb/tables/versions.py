@@ -14,11 +14,13 @@ from typing import Protocol
 import numpy as np
 import pyarrow as pa
 
-from livingdb.chunks.address import Address
+from livingdb.chunks.address import Address, short
+from livingdb.chunks.memory import MemoryStore
 from livingdb.chunks.store import ChunkStore
-from livingdb.errors import MissingKey, Unsupported
+from livingdb.errors import Corruption, MissingKey, Unsupported
 from livingdb.tables.delta import load_delta, store_delta
 from livingdb.tables.index import Version, VersionIndex, ancestor_at, skip_depth
+from livingdb.tables.layout import FOLD_FLOOR_ROWS
 from livingdb.tables.recipe import Change, Counts, Definition, Derived, Recipe, Rows, load_recipe
 from livingdb.tables.rows import RowSet
 from livingdb.tables.tail import Tails
@@ -31,6 +33,7 @@ from livingdb.trees.nodes import Cache
 __all__ = ["Evaluator", "Versions", "classify"]
 
 _NEARBY = 8
+_LINK_ROWS = 32
 
 
 class Evaluator(Protocol):
@@ -62,6 +65,7 @@ class Versions:
         self._tails = Tails(index, self._load_delta)
         self._definition = lru_cache(maxsize=1024)(lambda a: Definition.load(store, a))
         self._forest = lru_cache(maxsize=1024)(self._make_forest)
+        self._empty: dict[Address, tuple[Forest, Address]] = {}
 
     # --- making ------------------------------------------------------------------------------
 
@@ -158,6 +162,17 @@ class Versions:
         tail = None if is_own else self._tails.tail(keyframe, version)
         return RowSet(schema, self.forest(version), root, tail)
 
+    def empty(self, definition: Definition) -> RowSet:
+        """A table of that definition without rows."""
+        stored = definition.stored()
+        forest = self._empty.get(stored.address)
+        if forest is None:
+            memory = MemoryStore()
+            trees = Forest(memory, definition.layout.grouping(definition.schema))
+            root = trees.build([], lambda chunk: memory.put([chunk]))
+            forest = self._empty[stored.address] = (trees, root)
+        return RowSet(definition.schema, *forest)
+
     def count(self, version: Version) -> int:
         """How many rows a version has, remembered once it is known."""
         known = self.index.get(version.address)
@@ -177,8 +192,23 @@ class Versions:
             return Counts(self.count(version), 0, 0)
         if recipe.counts is not None:
             return recipe.counts
-        base = self._require(recipe.base)
+        base = self.require(recipe.base)
         return classify(self.rows(base), self._load_delta(version))[1]
+
+    def changes_between(self, old: Version, new: Version) -> Changes:
+        """The merged changes that made `new` of `old`, which it comes from and is not."""
+        return self._tails.tail(old, new)
+
+    def delta(self, version: Version) -> Changes:
+        """The changes that made a version of its base."""
+        return self._tails.delta(version)
+
+    def require(self, address: Address) -> Version:
+        """The version with this address; `Corruption` if the index does not have it."""
+        found = self.index.get(address)
+        if found is None:
+            raise Corruption(f"version {short(address)} is missing from the index; run `check`")
+        return found
 
     def tail_rows(self, version: Version) -> int:
         """Delta rows a read of the version has to apply."""
@@ -193,7 +223,7 @@ class Versions:
         """What `nearest` finds without evaluating anything."""
         if self.index.root(version.address) is not None:
             return version
-        recorded = self._require(version.keyframe)
+        recorded = self.require(version.keyframe)
         is_kept = self.index.root(recorded.address) is not None
         floor = recorded.depth if is_kept else -1
         nearby = self.index.materialized(version.origin, floor, version.depth)
@@ -207,7 +237,7 @@ class Versions:
         while self.index.root(keyframe.address) is None:
             if keyframe.keyframe == keyframe.address:
                 return self._restore(keyframe)
-            keyframe = self._require(keyframe.keyframe)
+            keyframe = self.require(keyframe.keyframe)
         return keyframe
 
     def _restore(self, origin: Version) -> Version | None:
@@ -219,7 +249,7 @@ class Versions:
         return origin
 
     def _evaluate(self, version: Version) -> Version:
-        origin = self._require(version.origin)
+        origin = self.require(version.origin)
         recipe = self.recipe(origin)
         assert isinstance(recipe, Derived)
         evaluator = self._evaluator(recipe)
@@ -233,11 +263,6 @@ class Versions:
             raise Unsupported(f"nothing here evaluates recipes of the kind {recipe.kind!r}")
         return evaluator
 
-    def _require(self, address: Address) -> Version:
-        found = self.index.get(address)
-        assert found is not None
-        return found
-
     def _load_delta(self, version: Version) -> Changes:
         recipe = self.recipe(version)
         assert isinstance(recipe, Change)
@@ -248,9 +273,12 @@ class Versions:
 
     def fold_due(self, version: Version) -> bool:
         """Whether the version's layout asks for a tree of its own."""
-        keyframe = self.nearest(version)
-        tail = version.changed - keyframe.changed
         layout = self.definition(version).layout
+        recorded = self.require(version.keyframe)
+        if layout.fold == "auto" and _weight(recorded, version) <= FOLD_FLOOR_ROWS:
+            return False
+        keyframe = self.nearest(version)
+        tail = _weight(keyframe, version)
         if layout.fold in ("always", "never"):
             return layout.fold_due(tail, 0)
         return tail > 0 and layout.fold_due(tail, self.count(keyframe))
@@ -301,8 +329,14 @@ class Versions:
         frame = self._kept(head)
         while frame is not None:
             frames.append(frame)
-            frame = None if frame.base is None else self._kept(self._require(frame.base))
+            frame = None if frame.base is None else self._kept(self.require(frame.base))
         return frames
+
+
+def _weight(keyframe: Version, version: Version) -> int:
+    """What a tail costs a reader, in rows: many small deltas cost more than their rows."""
+    links = version.depth - keyframe.depth
+    return version.changed - keyframe.changed + _LINK_ROWS * links
 
 
 def classify(rows: RowSet, changes: Changes, strict: bool = False) -> tuple[Changes, Counts]:

@@ -1,0 +1,178 @@
+"""Branches, their logs, and tags: the names that move.
+
+A branch's `position` counts its movements.  Who moves it says at which position it saw it, so
+that two writers never overwrite each other.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, Engine, bindparam, select
+from sqlalchemy.exc import IntegrityError
+
+from livingdb.catalog import schema
+from livingdb.errors import AlreadyExists
+
+__all__ = ["BranchRow", "Branches", "Movement", "TagRow"]
+
+_branch, _log, _tag = schema.branch, schema.branch_log, schema.tag
+
+
+@dataclass(frozen=True, slots=True)
+class BranchRow:
+    """A branch as it is now; `head` is a snapshot's number."""
+
+    id: int
+    name: str
+    head: int
+    position: int
+    origin: str | None
+    origin_head: int | None
+    time: int
+
+
+@dataclass(frozen=True, slots=True)
+class Movement:
+    """One line of a branch's log."""
+
+    position: int
+    snapshot: int
+    time: int
+    operation: str
+
+
+@dataclass(frozen=True, slots=True)
+class TagRow:
+    """A tag."""
+
+    name: str
+    snapshot: int
+    time: int
+
+
+class Branches:
+    """Reads and moves names.  What writes takes the connection of a transaction."""
+
+    def __init__(self, engine: Engine):
+        self._engine = engine
+        self._by_name = select(_branch).where(_branch.c.name == bindparam("name"))
+        self._move = (
+            _branch.update()
+            .where(_branch.c.id == bindparam("which"), _branch.c.position == bindparam("seen"))
+            .values(head=bindparam("to"), position=bindparam("next"))
+        )
+        self._insert_log = _log.insert()
+        of_branch = _log.c.branch == bindparam("branch")
+        columns = select(_log.c.position, _log.c.snapshot, _log.c.time, _log.c.operation)
+        self._log = columns.where(of_branch).order_by(_log.c.position.desc())
+        until = _log.c.time <= bindparam("time")
+        self._log_at = self._log.where(until).limit(1)
+        self._tag_by_name = select(_tag).where(_tag.c.name == bindparam("name"))
+
+    def find(self, name: str) -> BranchRow | None:
+        """The branch of that name."""
+        with self._engine.connect() as connection:
+            row = connection.execute(self._by_name, {"name": name}).first()
+        return None if row is None else BranchRow(*row)
+
+    def all(self) -> list[BranchRow]:
+        """Every branch, by name."""
+        with self._engine.connect() as connection:
+            rows = connection.execute(select(_branch).order_by(_branch.c.name)).all()
+        return [BranchRow(*row) for row in rows]
+
+    def log(self, branch: BranchRow) -> list[Movement]:
+        """How the branch moved, newest first."""
+        with self._engine.connect() as connection:
+            rows = connection.execute(self._log, {"branch": branch.id}).all()
+        return [Movement(*row) for row in rows]
+
+    def log_at(self, branch: BranchRow, time: int) -> Movement | None:
+        """The branch's last movement up to a time."""
+        with self._engine.connect() as connection:
+            found = connection.execute(self._log_at, {"branch": branch.id, "time": time}).first()
+        return None if found is None else Movement(*found)
+
+    def add(
+        self,
+        connection: Connection,
+        name: str,
+        head: int,
+        time: int,
+        origin: str | None = None,
+        operation: str = "clone",
+    ) -> None:
+        """A new branch; `AlreadyExists` if the name is taken."""
+        values = {
+            "name": name,
+            "head": head,
+            "position": 0,
+            "origin": origin,
+            "origin_head": None if origin is None else head,
+            "time": time,
+        }
+        try:
+            key = connection.execute(_branch.insert(), values).inserted_primary_key
+        except IntegrityError:
+            raise AlreadyExists(f"there is a branch {name!r} already") from None
+        assert key is not None
+        self._write_log(connection, key[0], 0, head, time, operation)
+
+    def move(
+        self, connection: Connection, branch: BranchRow, head: int, time: int, operation: str
+    ) -> bool:
+        """Move a branch that is still where it was seen; whether it was."""
+        following = branch.position + 1
+        found = connection.execute(
+            self._move,
+            {"which": branch.id, "seen": branch.position, "to": head, "next": following},
+        )
+        if found.rowcount != 1:
+            return False
+        self._write_log(connection, branch.id, following, head, time, operation)
+        return True
+
+    def _write_log(
+        self, connection: Connection, branch: int, position: int, head: int, time: int, how: str
+    ) -> None:
+        connection.execute(
+            self._insert_log,
+            {
+                "branch": branch,
+                "position": position,
+                "snapshot": head,
+                "time": time,
+                "operation": how,
+            },
+        )
+
+    def drop(self, connection: Connection, branch: BranchRow) -> None:
+        """Remove a branch and its log."""
+        connection.execute(_log.delete().where(_log.c.branch == branch.id))
+        connection.execute(_branch.delete().where(_branch.c.id == branch.id))
+
+    # --- tags --------------------------------------------------------------------------------
+
+    def tag(self, name: str) -> TagRow | None:
+        """The tag of that name."""
+        with self._engine.connect() as connection:
+            row = connection.execute(self._tag_by_name, {"name": name}).first()
+        return None if row is None else TagRow(*row)
+
+    def tags(self) -> list[TagRow]:
+        """Every tag, by name."""
+        with self._engine.connect() as connection:
+            rows = connection.execute(select(_tag).order_by(_tag.c.name)).all()
+        return [TagRow(*row) for row in rows]
+
+    def add_tag(self, connection: Connection, name: str, snapshot: int, time: int) -> None:
+        """A new tag; `AlreadyExists` if the name is taken."""
+        try:
+            connection.execute(_tag.insert(), {"name": name, "snapshot": snapshot, "time": time})
+        except IntegrityError:
+            raise AlreadyExists(f"there is a tag {name!r} already") from None
+
+    def drop_tag(self, connection: Connection, name: str) -> bool:
+        """Remove a tag; whether there was one."""
+        return connection.execute(_tag.delete().where(_tag.c.name == name)).rowcount == 1

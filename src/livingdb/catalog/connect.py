@@ -1,0 +1,105 @@
+"""From a database's URL to its catalog's engine and its files."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from sqlalchemy import Engine, ExceptionContext, create_engine, event
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import ArgumentError
+
+from livingdb.chunks.sqlite import sqlite_engine
+from livingdb.errors import (
+    AlreadyExists,
+    InvalidName,
+    Locked,
+    NotFound,
+    StorageFailure,
+    Unsupported,
+)
+from livingdb.files.base import Files
+from livingdb.files.url import open_files
+
+__all__ = ["CATALOG_FILE", "Place", "locate"]
+
+CATALOG_FILE = "catalog.db"
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a database lies: `name` for messages (no secrets), its catalog and its files."""
+
+    name: str
+    engine: Engine
+    files: Files
+
+
+def locate(url: str | Path, *, create: bool) -> Place:
+    """The place a URL names; for an embedded one, its folder is made or has to be there."""
+    text = str(url)
+    scheme = text.split("://", 1)[0] if "://" in text else ""
+    if scheme.startswith("postgres"):
+        return _shared(text)
+    if scheme not in ("", "file", "livingdb"):
+        raise Unsupported(
+            f"{scheme}:// is no place for a catalog: give a folder, or "
+            "postgresql://…?data=s3://bucket/prefix"
+        )
+    folder = Path(text.split("://", 1)[1] if scheme else text).expanduser().absolute()
+    catalog = folder / CATALOG_FILE
+    if create:
+        _check_free(folder, catalog)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise StorageFailure(f"cannot make {folder}: {error.strerror}") from None
+    elif not catalog.exists():
+        raise NotFound(f"there is no database at {folder}; `livingdb.create` makes one")
+    return Place(str(folder), sqlite_engine(catalog), open_files(str(folder)))
+
+
+def _check_free(folder: Path, catalog: Path) -> None:
+    if folder.exists() and not folder.is_dir():
+        raise AlreadyExists(f"{folder} is a file; a database needs a folder of its own")
+    if folder.exists() and not catalog.exists() and any(folder.iterdir()):
+        raise AlreadyExists(f"{folder} is there and holds other files; choose another name")
+
+
+def _shared(text: str) -> Place:
+    try:
+        parsed = make_url(text)
+    except ArgumentError:
+        raise InvalidName("this is no PostgreSQL URL: postgresql://user@host/name?data=…") from None
+    query = dict(parsed.query)
+    data = query.pop("data", None)
+    if not isinstance(data, str):
+        raise InvalidName(
+            "a shared database needs a place for its data: postgresql://…?data=s3://bucket/prefix"
+        )
+    parsed = parsed.set(drivername="postgresql+psycopg", query=query)
+    try:
+        engine = create_engine(parsed, pool_pre_ping=False, max_overflow=-1)
+    except ImportError:
+        raise Unsupported("PostgreSQL needs `pip install livingdb[postgres]`") from None
+    event.listen(engine, "handle_error", _translated)
+    name = f"postgresql://{parsed.host or ''}/{parsed.database or ''}"
+    return Place(name, engine, open_files(data))
+
+
+_UNDEFINED_TABLE = "42P01"
+_LOCK_STATES = ("40001", "40P01", "55P03")
+_FULL = "53100"
+
+
+def _translated(context: ExceptionContext) -> BaseException | None:
+    state = getattr(context.original_exception, "sqlstate", None)
+    if state in _LOCK_STATES:
+        return Locked(f"PostgreSQL: {context.original_exception}")
+    if (
+        context.is_disconnect
+        or state == _FULL
+        or type(context.original_exception).__name__ == ("OperationalError")
+    ):
+        return StorageFailure("PostgreSQL cannot be reached or cannot store more")
+    return None

@@ -1,0 +1,76 @@
+"""The catalog's schema over time: made whole for a new database, migrated for an old one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from sqlalchemy import Connection, Engine, inspect, select
+
+from livingdb.catalog import schema
+from livingdb.chunks.sqlite import writing
+from livingdb.errors import AlreadyExists, Corruption, NotFound, Unsupported
+
+__all__ = ["MIGRATIONS", "create_schema", "migrate"]
+
+MIGRATIONS: dict[int, Callable[[Connection], None]] = {}
+"""What brings a catalog from one schema version to the next."""
+
+_LOCK = 0x4C44_4221
+
+
+def create_schema(engine: Engine, first: Callable[[Connection], None]) -> None:
+    """Make the tables and what `first` puts in them, all or nothing; `AlreadyExists` if there."""
+    with writing(engine).begin() as connection:
+        _serialize(connection)
+        if inspect(connection).has_table("meta"):
+            raise AlreadyExists("there is a database here already; use `livingdb.open`")
+        schema.metadata.create_all(connection)
+        set_version(connection, schema.SCHEMA_VERSION, is_new=True)
+        first(connection)
+
+
+def migrate(engine: Engine, steps: dict[int, Callable[[Connection], None]] | None = None) -> None:
+    """Bring an old catalog up to date; `NotFound` where there is none, `Unsupported` if newer."""
+    with engine.connect() as connection:
+        found = stored_version(connection)
+    if found == schema.SCHEMA_VERSION:
+        return
+    if found > schema.SCHEMA_VERSION:
+        raise Unsupported(
+            f"the catalog has schema version {found}; this LivingDB knows up to "
+            f"{schema.SCHEMA_VERSION}: install a newer one"
+        )
+    known = MIGRATIONS if steps is None else steps
+    with writing(engine).begin() as connection:
+        _serialize(connection)
+        for number in range(stored_version(connection), schema.SCHEMA_VERSION):
+            if number not in known:
+                raise Unsupported(f"no way leads from catalog schema {number} to {number + 1}")
+            known[number](connection)
+            set_version(connection, number + 1)
+
+
+def stored_version(connection: Connection) -> int:
+    """The schema version a catalog says it has."""
+    if not inspect(connection).has_table("meta"):
+        raise NotFound("there is no database here; use `livingdb.create`")
+    statement = select(schema.meta.c.value).where(schema.meta.c.name == "schema")
+    value = connection.execute(statement).scalar()
+    if value is None or not value.isdecimal():
+        raise Corruption("the catalog does not say which schema it has")
+    return int(value)
+
+
+def set_version(connection: Connection, number: int, is_new: bool = False) -> None:
+    """Write down the schema version."""
+    if is_new:
+        connection.execute(schema.meta.insert(), {"name": "schema", "value": str(number)})
+    else:
+        where = schema.meta.c.name == "schema"
+        connection.execute(schema.meta.update().where(where).values(value=str(number)))
+
+
+def _serialize(connection: Connection) -> None:
+    """Only one at a time changes the schema."""
+    if connection.dialect.name == "postgresql":
+        connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_LOCK})")

@@ -1,0 +1,36 @@
+"""Which packs count."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from sqlalchemy import Connection, Engine, select
+
+from livingdb.catalog import schema
+
+__all__ = ["Packs"]
+
+_pack = schema.pack
+
+
+class Packs:
+    """The packs of a database, oldest first."""
+
+    def __init__(self, engine: Engine):
+        self._engine = engine
+        self._names = select(_pack.c.name).order_by(_pack.c.position)
+
+    def names(self) -> list[str]:
+        """The packs that count now."""
+        with self._engine.connect() as connection:
+            return list(connection.execute(self._names).scalars())
+
+    def add(self, connection: Connection, names: Iterable[str], time: int) -> None:
+        """Make packs count, in a transaction."""
+        values = [{"name": name, "time": time} for name in names]
+        if values:
+            connection.execute(_pack.insert(), values)
+
+    def remove(self, connection: Connection, names: Iterable[str]) -> None:
+        """Make packs count no more, in a transaction."""
+        connection.execute(_pack.delete().where(_pack.c.name.in_(list(names))))

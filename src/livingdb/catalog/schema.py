@@ -1,0 +1,145 @@
+"""The catalog's tables.
+
+Snapshots are numbered by `sequence` in the order they were committed, so that a snapshot's
+number is greater than those of its parents.  What a row says about a snapshot or a version can
+be made again from its record; heads, logs, tags and packs are said here only.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    Table,
+    Text,
+)
+
+from livingdb.chunks.address import ADDRESS_BYTES
+from livingdb.chunks.journal import journal_table
+
+__all__ = [
+    "SCHEMA_VERSION",
+    "branch",
+    "branch_log",
+    "chunk",
+    "materialization",
+    "meta",
+    "metadata",
+    "pack",
+    "snapshot",
+    "tag",
+    "touch",
+    "version",
+]
+
+SCHEMA_VERSION = 1
+
+metadata = MetaData()
+_Number = BigInteger().with_variant(Integer, "sqlite")
+_Address = LargeBinary(ADDRESS_BYTES)
+
+meta = Table(
+    "meta",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("value", Text, nullable=False),
+)
+
+chunk = journal_table(metadata)
+
+pack = Table(
+    "pack",
+    metadata,
+    Column("position", _Number, primary_key=True, autoincrement=True),
+    Column("name", Text, nullable=False, unique=True),
+    Column("time", _Number, nullable=False),
+)
+
+snapshot = Table(
+    "snapshot",
+    metadata,
+    Column("sequence", _Number, primary_key=True, autoincrement=True),
+    Column("address", _Address, nullable=False, unique=True),
+    Column("first", _Number),
+    Column("others", Text),
+    Column("skip", _Number),
+    Column("depth", _Number, nullable=False),
+    Column("time", _Number, nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("author", Text, nullable=False),
+    Column("message", Text, nullable=False),
+)
+
+touch = Table(
+    "touch",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("sequence", _Number, primary_key=True),
+    Column("version", _Address),
+    sqlite_with_rowid=False,
+)
+
+branch = Table(
+    "branch",
+    metadata,
+    Column("id", _Number, primary_key=True, autoincrement=True),
+    Column("name", Text, nullable=False, unique=True),
+    Column("head", _Number, ForeignKey("snapshot.sequence"), nullable=False),
+    Column("position", _Number, nullable=False),
+    Column("origin", Text),
+    Column("origin_head", _Number),
+    Column("time", _Number, nullable=False),
+)
+
+branch_log = Table(
+    "branch_log",
+    metadata,
+    Column("branch", _Number, primary_key=True),
+    Column("position", _Number, primary_key=True),
+    Column("snapshot", _Number, nullable=False),
+    Column("time", _Number, nullable=False),
+    Column("operation", Text, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+tag = Table(
+    "tag",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("snapshot", _Number, ForeignKey("snapshot.sequence"), nullable=False),
+    Column("time", _Number, nullable=False),
+)
+
+version = Table(
+    "version",
+    metadata,
+    Column("address", _Address, primary_key=True),
+    Column("definition", _Address, nullable=False),
+    Column("origin", _Address, nullable=False),
+    Column("base", _Address),
+    Column("skip", _Address),
+    Column("depth", _Number, nullable=False),
+    Column("changed", _Number, nullable=False),
+    Column("keyframe", _Address, nullable=False),
+    Column("rows", _Number),
+    sqlite_with_rowid=False,
+)
+
+materialization = Table(
+    "materialization",
+    metadata,
+    Column("version", _Address, primary_key=True),
+    Column("root", _Address, nullable=False),
+    Column("origin", _Address, nullable=False),
+    Column("depth", _Number, nullable=False),
+    Column("digest", LargeBinary(8), nullable=False),
+    sqlite_with_rowid=False,
+)
+
+Index("materialization_by_origin", materialization.c.origin, materialization.c.depth)
+Index("snapshot_by_time", snapshot.c.time)

@@ -1,0 +1,185 @@
+"""The index over snapshots: numbers, parents, and what a log line needs.
+
+`first` is the first parent; `depth` counts first parents back to the beginning, and `skip` is
+the first-parent ancestor whose depth is that of the snapshot with its lowest one-bit cleared,
+so that no line of history is walked link by link.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection, Engine, Row, bindparam, func, select
+
+from livingdb.catalog import schema
+from livingdb.chunks.address import Address, short
+from livingdb.errors import Corruption
+
+__all__ = ["SnapshotRow", "Snapshots"]
+
+_KEPT = 65_536
+_PART = 500
+_table = schema.snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotRow:
+    """What the index knows of a snapshot; `time` is in microseconds since 1970, UTC."""
+
+    sequence: int
+    address: Address
+    first: int | None
+    others: tuple[int, ...]
+    skip: int | None
+    depth: int
+    time: int
+    kind: str
+    author: str
+    message: str
+
+    @property
+    def parents(self) -> tuple[int, ...]:
+        """The numbers of all parents."""
+        return () if self.first is None else (self.first, *self.others)
+
+
+class Snapshots:
+    """Finds snapshots by number or address; what was found once is remembered."""
+
+    def __init__(self, engine: Engine):
+        self._engine = engine
+        self._by_sequence: OrderedDict[int, SnapshotRow] = OrderedDict()
+        self._by_address: dict[Address, int] = {}
+        columns = select(_table)
+        self._one = columns.where(_table.c.address == bindparam("address"))
+        wanted = _table.c.sequence.in_(bindparam("wanted", expanding=True))
+        self._many = columns.where(wanted)
+        between = _table.c.sequence.between(bindparam("low"), bindparam("high"))
+        self._window = columns.where(between)
+        named = _table.c.address.between(bindparam("low"), bindparam("high"))
+        self._prefixed = columns.where(named).limit(2)
+        self._insert = _table.insert()
+        self._last = select(func.max(_table.c.sequence))
+
+    def find(self, address: Address) -> SnapshotRow | None:
+        """The snapshot with this address."""
+        known = self._by_address.get(address)
+        if known is not None and known in self._by_sequence:
+            return self._by_sequence[known]
+        with self._engine.connect() as connection:
+            row = connection.execute(self._one, {"address": address}).first()
+        return None if row is None else self._remember(_row(row))
+
+    def at(self, sequence: int) -> SnapshotRow:
+        """The snapshot with this number."""
+        found = self._by_sequence.get(sequence)
+        return found if found is not None else self.many([sequence])[sequence]
+
+    def behind(self, sequence: int) -> SnapshotRow:
+        """The snapshot with this number, for who is going back through history."""
+        if sequence not in self._by_sequence:
+            self.window(sequence - _PART + 1, sequence)
+        return self.at(sequence)
+
+    def many(self, sequences: Iterable[int]) -> dict[int, SnapshotRow]:
+        """The snapshots with these numbers."""
+        wanted = list(sequences)
+        found = {n: self._by_sequence[n] for n in wanted if n in self._by_sequence}
+        missing = [number for number in wanted if number not in found]
+        if missing:
+            with self._engine.connect() as connection:
+                for start in range(0, len(missing), _PART):
+                    part = missing[start : start + _PART]
+                    for row in connection.execute(self._many, {"wanted": part}):
+                        made = self._remember(_row(row))
+                        found[made.sequence] = made
+        for number in wanted:
+            if number not in found:
+                raise Corruption(f"snapshot number {number} is missing from the catalog")
+        return found
+
+    def window(self, low: int, high: int) -> dict[int, SnapshotRow]:
+        """All snapshots with numbers from `low` to `high`."""
+        with self._engine.connect() as connection:
+            rows = connection.execute(self._window, {"low": low, "high": high}).all()
+        return {row[0]: self._by_sequence.get(row[0]) or self._remember(_row(row)) for row in rows}
+
+    def prefixed(self, prefix: str) -> list[SnapshotRow]:
+        """Up to two snapshots whose id begins with these hex digits."""
+        low, high = bytes.fromhex(prefix.ljust(64, "0")), bytes.fromhex(prefix.ljust(64, "f"))
+        with self._engine.connect() as connection:
+            rows = connection.execute(self._prefixed, {"low": low, "high": high}).all()
+        return [_row(row) for row in rows]
+
+    def everything(self, page: int = 4096) -> Iterator[SnapshotRow]:
+        """All snapshots, newest first."""
+        with self._engine.connect() as connection:
+            high = connection.execute(self._last).scalar() or 0
+        while high > 0:
+            rows = self.window(high - page + 1, high)
+            yield from (rows[number] for number in sorted(rows, reverse=True))
+            high -= page
+
+    def ancestor(self, row: SnapshotRow, depth: int) -> SnapshotRow:
+        """The first-parent ancestor of that depth."""
+        while row.depth > depth:
+            step = row.skip if (row.depth & (row.depth - 1)) >= depth else row.first
+            if step is None:
+                raise Corruption(f"snapshot {short(row.address)} has no parent on record")
+            row = self.at(step)
+        return row
+
+    def add(
+        self,
+        connection: Connection,
+        address: Address,
+        parents: Sequence[SnapshotRow],
+        time: int,
+        kind: str,
+        author: str,
+        message: str,
+    ) -> SnapshotRow:
+        """Number a new snapshot in a transaction; `forget` it if that does not commit."""
+        first = parents[0] if parents else None
+        depth = 0 if first is None else first.depth + 1
+        skip = None if first is None else self.ancestor(first, depth & (depth - 1)).sequence
+        others = tuple(parent.sequence for parent in parents[1:])
+        parent = None if first is None else first.sequence
+        values = {
+            "address": address,
+            "first": parent,
+            "others": ",".join(map(str, others)) or None,
+            "skip": skip,
+            "depth": depth,
+            "time": time,
+            "kind": kind,
+            "author": author,
+            "message": message,
+        }
+        key = connection.execute(self._insert, values).inserted_primary_key
+        assert key is not None
+        return SnapshotRow(
+            key[0], address, parent, others, skip, depth, time, kind, author, message
+        )
+
+    def remember(self, row: SnapshotRow) -> None:
+        """Keep a row that was just committed."""
+        self._remember(row)
+
+    def _remember(self, row: SnapshotRow) -> SnapshotRow:
+        self._by_sequence[row.sequence] = row
+        self._by_address[row.address] = row.sequence
+        while len(self._by_sequence) > _KEPT:
+            _, dropped = self._by_sequence.popitem(last=False)
+            self._by_address.pop(dropped.address, None)
+        return row
+
+
+def _row(row: Row[Any]) -> SnapshotRow:
+    values: tuple[Any, ...] = tuple(row)
+    others = values[3]
+    numbers = tuple(int(part) for part in others.split(",")) if others else ()
+    return SnapshotRow(values[0], Address(values[1]), values[2], numbers, *values[4:])

@@ -1,0 +1,48 @@
+"""Which snapshot changed which table, and to which version."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from sqlalchemy import Connection, Engine, bindparam, select
+
+from livingdb.catalog import schema
+from livingdb.chunks.address import Address
+
+__all__ = ["Touches"]
+
+_touch = schema.touch
+
+
+class Touches:
+    """Reads and writes them."""
+
+    def __init__(self, engine: Engine):
+        self._engine = engine
+        self._insert = _touch.insert()
+        self._between = (
+            select(_touch.c.sequence, _touch.c.version)
+            .where(
+                _touch.c.name == bindparam("name"),
+                _touch.c.sequence.between(bindparam("low"), bindparam("high")),
+            )
+            .order_by(_touch.c.sequence.desc())
+        )
+
+    def add(
+        self, connection: Connection, sequence: int, tables: Mapping[str, Address | None]
+    ) -> None:
+        """Write down what a snapshot changed (None: dropped), in a transaction."""
+        values = [
+            {"name": name, "sequence": sequence, "version": version}
+            for name, version in tables.items()
+        ]
+        if values:
+            connection.execute(self._insert, values)
+
+    def between(self, name: str, low: int, high: int) -> list[tuple[int, Address | None]]:
+        """The snapshots with numbers from `low` to `high` that changed a table, newest first."""
+        parameters = {"name": name, "low": low, "high": high}
+        with self._engine.connect() as connection:
+            rows = connection.execute(self._between, parameters).all()
+        return [(sequence, None if v is None else Address(v)) for sequence, v in rows]

@@ -1,0 +1,148 @@
+"""Rows of the index over table versions, and of their materializations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+from sqlalchemy import Connection, Engine, bindparam, select
+from sqlalchemy.dialects import postgresql, sqlite
+
+from livingdb.catalog import schema
+from livingdb.chunks.address import Address, digest
+from livingdb.chunks.sqlite import writing
+from livingdb.errors import Corruption
+
+__all__ = ["VersionRow", "VersionRows"]
+
+_version, _made = schema.version, schema.materialization
+_DIGEST_BYTES = 8
+
+
+class VersionRow(NamedTuple):
+    """What the index knows of a version."""
+
+    address: Address
+    definition: Address
+    origin: Address
+    base: Address | None
+    skip: Address | None
+    depth: int
+    changed: int
+    keyframe: Address
+    rows: int | None
+
+
+def root_digest(version: Address, root: Address) -> bytes:
+    """What shows that nobody mixed up the root of a version."""
+    return bytes(digest(version, root)[:_DIGEST_BYTES])
+
+
+class VersionRows:
+    """Reads and writes them."""
+
+    def __init__(self, engine: Engine):
+        self._engine = engine
+        self._writing = writing(engine)
+        build = sqlite.insert if engine.dialect.name == "sqlite" else postgresql.insert
+        self._insert: Any = build(_version).on_conflict_do_nothing()
+        materialize = build(_made)
+        self._materialize: Any = materialize.on_conflict_do_update(
+            index_elements=["version"],
+            set_={"root": materialize.excluded.root, "digest": materialize.excluded.digest},
+        )
+        self._get = select(_version).where(_version.c.address == bindparam("address"))
+        self._get_many = select(_version).where(
+            _version.c.address.in_(bindparam("wanted", expanding=True))
+        )
+        self._root = select(_made.c.root, _made.c.digest).where(
+            _made.c.version == bindparam("version")
+        )
+        self._near = (
+            select(_version, _made.c.root, _made.c.digest)
+            .join(_made, _made.c.version == _version.c.address)
+            .where(
+                _made.c.origin == bindparam("origin"),
+                _made.c.depth > bindparam("above"),
+                _made.c.depth <= bindparam("upto"),
+            )
+            .order_by(_made.c.depth.desc())
+        )
+
+    def get(self, address: Address) -> VersionRow | None:
+        """One version."""
+        with self._engine.connect() as connection:
+            row = connection.execute(self._get, {"address": address}).first()
+        return None if row is None else VersionRow(*row)
+
+    def get_many(self, addresses: Sequence[Address]) -> list[VersionRow]:
+        """Those of the versions that are here."""
+        found: list[VersionRow] = []
+        with self._engine.connect() as connection:
+            for start in range(0, len(addresses), 500):
+                part = addresses[start : start + 500]
+                rows = connection.execute(self._get_many, {"wanted": part})
+                found += [VersionRow(*row) for row in rows]
+        return found
+
+    def add(self, connection: Connection, rows: Iterable[VersionRow]) -> None:
+        """Put new versions, in a transaction."""
+        values = [row._asdict() for row in rows]
+        if values:
+            connection.execute(self._insert, values)
+
+    def set_rows(self, address: Address, rows: int) -> None:
+        """Write down a row count found later."""
+        where = _version.c.address == address
+        with self._writing.begin() as connection:
+            connection.execute(_version.update().where(where).values(rows=rows))
+
+    # --- materializations --------------------------------------------------------------------
+
+    def root(self, version: Address) -> Address | None:
+        """The root of a materialized version; `Corruption` if its row was tampered with."""
+        with self._engine.connect() as connection:
+            row = connection.execute(self._root, {"version": version}).first()
+        return None if row is None else _checked(version, row[0], row[1])
+
+    def near(self, origin: Address, above: int, upto: int) -> list[tuple[VersionRow, Address]]:
+        """Materialized versions of an origin in a range of depths, deepest first."""
+        parameters = {"origin": origin, "above": above, "upto": upto}
+        with self._engine.connect() as connection:
+            rows = connection.execute(self._near, parameters).all()
+        return [(VersionRow(*row[:9]), _checked(row[0], row[9], row[10])) for row in rows]
+
+    def materialized(self) -> list[tuple[Address, Address, bytes]]:
+        """Every materialization: version, root, digest."""
+        statement = select(_made.c.version, _made.c.root, _made.c.digest)
+        with self._engine.connect() as connection:
+            rows = connection.execute(statement).all()
+        return [(Address(version), Address(root), bytes(mark)) for version, root, mark in rows]
+
+    def materialize(
+        self, connection: Connection, made: Iterable[tuple[VersionRow, Address]]
+    ) -> None:
+        """Put roots of versions, in a transaction."""
+        values = [
+            {
+                "version": row.address,
+                "root": root,
+                "origin": row.origin,
+                "depth": row.depth,
+                "digest": root_digest(row.address, root),
+            }
+            for row, root in made
+        ]
+        if values:
+            connection.execute(self._materialize, values)
+
+    def evict(self, version: Address) -> None:
+        """Forget the root of a version."""
+        with self._writing.begin() as connection:
+            connection.execute(_made.delete().where(_made.c.version == version))
+
+
+def _checked(version: bytes, root: bytes, mark: bytes) -> Address:
+    if root_digest(Address(version), Address(root)) != mark:
+        raise Corruption(f"the catalog names a wrong tree for version {version.hex()[:12]}")
+    return Address(root)

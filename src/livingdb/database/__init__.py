@@ -1,0 +1,1 @@
+"""What users hold: a database, its branches, tables, snapshots and transactions."""

@@ -1,0 +1,212 @@
+"""A branch: a name whose head takes writes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from livingdb.catalog.snapshots import SnapshotRow
+from livingdb.database.snapshot import Snapshot
+from livingdb.database.table import Table
+from livingdb.database.transaction import Transaction
+from livingdb.graph import history, operations
+from livingdb.graph.work import Work
+from livingdb.tables.layout import Layout
+from livingdb.tables.schema import SchemaLike
+
+if TYPE_CHECKING:
+    from livingdb.database.database import Database
+    from livingdb.graph.graph import Graph
+
+__all__ = ["Branch"]
+
+
+class Branch:
+    """A branch by its name: what it shows is where the branch is when it is asked.
+
+    Equal to its name, so that `"dev" in db.branches()` says what it seems to.
+    """
+
+    def __init__(self, database: Database, name: str):
+        self.database = database
+        self.name = name
+
+    @property
+    def _graph(self) -> Graph:
+        return self.database._graph
+
+    def _head(self) -> SnapshotRow:
+        graph = self._graph
+        return graph.snapshots.at(graph.branch(self.name).head)
+
+    def _begin(self, isolation: str) -> Work:
+        graph = self._graph
+        return Work(graph, graph.branch(self.name), isolation)
+
+    # --- reading -----------------------------------------------------------------------------
+
+    @property
+    def head(self) -> Snapshot:
+        """The snapshot the branch stands on."""
+        return Snapshot(self.database, self._head())
+
+    def tables(self) -> list[str]:
+        """The names of its tables."""
+        return self.head.tables()
+
+    def table(self, name: str) -> Table:
+        """One of its tables, as it is now."""
+        return self.head.table(name)
+
+    def log(self, limit: int | None = None) -> list[Snapshot]:
+        """The head and its ancestors, newest first."""
+        rows = history.log(self._graph.snapshots, self._head())
+        return [Snapshot(self.database, row) for row in islice(rows, limit)]
+
+    def sql(
+        self,
+        text: str,
+        parameters: object = None,
+        *,
+        message: str = "",
+        author: str | None = None,
+    ) -> Any:
+        """A query, or INSERT, UPDATE, DELETE, MERGE as one transaction."""
+        from livingdb.database.scope import BranchScope
+
+        scope = BranchScope(self, message or text.strip()[:200], author)
+        return import_module("livingdb.sql").execute(scope, text, parameters)
+
+    # --- writing -----------------------------------------------------------------------------
+
+    def transaction(
+        self, message: str = "", author: str | None = None, isolation: str = "snapshot"
+    ) -> Transaction:
+        """Several changes that become one snapshot."""
+        return Transaction(self, message, author or self.database.author, isolation)
+
+    def create_table(
+        self,
+        name: str,
+        schema: SchemaLike,
+        key: str | Sequence[str],
+        *,
+        defaults: Mapping[str, object] | None = None,
+        foreign_keys: Mapping[str, str] | None = None,
+        layout: Layout | None = None,
+        message: str = "",
+        author: str | None = None,
+    ) -> Snapshot:
+        """A new, empty table."""
+        with self.transaction(message or f"create table {name}", author) as tx:
+            tx.create_table(
+                name,
+                schema,
+                key,
+                defaults=defaults,
+                foreign_keys=foreign_keys,
+                layout=layout,
+            )
+        return _made(tx)
+
+    def insert(
+        self, table: str, data: object, *, message: str = "", author: str | None = None
+    ) -> Snapshot:
+        """Put rows whose keys are not there yet; `DuplicateKey` if one is."""
+        with self.transaction(message, author) as tx:
+            tx.insert(table, data)
+        return _made(tx)
+
+    def upsert(
+        self, table: str, data: object, *, message: str = "", author: str | None = None
+    ) -> Snapshot:
+        """Put rows, in place of those with the same keys."""
+        with self.transaction(message, author) as tx:
+            tx.upsert(table, data)
+        return _made(tx)
+
+    def update(
+        self, table: str, data: object, *, message: str = "", author: str | None = None
+    ) -> Snapshot:
+        """Set some columns of rows that are there; `MissingKey` if one is not."""
+        with self.transaction(message, author) as tx:
+            tx.update(table, data)
+        return _made(tx)
+
+    def delete(
+        self,
+        table: str,
+        keys: object,
+        *,
+        strict: bool = False,
+        message: str = "",
+        author: str | None = None,
+    ) -> Snapshot:
+        """Delete rows by key; absent keys are ignored unless `strict`."""
+        with self.transaction(message, author) as tx:
+            tx.delete(table, keys, strict=strict)
+        return _made(tx)
+
+    # --- the graph ---------------------------------------------------------------------------
+
+    def clone(self, name: str) -> Branch:
+        """A new branch that stands where this one does."""
+        return self.database._clone(self._head(), name, self.name)
+
+    def reset(self, ref: object) -> Snapshot:
+        """Move the branch to any snapshot; what it leaves stays reachable by id and time."""
+        target = self.database._resolve(ref).snapshot
+        operations.reset(self._graph, self.name, target)
+        return Snapshot(self.database, target)
+
+    def revert(self, ref: object, *, message: str = "", author: str | None = None) -> Snapshot:
+        """A new snapshot that undoes what one snapshot changed (a merge: all it brought in)."""
+        target = self.database._resolve(ref).snapshot
+        who = author or self.database.author
+        return Snapshot(
+            self.database, operations.revert(self._graph, self.name, target, who, message)
+        )
+
+    def cherry_pick(self, ref: object, *, message: str = "", author: str | None = None) -> Snapshot:
+        """A new snapshot with what one snapshot changed, wherever it is."""
+        target = self.database._resolve(ref).snapshot
+        who = author or self.database.author
+        return Snapshot(
+            self.database, operations.cherry_pick(self._graph, self.name, target, who, message)
+        )
+
+    # --- as a name ---------------------------------------------------------------------------
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Branch):
+            return other.name == self.name and other.database is self.database
+        return isinstance(other, str) and other == self.name
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+    def __lt__(self, other: Branch | str) -> bool:
+        return self.name < (other if isinstance(other, str) else other.name)
+
+    def __str__(self) -> str:
+        return self.name
+
+    def __repr__(self) -> str:
+        return f"<Branch {self.name} of {self.database.name}>"
+
+    def _repr_html_(self) -> str:
+        from html import escape
+
+        head = self.head
+        tables = ", ".join(head.tables()) or "no tables"
+        return (
+            f"<p><b>{escape(self.name)}</b> at <code>{head.id[:12]}</code> "
+            f"{escape(head.message)} ({escape(tables)})</p>"
+        )
+
+
+def _made(tx: Transaction) -> Snapshot:
+    assert tx.snapshot is not None
+    return tx.snapshot

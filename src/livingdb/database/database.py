@@ -1,0 +1,404 @@
+"""A database: where branches, tags and snapshots are found, compared and merged."""
+
+from __future__ import annotations
+
+import getpass
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+import pyarrow as pa
+
+from livingdb.catalog.connect import locate
+from livingdb.catalog.snapshots import SnapshotRow
+from livingdb.database.branch import Branch
+from livingdb.database.diff import CHANGE_TYPES, Diff, Summary
+from livingdb.database.snapshot import Snapshot
+from livingdb.database.system import snapshot_columns
+from livingdb.errors import InvalidData, LivingDBError, NotFound
+from livingdb.graph import operations
+from livingdb.graph.blame import blame_cells, blame_rows, row_history
+from livingdb.graph.graph import Graph, now
+from livingdb.graph.merge import conflict_table
+from livingdb.graph.names import check_tag
+from livingdb.graph.operations import MergeOptions
+from livingdb.graph.refs import Resolved
+from livingdb.graph.rules import Write, check_write
+from livingdb.tables import ingest
+from livingdb.trees.diff import to_changes
+
+__all__ = ["Database", "MergePreview", "create", "open_database"]
+
+_AUTHOR_VARIABLE = "LIVINGDB_AUTHOR"
+
+
+def create(url: str | Path, *, author: str | None = None, trust: Sequence[str] = ()) -> Database:
+    """A new database with the branch "main"; `AlreadyExists` if there is one."""
+    who = author or default_author()
+    return Database(Graph.create(locate(url, create=True), who), who, trust)
+
+
+def open_database(
+    url: str | Path, *, author: str | None = None, trust: Sequence[str] = ()
+) -> Database:
+    """The database at a path or URL; `NotFound` if there is none.
+
+    `trust` names the functions the database may run here, like "shop.*".
+    """
+    return Database(Graph.open(locate(url, create=False)), author or default_author(), trust)
+
+
+def default_author() -> str:
+    """Who writes, unless somebody says otherwise: $LIVINGDB_AUTHOR, or the user."""
+    given = os.environ.get(_AUTHOR_VARIABLE)
+    if given:
+        return given
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return "unknown"
+
+
+@dataclass(frozen=True)
+class MergePreview:
+    """What a merge would do.
+
+    `conflicts` has the rows in conflict per table, `changes` how many rows of each table would
+    change, and `schema_conflicts` why a table cannot be merged as a whole.
+    """
+
+    conflicts: Mapping[str, pa.Table]
+    changes: Mapping[str, Summary]
+    schema_conflicts: Mapping[str, str]
+    fast_forward: bool
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether the merge would go through."""
+        return not self.conflicts and not self.schema_conflicts
+
+
+class Database:
+    """An open database; also a context manager that closes it."""
+
+    def __init__(self, graph: Graph, author: str, trust: Sequence[str] = ()):
+        self.author = author
+        self.trust = tuple(trust)
+        self._open_graph: Graph | None = graph
+
+    @property
+    def _graph(self) -> Graph:
+        if self._open_graph is None:
+            raise LivingDBError("the database is closed; open it again")
+        return self._open_graph
+
+    @property
+    def name(self) -> str:
+        """Where it is, without secrets."""
+        return self._graph.place.name
+
+    def close(self) -> None:
+        """Let go of it; nothing is lost."""
+        if self._open_graph is not None:
+            self._open_graph.close()
+            self._open_graph = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return "<Database (closed)>" if self._open_graph is None else f"<Database {self.name}>"
+
+    def _repr_html_(self) -> str:
+        from html import escape
+
+        names = [branch.name for branch in self.branches()[:50]]
+        items = "".join(f"<li>{escape(name)}</li>" for name in names)
+        return f"<p><b>LivingDB</b> {escape(self.name)}</p><ul>{items}</ul>"
+
+    # --- names -------------------------------------------------------------------------------
+
+    def branch(self, name: str) -> Branch:
+        """A branch by its name; `NotFound` if there is none."""
+        return Branch(self, self._graph.branch(str(name)).name)
+
+    def branches(self) -> list[Branch]:
+        """Every branch, by name."""
+        return [Branch(self, row.name) for row in self._graph.branches.all()]
+
+    def tags(self) -> dict[str, Snapshot]:
+        """Every tag and its snapshot."""
+        rows = self._graph.branches.tags()
+        found = self._graph.snapshots.many({row.snapshot for row in rows})
+        return {row.name: Snapshot(self, found[row.snapshot]) for row in rows}
+
+    def snapshots(self) -> list[Snapshot]:
+        """Every snapshot, newest first."""
+        return [Snapshot(self, row) for row in self._graph.snapshots.everything()]
+
+    def at(self, ref: object) -> Snapshot:
+        """The snapshot a ref names."""
+        return Snapshot(self, self._resolve(ref).snapshot)
+
+    def _resolve(self, ref: object) -> Resolved:
+        if isinstance(ref, Snapshot):
+            return Resolved(ref._row)
+        return self._graph.resolve(ref.name if isinstance(ref, Branch) else ref)  # type: ignore[arg-type]
+
+    def tag(self, name: str, ref: object) -> Snapshot:
+        """Give a snapshot a name that stays."""
+        check_tag(name)
+        row = self._resolve(ref).snapshot
+        with self._graph.catalog.write() as connection:
+            self._graph.branches.add_tag(connection, name, row.sequence, now())
+        return Snapshot(self, row)
+
+    def drop_tag(self, name: str) -> None:
+        """Forget a tag."""
+        with self._graph.catalog.write() as connection:
+            if not self._graph.branches.drop_tag(connection, name):
+                raise NotFound(f"there is no tag {name!r}")
+
+    def drop_branch(self, name: str, detach: bool = False) -> None:
+        """Forget a branch; its snapshots stay reachable by id."""
+        row = self._graph.branch(str(name))
+        if len(self._graph.branches.all()) == 1:
+            raise InvalidData(f"{name!r} is the only branch; a database has at least one")
+        with self._graph.catalog.write() as connection:
+            self._graph.branches.drop(connection, row)
+
+    def _clone(self, row: SnapshotRow, name: str, origin: str) -> Branch:
+        operations.clone(self._graph, name, row, origin)
+        return Branch(self, name)
+
+    def _execute(self, scope: object, text: str, parameters: object) -> Any:
+        return import_module("livingdb.sql").execute(scope, text, parameters)
+
+    # --- comparing ---------------------------------------------------------------------------
+
+    def diff(
+        self, before: object, after: object, tables: Iterable[str] | None = None
+    ) -> dict[str, Diff]:
+        """What changed between two refs: the tables that differ, each with its `Diff`."""
+        graph = self._graph
+        old = graph.tables(self._resolve(before).snapshot)
+        new = graph.tables(self._resolve(after).snapshot)
+        names = sorted({*old, *new})
+        if tables is not None:
+            wanted = list(tables)
+            for name in wanted:
+                if name not in names:
+                    raise NotFound(f"there is no table {name!r} in {before} or {after}")
+            names = wanted
+        found: dict[str, Diff] = {}
+        for name in names:
+            if old.get(name) != new.get(name):
+                sides = [
+                    None if address is None else graph.versions.require(address)
+                    for address in (old.get(name), new.get(name))
+                ]
+                found[name] = Diff(graph, name, *sides)
+        return found
+
+    def apply(
+        self,
+        diff: Diff | Mapping[str, Diff],
+        branch: object,
+        *,
+        message: str = "",
+        author: str | None = None,
+    ) -> Snapshot:
+        """Make the changes of a diff on a branch, as one transaction."""
+        parts = {diff.table: diff} if isinstance(diff, Diff) else dict(diff)
+        target = self.branch(str(branch))
+        with target.transaction(message or "apply a diff", author) as tx:
+            for name, part in parts.items():
+                _apply(self._graph, tx, name, part)
+        assert tx.snapshot is not None
+        return tx.snapshot
+
+    # --- merging -----------------------------------------------------------------------------
+
+    def merge(
+        self,
+        source: object,
+        into: object,
+        on_conflict: Any = "fail",
+        granularity: str = "row",
+        symmetric: bool = False,
+        fast_forward: bool = True,
+        message: str = "",
+        author: str | None = None,
+    ) -> Snapshot:
+        """Put what a branch (or any ref) changed on another branch.
+
+        `MergeConflict` carries the rows both changed, if no policy says who wins.
+        """
+        options = MergeOptions(on_conflict, granularity, symmetric, fast_forward)
+        target = str(into)
+        resolved = self._resolve(target)
+        check_write(Write(resolved.branch, target))
+        row = operations.merge(
+            self._graph, _ref(source), target, options, author or self.author, message
+        )
+        return Snapshot(self, row)
+
+    def preview_merge(
+        self, source: object, into: object, on_conflict: Any = "fail", granularity: str = "row"
+    ) -> MergePreview:
+        """What a merge would do; nothing is written."""
+        graph = self._graph
+        options = MergeOptions(on_conflict, granularity)
+        looked = operations.preview(graph, _ref(source), _ref(into), options)
+        conflicts = {
+            name: conflict_table(graph.versions.definition(looked.tables[name]).schema, parts)
+            for name, parts in looked.merged.conflicts.items()
+        }
+        changes = {name: Summary.of(found) for name, found in looked.changes.items()}
+        return MergePreview(conflicts, changes, dict(looked.merged.clashes), looked.fast_forward)
+
+    # --- where rows come from ----------------------------------------------------------------
+
+    def blame(self, ref: object, table: str, key: object = None, columns: bool = False) -> pa.Table:
+        """For every row (or that with the key), the snapshot that gave it its values.
+
+        `columns=True`: for every cell; the column is named in `column`.
+        """
+        graph = self._graph
+        head = self._resolve(ref).snapshot
+        version = graph.version(head, table)
+        rows = graph.versions.rows(version)
+        schema = rows.schema
+        if key is None:
+            found = rows.to_arrow(list(schema.key))
+            keys = [column.combine_chunks() for column in found.columns]
+            encoded = rows.forest.shape.keys(keys)
+        else:
+            wanted = ingest.deletes(schema, rows.forest.shape, _key_rows(schema.key, key))
+            there, keys = rows.lookup(wanted.keys, list(schema.key))
+            encoded = wanted.keys[there]
+        if not columns:
+            who = blame_rows(graph, head, table, encoded)
+            return _blame_table(graph, schema.key, keys, who, None)
+        parts = [
+            _blame_table(
+                graph,
+                schema.key,
+                keys,
+                blame_cells(graph, head, table, encoded, position),
+                schema.stored[position].name,
+            )
+            for position in range(len(schema.key), len(schema.stored))
+        ]
+        if not parts:
+            who = blame_rows(graph, head, table, encoded)
+            return _blame_table(graph, schema.key, keys, who, schema.key[0])
+        return pa.concat_tables(parts)
+
+    def history(self, ref: object, table: str, key: object = None) -> pa.Table:
+        """Every value a row has had (no key: all rows), newest first."""
+        graph = self._graph
+        head = self._resolve(ref).snapshot
+        version = graph.version(head, table)
+        rows = graph.versions.rows(version)
+        schema = rows.schema
+        keys = None
+        if key is not None:
+            keys = ingest.deletes(schema, rows.forest.shape, _key_rows(schema.key, key)).keys
+        events = row_history(graph, head, table, keys)
+        found = graph.snapshots.many([event.snapshot for event in events])
+        fields = [column.field.with_nullable(True) for column in schema.columns]
+        parts = []
+        for event in events:
+            row = found[event.snapshot]
+            kinds = [CHANGE_TYPES[kind] for kind in event.kinds.tolist()]
+            about = snapshot_columns([row] * len(kinds))
+            values = [event.after[schema.position(column.name)] for column in schema.columns]
+            parts.append(
+                pa.table(
+                    [*about.values(), pa.array(kinds, pa.string()), *values],
+                    schema=_history_schema(fields),
+                )
+            )
+        return pa.concat_tables(parts) if parts else _history_schema(fields).empty_table()
+
+    # --- upkeep ------------------------------------------------------------------------------
+
+    def check(self) -> Any:
+        """Look at every chunk, reference and index; a report with `.problems`."""
+        return import_module("livingdb.maintenance.check").check(self._graph)
+
+    def storage(self) -> Any:
+        """How many bytes and chunks there are, and how much is shared."""
+        return import_module("livingdb.maintenance.storage").storage(self._graph)
+
+    def compact(self, progress: Any = None) -> Any:
+        """Drain the journal, thin old trees, and write packs anew, tighter."""
+        return import_module("livingdb.maintenance.compact").compact(self._graph, progress)
+
+
+def _ref(given: object) -> str:
+    return given.id if isinstance(given, Snapshot) else str(given)
+
+
+def _key_rows(names: Sequence[str], key: object) -> object:
+    """A key as a user gives it (a value, or a tuple), as a list of one key."""
+    return [tuple(key)] if isinstance(key, (tuple, list)) else [key]
+
+
+def _blame_table(
+    graph: Graph,
+    names: Sequence[str],
+    keys: Sequence[pa.Array],
+    who: np.ndarray[Any, np.dtype[np.int64]],
+    column: str | None,
+) -> pa.Table:
+    numbers, places = np.unique(who, return_inverse=True)
+    found = graph.snapshots.many(numbers.tolist())
+    about = snapshot_columns([found[number] for number in numbers.tolist()])
+    taken = pa.array(places)
+    columns = dict(zip(names, keys, strict=True))
+    if column is not None:
+        columns["column"] = pa.array([column]).take(pa.array(np.zeros(len(who), np.int64)))
+    columns |= {name: values.take(taken) for name, values in about.items()}
+    return pa.table(columns)
+
+
+def _history_schema(fields: Sequence[pa.Field]) -> pa.Schema:
+    about = [
+        pa.field("snapshot", pa.string()),
+        pa.field("author", pa.string()),
+        pa.field("time", pa.timestamp("us", "UTC")),
+        pa.field("message", pa.string()),
+        pa.field("_change_type", pa.string()),
+    ]
+    return pa.schema([*about, *fields])
+
+
+def _apply(graph: Graph, tx: Any, name: str, part: Diff) -> None:
+    before, after = part.before, part.after
+    if after is None:
+        tx.work.drop_table(name)
+        return
+    if name not in tx.tables():
+        if before is not None:
+            raise NotFound(f"there is no table {name!r} to change")
+        tx.work.create_table(name, graph.versions.definition(after))
+    shape = tx.work.rows(name).forest.shape
+    if before is not None and before.definition != after.definition:
+        raise InvalidData(f"table {name!r}: a diff across schemas cannot be applied")
+    for batch in part._batches:
+        tx.work.apply(name, to_changes(shape, batch))

@@ -1,0 +1,122 @@
+"""A snapshot as users see it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from livingdb.catalog.snapshots import SnapshotRow
+from livingdb.database.table import Table
+from livingdb.graph.snapshot import Edge
+
+if TYPE_CHECKING:
+    from livingdb.database.branch import Branch
+    from livingdb.database.database import Database
+    from livingdb.graph.graph import Graph
+
+__all__ = ["Snapshot", "moment"]
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def moment(microseconds: int) -> datetime:
+    """A time as Python has it."""
+    return _EPOCH + timedelta(microseconds=microseconds)
+
+
+class Snapshot:
+    """An immutable state of the whole database."""
+
+    def __init__(self, database: Database, row: SnapshotRow):
+        self.database = database
+        self._row = row
+
+    @property
+    def _graph(self) -> Graph:
+        return self.database._graph
+
+    @property
+    def id(self) -> str:
+        """Its address: 64 hexadecimal digits."""
+        return self._row.address.hex()
+
+    @cached_property
+    def parents(self) -> tuple[str, ...]:
+        """The ids of the snapshots it follows, the first parent first."""
+        found = self._graph.snapshots.many(self._row.parents)
+        return tuple(found[number].address.hex() for number in self._row.parents)
+
+    @cached_property
+    def edge(self) -> Edge:
+        """How it came to be."""
+        return self._graph.record(self._row.address).edge
+
+    @property
+    def sequence(self) -> int:
+        """Its number: greater than those of its ancestors."""
+        return self._row.sequence
+
+    @property
+    def time(self) -> datetime:
+        """When it was made, in UTC."""
+        return moment(self._row.time)
+
+    @property
+    def author(self) -> str:
+        """Who made it."""
+        return self._row.author
+
+    @property
+    def message(self) -> str:
+        """What its author said about it."""
+        return self._row.message
+
+    def tables(self) -> list[str]:
+        """The names of its tables."""
+        return sorted(self._graph.tables(self._row))
+
+    def table(self, name: str) -> Table:
+        """One of its tables."""
+        graph = self._graph
+        version = graph.version(self._row, name)
+        return Table(graph, name, version)
+
+    def sql(self, text: str, parameters: object = None) -> object:
+        """The answer of a query over its tables."""
+        return self.database._execute(self._scope(), text, parameters)
+
+    def _scope(self) -> object:
+        from livingdb.database.scope import SnapshotScope
+
+        return SnapshotScope(self.database, self._row, None)
+
+    def clone(self, name: str) -> Branch:
+        """A new branch that stands on this snapshot."""
+        return self.database._clone(self._row, name, self.id)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Snapshot) and other._row.address == self._row.address
+
+    def __hash__(self) -> int:
+        return hash(self._row.address)
+
+    def __str__(self) -> str:
+        return self.id
+
+    def __repr__(self) -> str:
+        return f"<Snapshot {self.id[:12]} {self._row.kind}: {self.message or self.edge.operation}>"
+
+    def _repr_html_(self) -> str:
+        from html import escape
+
+        cells = [
+            ("id", self.id[:12]),
+            ("time", self.time.isoformat(timespec="seconds")),
+            ("author", self.author),
+            ("kind", self._row.kind),
+            ("message", self.message),
+            ("tables", ", ".join(self.tables())),
+        ]
+        lines = "".join(f"<tr><th>{n}</th><td>{escape(v)}</td></tr>" for n, v in cells)
+        return f"<table>{lines}</table>"

@@ -1,0 +1,142 @@
+"""A table in one version, ready to be read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from livingdb.graph.graph import Graph
+from livingdb.tables.index import Version
+from livingdb.tables.rows import RowSet
+
+if TYPE_CHECKING:
+    import pandas
+    import polars
+
+__all__ = ["Table", "TableReader"]
+
+
+class TableReader:
+    """Reads rows.  What it shows never changes: it is a table as it was at one moment."""
+
+    def __init__(self, name: str, rows: RowSet):
+        self.name = name
+        self._rows = rows
+
+    @property
+    def rows(self) -> RowSet:
+        """The rows themselves."""
+        return self._rows
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Columns and their types."""
+        return self.rows.schema.arrow
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """The names of the key columns."""
+        return self.rows.schema.key
+
+    def to_arrow(self, columns: Sequence[str] | None = None, where: str | None = None) -> pa.Table:
+        """The rows in key order; `where` is a condition in SQL."""
+        if where is None:
+            return self.rows.to_arrow(columns)
+        found: pa.Table = import_module("livingdb.sql").select_where(self.rows, where, columns)
+        return found
+
+    def to_pandas(
+        self, columns: Sequence[str] | None = None, where: str | None = None
+    ) -> pandas.DataFrame:
+        """The rows as a pandas data frame."""
+        return self.to_arrow(columns, where).to_pandas()
+
+    def to_polars(
+        self, columns: Sequence[str] | None = None, where: str | None = None
+    ) -> polars.DataFrame:
+        """The rows as a polars data frame."""
+        import polars
+
+        found = polars.from_arrow(self.to_arrow(columns, where))
+        assert isinstance(found, polars.DataFrame)
+        return found
+
+    def batches(
+        self, columns: Sequence[str] | None = None, where: str | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """The rows in key order, a bounded number at a time."""
+        if where is None:
+            return self.rows.batches(columns)
+        return iter(self.to_arrow(columns, where).to_batches())
+
+    def get(self, key: object) -> dict[str, Any] | None:
+        """The row with this key, a tuple for a composite one; None if there is none."""
+        values = tuple(key) if isinstance(key, (tuple, list)) else (key,)
+        return self.rows.get(*values)
+
+    def __contains__(self, key: object) -> bool:
+        return self.get(key) is not None
+
+    def __len__(self) -> int:
+        return self.rows.count()
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        reader = pa.RecordBatchReader.from_batches(self.schema, self.batches())
+        return reader.__arrow_c_stream__(requested_schema)
+
+    def __arrow_c_schema__(self) -> object:
+        return self.schema.__arrow_c_schema__()
+
+    def __repr__(self) -> str:
+        columns = ", ".join(f"{field.name} {field.type}" for field in self.schema)
+        return f"<{type(self).__name__} {self.name} ({columns}) key {', '.join(self.key)}>"
+
+    def _repr_html_(self) -> str:
+        from html import escape
+
+        head = next(iter(self.batches()), None)
+        shown = [] if head is None else head.slice(0, 10).to_pylist()
+        titles = "".join(f"<th>{escape(name)}</th>" for name in self.schema.names)
+        lines = "".join(
+            "<tr>" + "".join(f"<td>{escape(str(value))}</td>" for value in row.values()) + "</tr>"
+            for row in shown
+        )
+        return (
+            f"<p>{escape(self.name)}: {len(self):,} rows</p><table><tr>{titles}</tr>{lines}</table>"
+        )
+
+
+class Table(TableReader):
+    """A table of a snapshot."""
+
+    def __init__(self, graph: Graph, name: str, version: Version):
+        self._graph = graph
+        self._version = version
+        self.name = name
+
+    @cached_property
+    def rows(self) -> RowSet:
+        """The rows themselves."""
+        return self._graph.versions.rows(self._version)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Columns and their types."""
+        return self._graph.versions.definition(self._version).schema.arrow
+
+    @property
+    def version(self) -> str:
+        """The address of its recipe."""
+        return self._version.address.hex()
+
+    def root(self) -> str:
+        """The canonical root of its tree: equal for equal rows and layout.  Folds if need be."""
+        found = self._graph.index.root(self._version.address)
+        return (found if found is not None else self._graph.fold(self._version)).hex()
+
+    def __len__(self) -> int:
+        return self._graph.versions.count(self._version)

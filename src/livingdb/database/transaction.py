@@ -1,0 +1,124 @@
+"""A transaction as users hold it: several changes that become one snapshot, or none."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from livingdb.database.snapshot import Snapshot
+from livingdb.database.table import TableReader
+from livingdb.errors import RuleViolation
+from livingdb.graph.work import Work
+from livingdb.tables.layout import Layout
+from livingdb.tables.recipe import Definition
+from livingdb.tables.schema import TableSchema
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from livingdb.database.branch import Branch
+    from livingdb.tables.schema import SchemaLike
+
+__all__ = ["Transaction"]
+
+
+class Transaction:
+    """For use as a context manager: left normally it commits, left by an error it does nothing."""
+
+    def __init__(
+        self, branch: Branch, message: str, author: str, isolation: str, operation: str = ""
+    ):
+        self.branch = branch
+        self.snapshot: Snapshot | None = None
+        self._message, self._author = message, author
+        self._operations: list[str] = [operation] if operation else []
+        self._work: Work | None = branch._begin(isolation)
+
+    @property
+    def work(self) -> Work:
+        """The changes so far."""
+        if self._work is None:
+            raise RuleViolation("rule 1: the transaction has ended; begin another one")
+        return self._work
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._work is None:
+            return
+        if kind is None:
+            self.commit()
+        else:
+            self.rollback()
+
+    def commit(self) -> Snapshot:
+        """Make the snapshot; the transaction ends, whatever comes of it."""
+        work, self._work = self.work, None
+        operation = " ".join(dict.fromkeys(self._operations)) or "transaction"
+        row = work.commit(operation, self._author, self._message)
+        self.snapshot = Snapshot(self.branch.database, row)
+        return self.snapshot
+
+    def rollback(self) -> None:
+        """End the transaction; nothing of it remains."""
+        self._work = None
+
+    # --- reading -----------------------------------------------------------------------------
+
+    def tables(self) -> list[str]:
+        """The tables the transaction sees."""
+        return self.work.tables()
+
+    def table(self, name: str) -> TableReader:
+        """A table with the changes made so far."""
+        return TableReader(name, self.work.rows(name))
+
+    def sql(self, text: str, parameters: object = None) -> Any:
+        """A query, or a change that joins the transaction."""
+        from livingdb.database.scope import TransactionScope
+
+        return import_module("livingdb.sql").execute(TransactionScope(self), text, parameters)
+
+    # --- writing -----------------------------------------------------------------------------
+
+    def create_table(
+        self,
+        name: str,
+        schema: SchemaLike,
+        key: str | Sequence[str],
+        *,
+        defaults: Mapping[str, object] | None = None,
+        foreign_keys: Mapping[str, str] | None = None,
+        layout: Layout | None = None,
+    ) -> None:
+        """A new, empty table."""
+        described = TableSchema.of(schema, key, defaults, foreign_keys)
+        self.work.create_table(name, Definition(described, layout or Layout()))
+        self._operations.append("create_table")
+
+    def insert(self, table: str, data: object) -> int:
+        """Put rows whose keys are not there yet; `DuplicateKey` if one is."""
+        self._operations.append("insert")
+        return self.work.insert(table, data)
+
+    def upsert(self, table: str, data: object) -> int:
+        """Put rows, in place of those with the same keys."""
+        self._operations.append("upsert")
+        return self.work.upsert(table, data)
+
+    def update(self, table: str, data: object) -> int:
+        """Set some columns of rows that are there; `MissingKey` if one is not."""
+        self._operations.append("update")
+        return self.work.update(table, data)
+
+    def delete(self, table: str, keys: object, *, strict: bool = False) -> int:
+        """Delete rows by key; absent keys are ignored unless `strict`."""
+        self._operations.append("delete")
+        return self.work.delete(table, keys, strict)

@@ -1,0 +1,1 @@
+"""The snapshot graph: snapshots, edges, branches, history, merge, diff and blame."""

@@ -1,0 +1,329 @@
+"""Blame and row history: which snapshot gave rows the values they have, or had.
+
+History is gone through from the newest snapshot back along first parents, a stretch of linked
+versions at a time; a merge passes what it brought in on to the parent it came from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from livingdb.catalog.snapshots import SnapshotRow
+from livingdb.chunks.address import Address
+from livingdb.graph.compare import diff_versions, lookup_diff
+from livingdb.graph.graph import Graph
+from livingdb.graph.history import first_parents, is_ancestor
+from livingdb.graph.timeline import timeline
+from livingdb.tables.index import Version
+from livingdb.trees.compare import differs
+from livingdb.trees.diff import DELETED, UPDATED, DiffBatch
+from livingdb.trees.keys import KeyArray, align
+
+__all__ = ["Event", "blame_cells", "blame_rows", "row_history"]
+
+_STRETCH = 256
+
+Mask = npt.NDArray[np.bool_]
+Numbers = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class _Stretch:
+    """Snapshots that changed a table, newest first, whose versions are linked one to the next.
+
+    `base` is the version before the oldest of them; None if there was no such table.
+    """
+
+    snapshots: list[int]
+    versions: list[Version]
+    base: Version | None
+    is_linked: bool
+
+
+def _touches(graph: Graph, head: SnapshotRow, table: str) -> Iterator[tuple[int, Address | None]]:
+    """Snapshots of the first-parent line that changed the table, newest first."""
+    line = first_parents(graph.snapshots, head)
+    window: set[int] = set()
+    high = head.sequence
+    for row in line:
+        window.add(row.sequence)
+        if len(window) >= 4 * _STRETCH or row.first is None:
+            low = row.sequence
+            for sequence, version in graph.catalog.touches.between(table, low, high):
+                if sequence in window:
+                    yield sequence, version
+            window.clear()
+            high = low - 1
+
+
+def _stretches(graph: Graph, head: SnapshotRow, table: str) -> Iterator[_Stretch]:
+    """The history of a table, cut where a version does not come from the one before."""
+    versions = graph.versions
+    held: list[tuple[int, Address]] = []
+
+    def cut(before: Version | None) -> Iterator[_Stretch]:
+        graph.index.preload([address for _, address in held])
+        found = [versions.require(address) for _, address in held]
+        numbers = [number for number, _ in held]
+        start = 0
+        for at, version in enumerate(found):
+            older = found[at + 1] if at + 1 < len(found) else before
+            is_last = at + 1 == len(found)
+            linked = older is not None and version.base == older.address
+            if linked and not is_last:
+                continue
+            if not linked and at > start:
+                yield _Stretch(numbers[start:at], found[start:at], version, True)
+                start = at
+            yield _Stretch(numbers[start : at + 1], found[start : at + 1], older, linked)
+            start = at + 1
+
+    for number, address in _touches(graph, head, table):
+        if len(held) >= _STRETCH or address is None:
+            yield from cut(None if address is None else versions.require(address))
+            held = []
+        if address is not None:
+            held.append((number, address))
+    if held:
+        yield from cut(None)
+
+
+# --- blame ----------------------------------------------------------------------------------
+
+
+def blame_rows(graph: Graph, head: SnapshotRow, table: str, keys: KeyArray) -> Numbers:
+    """For each of the sorted keys, the number of the snapshot that last changed the row."""
+    return _blame(graph, head, table, keys, None)
+
+
+def blame_cells(
+    graph: Graph, head: SnapshotRow, table: str, keys: KeyArray, position: int
+) -> Numbers:
+    """For each of the sorted keys, the snapshot that last changed one column of the row."""
+    return _blame(graph, head, table, keys, position)
+
+
+def _blame(
+    graph: Graph, head: SnapshotRow, table: str, keys: KeyArray, position: int | None
+) -> Numbers:
+    blamed = np.zeros(len(keys), np.int64)
+    for stretch in _stretches(graph, head, table):
+        left = np.flatnonzero(blamed == 0)
+        if not len(left):
+            break
+        found, who = _last_changes(graph, stretch, keys[left], position)
+        blamed[left[found]] = who
+        _pass_on(graph, stretch, table, keys, left[found], blamed, position)
+    return blamed
+
+
+def _last_changes(
+    graph: Graph, stretch: _Stretch, keys: KeyArray, position: int | None
+) -> tuple[Numbers, Numbers]:
+    """Which of the keys a stretch changed, and the snapshot that did so last."""
+    if stretch.base is None or stretch.base.rows == 0:
+        number = stretch.snapshots[-1]
+        if len(stretch.versions) == 1:
+            return np.arange(len(keys)), np.full(len(keys), number)
+    if not stretch.is_linked:
+        return _by_diff(graph, stretch, keys, position)
+    assert stretch.base is not None
+    chain = [stretch.base, *stretch.versions[::-1]]
+    line = timeline(graph.versions, chain, keys)
+    real = slice(None) if position is None else np.flatnonzero(line.cells[position])
+    changed, steps = line.keys[real], line.step[real]
+    if not len(changed):
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
+    is_last = np.append(changed[1:] != changed[:-1], True)
+    one, other = align(keys, changed[is_last])
+    at = np.searchsorted(one, other)
+    numbers = np.array(stretch.snapshots[::-1])
+    return at, numbers[steps[is_last]]
+
+
+def _by_diff(
+    graph: Graph, stretch: _Stretch, keys: KeyArray, position: int | None
+) -> tuple[Numbers, Numbers]:
+    """The same where the only version of a stretch does not come from the one before."""
+    (number,) = stretch.snapshots
+    parts: list[Numbers] = []
+    for batch in diff_versions(graph.versions, stretch.base, stretch.versions[0]):
+        kept = batch.keys
+        if position is not None:
+            kept = kept[_cell_mask(batch, position)]
+        one, other = align(keys, kept)
+        parts.append(np.flatnonzero(np.isin(one, other)))
+    at = np.unique(np.concatenate(parts)) if parts else np.zeros(0, np.int64)
+    return at, np.full(len(at), number)
+
+
+def _cell_mask(batch: DiffBatch, position: int) -> Mask:
+    mask: Mask = batch.kinds != UPDATED
+    return mask | differs(batch.before[position], batch.after[position])
+
+
+def _pass_on(
+    graph: Graph,
+    stretch: _Stretch,
+    table: str,
+    keys: KeyArray,
+    places: Numbers,
+    blamed: Numbers,
+    position: int | None,
+) -> None:
+    """What a merge brought in is the work of the side it came from."""
+    for number in {int(n) for n in np.unique(blamed[places])}:
+        row = graph.snapshots.at(number)
+        if not row.others:
+            continue
+        version = stretch.versions[stretch.snapshots.index(number)]
+        mine = places[blamed[places] == number]
+        for other in row.others:
+            parent = graph.snapshots.at(other)
+            theirs = graph.find_version(parent, table)
+            if theirs is None or not len(mine):
+                continue
+            same = _agreeing(graph, version, theirs, keys[mine], position)
+            if same.any():
+                blamed[mine[same]] = _blame(graph, parent, table, keys[mine[same]], position)
+                mine = mine[~same]
+
+
+def _agreeing(
+    graph: Graph, one: Version, other: Version, keys: KeyArray, position: int | None
+) -> Mask:
+    """Which of the keys have the same row (or cell) in both versions."""
+    same = np.ones(len(keys), bool)
+    rows = graph.versions.rows(one), graph.versions.rows(other)
+    for batch in lookup_diff(*rows, keys):
+        kept = batch.keys if position is None else batch.keys[_cell_mask(batch, position)]
+        left, right = align(keys, kept)
+        same &= ~np.isin(left, right)
+    return same
+
+
+# --- history --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Event:
+    """Something that happened to rows: in which snapshot, what, and the rows after it."""
+
+    snapshot: int
+    kinds: npt.NDArray[np.int8]
+    keys: KeyArray
+    after: list[pa.Array]
+
+
+def row_history(graph: Graph, head: SnapshotRow, table: str, keys: KeyArray | None) -> list[Event]:
+    """Everything that happened to the rows with these keys (None: to all), newest first."""
+    found: dict[int, Event] = {}
+    _collect(graph, head, table, keys, found, None)
+    return [found[number] for number in sorted(found, reverse=True)]
+
+
+def _collect(
+    graph: Graph,
+    head: SnapshotRow,
+    table: str,
+    keys: KeyArray | None,
+    found: dict[int, Event],
+    until: SnapshotRow | None,
+) -> None:
+    """The events of a line of first parents, down to what is in the history of `until`."""
+    for stretch in _stretches(graph, head, table):
+        for event in _events(graph, stretch, keys):
+            row = graph.snapshots.at(event.snapshot)
+            if until is not None and is_ancestor(graph.snapshots, row, until):
+                return
+            if event.snapshot in found:
+                continue
+            if row.others:
+                assert row.first is not None
+                for other in row.others:
+                    parent, first = graph.snapshots.at(other), graph.snapshots.at(row.first)
+                    _collect(graph, parent, table, event.keys, found, first)
+                event_left = _own(graph, event, row, table)
+                if event_left is not None:
+                    found[event.snapshot] = event_left
+            else:
+                found[event.snapshot] = event
+
+
+def _own(graph: Graph, event: Event, row: SnapshotRow, table: str) -> Event | None:
+    """What of a merge's event it did itself: rows that are as in none of the other parents."""
+    version = graph.find_version(row, table)
+    own = np.ones(len(event.keys), bool)
+    for other in row.others:
+        theirs = graph.find_version(graph.snapshots.at(other), table)
+        if theirs is not None and version is not None:
+            own &= ~_agreeing(graph, version, theirs, event.keys, None)
+    rows = np.flatnonzero(own)
+    return _select(event, rows) if len(rows) else None
+
+
+def _select(event: Event, rows: Numbers) -> Event:
+    taken = pa.array(rows)
+    after = [column.take(taken) for column in event.after]
+    return Event(event.snapshot, event.kinds[rows], event.keys[rows], after)
+
+
+def _events(graph: Graph, stretch: _Stretch, keys: KeyArray | None) -> Iterator[Event]:
+    if stretch.is_linked and stretch.base is not None:
+        line = timeline(graph.versions, [stretch.base, *stretch.versions[::-1]], keys)
+        numbers = np.array(stretch.snapshots[::-1])[line.step]
+        for number in stretch.snapshots:
+            rows = np.flatnonzero(numbers == number)
+            if len(rows):
+                taken = pa.array(rows)
+                after = [column.take(taken) for column in line.after]
+                yield Event(number, line.kinds[rows], line.keys[rows], after)
+        return
+    parts: list[Event] = []
+    for batch in diff_versions(graph.versions, stretch.base, stretch.versions[0]):
+        rows = np.arange(len(batch.keys))
+        if keys is not None:
+            one, other = align(batch.keys, keys)
+            rows = np.flatnonzero(np.isin(one, other))
+        if len(rows):
+            after = _after(graph, stretch, batch)
+            event = Event(stretch.snapshots[0], batch.kinds, batch.keys, after)
+            parts.append(_select(event, rows))
+    if parts:
+        yield _joined(parts)
+
+
+def _after(graph: Graph, stretch: _Stretch, batch: DiffBatch) -> list[pa.Array]:
+    """The rows after a diff; of deleted ones, only the key."""
+    gone = np.flatnonzero(batch.kinds == DELETED)
+    if not len(gone):
+        return batch.after
+    order = np.arange(len(batch.keys))
+    order[gone] += len(batch.keys)
+    taken = pa.array(order)
+    key_count = graph.versions.forest(stretch.versions[0]).shape.key_count
+    columns = list(batch.after)
+    for position in range(key_count):
+        both = [batch.after[position], batch.before[position]]
+        columns[position] = pa.concat_arrays(both).take(taken)
+    return columns
+
+
+def _joined(parts: list[Event]) -> Event:
+    if len(parts) == 1:
+        return parts[0]
+    keys = parts[0].keys
+    for part in parts[1:]:
+        keys = np.concatenate(align(keys, part.keys))
+    columns = zip(*(part.after for part in parts), strict=True)
+    return Event(
+        parts[0].snapshot,
+        np.concatenate([part.kinds for part in parts]),
+        keys,
+        [pa.concat_arrays(list(column)) for column in columns],
+    )

@@ -1,0 +1,229 @@
+"""Diff of two versions of a table: as cheap as the difference is small.
+
+Versions that come from a common one by changes differ at most in the keys of those changes.
+Others are compared tree by tree, equal subtrees skipped, with the keys of their tails.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from livingdb.graph.lineage import common_version
+from livingdb.tables.index import Version
+from livingdb.tables.rows import RowSet
+from livingdb.tables.versions import Versions
+from livingdb.trees.compare import differs
+from livingdb.trees.diff import DELETED, INSERTED, UPDATED, DiffBatch
+from livingdb.trees.keys import KeyArray, align
+
+__all__ = [
+    "changed_keys",
+    "count_changes",
+    "diff_rows",
+    "diff_versions",
+    "lookup_diff",
+    "union_keys",
+]
+
+_BATCH_KEYS = 65_536
+_SHARE = 0.5
+
+
+def diff_versions(
+    versions: Versions, before: Version | None, after: Version | None
+) -> Iterator[DiffBatch]:
+    """The rows that differ, whole and in key order; None stands for a table that is not there.
+
+    Where the definitions differ, the tables have the same key, and each side of a batch has its
+    own columns.
+    """
+    if before is not None and after is not None and before.address == after.address:
+        return
+    if before is None or after is None:
+        yield from _one_sided(versions, before, after)
+        return
+    old, new = versions.rows(before), versions.rows(after)
+    if before.definition != after.definition:
+        yield from unlike_diff(old, new)
+        return
+    yield from lookup_diff(old, new, changed_keys(versions, before, after))
+
+
+def count_changes(
+    versions: Versions, before: Version | None, after: Version | None
+) -> tuple[int, int, int]:
+    """How many rows were inserted, updated and deleted."""
+    if before is not None and after is not None and after.base == before.address:
+        counts = versions.summary(after)
+        return counts.inserted, counts.updated, counts.deleted
+    found = np.zeros(3, np.int64)
+    for batch in diff_versions(versions, before, after):
+        found += np.bincount(batch.kinds, minlength=3)
+    return int(found[INSERTED]), int(found[UPDATED]), int(found[DELETED])
+
+
+def _one_sided(
+    versions: Versions, before: Version | None, after: Version | None
+) -> Iterator[DiffBatch]:
+    version = after if before is None else before
+    assert version is not None
+    rows = versions.rows(version)
+    kind = INSERTED if before is None else DELETED
+    names = [column.name for column in rows.schema.stored]
+    for batch in rows.batches(names):
+        present = batch.columns
+        absent = [pa.nulls(len(batch), column.type) for column in present]
+        kinds = np.full(len(batch), kind, np.int8)
+        keys = rows.forest.shape.keys(present)
+        sides = (absent, present) if before is None else (present, absent)
+        yield DiffBatch(keys, kinds, *sides)
+
+
+def changed_keys(versions: Versions, before: Version, after: Version) -> KeyArray:
+    """Keys that may differ, sorted: every key that does, and some that do not."""
+    common = common_version(versions.index, before, after)
+    if common is not None:
+        distance = before.changed + after.changed - 2 * common.changed
+        nearest = versions.nearest(after), versions.nearest(before)
+        if distance <= _SHARE * max(versions.count(frame) for frame in nearest) + _BATCH_KEYS:
+            return _chain_keys(versions, common, before, after)
+    return _tree_keys(versions, before, after)
+
+
+def _chain_keys(versions: Versions, common: Version, before: Version, after: Version) -> KeyArray:
+    parts = [
+        versions.changes_between(common, version).keys
+        for version in (before, after)
+        if version.address != common.address
+    ]
+    return union_keys(parts, versions.rows(after))
+
+
+def _tree_keys(versions: Versions, before: Version, after: Version) -> KeyArray:
+    old, new = versions.rows(before), versions.rows(after)
+    parts = [rows.tail.keys for rows in (old, new) if rows.tail is not None]
+    if old.root != new.root:
+        parts += [batch.keys for batch in new.forest.diff(old.root, new.root)]
+    return union_keys(parts, new)
+
+
+def union_keys(parts: list[KeyArray], rows: RowSet) -> KeyArray:
+    """The keys in any of the sorted parts, sorted."""
+    if not parts:
+        empty = [pa.array([], column.type) for column in rows.schema.key_columns]
+        return rows.forest.shape.codec.encode(empty)
+    keys = parts[0]
+    for more in parts[1:]:
+        one, other = align(keys, more)
+        keys = np.union1d(one, other)
+    return keys
+
+
+def lookup_diff(old: RowSet, new: RowSet, keys: KeyArray) -> Iterator[DiffBatch]:
+    """What differs among the rows with these sorted keys."""
+    for start in range(0, len(keys), _BATCH_KEYS):
+        part = keys[start : start + _BATCH_KEYS]
+        batch = diff_rows(part, *_found(old, part), *_found(new, part))
+        if batch is not None:
+            yield batch
+
+
+Mask = npt.NDArray[np.bool_]
+
+
+def _found(rows: RowSet, keys: KeyArray) -> tuple[Mask, list[pa.Array]]:
+    return rows.lookup(keys, [column.name for column in rows.schema.stored])
+
+
+def diff_rows(
+    keys: KeyArray,
+    was: Mask,
+    old: list[pa.Array],
+    there: Mask,
+    new: list[pa.Array],
+) -> DiffBatch | None:
+    """The rows that differ: which keys were and are there, and the columns of those that are."""
+    old_at = pa.array(np.cumsum(was) - 1, mask=~was)
+    new_at = pa.array(np.cumsum(there) - 1, mask=~there)
+    before = [column.take(old_at) for column in old]
+    after = [column.take(new_at) for column in new]
+    unequal = was != there
+    both = np.flatnonzero(was & there)
+    if len(both):
+        taken = pa.array(both)
+        mask = np.zeros(len(both), bool)
+        for one, other in zip(before, after, strict=True):
+            mask |= differs(one.take(taken), other.take(taken))
+        unequal[both] = mask
+    if not unequal.any():
+        return None
+    rows = np.flatnonzero(unequal)
+    taken = pa.array(rows)
+    kinds = np.where(~was, INSERTED, np.where(there, UPDATED, DELETED)).astype(np.int8)
+    return DiffBatch(
+        keys[rows],
+        kinds[rows],
+        [column.take(taken) for column in before],
+        [column.take(taken) for column in after],
+    )
+
+
+def unlike_diff(old: RowSet, new: RowSet) -> Iterator[DiffBatch]:
+    """What differs between tables of different schemas.
+
+    A row differs if a column that both have does, or if it holds a value in a column that only
+    one has.  Tables with keys of different types have no row in common.
+    """
+    old_keys, old_columns = _everything(old)
+    new_keys, new_columns = _everything(new)
+    if old.forest.shape.codec.types != new.forest.shape.codec.types:
+        yield _whole(old_keys, old_columns, [c.type for c in new.schema.stored], DELETED)
+        yield _whole(new_keys, new_columns, [c.type for c in old.schema.stored], INSERTED)
+        return
+    keys = union_keys([old_keys, new_keys], new)
+    was, there = np.isin(keys, old_keys), np.isin(keys, new_keys)
+    old_at = pa.array(np.cumsum(was) - 1, mask=~was)
+    new_at = pa.array(np.cumsum(there) - 1, mask=~there)
+    before = [column.take(old_at) for column in old_columns]
+    after = [column.take(new_at) for column in new_columns]
+    unequal = (was != there) | _unlike(old, before, new, after)
+    rows = np.flatnonzero(unequal)
+    if len(rows):
+        kinds = np.where(~was, INSERTED, np.where(there, UPDATED, DELETED)).astype(np.int8)
+        taken = pa.array(rows)
+        sides = [[column.take(taken) for column in side] for side in (before, after)]
+        yield DiffBatch(keys[rows], kinds[rows], *sides)
+
+
+def _unlike(old: RowSet, before: list[pa.Array], new: RowSet, after: list[pa.Array]) -> Mask:
+    left = {column.name: array for column, array in zip(old.schema.stored, before, strict=True)}
+    right = {column.name: array for column, array in zip(new.schema.stored, after, strict=True)}
+    unequal = np.zeros(len(before[0]), bool)
+    for name in {**left, **right}:
+        one, other = left.get(name), right.get(name)
+        if one is not None and other is not None and one.type == other.type:
+            unequal |= differs(one, other)
+            continue
+        for side in (one, other):
+            if side is not None:
+                unequal |= side.is_valid().to_numpy(zero_copy_only=False)
+    return unequal
+
+
+def _everything(rows: RowSet) -> tuple[KeyArray, list[pa.Array]]:
+    table = rows.to_arrow([column.name for column in rows.schema.stored])
+    columns = [column.combine_chunks() for column in table.columns]
+    return rows.forest.shape.keys(columns), columns
+
+
+def _whole(
+    keys: KeyArray, columns: list[pa.Array], others: list[pa.DataType], kind: int
+) -> DiffBatch:
+    absent = [pa.nulls(len(keys), other) for other in others]
+    kinds = np.full(len(keys), kind, np.int8)
+    sides = (columns, absent) if kind == DELETED else (absent, columns)
+    return DiffBatch(keys, kinds, *sides)

@@ -1,0 +1,107 @@
+"""Constraints between tables: every foreign key names a row that is there.
+
+Checked when a change is about to become a snapshot, on the tables as they will be.  The tables
+before the change are known to be sound, so only what it touches is looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from livingdb.errors import InvalidData, NotFound
+from livingdb.tables.rows import RowSet
+from livingdb.tables.schema import TableSchema
+from livingdb.trees.changes import DELETE, Changes
+
+__all__ = ["check_links", "check_new_table"]
+
+
+def check_new_table(
+    name: str, schema: TableSchema, find: Callable[[str], TableSchema | None]
+) -> None:
+    """Every foreign key of a new table names a table whose key it can hold."""
+    for column, target in schema.foreign_keys:
+        parent = schema if target == name else find(target)
+        if parent is None:
+            raise NotFound(f"column {column!r} refers to the table {target!r}, which is not there")
+        if len(parent.key) != 1:
+            raise InvalidData(
+                f"column {column!r} refers to {target!r}, whose key has {len(parent.key)} columns; "
+                "a foreign key names a table with a key of one column"
+            )
+        wanted, given = parent.key_columns[0].type, schema.column(column).type
+        if wanted != given:
+            raise InvalidData(
+                f"column {column!r} is {given}, but the key of {target!r} is {wanted}"
+            )
+
+
+def check_links(
+    changes: Mapping[str, Changes],
+    schemas: Mapping[str, TableSchema],
+    rows: Callable[[str], RowSet],
+) -> None:
+    """`InvalidData` names the first foreign key that would name nothing.
+
+    `changes` is what happens to each table, `schemas` every table there is, and `rows` gives a
+    table as it will be.
+    """
+    for name, change in changes.items():
+        for column, target in schemas[name].foreign_keys:
+            _check_children(name, column, target, change, rows)
+    for name, change in changes.items():
+        if not (change.ops == DELETE).any():
+            continue
+        for child, schema in schemas.items():
+            for column, target in schema.foreign_keys:
+                if target == name:
+                    _check_parents(child, column, name, change, rows)
+
+
+def _check_children(
+    name: str, column: str, target: str, change: Changes, rows: Callable[[str], RowSet]
+) -> None:
+    """What a change puts in a foreign key is there."""
+    position = rows(name).schema.position(column)
+    values = change.columns[position]
+    if values is None:
+        return
+    carried = change.carries(position) & values.is_valid().to_numpy(zero_copy_only=False)
+    if not carried.any():
+        return
+    wanted = values.filter(pa.array(carried)).unique()
+    parents = rows(target)
+    encoded = parents.forest.shape.codec.encode([wanted])
+    order = np.argsort(encoded, kind="stable")
+    there = parents.contains(encoded[order])
+    if not there.all():
+        value = wanted[int(order[int(np.argmin(there))])].as_py()
+        raise InvalidData(
+            f"table {name!r}, column {column!r}: {target!r} has no row with the key {value!r}"
+        )
+
+
+def _check_parents(
+    child: str, column: str, name: str, change: Changes, rows: Callable[[str], RowSet]
+) -> None:
+    """Nothing refers to what a change deletes."""
+    deleted = np.flatnonzero(change.ops == DELETE)
+    parents = rows(name)
+    gone = deleted[~parents.contains(change.keys[deleted])]
+    if not len(gone):
+        return
+    key = change.columns[0]
+    assert key is not None
+    keys = key.take(pa.array(gone))
+    for batch in rows(child).batches([column]):
+        values = batch.column(0)
+        found = pc.index(pc.is_in(values, value_set=keys), pa.scalar(True)).as_py()
+        if found >= 0:
+            raise InvalidData(
+                f"table {child!r} still refers to {name!r} with the key "
+                f"{values[found].as_py()!r}: delete those rows first, or in the same transaction"
+            )

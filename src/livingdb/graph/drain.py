@@ -1,0 +1,52 @@
+"""Draining the journal: its chunks move to a pack, and SQLite gives their pages back."""
+
+from __future__ import annotations
+
+from livingdb.chunks.address import Address
+from livingdb.chunks.store import StoredChunk
+from livingdb.graph.store import DatabaseStore
+
+__all__ = ["JOURNAL_LIMIT_BYTES", "drain"]
+
+JOURNAL_LIMIT_BYTES = 1 << 20
+
+
+def drain(store: DatabaseStore) -> int:
+    """Move what is in the journal to packs; how many chunks that were.
+
+    The pack is durable before the catalog names it and lets go of the journal's copies, in one
+    transaction: a reader finds a chunk in one place or the other at any moment.
+    """
+    moved: list[Address] = []
+
+    def watched(chunk: StoredChunk) -> StoredChunk:
+        moved.append(chunk.address)
+        return chunk
+
+    with store.packs.writer() as stream:
+        stream.put(watched(chunk) for chunk in store.journal.chunks())
+        names = stream.flush()
+    if not moved:
+        return 0
+    with store.catalog.write() as connection:
+        store.catalog.packs.add(connection, names, 0)
+        store.journal.remove(moved, connection)
+    give_back_pages(store)
+    return len(moved)
+
+
+def give_back_pages(store: DatabaseStore) -> None:
+    """Let SQLite shrink its files; other databases see to that themselves."""
+    engine = store.catalog.engine
+    if engine.dialect.name != "sqlite":
+        return
+    with engine.connect() as connection:
+        raw = connection.connection.dbapi_connection
+        assert raw is not None
+        connection.rollback()
+        cursor = raw.cursor()
+        cursor.execute("PRAGMA incremental_vacuum")
+        cursor.fetchall()
+        cursor.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        cursor.fetchall()
+        cursor.close()

@@ -1,0 +1,233 @@
+"""The graph of one database: its snapshots and heads over its chunks, and the commit point.
+
+Commit order: chunks that are too large for the journal become durable packs; then one
+transaction of the catalog stores the small chunks, numbers the snapshot and moves the heads.
+"""
+
+from __future__ import annotations
+
+import time as clock
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+from sqlalchemy import Connection
+
+from livingdb.catalog.branches import BranchRow
+from livingdb.catalog.catalog import Catalog
+from livingdb.catalog.connect import Place
+from livingdb.catalog.snapshots import SnapshotRow
+from livingdb.chunks.address import Address
+from livingdb.errors import LivingDBError, NotFound
+from livingdb.graph.drain import JOURNAL_LIMIT_BYTES, drain
+from livingdb.graph.index import CatalogIndex
+from livingdb.graph.refs import Resolved, resolve
+from livingdb.graph.snapshot import Edge, SnapshotRecord, TableMap
+from livingdb.graph.staging import Staging
+from livingdb.graph.store import DatabaseStore
+from livingdb.tables.index import Version
+from livingdb.tables.versions import Versions
+
+__all__ = ["FIRST_BRANCH", "Graph", "Intent", "now"]
+
+FIRST_BRANCH = "main"
+
+
+def now() -> int:
+    """Microseconds since 1970, UTC."""
+    return clock.time_ns() // 1000
+
+
+@dataclass(frozen=True)
+class Intent:
+    """What a new snapshot is to be.
+
+    `changes` are the tables that differ from the first parent's (None: dropped), `moves` the
+    branches that are to stand on it, as they were last seen.
+    """
+
+    parents: Sequence[SnapshotRow]
+    moves: Sequence[BranchRow]
+    kind: str
+    operation: str
+    author: str
+    message: str
+    changes: Mapping[str, Version | None]
+    sources: Mapping[str, str] = field(default_factory=dict)
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Graph:
+    """Snapshots, branches and versions of one database."""
+
+    def __init__(self, place: Place, catalog: Catalog):
+        self.place = place
+        self.catalog = catalog
+        self.snapshots = catalog.snapshots
+        self.branches = catalog.branches
+        self.store = DatabaseStore(catalog, place.files)
+        self.index = CatalogIndex(catalog)
+        self.versions = Versions(self.store, self.index)
+        self.record = lru_cache(maxsize=4096)(self._load_record)
+        self._journal_bytes = 0
+
+    @classmethod
+    def create(cls, place: Place, author: str) -> Graph:
+        """A new database with one branch and no tables."""
+        moment = now()
+        edge = Edge("transaction", "create", author, moment, "create the database")
+        stored = SnapshotRecord((), edge, TableMap.empty()).stored()
+
+        def first(catalog: Catalog, connection: Connection) -> None:
+            catalog.journal.put([stored], connection)
+            row = catalog.snapshots.add(
+                connection, stored.address, (), moment, edge.kind, author, edge.message
+            )
+            catalog.branches.add(connection, FIRST_BRANCH, row.sequence, moment, None, "create")
+
+        return cls(place, Catalog.create(place.engine, first))
+
+    @classmethod
+    def open(cls, place: Place) -> Graph:
+        """The database that is there."""
+        return cls(place, Catalog.open(place.engine))
+
+    def close(self) -> None:
+        """Let go of everything."""
+        self.catalog.close()
+
+    # --- reading -----------------------------------------------------------------------------
+
+    def _load_record(self, address: Address) -> SnapshotRecord:
+        return SnapshotRecord.load(self.store, address)
+
+    def branch(self, name: str) -> BranchRow:
+        """A branch as it is now."""
+        found = self.branches.find(name)
+        if found is None:
+            resolved = resolve(self.catalog, name)
+            raise NotFound(f"{name!r} is no branch, but snapshot {resolved.snapshot.address.hex()}")
+        return found
+
+    def resolve(self, ref: str) -> Resolved:
+        """The snapshot a ref names."""
+        return resolve(self.catalog, ref)
+
+    def tables(self, snapshot: SnapshotRow) -> Mapping[str, Address]:
+        """The tables of a snapshot and their versions."""
+        return self.record(snapshot.address).tables
+
+    def version(self, snapshot: SnapshotRow, table: str) -> Version:
+        """The version of a table in a snapshot; `NotFound` names the tables there are."""
+        tables = self.tables(snapshot)
+        address = tables.get(table)
+        if address is None:
+            raise no_table(table, tables)
+        return self.versions.require(address)
+
+    def find_version(self, snapshot: SnapshotRow, table: str) -> Version | None:
+        """The version of a table in a snapshot, if it is there."""
+        address = self.tables(snapshot).get(table)
+        return None if address is None else self.versions.require(address)
+
+    # --- the commit point --------------------------------------------------------------------
+
+    def commit(self, intent: Intent, staging: Staging) -> SnapshotRow | None:
+        """Make the snapshot and move the heads; None if a head had moved meanwhile."""
+        parents = intent.parents
+        moment = max(now(), *(parent.time + 1 for parent in parents))
+        edge = Edge(
+            intent.kind,
+            intent.operation,
+            intent.author,
+            moment,
+            intent.message,
+            intent.sources,
+            intent.details,
+        )
+        addresses = {n: None if v is None else v.address for n, v in intent.changes.items()}
+        before = self.record(parents[0].address).map
+        tables = before.with_changes(addresses, staging.sink)
+        record = SnapshotRecord(tuple(parent.address for parent in parents), edge, tables)
+        stored = record.stored()
+        staging.sink(stored)
+        made = [version for version in intent.changes.values() if version is not None]
+        staging.finish_packs()
+        try:
+            with self.catalog.write() as connection:
+                staging.write(connection, moment)
+                self.index.save(connection, made)
+                row = self.snapshots.add(
+                    connection,
+                    stored.address,
+                    parents,
+                    moment,
+                    edge.kind,
+                    edge.author,
+                    edge.message,
+                )
+                self.catalog.touches.add(connection, row.sequence, addresses)
+                for branch in intent.moves:
+                    if not self.branches.move(
+                        connection, branch, row.sequence, moment, edge.operation
+                    ):
+                        raise _Moved
+        except _Moved:
+            return None
+        except LivingDBError:
+            found = self.snapshots.find(stored.address)
+            if found is None:
+                raise
+            row = found
+        staging.keep()
+        self.snapshots.remember(row)
+        self.index.saved(made)
+        self._journal_bytes += staging.journal_bytes
+        return row
+
+    def move(self, branch: BranchRow, to: SnapshotRow, operation: str) -> bool:
+        """Move a branch to a snapshot that is there; False if it had moved meanwhile."""
+        moment = max(now(), self.snapshots.at(branch.head).time + 1)
+        with self.catalog.write() as connection:
+            return self.branches.move(connection, branch, to.sequence, moment, operation)
+
+    # --- upkeep after a commit ---------------------------------------------------------------
+
+    def settle(self, made: Sequence[Version]) -> None:
+        """What a commit leaves to be done: folding long tails, draining a long journal."""
+        for version in made:
+            if self.versions.fold_due(version):
+                self.fold(version)
+        if self._journal_bytes > JOURNAL_LIMIT_BYTES // 4:
+            self._journal_bytes = 0
+            if self.store.journal.size_bytes() > JOURNAL_LIMIT_BYTES:
+                drain(self.store)
+
+    def fold(self, version: Version) -> Address:
+        """Materialize a version, durably; its root."""
+        with Staging(self.store) as staging:
+            root = self.versions.fold(version, staging.sink)
+            staging.finish_packs()
+            with self.catalog.write() as connection:
+                staging.write(connection, now())
+                self.index.save(connection, [version])
+            staging.keep()
+            self.index.saved([version])
+            self._journal_bytes += staging.journal_bytes
+        return root
+
+
+class _Moved(Exception):
+    """A head was not where it had been seen."""
+
+
+def no_table(table: str, tables: Mapping[str, Address]) -> NotFound:
+    """The error for a table that is not there."""
+    import difflib
+
+    near = difflib.get_close_matches(table, tables, 1)
+    if near:
+        return NotFound(f"there is no table {table!r}; did you mean {near[0]!r}?")
+    shown = ", ".join(sorted(tables)[:12]) or "none"
+    return NotFound(f"there is no table {table!r}; there are: {shown}")

@@ -1,0 +1,147 @@
+"""The index over versions as the catalog keeps it, remembered in memory.
+
+Versions never change, so what was read once stays.  Versions of an open transaction are in
+memory only, until they are written with it.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from sqlalchemy import Connection
+
+from livingdb.catalog.catalog import Catalog
+from livingdb.catalog.versions import VersionRow
+from livingdb.chunks.address import Address
+from livingdb.tables.index import Version
+
+__all__ = ["CatalogIndex"]
+
+_KEPT = 200_000
+
+
+class CatalogIndex:
+    """A `VersionIndex` over the catalog."""
+
+    def __init__(self, catalog: Catalog):
+        self._catalog = catalog
+        self._rows = catalog.versions
+        self._known: OrderedDict[Address, Version] = OrderedDict()
+        self._roots: dict[Address, Address | None] = {}
+        self._unsaved: dict[Address, Version] = {}
+        self._unsaved_roots: dict[Address, Address] = {}
+
+    def get(self, version: Address) -> Version | None:
+        """See `VersionIndex.get`."""
+        found = self._known.get(version) or self._unsaved.get(version)
+        if found is None:
+            row = self._rows.get(version)
+            if row is not None:
+                found = self._keep(_version(row))
+        return found
+
+    def put(self, version: Version) -> None:
+        """See `VersionIndex.put`; written by `save`."""
+        if version.address not in self._known:
+            self._unsaved[version.address] = version
+
+    def set_rows(self, version: Address, rows: int) -> None:
+        """See `VersionIndex.set_rows`."""
+        if version in self._unsaved:
+            self._unsaved[version] = replace(self._unsaved[version], rows=rows)
+            return
+        known = self.get(version)
+        assert known is not None
+        self._known[version] = replace(known, rows=rows)
+
+    def root(self, version: Address) -> Address | None:
+        """See `VersionIndex.root`."""
+        unsaved = self._unsaved_roots.get(version)
+        if unsaved is not None:
+            return unsaved
+        if version in self._unsaved:
+            return None
+        if version not in self._roots:
+            self._roots[version] = self._rows.root(version)
+        return self._roots[version]
+
+    def materialize(self, version: Address, root: Address) -> None:
+        """See `VersionIndex.materialize`; written by `save` or `save_roots`."""
+        self._unsaved_roots[version] = root
+
+    def evict(self, version: Address) -> None:
+        """See `VersionIndex.evict`."""
+        self._unsaved_roots.pop(version, None)
+        self._roots[version] = None
+        self._rows.evict(version)
+
+    def materialized(self, origin: Address, above: int, upto: int) -> Iterable[Version]:
+        """See `VersionIndex.materialized`."""
+        found: dict[Address, Version] = {}
+        for row, root in self._rows.near(origin, above, upto):
+            self._roots[row.address] = root
+            found[row.address] = self._known.get(row.address) or self._keep(_version(row))
+        for address in self._unsaved_roots:
+            known = self.get(address)
+            if known is not None and known.origin == origin and above < known.depth <= upto:
+                found[address] = known
+        return sorted(found.values(), key=lambda version: -version.depth)
+
+    def preload(self, versions: Sequence[Address]) -> None:
+        """Read many versions at once."""
+        for row in self._rows.get_many([v for v in versions if v not in self._known]):
+            self._keep(_version(row))
+
+    # --- saving ------------------------------------------------------------------------------
+
+    def save(self, connection: Connection, versions: Iterable[Version]) -> None:
+        """Write versions and those of their roots that are new, in a transaction."""
+        wanted = [self._unsaved.get(version.address, version) for version in versions]
+        self._rows.add(connection, [_row(version) for version in wanted])
+        roots = self._unsaved_roots
+        made = [(_row(v), roots[v.address]) for v in wanted if v.address in roots]
+        self._rows.materialize(connection, made)
+
+    def saved(self, versions: Iterable[Version]) -> None:
+        """The transaction that saved them has committed."""
+        for version in versions:
+            self._keep(self._unsaved.pop(version.address, version))
+            root = self._unsaved_roots.pop(version.address, None)
+            if root is not None:
+                self._roots[version.address] = root
+
+    def forget(self, versions: Iterable[Version]) -> None:
+        """The transaction that made them came to nothing."""
+        for version in versions:
+            self._unsaved.pop(version.address, None)
+            self._unsaved_roots.pop(version.address, None)
+
+    def refresh(self) -> None:
+        """Ask the catalog anew what is materialized."""
+        self._roots.clear()
+
+    def _keep(self, version: Version) -> Version:
+        self._known[version.address] = version
+        if len(self._known) > _KEPT:
+            self._known.popitem(last=False)
+        return version
+
+
+def _row(version: Version) -> VersionRow:
+    return VersionRow(
+        version.address,
+        version.definition,
+        version.origin,
+        version.base,
+        version.skip,
+        version.depth,
+        version.changed,
+        version.keyframe,
+        version.rows,
+    )
+
+
+def _version(row: VersionRow) -> Version:
+    return Version(*row)

@@ -1,0 +1,44 @@
+"""How two versions of a table are related: by their chains of changes, or not at all."""
+
+from __future__ import annotations
+
+from livingdb.chunks.address import Address
+from livingdb.tables.index import Version, VersionIndex, ancestor_at
+from livingdb.tables.versions import Versions
+from livingdb.trees.changes import Changes
+
+__all__ = ["common_version", "is_base", "tail_between"]
+
+
+def common_version(index: VersionIndex, one: Version, other: Version) -> Version | None:
+    """The last version both come from by changes; None if there is none."""
+    if one.origin != other.origin:
+        return None
+    depth = min(one.depth, other.depth)
+    one, other = ancestor_at(index, one, depth), ancestor_at(index, other, depth)
+    while one.address != other.address:
+        alike = one.skip == other.skip
+        one = _at(index, one.base if alike else one.skip)
+        other = _at(index, other.base if alike else other.skip)
+    return one
+
+
+def is_base(index: VersionIndex, old: Version, new: Version) -> bool:
+    """Whether a version is another one or comes from it by changes."""
+    return (
+        old.origin == new.origin
+        and old.depth <= new.depth
+        and ancestor_at(index, new, old.depth).address == old.address
+    )
+
+
+def tail_between(versions: Versions, old: Version, new: Version) -> Changes | None:
+    """The merged changes from a version to one that comes from it; None if they are the same."""
+    return None if old.address == new.address else versions.changes_between(old, new)
+
+
+def _at(index: VersionIndex, address: Address | None) -> Version:
+    assert address is not None
+    found = index.get(address)
+    assert found is not None
+    return found

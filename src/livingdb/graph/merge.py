@@ -1,0 +1,324 @@
+"""Three-way merge of snapshots, table by table.
+
+What theirs changed since the base is put on ours.  Several common ancestors are first merged
+into a virtual one; a row in conflict there is in conflict for good, unless ours and theirs agree
+on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from livingdb.catalog.snapshots import SnapshotRow
+from livingdb.errors import MergeConflict
+from livingdb.graph.compare import diff_versions, lookup_diff, union_keys
+from livingdb.graph.constraints import check_links
+from livingdb.graph.graph import Graph
+from livingdb.graph.history import common_ancestors
+from livingdb.graph.policy import Policies
+from livingdb.graph.staging import Staging
+from livingdb.tables.index import Version
+from livingdb.tables.schema import TableSchema
+from livingdb.trees.changes import Changes, merge_changes
+from livingdb.trees.diff import DELETED, DiffBatch, to_changes
+from livingdb.trees.keys import KeyArray, align
+from livingdb.trees.merge import Conflicts, resolve_rows
+
+__all__ = [
+    "MergeBase",
+    "MergedTables",
+    "check_merged",
+    "conflict_table",
+    "merge_base",
+    "merge_error",
+    "merge_tables",
+    "tables_of",
+]
+
+Tables = Mapping[str, Version]
+
+
+@dataclass
+class MergedTables:
+    """What a merge makes of ours: the tables that differ from it (None: dropped).
+
+    `changes` is what happens to the rows of each, `conflicts` what nobody resolved, and
+    `clashes` the tables that cannot be merged as a whole, with the reason.
+    """
+
+    tables: dict[str, Version | None] = field(default_factory=dict)
+    changes: dict[str, Changes] = field(default_factory=dict)
+    conflicts: dict[str, list[Conflicts]] = field(default_factory=dict)
+    clashes: dict[str, str] = field(default_factory=dict)
+    made: list[Version] = field(default_factory=list)
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether nothing stands in the way."""
+        return not self.conflicts and not self.clashes
+
+
+@dataclass(frozen=True)
+class MergeBase:
+    """The tables both sides come from, and rows of them that are in conflict for good."""
+
+    tables: Tables
+    contested: Mapping[str, KeyArray] = field(default_factory=dict)
+
+
+def tables_of(graph: Graph, snapshot: SnapshotRow) -> dict[str, Version]:
+    """The tables of a snapshot."""
+    return {
+        name: graph.versions.require(address) for name, address in graph.tables(snapshot).items()
+    }
+
+
+def merge_base(graph: Graph, ours: SnapshotRow, theirs: SnapshotRow, staging: Staging) -> MergeBase:
+    """What two snapshots come from; several common ancestors are merged into one."""
+    bases = common_ancestors(graph.snapshots, ours, theirs)
+    if not bases:
+        return MergeBase({})
+    first, *others = bases[::-1]
+    tables: dict[str, Version] = tables_of(graph, first)
+    contested: dict[str, KeyArray] = {}
+    last = first
+    for other in others:
+        below = merge_base(graph, last, other, staging)
+        merged = merge_tables(graph, below, tables, tables_of(graph, other), Policies(), staging)
+        for name, version in merged.tables.items():
+            if version is None:
+                tables.pop(name, None)
+            else:
+                tables[name] = version
+        for name, conflicts in merged.conflicts.items():
+            rows = graph.versions.rows(tables[name])
+            parts = [part.keys for part in conflicts]
+            parts += [contested[name]] if name in contested else []
+            contested[name] = union_keys(parts, rows)
+        last = other
+    return MergeBase(tables, contested)
+
+
+def merge_tables(
+    graph: Graph,
+    base: MergeBase,
+    ours: Tables,
+    theirs: Tables,
+    policies: Policies,
+    staging: Staging,
+) -> MergedTables:
+    """Ours with what theirs changed since the base."""
+    merged = MergedTables()
+    for name in sorted({*base.tables, *ours, *theirs}):
+        old, mine, yours = base.tables.get(name), ours.get(name), theirs.get(name)
+        contested = base.contested.get(name)
+        if _same(mine, yours) or (_same(old, yours) and contested is None):
+            continue
+        if mine is None or yours is None:
+            _merge_presence(merged, name, old, mine, yours, policies)
+        elif _same(old, mine) and contested is None:
+            merged.tables[name] = yours
+        elif mine.definition != yours.definition:
+            merged.clashes[name] = "the two sides have different schemas"
+        else:
+            _merge_rows(graph, merged, name, (old, mine, yours), contested, policies, staging)
+    return merged
+
+
+def _same(one: Version | None, other: Version | None) -> bool:
+    if one is None or other is None:
+        return one is other
+    return one.address == other.address
+
+
+def _merge_presence(
+    merged: MergedTables,
+    name: str,
+    old: Version | None,
+    mine: Version | None,
+    yours: Version | None,
+    policies: Policies,
+) -> None:
+    """A table that one side does not have."""
+    if old is None or _same(old, mine):
+        merged.tables[name] = yours
+        return
+    if mine is None and _same(old, yours):
+        return
+    policy = (policies.tables or {}).get(name, policies.default)
+    if policy == "theirs":
+        merged.tables[name] = yours
+    elif policy != "ours":
+        merged.clashes[name] = "one side dropped the table and the other changed it"
+
+
+def _merge_rows(
+    graph: Graph,
+    merged: MergedTables,
+    name: str,
+    sides: tuple[Version | None, Version, Version],
+    contested: KeyArray | None,
+    policies: Policies,
+    staging: Staging,
+) -> None:
+    old, mine, yours = sides
+    versions = graph.versions
+    if old is not None and old.definition != mine.definition:
+        merged.clashes[name] = "the schema changed since the common ancestor"
+        return
+    shape = versions.forest(mine).shape
+    theirs_changed = list(diff_versions(versions, old, yours))
+    ours_changed = list(diff_versions(versions, old, mine))
+    stuck: list[Conflicts] = []
+    if contested is not None and len(contested):
+        stuck = _contested(graph, sides, contested)
+        theirs_changed = [_without(batch, contested) for batch in theirs_changed]
+    changes, conflicts = resolve_rows(shape, theirs_changed, ours_changed, None)
+    conflicts += stuck
+    policy = policies.of_table(name, versions.definition(mine).schema, shape)
+    left: list[Conflicts] = []
+    answers = [changes]
+    for part in conflicts:
+        answer, is_open = policy.resolve(part)
+        answers.append(answer)
+        if is_open.any():
+            left.append(_select(part, np.flatnonzero(is_open)))
+    if left:
+        merged.conflicts[name] = left
+    changes = merge_changes(answers)
+    if len(changes):
+        made = versions.change(mine, changes, staging.sink)
+        merged.tables[name] = made
+        merged.changes[name] = changes
+        merged.made.append(made)
+
+
+def _contested(
+    graph: Graph, sides: tuple[Version | None, Version, Version], keys: KeyArray
+) -> list[Conflicts]:
+    """Rows in conflict for good: those of the keys on which ours and theirs do not agree."""
+    old, mine, yours = (None if v is None else graph.versions.rows(v) for v in sides)
+    assert mine is not None
+    assert yours is not None
+    found: list[Conflicts] = []
+    for batch in lookup_diff(mine, yours, keys):
+        names = [column.name for column in mine.schema.stored]
+        if old is None:
+            base = [pa.nulls(len(batch.keys), column.type) for column in mine.schema.stored]
+        else:
+            there, columns = old.lookup(batch.keys, names)
+            places = pa.array(np.cumsum(there) - 1, mask=~there)
+            base = [column.take(places) for column in columns]
+        ours_deleted = batch.before[0].is_null().to_numpy(zero_copy_only=False)
+        theirs_deleted = batch.kinds == DELETED
+        found.append(
+            Conflicts(batch.keys, base, batch.before, batch.after, ours_deleted, theirs_deleted)
+        )
+    return found
+
+
+def _without(batch: DiffBatch, keys: KeyArray) -> DiffBatch:
+    one, other = align(batch.keys, keys)
+    kept = np.flatnonzero(~np.isin(one, other))
+    taken = pa.array(kept)
+    return DiffBatch(
+        batch.keys[kept],
+        batch.kinds[kept],
+        [column.take(taken) for column in batch.before],
+        [column.take(taken) for column in batch.after],
+    )
+
+
+def _select(conflicts: Conflicts, rows: np.ndarray[tuple[int], np.dtype[np.int64]]) -> Conflicts:
+    taken = pa.array(rows)
+    return Conflicts(
+        conflicts.keys[rows],
+        [column.take(taken) for column in conflicts.base],
+        [column.take(taken) for column in conflicts.ours],
+        [column.take(taken) for column in conflicts.theirs],
+        conflicts.ours_deleted[rows],
+        conflicts.theirs_deleted[rows],
+    )
+
+
+# --- what comes of it -----------------------------------------------------------------------
+
+
+def conflict_table(schema: TableSchema, conflicts: Sequence[Conflicts]) -> pa.Table:
+    """Conflicts as rows: the key, and the row in the base, in ours and in theirs."""
+    names = [column.name for column in schema.stored]
+    fields = [column.field.with_nullable(True) for column in schema.stored]
+    parts = []
+    for part in conflicts:
+        inserted = part.base[0].is_null().to_numpy(zero_copy_only=False)
+        sides = (
+            (part.base, inserted),
+            (part.ours, part.ours_deleted),
+            (part.theirs, part.theirs_deleted),
+        )
+        structs = [
+            pa.StructArray.from_arrays(side, fields=fields, mask=pa.array(absent))
+            for side, absent in sides
+        ]
+        keys = [
+            _first_present([side[0][at] for side in sides[::-1]], [side[1] for side in sides[::-1]])
+            for at in range(len(schema.key))
+        ]
+        parts.append(
+            pa.table([*keys, *structs], names=[*names[: len(keys)], "_base", "_ours", "_theirs"])
+        )
+    return pa.concat_tables(parts)
+
+
+def _first_present(
+    columns: Sequence[pa.Array], absent: Sequence[np.ndarray[tuple[int], np.dtype[np.bool_]]]
+) -> pa.Array:
+    rows = len(columns[0])
+    choice = np.full(rows, -1)
+    for number, gone in enumerate(absent):
+        choice[(choice < 0) & ~gone] = number
+    order = np.arange(rows) + np.maximum(choice, 0) * rows
+    return pa.concat_arrays(list(columns)).take(pa.array(order))
+
+
+def merge_error(graph: Graph, merged: MergedTables, tables: Tables) -> MergeConflict:
+    """The error that carries what stands in the way."""
+    found = {
+        name: conflict_table(graph.versions.definition(tables[name]).schema, parts)
+        for name, parts in merged.conflicts.items()
+    }
+    what = [f"{name}: {len(rows)} rows" for name, rows in found.items()]
+    what += [f"{name}: {why}" for name, why in merged.clashes.items()]
+    error = MergeConflict(
+        f"both sides changed the same ({'; '.join(what)}); choose on_conflict, or look at "
+        ".conflicts"
+    )
+    error.conflicts = found
+    error.schema_conflicts = dict(merged.clashes)
+    return error
+
+
+def check_merged(graph: Graph, ours: Tables, merged: MergedTables) -> None:
+    """Foreign keys hold in what a merge made."""
+    tables: dict[str, Version] = {**ours}
+    for name, version in merged.tables.items():
+        if version is None:
+            tables.pop(name, None)
+        else:
+            tables[name] = version
+    schemas = {name: graph.versions.definition(v).schema for name, v in tables.items()}
+    if not any(schema.foreign_keys for schema in schemas.values()):
+        return
+    changes = dict(merged.changes)
+    for name, version in merged.tables.items():
+        if version is not None and name not in changes:
+            shape = graph.versions.forest(version).shape
+            batches = diff_versions(graph.versions, ours.get(name), version)
+            parts = [to_changes(shape, batch) for batch in batches]
+            if parts:
+                changes[name] = merge_changes(parts)
+    check_links(changes, schemas, lambda name: graph.versions.rows(tables[name]))

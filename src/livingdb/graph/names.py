@@ -1,0 +1,58 @@
+"""Names: what a branch, a tag or a table may be called.  The one place that decides it."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+from livingdb.errors import InvalidName
+
+__all__ = ["check_branch", "check_table", "check_tag"]
+
+LENGTH_LIMIT = 200
+_FORBIDDEN = re.compile(r"[\s~^:@?*\[\]\\'\"`;]")
+_RESERVED = ("livingdb", "id")
+
+
+def check_branch(name: object) -> str:
+    """The name, if a branch may have it."""
+    return _check_ref("branch", name)
+
+
+def check_tag(name: object) -> str:
+    """The name, if a tag may have it."""
+    return _check_ref("tag", name)
+
+
+def check_table(name: object) -> str:
+    """The name, if a table may have it: any text without control characters or quotes."""
+    text = _check_text("table", name)
+    if any(character in text for character in "`\"'\\/;"):
+        raise InvalidName(f"table {text!r}: quotes, slashes and semicolons are not allowed")
+    if text != text.strip():
+        raise InvalidName(f"table {text!r}: no blanks at either end")
+    return text
+
+
+def _check_ref(what: str, name: object) -> str:
+    text = _check_text(what, name)
+    bad = _FORBIDDEN.search(text)
+    if bad is not None:
+        raise InvalidName(f"{what} {text!r}: {bad.group()!r} is not allowed in it")
+    if text.startswith(("-", "/", ".")) or text.endswith(("/", ".")) or "//" in text:
+        raise InvalidName(f"{what} {text!r}: no '-', '/' or '.' at its edges and no '//'")
+    if ".." in text:
+        raise InvalidName(f"{what} {text!r}: '..' is not allowed in it")
+    if text.lower() in _RESERVED:
+        raise InvalidName(f"{what} {text!r}: the name is reserved")
+    return text
+
+
+def _check_text(what: str, name: object) -> str:
+    if not isinstance(name, str):
+        raise InvalidName(f"a {what} name is a text, not {type(name).__name__}")
+    if not name or len(name) > LENGTH_LIMIT:
+        raise InvalidName(f"a {what} name has 1 to {LENGTH_LIMIT} characters")
+    if any(unicodedata.category(character) in ("Cc", "Cs", "Co", "Cn") for character in name):
+        raise InvalidName(f"{what} {name!r}: control characters are not allowed")
+    return name

@@ -1,0 +1,111 @@
+"""Refs: how a user names a snapshot.
+
+main            the head of a branch          v1           a tag
+3fa9c1…         an id, or its unique prefix of six digits or more
+id:3fa9c1       an id, even if there is a branch of that name
+main~3          three first parents back
+main@2026-11-15T10:00:00    where the branch was then (UTC unless a zone is given)
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from livingdb.catalog.branches import BranchRow
+from livingdb.catalog.catalog import Catalog
+from livingdb.catalog.snapshots import SnapshotRow
+from livingdb.chunks.address import Address
+from livingdb.errors import InvalidName, NotFound
+
+__all__ = ["Resolved", "parse_time", "resolve"]
+
+PREFIX_DIGITS = 6
+_HEX = re.compile(r"[0-9a-f]{6,64}\Z")
+_BACK = re.compile(r"(.*)~(\d*)\Z", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """A snapshot, and the branch if the ref was one."""
+
+    snapshot: SnapshotRow
+    branch: BranchRow | None = None
+
+
+def resolve(catalog: Catalog, ref: str) -> Resolved:
+    """The snapshot a ref names; `NotFound` says what there is instead."""
+    if not isinstance(ref, str) or not ref:
+        raise InvalidName(f"a ref is a branch, a tag or a snapshot id, not {ref!r}")
+    branch = catalog.branches.find(ref)
+    if branch is not None:
+        return Resolved(catalog.snapshots.at(branch.head), branch)
+    tag = catalog.branches.tag(ref)
+    if tag is not None:
+        return Resolved(catalog.snapshots.at(tag.snapshot))
+    back = _BACK.match(ref)
+    if back is not None:
+        return _before(catalog, back.group(1), int(back.group(2) or 1), ref)
+    if "@" in ref:
+        name, _, time = ref.partition("@")
+        return _as_of(catalog, name, time)
+    found = _by_id(catalog, ref)
+    if found is not None:
+        return Resolved(found)
+    raise NotFound(f"there is no branch, tag or snapshot {ref!r}{_hint(catalog, ref)}")
+
+
+def _before(catalog: Catalog, name: str, steps: int, ref: str) -> Resolved:
+    row = resolve(catalog, name).snapshot
+    if steps > row.depth:
+        raise NotFound(f"{ref!r}: the history of {name!r} has only {row.depth + 1} snapshots")
+    return Resolved(catalog.snapshots.ancestor(row, row.depth - steps))
+
+
+def _as_of(catalog: Catalog, name: str, time: str) -> Resolved:
+    branch = catalog.branches.find(name)
+    if branch is None:
+        raise NotFound(f"there is no branch {name!r}{_hint(catalog, name)}")
+    found = catalog.branches.log_at(branch, parse_time(time))
+    if found is None:
+        raise NotFound(f"the branch {name!r} was not there yet at {time}")
+    return Resolved(catalog.snapshots.at(found.snapshot))
+
+
+def parse_time(text: str) -> int:
+    """Microseconds since 1970 of an ISO time; UTC where it names no zone."""
+    try:
+        moment = datetime.fromisoformat(text.strip())
+    except ValueError:
+        raise InvalidName(f"{text!r} is no time: write 2026-11-15T10:00:00") from None
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    delta = moment - datetime(1970, 1, 1, tzinfo=UTC)
+    return (delta.days * 86_400 + delta.seconds) * 1_000_000 + delta.microseconds
+
+
+def _by_id(catalog: Catalog, ref: str) -> SnapshotRow | None:
+    digits = ref.removeprefix("id:").lower()
+    if not _HEX.match(digits):
+        if ref.startswith("id:"):
+            raise InvalidName(f"{ref!r}: an id has {PREFIX_DIGITS} to 64 hexadecimal digits")
+        return None
+    if len(digits) == 64:
+        return catalog.snapshots.find(Address(bytes.fromhex(digits)))
+    found = catalog.snapshots.prefixed(digits)
+    if len(found) > 1:
+        raise InvalidName(f"{ref!r} is the beginning of more than one snapshot id: give more of it")
+    return found[0] if found else None
+
+
+def _hint(catalog: Catalog, ref: str) -> str:
+    import difflib
+
+    names = [branch.name for branch in catalog.branches.all()[:10_000]]
+    names += [tag.name for tag in catalog.branches.tags()[:10_000]]
+    near = difflib.get_close_matches(ref, names, 1)
+    if near:
+        return f"; did you mean {near[0]!r}?"
+    shown = ", ".join(names[:8]) + (", …" if len(names) > 8 else "")
+    return f"; there are {shown}"

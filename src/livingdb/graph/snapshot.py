@@ -1,0 +1,163 @@
+"""Snapshot records: an immutable state of the whole database and the edge that made it.
+
+The map of tables is persistent: a record holds what differs from a map record that many
+snapshots share, so that a commit to one of a thousand tables writes a small record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from livingdb.chunks.address import Address
+from livingdb.chunks.store import ChunkStore, StoredChunk
+from livingdb.errors import Corruption
+from livingdb.tables.records import load_record, record
+
+__all__ = ["KINDS", "Edge", "SnapshotRecord", "TableMap"]
+
+KINDS = ("transaction", "merge", "schema_change", "clone", "derive", "propagate")
+_OVERLAY_LIMIT = 32
+
+
+@dataclass(frozen=True)
+class Edge:
+    """How a snapshot came to be: what was done, by whom, when, from what.
+
+    `sources` names the snapshots it was made from beside its parents; `details` is what the
+    operation wants remembered.  `time` is in microseconds since 1970, UTC.
+    """
+
+    kind: str
+    operation: str
+    author: str
+    time: int
+    message: str = ""
+    sources: Mapping[str, str] = field(default_factory=dict)
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """The edge as plain values; what is empty is left out."""
+        given = {
+            "kind": self.kind,
+            "operation": self.operation,
+            "author": self.author,
+            "time": self.time,
+            "message": self.message,
+            "sources": dict(self.sources),
+            "details": dict(self.details),
+        }
+        return {name: value for name, value in given.items() if value not in ("", {})}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Edge:
+        """The inverse of `to_json`."""
+        return cls(
+            data["kind"],
+            data.get("operation", ""),
+            data.get("author", ""),
+            data["time"],
+            data.get("message", ""),
+            data.get("sources", {}),
+            data.get("details", {}),
+        )
+
+
+@dataclass(frozen=True)
+class TableMap:
+    """Names of tables and their versions: a shared record (or none) and what differs from it."""
+
+    shared: Address | None
+    overlay: Mapping[str, Address | None]
+    tables: Mapping[str, Address]
+
+    @classmethod
+    def empty(cls) -> TableMap:
+        """No tables."""
+        return cls(None, {}, {})
+
+    def with_changes(
+        self, changes: Mapping[str, Address | None], sink: Callable[[StoredChunk], None]
+    ) -> TableMap:
+        """The map with some tables set (None: dropped)."""
+        tables = dict(self.tables)
+        overlay = dict(self.overlay)
+        for name, version in changes.items():
+            overlay[name] = version
+            if version is None:
+                tables.pop(name, None)
+                if self.shared is None:
+                    overlay.pop(name)
+            else:
+                tables[name] = version
+        if len(overlay) <= _OVERLAY_LIMIT:
+            return TableMap(self.shared, overlay, tables)
+        stored = record({"tables": {name: address.hex() for name, address in tables.items()}})
+        sink(stored)
+        return TableMap(stored.address, {}, tables)
+
+    def to_json(self) -> dict[str, Any]:
+        """The map as plain values."""
+        overlay = {name: None if v is None else v.hex() for name, v in self.overlay.items()}
+        if self.shared is None:
+            return overlay
+        return {"": self.shared.hex(), **overlay}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, str | None], store: ChunkStore) -> TableMap:
+        """The inverse of `to_json`; reads the shared record."""
+        overlay = {
+            name: None if text is None else Address(bytes.fromhex(text))
+            for name, text in data.items()
+            if name
+        }
+        tables: dict[str, Address] = {}
+        shared = None
+        text = data.get("")
+        if text is not None:
+            shared = Address(bytes.fromhex(text))
+            held = load_record(store, shared)["tables"]
+            tables = {name: Address(bytes.fromhex(item)) for name, item in held.items()}
+        for name, version in overlay.items():
+            if version is None:
+                tables.pop(name, None)
+            else:
+                tables[name] = version
+        return cls(shared, overlay, tables)
+
+
+@dataclass(frozen=True)
+class SnapshotRecord:
+    """What a snapshot is; its address is its id."""
+
+    parents: tuple[Address, ...]
+    edge: Edge
+    map: TableMap
+
+    @property
+    def tables(self) -> Mapping[str, Address]:
+        """The tables and their versions."""
+        return self.map.tables
+
+    def stored(self) -> StoredChunk:
+        """The snapshot as a record."""
+        return record(
+            {
+                "snapshot": 1,
+                "parents": [parent.hex() for parent in self.parents],
+                "edge": self.edge.to_json(),
+                "tables": self.map.to_json(),
+            }
+        )
+
+    @classmethod
+    def load(cls, store: ChunkStore, address: Address) -> SnapshotRecord:
+        """The snapshot at an address."""
+        data = load_record(store, address)
+        try:
+            parents = tuple(Address(bytes.fromhex(text)) for text in data["parents"])
+            edge = Edge.from_json(data["edge"])
+            return cls(parents, edge, TableMap.from_json(data["tables"], store))
+        except (KeyError, TypeError, ValueError, AttributeError):
+            raise Corruption(f"record {address.hex()[:12]} is no snapshot") from None

@@ -1,0 +1,107 @@
+"""Staging: what an open transaction has written and nobody else can name yet.
+
+Small chunks wait in memory for the catalog transaction that commits them.  Large chunks, and
+all chunks of a large transaction, go straight to packs; those count once the catalog says so.
+"""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Self
+
+from sqlalchemy import Connection
+
+from livingdb.chunks.address import Address
+from livingdb.chunks.pack_store import PackStream
+from livingdb.chunks.store import Buffer, StoredChunk
+from livingdb.graph.store import JOURNAL_BYTES, DatabaseStore
+
+__all__ = ["Staging"]
+
+TRANSACTION_BYTES = 4 << 20
+
+
+class Staging:
+    """The chunks of one transaction; for use as a context manager.
+
+    Left without `keep`, nothing of it remains.
+    """
+
+    def __init__(self, store: DatabaseStore):
+        self._store = store
+        self._small: dict[Address, StoredChunk] = {}
+        self._size_bytes = 0
+        self._spilled: set[Address] = set()
+        self._stream: PackStream | None = None
+        self._packs: tuple[str, ...] = ()
+        self._kept = False
+
+    def __enter__(self) -> Self:
+        self._store.attach(self)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._store.detach(self)
+        if self._stream is not None:
+            self._stream.__exit__(RuntimeError, None, None)
+        if self._packs and not self._kept:
+            self._store.drop_packs(self._packs)
+
+    def sink(self, chunk: StoredChunk) -> None:
+        """Take a chunk."""
+        if chunk.address in self._small or chunk.address in self._spilled:
+            return
+        size_bytes = len(chunk.data)
+        if size_bytes > JOURNAL_BYTES:
+            self._spill(chunk)
+            return
+        self._small[chunk.address] = chunk
+        self._size_bytes += size_bytes
+        if self._size_bytes > TRANSACTION_BYTES:
+            for held in self._small.values():
+                self._spill(held)
+            self._small.clear()
+            self._size_bytes = 0
+
+    def _spill(self, chunk: StoredChunk) -> None:
+        if self._stream is None:
+            self._stream = self._store.packs.writer()
+        self._stream.add(chunk)
+        self._spilled.add(chunk.address)
+
+    def find(self, address: Address) -> Buffer | None:
+        """The chunk, if it is among these."""
+        small = self._small.get(address)
+        if small is not None:
+            return small.data
+        if address not in self._spilled or self._stream is None:
+            return None
+        self.finish_packs()
+        return self._store.packs.get(address)
+
+    def finish_packs(self) -> None:
+        """Make what went to packs durable and readable here."""
+        if self._stream is not None:
+            stream, self._stream = self._stream, None
+            stream.__exit__(None, None, None)
+            self._packs += stream.names
+
+    @property
+    def journal_bytes(self) -> int:
+        """Bytes that go to the journal."""
+        return self._size_bytes
+
+    def write(self, connection: Connection, time: int) -> None:
+        """Put everything in the catalog's transaction; `finish_packs` comes before it."""
+        assert self._stream is None
+        self._store.journal.put(self._small.values(), connection)
+        self._store.catalog.packs.add(connection, self._packs, time)
+
+    def keep(self) -> None:
+        """The catalog's transaction has committed."""
+        self._kept = True

@@ -1,0 +1,127 @@
+"""The chunks of one database: those of open transactions, packs, and the catalog's journal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from threading import Lock
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from livingdb.catalog.catalog import Catalog
+from livingdb.chunks.address import Address
+from livingdb.chunks.pack_store import PackStore
+from livingdb.chunks.store import Buffer, StoredChunk
+from livingdb.errors import Corruption, StorageFailure
+from livingdb.files.base import Files
+
+__all__ = ["JOURNAL_BYTES", "DatabaseStore", "Staged"]
+
+
+JOURNAL_BYTES = 256 << 10
+
+
+class Staged(Protocol):
+    """Chunks of an open transaction."""
+
+    def find(self, address: Address) -> Buffer | None:
+        """The chunk, if it is among them."""
+        ...
+
+
+class DatabaseStore:
+    """A `ChunkStore` over all places where chunks of a database are.
+
+    A chunk moves from staging to the journal or a pack, and from the journal to a pack, and is
+    in its new place before it leaves the old one.  Chunks of an open transaction are seen by
+    everybody in this process: an address names the same bytes wherever they lie.
+    """
+
+    def __init__(self, catalog: Catalog, files: Files):
+        self.catalog = catalog
+        self.files = files
+        self.journal = catalog.journal
+        self.packs = PackStore(files, catalog.packs.names())
+        self._staged: tuple[Staged, ...] = ()
+        self._lock = Lock()
+
+    def get(self, address: Address) -> Buffer:
+        """The stored bytes; `Corruption` if there is no such chunk or its pack is damaged."""
+        for staged in self._staged:
+            found = staged.find(address)
+            if found is not None:
+                return found
+        try:
+            return self.packs.get(address)
+        except Corruption as error:
+            damage = error
+        try:
+            return self.journal.get(address)
+        except Corruption:
+            pass
+        if self.refresh():
+            return self.packs.get(address)
+        raise damage
+
+    def contains(self, addresses: Sequence[Address]) -> npt.NDArray[np.bool_]:
+        """Which of the addresses are here."""
+        found = self.packs.contains(addresses)
+        for place in np.flatnonzero(~found).tolist():
+            found[place] = any(s.find(addresses[place]) is not None for s in self._staged)
+        rest = np.flatnonzero(~found)
+        if len(rest):
+            found[rest] = self.journal.contains([addresses[place] for place in rest.tolist()])
+        return found
+
+    def put(self, chunks: Iterable[StoredChunk]) -> None:
+        """Keep chunks that no transaction brings: cached answers, for instance."""
+        kept = list(chunks)
+        if sum(len(chunk.data) for chunk in kept) < JOURNAL_BYTES:
+            self.journal.put(kept)
+            return
+        with self.packs.writer() as stream:
+            stream.put(kept)
+        if stream.names:
+            with self.catalog.write() as connection:
+                self.catalog.packs.add(connection, stream.names, 0)
+
+    def addresses(self) -> Iterator[Address]:
+        """Every address in packs or the journal, each once."""
+        seen = set(self.journal.addresses())
+        yield from seen
+        yield from (address for address in self.packs.addresses() if address not in seen)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self.addresses())
+
+    def refresh(self) -> bool:
+        """Ask the catalog which packs there are now; whether that is news."""
+        names, known = self.catalog.packs.names(), self.packs.names
+        new = [name for name in names if name not in known]
+        gone = [name for name in known if name not in names]
+        if new:
+            self.packs.add(*new)
+        if gone:
+            self.packs.remove(*gone)
+        return bool(new or gone)
+
+    def drop_packs(self, names: Sequence[str]) -> None:
+        """Read packs no more that never came to count, and remove their files."""
+        self.packs.remove(*names)
+        for name in names:
+            with suppress(StorageFailure):
+                self.files.delete(f"packs/{name}")
+
+    # --- staging -----------------------------------------------------------------------------
+
+    def attach(self, staged: Staged) -> None:
+        """Read from what an open transaction holds, too."""
+        with self._lock:
+            self._staged = (*self._staged, staged)
+
+    def detach(self, staged: Staged) -> None:
+        """Read from it no more."""
+        with self._lock:
+            self._staged = tuple(other for other in self._staged if other is not staged)

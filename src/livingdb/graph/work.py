@@ -1,0 +1,350 @@
+"""Work: the changes of one transaction, and how they become a snapshot.
+
+A transaction reads one snapshot and writes to memory.  To commit, its changes are put on the
+branch as it is then.  If the branch moved, they are put on the new head, unless somebody else
+changed one of the same rows (or, if it is serializable, a row it read).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from livingdb.catalog.branches import BranchRow
+from livingdb.catalog.snapshots import SnapshotRow
+from livingdb.errors import (
+    AlreadyExists,
+    DuplicateKey,
+    InvalidData,
+    MissingKey,
+    TransactionConflict,
+)
+from livingdb.graph.compare import changed_keys
+from livingdb.graph.constraints import check_links, check_new_table
+from livingdb.graph.graph import Graph, Intent, no_table
+from livingdb.graph.names import check_table
+from livingdb.graph.reads import Reads, TrackedRows
+from livingdb.graph.staging import Staging
+from livingdb.tables import ingest
+from livingdb.tables.index import Version
+from livingdb.tables.recipe import Counts, Definition
+from livingdb.tables.rows import RowSet
+from livingdb.tables.schema import TableSchema
+from livingdb.trees.changes import UPSERT, Changes, merge_changes
+from livingdb.trees.keys import KeyArray, align
+
+__all__ = ["ISOLATIONS", "Work"]
+
+ISOLATIONS = ("snapshot", "serializable")
+_ATTEMPTS = 64
+
+
+@dataclass
+class _Table:
+    """What the work does to one table: its version when the work began, and the changes."""
+
+    name: str
+    version: Version | None
+    definition: Definition
+    changes: Changes | None = None
+    inserts_only: bool = True
+    is_dropped: bool = False
+
+    @property
+    def is_new(self) -> bool:
+        return self.version is None
+
+    @property
+    def is_written(self) -> bool:
+        return self.is_new or self.is_dropped or self.changes is not None
+
+
+class Work:
+    """One transaction on one branch."""
+
+    def __init__(self, graph: Graph, branch: BranchRow, isolation: str = "snapshot"):
+        if isolation not in ISOLATIONS:
+            raise InvalidData(f"isolation {isolation!r}: choose {' or '.join(ISOLATIONS)}")
+        self.graph = graph
+        self.branch = branch
+        self.base: SnapshotRow = graph.snapshots.at(branch.head)
+        self.reads = Reads() if isolation == "serializable" else None
+        self._tables: dict[str, _Table] = {}
+
+    # --- reading -----------------------------------------------------------------------------
+
+    def tables(self) -> list[str]:
+        """The tables the work sees."""
+        known = set(self.graph.tables(self.base))
+        known |= {name for name, table in self._tables.items() if table.is_new}
+        known -= {name for name, table in self._tables.items() if table.is_dropped}
+        return sorted(known)
+
+    def rows(self, name: str) -> RowSet:
+        """A table with the changes made so far."""
+        table = self._table(name)
+        rows = self._with_changes(table.version, table.definition, table.changes)
+        if self.reads is not None and not table.is_new:
+            return TrackedRows(rows.schema, rows.forest, rows.root, rows.tail, name, self.reads)
+        return rows
+
+    def schema(self, name: str) -> TableSchema:
+        """The schema of a table."""
+        return self._table(name).definition.schema
+
+    def _table(self, name: str) -> _Table:
+        found = self._tables.get(name)
+        if found is None or found.is_dropped:
+            version = self.graph.find_version(self.base, name)
+            if version is None or found is not None:
+                known = dict.fromkeys(self.tables())
+                raise no_table(name, known)  # type: ignore[arg-type]
+            found = _Table(name, version, self.graph.versions.definition(version))
+            self._tables[name] = found
+        return found
+
+    def _with_changes(
+        self, version: Version | None, definition: Definition, changes: Changes | None
+    ) -> RowSet:
+        versions = self.graph.versions
+        rows = versions.empty(definition) if version is None else versions.rows(version)
+        if changes is None:
+            return rows
+        tail = changes if rows.tail is None else merge_changes([rows.tail, changes])
+        return RowSet(rows.schema, rows.forest, rows.root, tail)
+
+    # --- writing -----------------------------------------------------------------------------
+
+    def create_table(self, name: str, definition: Definition) -> None:
+        """A new, empty table."""
+        check_table(name)
+        if name in self.tables():
+            raise AlreadyExists(f"there is a table {name!r} already")
+        definition.layout.grouping(definition.schema)
+
+        def find(target: str) -> TableSchema | None:
+            return self.schema(target) if target in self.tables() else None
+
+        check_new_table(name, definition.schema, find)
+        self._tables[name] = _Table(name, None, definition)
+
+    def drop_table(self, name: str) -> None:
+        """Drop a table; refused while another one refers to it."""
+        table = self._table(name)
+        for other in self.tables():
+            links = self.schema(other).foreign_keys
+            if other != name and any(target == name for _, target in links):
+                raise InvalidData(f"table {other!r} refers to {name!r}: drop that one first")
+        if table.is_new:
+            del self._tables[name]
+        else:
+            self._tables[name] = _Table(name, table.version, table.definition, is_dropped=True)
+
+    def insert(self, name: str, data: object) -> int:
+        """Put rows whose keys are not there yet; how many."""
+        table = self._table(name)
+        changes = ingest.upserts(table.definition.schema, self._shape(table), data)
+        there = self._contains(table, changes.keys)
+        if there.any():
+            raise DuplicateKey(
+                f"table {name!r} has the key {shown(table, changes, int(there.argmax()))} already"
+            )
+        return self._add(table, changes, inserts=True)
+
+    def upsert(self, name: str, data: object) -> int:
+        """Put rows, in place of those with the same keys; how many."""
+        table = self._table(name)
+        changes = ingest.upserts(table.definition.schema, self._shape(table), data)
+        return self._add(table, changes)
+
+    def update(self, name: str, data: object) -> int:
+        """Set some columns of rows that are there; how many."""
+        table = self._table(name)
+        changes = ingest.patches(table.definition.schema, self._shape(table), data)
+        self._require(table, changes)
+        return self._add(table, changes)
+
+    def delete(self, name: str, keys: object, strict: bool = False) -> int:
+        """Delete rows by key; how many keys were named."""
+        table = self._table(name)
+        changes = ingest.deletes(table.definition.schema, self._shape(table), keys)
+        if strict:
+            self._require(table, changes)
+        return self._add(table, changes)
+
+    def apply(self, name: str, changes: Changes) -> None:
+        """Make changes that are already in the table's shape."""
+        self._add(self._table(name), changes)
+
+    def _shape(self, table: _Table) -> Any:
+        if table.version is not None:
+            return self.graph.versions.forest(table.version).shape
+        return table.definition.layout.grouping(table.definition.schema).whole
+
+    def _contains(self, table: _Table, keys: KeyArray) -> np.ndarray[Any, np.dtype[np.bool_]]:
+        rows = self._with_changes(table.version, table.definition, table.changes)
+        return rows.contains(keys)
+
+    def _require(self, table: _Table, changes: Changes) -> None:
+        there = self._contains(table, changes.keys)
+        if not there.all():
+            raise MissingKey(
+                f"table {table.name!r} has no row with the key "
+                f"{shown(table, changes, int(np.argmin(there)))}"
+            )
+
+    def _add(self, table: _Table, changes: Changes, inserts: bool = False) -> int:
+        if len(changes):
+            table.inserts_only = table.inserts_only and inserts
+            earlier = table.changes
+            table.changes = changes if earlier is None else merge_changes([earlier, changes])
+        return len(changes)
+
+    # --- committing --------------------------------------------------------------------------
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to commit."""
+        return not any(table.is_written for table in self._tables.values())
+
+    def commit(self, operation: str, author: str, message: str) -> SnapshotRow:
+        """The snapshot with the changes made; `TransactionConflict` if somebody was faster."""
+        if self.is_empty:
+            return self.base
+        written = [table for table in self._tables.values() if table.is_written]
+        branch, head = self.branch, self.base
+        for _ in range(_ATTEMPTS):
+            with Staging(self.graph.store) as staging:
+                changes = {
+                    t.name: None if t.is_dropped else self._make(t, head, staging) for t in written
+                }
+                made = [version for version in changes.values() if version is not None]
+                try:
+                    self._check(written, head, changes)
+                    intent = Intent(
+                        (head,), (branch,), "transaction", operation, author, message, changes
+                    )
+                    row = self.graph.commit(intent, staging)
+                except BaseException:
+                    self.graph.index.forget(made)
+                    raise
+                if row is not None:
+                    break
+                self.graph.index.forget(made)
+            branch = self.graph.branch(self.branch.name)
+            if branch.id != self.branch.id:
+                raise TransactionConflict(f"the branch {branch.name!r} was dropped meanwhile")
+            head = self.graph.snapshots.at(branch.head)
+            self._rebase(written, head)
+        else:
+            raise TransactionConflict(
+                f"{_ATTEMPTS} others committed to {self.branch.name!r} first; try again"
+            )
+        self.graph.settle(made)
+        return row
+
+    def _make(self, table: _Table, head: SnapshotRow, staging: Staging) -> Version:
+        """The version the head's table becomes."""
+        versions = self.graph.versions
+        version = self.graph.find_version(head, table.name)
+        changes = table.changes
+        if version is None:
+            columns = [] if changes is None else [whole(changes)]
+            return versions.create(table.definition, columns, staging.sink)
+        assert changes is not None
+        if version.rows == 0 and version.base is None and bool((changes.ops == UPSERT).all()):
+            return versions.create(table.definition, [whole(changes)], staging.sink)
+        counts = Counts(len(changes), 0, 0) if table.inserts_only else None
+        made = versions.change(version, changes, staging.sink, counts)
+        if table.definition.layout.fold == "always":
+            versions.fold(made, staging.sink)
+        return made
+
+    def _check(
+        self, written: list[_Table], head: SnapshotRow, made: Mapping[str, Version | None]
+    ) -> None:
+        """Foreign keys hold in the tables as they will be."""
+        graph = self.graph
+        names = dict(graph.tables(head))
+        for name, version in made.items():
+            if version is None:
+                names.pop(name, None)
+            else:
+                names[name] = version.address
+        schemas = SchemaView(names, graph)
+        changes = {t.name: t.changes for t in written if t.changes is not None}
+        if any(schemas[name].foreign_keys for name in names):
+            check_links(
+                changes,
+                {name: schemas[name] for name in names},
+                lambda name: graph.versions.rows(graph.versions.require(names[name])),
+            )
+
+    def _rebase(self, written: list[_Table], head: SnapshotRow) -> None:
+        """Nobody changed, since the work began, what it changed or read."""
+        for table in written:
+            now = self.graph.find_version(head, table.name)
+            if table.is_new:
+                if now is not None:
+                    raise TransactionConflict(f"table {table.name!r} was created meanwhile")
+                continue
+            if table.is_dropped and now is not None and now.address != table.version.address:  # type: ignore[union-attr]
+                raise TransactionConflict(f"table {table.name!r} was changed meanwhile")
+            self._check_overlap(table, now)
+        if self.reads is not None:
+            self.reads.check(self.graph, self.base, head)
+
+    def _check_overlap(self, table: _Table, now: Version | None) -> None:
+        assert table.version is not None
+        if now is None:
+            raise TransactionConflict(f"table {table.name!r} was dropped meanwhile")
+        if now.address == table.version.address or table.changes is None:
+            return
+        if now.definition != table.version.definition:
+            raise TransactionConflict(f"table {table.name!r} was changed in its schema meanwhile")
+        theirs = changed_keys(self.graph.versions, table.version, now)
+        one, other = align(table.changes.keys, theirs)
+        both = np.isin(one, other)
+        if both.any():
+            raise TransactionConflict(
+                f"table {table.name!r}: somebody else changed the row with the key "
+                f"{shown(table, table.changes, int(both.argmax()))} meanwhile; try again"
+            )
+
+
+class SchemaView(Mapping[str, TableSchema]):
+    """The schemas of tables, each read when it is asked for."""
+
+    def __init__(self, tables: Mapping[str, Any], graph: Graph):
+        self._tables, self._graph = tables, graph
+
+    def __getitem__(self, name: str) -> TableSchema:
+        versions = self._graph.versions
+        return versions.definition(versions.require(self._tables[name])).schema
+
+    def __iter__(self) -> Any:
+        return iter(self._tables)
+
+    def __len__(self) -> int:
+        return len(self._tables)
+
+
+def whole(changes: Changes) -> list[Any]:
+    """The columns of changes that carry whole rows; those that delete are left out."""
+    kept = changes
+    if not bool((changes.ops == UPSERT).all()):
+        kept = changes.select(np.flatnonzero(changes.ops == UPSERT))
+    return [column for column in kept.columns if column is not None]
+
+
+def shown(table: _Table, changes: Changes, row: int) -> str:
+    """A key as a message shows it."""
+    names = table.definition.schema.key
+    columns = changes.columns[: len(names)]
+    values = [None if column is None else column[row].as_py() for column in columns]
+    if len(names) == 1:
+        return repr(values[0])
+    return "(" + ", ".join(f"{n}={v!r}" for n, v in zip(names, values, strict=True)) + ")"
