@@ -12,6 +12,7 @@ from sqlalchemy import Connection, Engine, bindparam, select
 from sqlalchemy.exc import IntegrityError
 
 from livingdb.catalog import schema
+from livingdb.chunks.sqlite import reading
 from livingdb.errors import AlreadyExists
 
 __all__ = ["BranchRow", "Branches", "Movement", "TagRow"]
@@ -55,7 +56,7 @@ class Branches:
     """Reads and moves names.  What writes takes the connection of a transaction."""
 
     def __init__(self, engine: Engine):
-        self._engine = engine
+        self._engine = reading(engine)
         self._by_name = select(_branch).where(_branch.c.name == bindparam("name"))
         self._move = (
             _branch.update()

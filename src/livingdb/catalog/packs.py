@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from sqlalchemy import Connection, Engine, select
 
 from livingdb.catalog import schema
+from livingdb.chunks.sqlite import reading
 
 __all__ = ["Packs"]
 
@@ -17,7 +18,7 @@ class Packs:
     """The packs of a database, oldest first."""
 
     def __init__(self, engine: Engine):
-        self._engine = engine
+        self._engine = reading(engine)
         self._names = select(_pack.c.name).order_by(_pack.c.position)
 
     def names(self) -> list[str]:

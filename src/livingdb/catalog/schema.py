@@ -142,4 +142,3 @@ materialization = Table(
 )
 
 Index("materialization_by_origin", materialization.c.origin, materialization.c.depth)
-Index("snapshot_by_time", snapshot.c.time)

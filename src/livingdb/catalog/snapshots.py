@@ -16,6 +16,7 @@ from sqlalchemy import Connection, Engine, Row, bindparam, func, select
 
 from livingdb.catalog import schema
 from livingdb.chunks.address import Address, short
+from livingdb.chunks.sqlite import reading
 from livingdb.errors import Corruption
 
 __all__ = ["SnapshotRow", "Snapshots"]
@@ -50,7 +51,7 @@ class Snapshots:
     """Finds snapshots by number or address; what was found once is remembered."""
 
     def __init__(self, engine: Engine):
-        self._engine = engine
+        self._engine = reading(engine)
         self._by_sequence: OrderedDict[int, SnapshotRow] = OrderedDict()
         self._by_address: dict[Address, int] = {}
         columns = select(_table)

@@ -8,6 +8,7 @@ from sqlalchemy import Connection, Engine, bindparam, select
 
 from livingdb.catalog import schema
 from livingdb.chunks.address import Address
+from livingdb.chunks.sqlite import reading
 
 __all__ = ["Touches"]
 
@@ -18,7 +19,7 @@ class Touches:
     """Reads and writes them."""
 
     def __init__(self, engine: Engine):
-        self._engine = engine
+        self._engine = reading(engine)
         self._insert = _touch.insert()
         self._between = (
             select(_touch.c.sequence, _touch.c.version)

@@ -10,7 +10,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from livingdb.catalog import schema
 from livingdb.chunks.address import Address, digest
-from livingdb.chunks.sqlite import writing
+from livingdb.chunks.sqlite import reading, writing
 from livingdb.errors import Corruption
 
 __all__ = ["VersionRow", "VersionRows"]
@@ -42,7 +42,7 @@ class VersionRows:
     """Reads and writes them."""
 
     def __init__(self, engine: Engine):
-        self._engine = engine
+        self._engine = reading(engine)
         self._writing = writing(engine)
         build = sqlite.insert if engine.dialect.name == "sqlite" else postgresql.insert
         self._insert: Any = build(_version).on_conflict_do_nothing()

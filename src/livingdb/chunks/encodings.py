@@ -312,10 +312,11 @@ def _parts(array: pa.Array) -> tuple[npt.NDArray[np.int32], Bytes]:
 
 
 def _dictionary(array: pa.Array) -> tuple[pa.Array, pa.Array] | None:
-    sample = array.slice(0, _SAMPLE_ROWS)
-    if len(sample.dictionary_encode().dictionary) * 2 > len(sample):
+    coded = array.slice(0, _SAMPLE_ROWS).dictionary_encode()
+    if len(coded.dictionary) * 2 > len(coded):
         return None
-    coded = array.dictionary_encode()
+    if len(array) > _SAMPLE_ROWS:
+        coded = array.dictionary_encode()
     if len(coded.dictionary) * 4 > len(array):
         return None
     return coded.dictionary, coded.indices

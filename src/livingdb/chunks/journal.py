@@ -29,7 +29,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects import postgresql, sqlite
 
 from livingdb.chunks.address import ADDRESS_BYTES, Address
-from livingdb.chunks.sqlite import writing
+from livingdb.chunks.sqlite import reading, writing
 from livingdb.chunks.store import StoredChunk, missing
 from livingdb.errors import Unsupported
 
@@ -58,7 +58,7 @@ class Journal:
     """
 
     def __init__(self, engine: Engine, table: Table) -> None:
-        self._engine = engine
+        self._engine = reading(engine)
         self._writing = writing(engine)
         # Built once: SQLAlchemy then finds the compiled form in its cache at every call.
         address, data = table.c.address, table.c.data

@@ -18,7 +18,7 @@ from sqlalchemy.pool import ConnectionPoolEntry
 
 from livingdb.errors import Corruption, LivingDBError, Locked, StorageFailure
 
-__all__ = ["BUSY_TIMEOUT_SECONDS", "sqlite_engine", "writing"]
+__all__ = ["BUSY_TIMEOUT_SECONDS", "reading", "sqlite_engine", "writing"]
 
 BUSY_TIMEOUT_SECONDS = 30.0
 
@@ -76,6 +76,14 @@ def sqlite_engine(path: str | Path, *, timeout_seconds: float = BUSY_TIMEOUT_SEC
     return engine
 
 
+def reading(engine: Engine) -> Engine:
+    """The same engine and connections, for reads of one statement each: no `BEGIN` around it.
+
+    Engines of other databases come back with their transactions unchanged.
+    """
+    return engine.execution_options(**{_BEGIN_OPTION: ""})
+
+
 def writing(engine: Engine) -> Engine:
     """The same engine and connections, whose transactions take the write lock as they begin.
 
@@ -85,7 +93,9 @@ def writing(engine: Engine) -> Engine:
 
 
 def _begin(connection: Connection) -> None:
-    connection.exec_driver_sql(connection.get_execution_options().get(_BEGIN_OPTION, "BEGIN"))
+    statement = connection.get_execution_options().get(_BEGIN_OPTION, "BEGIN")
+    if statement:
+        connection.exec_driver_sql(statement)
 
 
 def _use_write_ahead_log(connection: sqlite3.Connection, timeout_seconds: float) -> None:

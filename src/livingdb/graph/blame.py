@@ -22,7 +22,7 @@ from livingdb.graph.timeline import timeline
 from livingdb.tables.index import Version
 from livingdb.trees.compare import differs
 from livingdb.trees.diff import DELETED, UPDATED, DiffBatch
-from livingdb.trees.keys import KeyArray, align
+from livingdb.trees.keys import KeyArray, concat_keys, member, search
 
 __all__ = ["Event", "blame_cells", "blame_rows", "row_history"]
 
@@ -140,8 +140,7 @@ def _last_changes(
     if not len(changed):
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
     is_last = np.append(changed[1:] != changed[:-1], True)
-    one, other = align(keys, changed[is_last])
-    at = np.searchsorted(one, other)
+    at = search(keys, changed[is_last])
     numbers = np.array(stretch.snapshots[::-1])
     return at, numbers[steps[is_last]]
 
@@ -156,8 +155,7 @@ def _by_diff(
         kept = batch.keys
         if position is not None:
             kept = kept[_cell_mask(batch, position)]
-        one, other = align(keys, kept)
-        parts.append(np.flatnonzero(np.isin(one, other)))
+        parts.append(np.flatnonzero(member(keys, kept)))
     at = np.unique(np.concatenate(parts)) if parts else np.zeros(0, np.int64)
     return at, np.full(len(at), number)
 
@@ -202,8 +200,7 @@ def _agreeing(
     rows = graph.versions.rows(one), graph.versions.rows(other)
     for batch in lookup_diff(*rows, keys):
         kept = batch.keys if position is None else batch.keys[_cell_mask(batch, position)]
-        left, right = align(keys, kept)
-        same &= ~np.isin(left, right)
+        same &= ~member(keys, kept)
     return same
 
 
@@ -288,8 +285,7 @@ def _events(graph: Graph, stretch: _Stretch, keys: KeyArray | None) -> Iterator[
     for batch in diff_versions(graph.versions, stretch.base, stretch.versions[0]):
         rows = np.arange(len(batch.keys))
         if keys is not None:
-            one, other = align(batch.keys, keys)
-            rows = np.flatnonzero(np.isin(one, other))
+            rows = np.flatnonzero(member(batch.keys, keys))
         if len(rows):
             after = _after(graph, stretch, batch)
             event = Event(stretch.snapshots[0], batch.kinds, batch.keys, after)
@@ -317,13 +313,10 @@ def _after(graph: Graph, stretch: _Stretch, batch: DiffBatch) -> list[pa.Array]:
 def _joined(parts: list[Event]) -> Event:
     if len(parts) == 1:
         return parts[0]
-    keys = parts[0].keys
-    for part in parts[1:]:
-        keys = np.concatenate(align(keys, part.keys))
     columns = zip(*(part.after for part in parts), strict=True)
     return Event(
         parts[0].snapshot,
         np.concatenate([part.kinds for part in parts]),
-        keys,
+        concat_keys([part.keys for part in parts]),
         [pa.concat_arrays(list(column)) for column in columns],
     )

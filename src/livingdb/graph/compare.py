@@ -18,7 +18,8 @@ from livingdb.tables.rows import RowSet
 from livingdb.tables.versions import Versions
 from livingdb.trees.compare import differs
 from livingdb.trees.diff import DELETED, INSERTED, UPDATED, DiffBatch
-from livingdb.trees.keys import KeyArray, align
+from livingdb.trees.keys import KeyArray, member
+from livingdb.trees.keys import union_keys as joined_keys
 
 __all__ = [
     "changed_keys",
@@ -116,11 +117,7 @@ def union_keys(parts: list[KeyArray], rows: RowSet) -> KeyArray:
     if not parts:
         empty = [pa.array([], column.type) for column in rows.schema.key_columns]
         return rows.forest.shape.codec.encode(empty)
-    keys = parts[0]
-    for more in parts[1:]:
-        one, other = align(keys, more)
-        keys = np.union1d(one, other)
-    return keys
+    return parts[0] if len(parts) == 1 else joined_keys(parts)
 
 
 def lookup_diff(old: RowSet, new: RowSet, keys: KeyArray) -> Iterator[DiffBatch]:
@@ -185,7 +182,7 @@ def unlike_diff(old: RowSet, new: RowSet) -> Iterator[DiffBatch]:
         yield _whole(new_keys, new_columns, [c.type for c in old.schema.stored], INSERTED)
         return
     keys = union_keys([old_keys, new_keys], new)
-    was, there = np.isin(keys, old_keys), np.isin(keys, new_keys)
+    was, there = member(keys, old_keys), member(keys, new_keys)
     old_at = pa.array(np.cumsum(was) - 1, mask=~was)
     new_at = pa.array(np.cumsum(there) - 1, mask=~there)
     before = [column.take(old_at) for column in old_columns]

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from livingdb.chunks.address import Address
+from livingdb.chunks.sqlite import reading
 from livingdb.chunks.store import StoredChunk
 from livingdb.graph.store import DatabaseStore
 
@@ -40,13 +43,7 @@ def give_back_pages(store: DatabaseStore) -> None:
     engine = store.catalog.engine
     if engine.dialect.name != "sqlite":
         return
-    with engine.connect() as connection:
-        raw = connection.connection.dbapi_connection
-        assert raw is not None
-        connection.rollback()
-        cursor = raw.cursor()
-        cursor.execute("PRAGMA incremental_vacuum")
-        cursor.fetchall()
-        cursor.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        cursor.fetchall()
-        cursor.close()
+    with reading(engine).connect() as connection:
+        raw: Any = connection.connection.dbapi_connection
+        raw.executescript("PRAGMA incremental_vacuum")  # `execute` would free one page
+        raw.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()

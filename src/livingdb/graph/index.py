@@ -109,6 +109,7 @@ class CatalogIndex:
         for version in versions:
             self._keep(self._unsaved.pop(version.address, version))
             root = self._unsaved_roots.pop(version.address, None)
+            self._roots.setdefault(version.address, None)
             if root is not None:
                 self._roots[version.address] = root
 

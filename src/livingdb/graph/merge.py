@@ -25,7 +25,7 @@ from livingdb.tables.index import Version
 from livingdb.tables.schema import TableSchema
 from livingdb.trees.changes import Changes, merge_changes
 from livingdb.trees.diff import DELETED, DiffBatch, to_changes
-from livingdb.trees.keys import KeyArray, align
+from livingdb.trees.keys import KeyArray, member
 from livingdb.trees.merge import Conflicts, resolve_rows
 
 __all__ = [
@@ -222,8 +222,7 @@ def _contested(
 
 
 def _without(batch: DiffBatch, keys: KeyArray) -> DiffBatch:
-    one, other = align(batch.keys, keys)
-    kept = np.flatnonzero(~np.isin(one, other))
+    kept = np.flatnonzero(~member(batch.keys, keys))
     taken = pa.array(kept)
     return DiffBatch(
         batch.keys[kept],

@@ -14,7 +14,7 @@ from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.errors import TransactionConflict
 from livingdb.graph.compare import changed_keys
 from livingdb.tables.rows import RowSet
-from livingdb.trees.keys import KeyArray, align
+from livingdb.trees.keys import KeyArray, member
 from livingdb.trees.scan import ALL, Span, ZoneFilter
 
 if TYPE_CHECKING:
@@ -54,8 +54,7 @@ class Reads:
                 if stop > start:
                     raise _conflict(table)
             for keys in self.keys.get(table, ()):
-                one, other = align(keys, changed)
-                if np.isin(one, other).any():
+                if member(keys, changed).any():
                     raise _conflict(table)
 
 

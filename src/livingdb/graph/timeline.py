@@ -19,7 +19,7 @@ from livingdb.tables.versions import Versions
 from livingdb.trees.changes import DELETE, PATCH, UPSERT, Changes
 from livingdb.trees.compare import differs
 from livingdb.trees.diff import DELETED, INSERTED, UPDATED
-from livingdb.trees.keys import KeyArray, align
+from livingdb.trees.keys import KeyArray, concat_keys, member, search, union_keys
 
 __all__ = ["Timeline", "timeline"]
 
@@ -57,8 +57,7 @@ def timeline(versions: Versions, chain: Sequence[Version], keys: KeyArray | None
 
 
 def _only(delta: Changes, keys: KeyArray) -> Changes:
-    one, other = align(delta.keys, keys)
-    return delta.select(np.flatnonzero(np.isin(one, other)))
+    return delta.select(np.flatnonzero(member(delta.keys, keys)))
 
 
 class _Entries:
@@ -70,16 +69,11 @@ class _Entries:
         self.types = shape.types
         self.key_count = shape.key_count
         names = [column.name for column in rows.schema.stored]
-        joined = [delta.keys for delta in deltas]
-        wide = joined[0]
-        for more in joined[1:]:
-            wide = np.concatenate(align(wide, more))
-        self.unique = unique = np.unique(wide)
+        parts = [delta.keys for delta in deltas]
+        self.unique = unique = union_keys(parts)
         found, columns = rows.lookup(unique, names)
         places = pa.array(np.cumsum(found) - 1, mask=~found)
-        old, new = align(unique, wide)
-        every = np.concatenate([old, new])
-        groups = np.searchsorted(old, every)
+        groups = search(unique, concat_keys([unique, *parts]))
         ages = np.concatenate(
             [np.full(len(unique), -1), *(np.full(len(d), at) for at, d in enumerate(deltas))]
         )

@@ -34,7 +34,7 @@ from livingdb.tables.recipe import Counts, Definition
 from livingdb.tables.rows import RowSet
 from livingdb.tables.schema import TableSchema
 from livingdb.trees.changes import UPSERT, Changes, merge_changes
-from livingdb.trees.keys import KeyArray, align
+from livingdb.trees.keys import KeyArray, member
 
 __all__ = ["ISOLATIONS", "Work"]
 
@@ -306,8 +306,7 @@ class Work:
         if now.definition != table.version.definition:
             raise TransactionConflict(f"table {table.name!r} was changed in its schema meanwhile")
         theirs = changed_keys(self.graph.versions, table.version, now)
-        one, other = align(table.changes.keys, theirs)
-        both = np.isin(one, other)
+        both = member(table.changes.keys, theirs)
         if both.any():
             raise TransactionConflict(
                 f"table {table.name!r}: somebody else changed the row with the key "

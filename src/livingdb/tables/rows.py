@@ -16,7 +16,7 @@ from livingdb.tables.fit import fit
 from livingdb.tables.schema import TableSchema
 from livingdb.trees.changes import Changes
 from livingdb.trees.forest import Forest
-from livingdb.trees.keys import KeyArray, align, search
+from livingdb.trees.keys import KeyArray, member, search
 from livingdb.trees.scan import ALL, Span, ZoneFilter
 
 __all__ = ["RowSet"]
@@ -100,7 +100,7 @@ class RowSet:
     ) -> tuple[npt.NDArray[np.bool_], list[pa.Array]]:
         """Which of the sorted keys have rows, and the columns of those rows."""
         found_keys, arrays = self._overlay(keys, self._positions(columns))
-        return _member(keys, found_keys), arrays
+        return member(keys, found_keys), arrays
 
     def _overlay(self, keys: KeyArray, positions: Sequence[int]) -> tuple[KeyArray, list[pa.Array]]:
         found, arrays = self.forest.seek_many(self.root, keys, positions)
@@ -108,7 +108,7 @@ class RowSet:
         if self.tail is None:
             return held, arrays
         at = search(self.tail.keys, keys)
-        wanted = at[_member(keys, self.tail.keys)]
+        wanted = at[member(keys, self.tail.keys)]
         if not len(wanted):
             return held, arrays
         return self.tail.select(wanted).apply(held, arrays, positions)
@@ -126,12 +126,3 @@ class RowSet:
         before = self.forest.contains(self.root, self.tail.keys)
         after = self.tail.presence(self.tail.keys, before)
         return rows + int(after.sum()) - int(before.sum())
-
-
-def _member(keys: KeyArray, among: KeyArray) -> npt.NDArray[np.bool_]:
-    """Which of the keys are among other sorted keys."""
-    if not len(among):
-        return np.zeros(len(keys), bool)
-    keys, among = align(keys, among)
-    at = np.minimum(search(among, keys), len(among) - 1)
-    return np.asarray(among[at] == keys, bool)

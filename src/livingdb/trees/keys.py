@@ -21,7 +21,17 @@ import pyarrow.compute as pc
 from livingdb.chunks.types import flat_width_bytes
 from livingdb.errors import InvalidData, Unsupported
 
-__all__ = ["KeyArray", "KeyCodec", "align", "hash_keys", "key_lengths", "search"]
+__all__ = [
+    "KeyArray",
+    "KeyCodec",
+    "align",
+    "concat_keys",
+    "hash_keys",
+    "key_lengths",
+    "member",
+    "search",
+    "union_keys",
+]
 
 KeyArray = npt.NDArray[Any]
 UInt64s = npt.NDArray[np.uint64]
@@ -209,6 +219,29 @@ def search(keys: KeyArray, wanted: KeyArray, side: Any = "left") -> npt.NDArray[
     """Where in sorted `keys` each of `wanted` belongs."""
     keys, wanted = align(keys, wanted)
     return np.asarray(np.searchsorted(keys, wanted, side=side), np.int64)
+
+
+def concat_keys(parts: Sequence[KeyArray]) -> KeyArray:
+    """The keys of all parts, one part after the other."""
+    if any(part.dtype == object for part in parts):
+        parts = [part.astype(object) for part in parts]
+    joined: KeyArray = np.concatenate(parts)
+    return joined
+
+
+def union_keys(parts: Sequence[KeyArray]) -> KeyArray:
+    """The keys in any of the parts, sorted, each once."""
+    keys = np.sort(concat_keys(parts), kind="stable")
+    return keys[np.append(True, keys[1:] != keys[:-1])] if len(keys) else keys
+
+
+def member(keys: KeyArray, among: KeyArray) -> npt.NDArray[np.bool_]:
+    """Which of the keys are among other, sorted keys."""
+    if not len(among):
+        return np.zeros(len(keys), bool)
+    keys, among = align(keys, among)
+    at = np.minimum(search(among, keys), len(among) - 1)
+    return np.asarray(among[at] == keys, bool)
 
 
 def key_lengths(keys: KeyArray) -> npt.NDArray[np.int64]:
