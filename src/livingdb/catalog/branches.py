@@ -15,14 +15,18 @@ from livingdb.catalog import schema
 from livingdb.chunks.sqlite import reading
 from livingdb.errors import AlreadyExists
 
-__all__ = ["BranchRow", "Branches", "Movement", "TagRow"]
+__all__ = ["EPOCH", "BranchRow", "Branches", "Movement", "TagRow"]
 
+EPOCH = "epoch"
 _branch, _log, _tag = schema.branch, schema.branch_log, schema.tag
 
 
 @dataclass(frozen=True, slots=True)
 class BranchRow:
-    """A branch as it is now; `head` is a snapshot's number."""
+    """A branch as it is now; `head` is a snapshot's number.
+
+    `epoch` changes when chunks are dropped that a transaction may have built upon.
+    """
 
     id: int
     name: str
@@ -31,6 +35,7 @@ class BranchRow:
     origin: str | None
     origin_head: int | None
     time: int
+    epoch: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +62,17 @@ class Branches:
 
     def __init__(self, engine: Engine):
         self._engine = reading(engine)
-        self._by_name = select(_branch).where(_branch.c.name == bindparam("name"))
+        is_epoch = schema.meta.c.name == EPOCH
+        epoch = select(schema.meta.c.value).where(is_epoch).scalar_subquery()
+        self._every = select(_branch, epoch)
+        self._by_name = self._every.where(_branch.c.name == bindparam("name"))
         self._move = (
             _branch.update()
-            .where(_branch.c.id == bindparam("which"), _branch.c.position == bindparam("seen"))
+            .where(
+                _branch.c.id == bindparam("which"),
+                _branch.c.position == bindparam("seen"),
+                epoch == bindparam("epoch"),
+            )
             .values(head=bindparam("to"), position=bindparam("next"))
         )
         self._insert_log = _log.insert()
@@ -80,7 +92,7 @@ class Branches:
     def all(self) -> list[BranchRow]:
         """Every branch, by name."""
         with self._engine.connect() as connection:
-            rows = connection.execute(select(_branch).order_by(_branch.c.name)).all()
+            rows = connection.execute(self._every.order_by(_branch.c.name)).all()
         return [BranchRow(*row) for row in rows]
 
     def log(self, branch: BranchRow) -> list[Movement]:
@@ -127,7 +139,13 @@ class Branches:
         following = branch.position + 1
         found = connection.execute(
             self._move,
-            {"which": branch.id, "seen": branch.position, "to": head, "next": following},
+            {
+                "which": branch.id,
+                "seen": branch.position,
+                "to": head,
+                "next": following,
+                "epoch": branch.epoch,
+            },
         )
         if found.rowcount != 1:
             return False

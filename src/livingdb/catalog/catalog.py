@@ -6,17 +6,17 @@ import uuid
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 
-from sqlalchemy import Connection, Engine, select
+from sqlalchemy import Connection, Engine, func, select
 
 from livingdb.catalog import schema
-from livingdb.catalog.branches import Branches
+from livingdb.catalog.branches import EPOCH, Branches
 from livingdb.catalog.migrations import create_schema, migrate
 from livingdb.catalog.packs import Packs
 from livingdb.catalog.snapshots import Snapshots
 from livingdb.catalog.touches import Touches
 from livingdb.catalog.versions import VersionRows
 from livingdb.chunks.journal import Journal
-from livingdb.chunks.sqlite import writing
+from livingdb.chunks.sqlite import reading, writing
 
 __all__ = ["Catalog"]
 
@@ -40,7 +40,8 @@ class Catalog:
         made = cls(engine)
 
         def fill(connection: Connection) -> None:
-            values = {"name": "database", "value": uuid.uuid4().hex}
+            facts = {"database": uuid.uuid4().hex, EPOCH: "0"}
+            values = [{"name": name, "value": value} for name, value in facts.items()]
             connection.execute(schema.meta.insert(), values)
             first(made, connection)
 
@@ -57,11 +58,33 @@ class Catalog:
         """One transaction that writes."""
         return self._writing.begin()
 
-    def meta(self, name: str) -> str | None:
+    def meta(self, name: str, connection: Connection | None = None) -> str | None:
         """A fact about the database."""
         statement = select(schema.meta.c.value).where(schema.meta.c.name == name)
-        with self.engine.connect() as connection:
+        if connection is not None:
             return connection.execute(statement).scalar()
+        with reading(self.engine).connect() as own:
+            return own.execute(statement).scalar()
+
+    def pulse(self, connection: Connection | None = None) -> tuple[int, ...]:
+        """Numbers that change whenever something is written that needs chunks."""
+        statement = select(
+            *(
+                select(func.count()).select_from(table).scalar_subquery()
+                for table in (schema.snapshot, schema.version, schema.materialization, schema.pack)
+            ),
+            select(func.coalesce(func.max(schema.pack.c.position), 0)).scalar_subquery(),
+        )
+        if connection is not None:
+            return tuple(connection.execute(statement).one())
+        with reading(self.engine).connect() as own:
+            return tuple(own.execute(statement).one())
+
+    def raise_epoch(self, connection: Connection) -> None:
+        """What was built upon chunks that may be gone now must not be committed."""
+        where = schema.meta.c.name == EPOCH
+        value = connection.execute(select(schema.meta.c.value).where(where)).scalar_one()
+        connection.execute(schema.meta.update().where(where).values(value=str(int(value) + 1)))
 
     def close(self) -> None:
         """Let go of every connection."""

@@ -28,8 +28,8 @@ _FREE_PAGES = "PRAGMA auto_vacuum=INCREMENTAL"  # takes effect only before the f
 
 _PRAGMAS = (
     "PRAGMA synchronous=FULL",
-    "PRAGMA wal_autocheckpoint=256",
-    "PRAGMA journal_size_limit=1048576",
+    "PRAGMA wal_autocheckpoint=160",
+    "PRAGMA journal_size_limit=655360",
     "PRAGMA foreign_keys=ON",
     "PRAGMA trusted_schema=OFF",
 )

@@ -11,7 +11,7 @@ from livingdb.graph.store import DatabaseStore
 
 __all__ = ["JOURNAL_LIMIT_BYTES", "drain"]
 
-JOURNAL_LIMIT_BYTES = 1 << 20
+JOURNAL_LIMIT_BYTES = 512 << 10
 
 
 def drain(store: DatabaseStore) -> int:

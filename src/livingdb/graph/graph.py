@@ -14,7 +14,7 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from livingdb.catalog.branches import BranchRow
+from livingdb.catalog.branches import EPOCH, BranchRow
 from livingdb.catalog.catalog import Catalog
 from livingdb.catalog.connect import Place
 from livingdb.catalog.snapshots import SnapshotRow
@@ -32,6 +32,7 @@ from livingdb.tables.versions import Versions
 __all__ = ["FIRST_BRANCH", "Graph", "Intent", "now"]
 
 FIRST_BRANCH = "main"
+FOLD_BYTES = 64 << 10  # of a tree, that the journal takes
 
 
 def now() -> int:
@@ -206,13 +207,15 @@ class Graph:
 
     def fold(self, version: Version) -> Address:
         """Materialize a version, durably; its root."""
-        with Staging(self.store) as staging:
+        epoch = self.catalog.meta(EPOCH)
+        with Staging(self.store, FOLD_BYTES) as staging:
             root = self.versions.fold(version, staging.sink)
             staging.finish_packs()
             with self.catalog.write() as connection:
-                staging.write(connection, now())
-                self.index.save(connection, [version])
-            staging.keep()
+                if self.catalog.meta(EPOCH, connection) == epoch:
+                    staging.write(connection, now())
+                    self.index.save(connection, [version])
+                    staging.keep()
             self.index.saved([version])
             self._journal_bytes += staging.journal_bytes
         return root

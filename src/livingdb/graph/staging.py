@@ -24,11 +24,13 @@ TRANSACTION_BYTES = 4 << 20
 class Staging:
     """The chunks of one transaction; for use as a context manager.
 
-    Left without `keep`, nothing of it remains.
+    Left without `keep`, nothing of it remains.  What is larger than `limit_bytes` in all goes
+    to packs.
     """
 
-    def __init__(self, store: DatabaseStore):
+    def __init__(self, store: DatabaseStore, limit_bytes: int = TRANSACTION_BYTES):
         self._store = store
+        self._limit_bytes = limit_bytes
         self._small: dict[Address, StoredChunk] = {}
         self._size_bytes = 0
         self._spilled: set[Address] = set()
@@ -62,7 +64,7 @@ class Staging:
             return
         self._small[chunk.address] = chunk
         self._size_bytes += size_bytes
-        if self._size_bytes > TRANSACTION_BYTES:
+        if self._size_bytes > self._limit_bytes:
             for held in self._small.values():
                 self._spill(held)
             self._small.clear()

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from threading import Lock
+from time import monotonic
 from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from livingdb.catalog.catalog import Catalog
-from livingdb.chunks.address import Address
+from livingdb.chunks.address import ADDRESS_BYTES, Address
 from livingdb.chunks.pack_store import PackStore
 from livingdb.chunks.store import Buffer, StoredChunk
 from livingdb.errors import Corruption, StorageFailure
@@ -21,6 +22,8 @@ __all__ = ["JOURNAL_BYTES", "DatabaseStore", "Staged"]
 
 
 JOURNAL_BYTES = 256 << 10
+_GRACE_SECONDS = 600.0
+_NOWHERE = Address(bytes(ADDRESS_BYTES))
 
 
 class Staged(Protocol):
@@ -45,6 +48,7 @@ class DatabaseStore:
         self.journal = catalog.journal
         self.packs = PackStore(files, catalog.packs.names())
         self._staged: tuple[Staged, ...] = ()
+        self._gone: dict[str, float] = {}
         self._lock = Lock()
 
     def get(self, address: Address) -> Buffer:
@@ -97,15 +101,31 @@ class DatabaseStore:
         return sum(1 for _ in self.addresses())
 
     def refresh(self) -> bool:
-        """Ask the catalog which packs there are now; whether that is news."""
-        names, known = self.catalog.packs.names(), self.packs.names
+        """Ask the catalog which packs there are now; whether that is news.
+
+        Packs that count no more are read for some time still: somebody may be in the middle of
+        what they hold.
+        """
+        names, known = set(self.catalog.packs.names()), set(self.packs.names)
         new = [name for name in names if name not in known]
-        gone = [name for name in known if name not in names]
         if new:
             self.packs.add(*new)
-        if gone:
-            self.packs.remove(*gone)
-        return bool(new or gone)
+        moment = monotonic()
+        for name in known - names:
+            self._gone.setdefault(name, moment)
+        late = [name for name, since in self._gone.items() if moment - since > _GRACE_SECONDS]
+        if late:
+            self.packs.remove(*late)
+            for name in late:
+                del self._gone[name]
+        return bool(new)
+
+    def retire_packs(self, names: Sequence[str]) -> None:
+        """Remove the files of packs that count no more; those open here can still be read."""
+        self.packs.contains([_NOWHERE])  # opens every pack
+        for name in names:
+            with suppress(StorageFailure):
+                self.files.delete(f"packs/{name}")
 
     def drop_packs(self, names: Sequence[str]) -> None:
         """Read packs no more that never came to count, and remove their files."""

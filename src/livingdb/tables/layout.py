@@ -13,7 +13,7 @@ from livingdb.trees.splitter import CapacitySplitter, ContentSplitter, Splitter
 
 __all__ = ["FOLD_FLOOR_ROWS", "FOLD_SHARE", "Layout"]
 
-FOLD_FLOOR_ROWS = 16_384
+FOLD_FLOOR_ROWS = 24_576
 FOLD_SHARE = 0.25
 
 

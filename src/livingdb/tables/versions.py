@@ -6,7 +6,7 @@ what a read costs and nothing else.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from functools import lru_cache
 from itertools import islice, pairwise
 from typing import Protocol
@@ -33,7 +33,7 @@ from livingdb.trees.nodes import Cache
 __all__ = ["Evaluator", "Versions", "classify"]
 
 _NEARBY = 8
-_LINK_ROWS = 32
+_LINK_ROWS = 16
 
 
 class Evaluator(Protocol):
@@ -302,13 +302,14 @@ class Versions:
         self.index.evict(version.address)
         return True
 
-    def thin(self, head: Version) -> list[Version]:
+    def thin(self, head: Version, keep: Container[Address] = ()) -> list[Version]:
         """Evict old keyframes behind `head` so that the gaps between those kept double.
 
         Of three in a row the middle one goes if the oldest is at most twice as far from the
         head, in delta rows, as the newest.  So two are kept for each doubling of the distance,
         and what lies in a gap is never further from its keyframe than from the head, however
-        often the head moves on.  The versions evicted; the nearest and the origin stay.
+        often the head moves on.  The versions evicted; the nearest, the origin and those in `keep`
+        stay.
         """
         frames = self._keyframes(head)
         if not frames:
@@ -316,7 +317,8 @@ class Versions:
         evicted: list[Version] = []
         kept = frames[0]
         for middle, oldest in pairwise(frames[1:]):
-            if head.changed - oldest.changed <= 2 * (head.changed - kept.changed):
+            is_near = head.changed - oldest.changed <= 2 * (head.changed - kept.changed)
+            if is_near and middle.address not in keep:
                 self.evict(middle)
                 evicted.append(middle)
             else:

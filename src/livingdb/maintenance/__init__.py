@@ -1,0 +1,1 @@
+"""Upkeep: looking at everything, writing it tighter, saying what it weighs."""

@@ -1,0 +1,240 @@
+"""Check: every chunk, every reference and every index, looked at once.
+
+Bad data is reported, never raised: a report without problems means that every snapshot can be
+read and is what its id says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from sqlalchemy import select
+
+from livingdb.catalog import schema
+from livingdb.catalog.snapshots import SnapshotRow
+from livingdb.catalog.versions import VersionRow, root_digest
+from livingdb.chunks.address import Address, short
+from livingdb.chunks.chunk import RECORD, Chunk
+from livingdb.chunks.pack import Pack
+from livingdb.chunks.types import parse_descriptor
+from livingdb.errors import LivingDBError
+from livingdb.graph.graph import Graph
+from livingdb.graph.snapshot import SnapshotRecord
+from livingdb.maintenance.reach import Trees, recipe_chunks
+from livingdb.tables.recipe import Change, Definition, Rows, load_recipe
+
+__all__ = ["Problem", "Report", "check"]
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Something that is not as it should be."""
+
+    where: str
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.what}"
+
+
+@dataclass
+class Report:
+    """What a check found."""
+
+    problems: list[Problem] = field(default_factory=list)
+    snapshots: int = 0
+    versions: int = 0
+    materializations: int = 0
+    chunks: int = 0
+    packs: int = 0
+
+    @property
+    def ok(self) -> bool:
+        """Whether there is no problem."""
+        return not self.problems
+
+    def __bool__(self) -> bool:
+        return self.ok
+
+    def __str__(self) -> str:
+        counts = (
+            f"{self.snapshots} snapshots, {self.versions} versions, {self.chunks} chunks, "
+            f"{self.packs} packs"
+        )
+        if self.ok:
+            return f"no problems in {counts}"
+        shown = "\n".join(f"  {problem}" for problem in self.problems[:20])
+        return f"{len(self.problems)} problems in {counts}:\n{shown}"
+
+
+def check(graph: Graph) -> Report:
+    """Look at everything."""
+    return _Check(graph).run()
+
+
+class _Check:
+    def __init__(self, graph: Graph):
+        self.graph = graph
+        self.store = graph.store
+        self.report = Report()
+        self.verified: set[Address] = set()
+        self.trees = Trees(self.store)
+        self.versions: dict[Address, VersionRow] = {}
+
+    def run(self) -> Report:
+        self.store.refresh()
+        self._packs()
+        self._journal()
+        self._versions()
+        self._materializations()
+        self._snapshots()
+        self._names()
+        self.report.chunks = len(self.verified)
+        return self.report
+
+    @contextmanager
+    def _watched(self, where: str) -> Iterator[None]:
+        """Whatever goes wrong inside is a problem at that place."""
+        try:
+            yield
+        except LivingDBError as error:
+            self._problem(where, str(error))
+        except (AssertionError, KeyError, TypeError, ValueError, IndexError) as error:
+            self._problem(where, f"{type(error).__name__}: {error}")
+
+    def _problem(self, where: str, what: str) -> None:
+        self.report.problems.append(Problem(where, what))
+
+    # --- chunks ------------------------------------------------------------------------------
+
+    def _packs(self) -> None:
+        for name in self.graph.catalog.packs.names():
+            self.report.packs += 1
+            where = f"pack {name}"
+            with self._watched(where):
+                pack = Pack(self.graph.place.files.view(f"packs/{name}"), name)
+                for what in pack.verify():
+                    self._problem(where, what)
+                for address in pack.addresses():
+                    self._chunk(address, where)
+
+    def _journal(self) -> None:
+        for chunk in self.store.journal.chunks():
+            with self._watched(f"journal, chunk {short(chunk.address)}"):
+                self._read(Chunk(chunk.address, chunk.data, self.store.get))
+                self.verified.add(chunk.address)
+
+    def _chunk(self, address: Address, where: str) -> None:
+        """Read every column of a chunk, once."""
+        if address in self.verified:
+            return
+        with self._watched(f"{where}, chunk {short(address)}"):
+            self._read(Chunk(address, self.store.get(address), self.store.get))
+            self.verified.add(address)
+
+    def _read(self, chunk: Chunk) -> None:
+        if chunk.kind == RECORD:
+            chunk.payload()
+            return
+        for position, descriptor in enumerate(chunk.descriptors):
+            chunk.canonical(position, parse_descriptor(descriptor))
+
+    # --- versions and trees ------------------------------------------------------------------
+
+    def _versions(self) -> None:
+        with self.graph.catalog.engine.connect() as connection:
+            rows = [VersionRow(*row) for row in connection.execute(select(schema.version))]
+        self.versions = {row.address: row for row in rows}
+        for row in rows:
+            self.report.versions += 1
+            where = f"version {short(row.address)}"
+            with self._watched(where):
+                self._chunk(row.address, where)
+                self._version(row, where)
+
+    def _version(self, row: VersionRow, where: str) -> None:
+        recipe = load_recipe(self.store, row.address)
+        Definition.load(self.store, row.definition)
+        for address in recipe_chunks(recipe):
+            self._chunk(address, where)
+        if isinstance(recipe, Rows):
+            if row.base is not None or row.origin != row.address or row.depth != 0:
+                self._problem(where, "the index calls it a change, but it is rows")
+            if row.definition != recipe.definition or row.rows not in (None, recipe.count):
+                self._problem(where, "the index does not say what the recipe says")
+            self._tree(row.definition, recipe.root, where)
+        elif isinstance(recipe, Change):
+            self._change(row, recipe, where)
+
+    def _change(self, row: VersionRow, recipe: Change, where: str) -> None:
+        base = self.versions.get(recipe.base)
+        if base is None:
+            self._problem(where, f"its base {short(recipe.base)} is not in the index")
+            return
+        expected = (base.origin, recipe.base, base.depth + 1, base.changed + recipe.rows)
+        if (row.origin, row.base, row.depth, row.changed) != expected:
+            self._problem(where, "the index does not say what the recipe says")
+        skip = self.versions.get(row.skip) if row.skip is not None else None
+        if skip is None or skip.depth != row.depth & (row.depth - 1):
+            self._problem(where, "its skip in the index leads to the wrong version")
+
+    def _materializations(self) -> None:
+        for version, root, mark in self.graph.catalog.versions.materialized():
+            self.report.materializations += 1
+            where = f"tree of version {short(version)}"
+            row = self.versions.get(version)
+            if row is None:
+                self._problem(where, "there is no such version")
+            elif root_digest(version, root) != mark:
+                self._problem(where, "the catalog names a wrong tree")
+            else:
+                self._tree(row.definition, root, where)
+
+    def _tree(self, definition: Address, root: Address, where: str) -> None:
+        with self._watched(where):
+            for address in self.trees.walk(definition, root):
+                self._chunk(address, where)
+
+    # --- snapshots and names -----------------------------------------------------------------
+
+    def _snapshots(self) -> None:
+        for row in self.graph.snapshots.everything():
+            self.report.snapshots += 1
+            where = f"snapshot {short(row.address)}"
+            with self._watched(where):
+                self._chunk(row.address, where)
+                self._snapshot(row, where)
+
+    def _snapshot(self, row: SnapshotRow, where: str) -> None:
+        record = SnapshotRecord.load(self.store, row.address)
+        parents = self.graph.snapshots.many(row.parents)
+        if tuple(parents[number].address for number in row.parents) != record.parents:
+            self._problem(where, "the index names other parents than the snapshot")
+        if any(number >= row.sequence for number in row.parents):
+            self._problem(where, "it comes before one of its parents")
+        edge = record.edge
+        if (row.time, row.kind, row.author, row.message) != (
+            edge.time,
+            edge.kind,
+            edge.author,
+            edge.message,
+        ):
+            self._problem(where, "the index does not say what the snapshot says")
+        for name, version in record.tables.items():
+            if version not in self.versions:
+                self._problem(where, f"the version of table {name!r} is not in the index")
+
+    def _names(self) -> None:
+        branches = self.graph.branches
+        for branch in branches.all():
+            with self._watched(f"branch {branch.name}"):
+                moves = branches.log(branch)
+                self.graph.snapshots.many({move.snapshot for move in moves})
+                last = moves[0] if moves else None
+                if last is None or (last.position, last.snapshot) != (branch.position, branch.head):
+                    self._problem(f"branch {branch.name}", "its log does not lead to its head")
+        for tag in branches.tags():
+            with self._watched(f"tag {tag.name}"):
+                self.graph.snapshots.at(tag.snapshot)

@@ -1,0 +1,184 @@
+"""Compact: the same snapshots in fewer bytes.
+
+The journal is drained, old trees are thinned, and packs are written anew: tighter, and without
+the trees nobody needs any more.  What was dropped can no longer be built upon, so the catalog's
+*epoch* goes up with it: a transaction that began before notices and starts again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import select
+
+from livingdb.catalog import schema
+from livingdb.chunks.address import Address
+from livingdb.chunks.repack_packs import PackSwap, repack_packs
+from livingdb.graph.drain import drain, give_back_pages
+from livingdb.graph.graph import Graph
+from livingdb.graph.snapshot import SnapshotRecord
+from livingdb.maintenance.reach import Trees, recipe_chunks
+from livingdb.tables.index import Version
+from livingdb.tables.recipe import Rows, load_recipe
+from livingdb.trees.nodes import Entries
+
+__all__ = ["Compacted", "compact"]
+
+Progress = Callable[[str], None]
+_ATTEMPTS = 3
+
+
+@dataclass(frozen=True)
+class Compacted:
+    """What compacting did: bytes of packs before and after, and trees thinned out."""
+
+    before_bytes: int
+    after_bytes: int
+    drained_chunks: int
+    thinned: int
+
+    def __str__(self) -> str:
+        return (
+            f"packs: {self.before_bytes:,} bytes to {self.after_bytes:,}; "
+            f"{self.drained_chunks:,} chunks drained, {self.thinned} trees thinned out"
+        )
+
+
+def compact(graph: Graph, progress: Progress | None = None) -> Compacted:
+    """Drain, thin, and write all packs anew."""
+    say = progress or (lambda text: None)
+    store = graph.store
+    store.refresh()
+    say("draining the journal")
+    drained = drain(store)
+    say("thinning old trees")
+    thinned = _thin(graph)
+    before = _bytes(graph, graph.catalog.packs.names())
+    for _ in range(_ATTEMPTS):
+        if _repack(graph, say):
+            break
+    give_back_pages(store)
+    return Compacted(before, _bytes(graph, graph.catalog.packs.names()), drained, thinned)
+
+
+def _repack(graph: Graph, say: Progress) -> bool:
+    """Write all packs anew; False if others wrote meanwhile, and the old ones had to stay."""
+    store = graph.store
+    names = tuple(graph.catalog.packs.names())
+    if not names:
+        return True
+    say("finding what is alive")
+    pulse = graph.catalog.pulse()
+    live, older = _live(graph)
+    say("writing packs")
+    swap = _Swap(graph, pulse)
+    repack_packs(store.packs.reading(names), names, older=older, live=live, swap=swap)
+    store.refresh()
+    swap.remove_old()
+    return swap.is_done
+
+
+def _bytes(graph: Graph, names: Sequence[str]) -> int:
+    return sum(graph.place.files.size(f"packs/{name}") for name in names)
+
+
+def _thin(graph: Graph) -> int:
+    """Evict keyframes that lie between others, behind the heads of all branches."""
+    heads: dict[Address, Version] = {}
+    for branch in graph.branches.all():
+        for address in graph.tables(graph.snapshots.at(branch.head)).values():
+            heads[address] = graph.versions.require(address)
+    keep = {graph.versions.nearest(version).address for version in heads.values()}
+    return sum(len(graph.versions.thin(version, keep)) for version in heads.values())
+
+
+def _live(graph: Graph) -> tuple[set[Address], dict[Address, Address]]:
+    """Every chunk something needs, and for tree nodes the older ones they took the place of."""
+    store = graph.store
+    live: set[Address] = set()
+    for row in graph.snapshots.everything():
+        live.add(row.address)
+        shared = SnapshotRecord.load(store, row.address).map.shared
+        if shared is not None:
+            live.add(shared)
+    trees = Trees(store, graph.versions.cache)
+    roots: list[tuple[int, Address, Address]] = []
+    with graph.catalog.engine.connect() as connection:
+        rows = connection.execute(
+            select(schema.version.c.address, schema.version.c.definition, schema.version.c.depth)
+        ).all()
+    definitions: dict[Address, tuple[Address, int]] = {}
+    for address, definition, depth in rows:
+        recipe = load_recipe(store, Address(address))
+        live.update((Address(address), Address(definition)))
+        live.update(recipe_chunks(recipe))
+        definitions[Address(address)] = (Address(definition), depth)
+        if isinstance(recipe, Rows):
+            roots.append((depth, Address(definition), recipe.root))
+    for version, root, _ in graph.catalog.versions.materialized():
+        definition, depth = definitions[version]
+        roots.append((depth, definition, root))
+    for _, definition, root in sorted(roots, key=lambda item: item[0]):
+        live.update(trees.walk(definition, root))
+    return live, _older(graph, sorted(roots, key=lambda item: item[0]))
+
+
+def _older(graph: Graph, roots: list[tuple[int, Address, Address]]) -> dict[Address, Address]:
+    """For a leaf, the leaf of an older tree that ends at the same key."""
+    older: dict[Address, Address] = {}
+    last: dict[Address, dict[tuple[int, Any], Address]] = {}
+    trees = Trees(graph.store, graph.versions.cache)
+    for _, definition, root in roots:
+        known = last.setdefault(definition, {})
+        ends = leaf_ends(trees, definition, root)
+        for end, address in ends.items():
+            before = known.get(end)
+            if before is not None and before != address and address not in older:
+                older[address] = before
+        known.update(ends)
+    return older
+
+
+def leaf_ends(trees: Trees, definition: Address, root: Address) -> dict[tuple[int, Any], Address]:
+    """The leaves of a tree by group and last key."""
+    found: dict[tuple[int, Any], Address] = {}
+    forest = trees.forest(definition)
+    for group, (reader, top) in enumerate(zip(forest.readers, forest.roots(root), strict=True)):
+        waiting = [top]
+        while waiting:
+            node = reader.read(waiting.pop(), keep=False)
+            if not isinstance(node, Entries):
+                continue
+            if node.level > 1:
+                waiting += node.addresses
+                continue
+            for key, address in zip(node.keys, node.addresses, strict=True):
+                found[group, key] = address
+    return found
+
+
+class _Swap:
+    """Makes new packs count in place of old ones, if nothing else happened meanwhile."""
+
+    def __init__(self, graph: Graph, pulse: tuple[int, ...]):
+        self._graph = graph
+        self._pulse = pulse
+        self._gone: tuple[str, ...] = ()
+        self.is_done = False
+
+    def __call__(self, swap: PackSwap) -> None:
+        catalog = self._graph.catalog
+        with catalog.write() as connection:
+            self.is_done = catalog.pulse(connection) == self._pulse
+            if self.is_done:
+                catalog.packs.remove(connection, swap.old)
+                catalog.packs.add(connection, swap.new, 0)
+                catalog.raise_epoch(connection)
+        gone = swap.old if self.is_done else swap.new
+        self._gone = tuple(name for name in gone if name not in self._graph.catalog.packs.names())
+
+    def remove_old(self) -> None:
+        """Remove the files of packs that count no more; who has them open can go on reading."""
+        self._graph.store.retire_packs(self._gone)

@@ -1,0 +1,140 @@
+"""What a database weighs, and how much of it is shared."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from livingdb.catalog.connect import CATALOG_FILE
+from livingdb.chunks.address import Address
+from livingdb.graph.graph import Graph
+from livingdb.maintenance.reach import Trees, recipe_chunks
+from livingdb.tables.index import Version
+
+__all__ = ["Storage", "Weight", "storage"]
+
+
+@dataclass(frozen=True)
+class Weight:
+    """Chunks and the bytes they are stored in."""
+
+    chunks: int
+    bytes: int
+
+
+@dataclass(frozen=True)
+class Storage:
+    """Figures about a database.
+
+    `tables` and `branches` say what the heads of branches need to be read now; a chunk that
+    several need counts for each of them.  `sharing` is how often a chunk is needed, on average
+    over bytes.
+    """
+
+    bytes: int
+    catalog_bytes: int
+    pack_bytes: int
+    journal_bytes: int
+    chunks: int
+    packs: int
+    snapshots: int
+    tables: Mapping[str, Weight]
+    branches: Mapping[str, Weight]
+    sharing: float
+
+    def __str__(self) -> str:
+        return (
+            f"{self.bytes:,} bytes: {self.packs} packs with {self.pack_bytes:,}, catalog "
+            f"{self.catalog_bytes:,}; {self.chunks:,} chunks, {self.snapshots:,} snapshots, "
+            f"shared {self.sharing:.2f} times"
+        )
+
+
+def storage(graph: Graph) -> Storage:
+    """Weigh a database."""
+    graph.store.refresh()
+    names = graph.catalog.packs.names()
+    files = graph.place.files
+    pack_bytes = sum(files.size(f"packs/{name}") for name in names)
+    journal_bytes = graph.store.journal.size_bytes()
+    catalog_bytes = _catalog_bytes(graph, journal_bytes)
+    weigh = _Scales(graph)
+    tables: dict[str, set[Address]] = {}
+    branches: dict[str, set[Address]] = {}
+    for branch in graph.branches.all():
+        head = graph.snapshots.at(branch.head)
+        mine = branches.setdefault(branch.name, {head.address})
+        for name, address in graph.tables(head).items():
+            found = weigh.version(graph.versions.require(address))
+            mine |= found
+            tables.setdefault(name, set()).update(found)
+    every = set().union(*branches.values())
+    needed = sum(weigh.bytes(part) for part in branches.values())
+    unique = weigh.bytes(every)
+    return Storage(
+        catalog_bytes + pack_bytes,
+        catalog_bytes,
+        pack_bytes,
+        journal_bytes,
+        len(graph.store),
+        len(names),
+        sum(1 for _ in graph.snapshots.everything()),
+        {name: weigh.weight(part) for name, part in tables.items()},
+        {name: weigh.weight(part) for name, part in branches.items()},
+        needed / unique if unique else 1.0,
+    )
+
+
+def _catalog_bytes(graph: Graph, journal_bytes: int) -> int:
+    """Bytes of the catalog's files; of a shared one, what its journal holds."""
+    if graph.catalog.engine.dialect.name != "sqlite":
+        return journal_bytes
+    folder = Path(graph.place.name)
+    files = (folder / f"{CATALOG_FILE}{suffix}" for suffix in ("", "-wal", "-shm"))
+    return sum(file.stat().st_size for file in files if file.exists())
+
+
+class _Scales:
+    """Finds what versions need to be read, and what that weighs."""
+
+    def __init__(self, graph: Graph):
+        self._graph = graph
+        self._versions: dict[Address, set[Address]] = {}
+        self._sizes: dict[Address, int] = {}
+
+    def version(self, version: Version) -> set[Address]:
+        """The chunks a read of the version touches: its nearest tree and the deltas over it."""
+        found = self._versions.get(version.address)
+        if found is None:
+            found = self._versions[version.address] = self._needed(version)
+        return found
+
+    def _needed(self, version: Version) -> set[Address]:
+        versions = self._graph.versions
+        nearest = versions.nearest(version)
+        root = self._graph.index.root(nearest.address)
+        assert root is not None
+        found = {version.definition}
+        found.update(Trees(self._graph.store).walk(version.definition, root))
+        while version.address != nearest.address:
+            found.add(version.address)
+            found.update(recipe_chunks(versions.recipe(version)))
+            assert version.base is not None
+            version = versions.require(version.base)
+        found.add(nearest.address)
+        return found
+
+    def bytes(self, chunks: Iterable[Address]) -> int:
+        """The bytes chunks are stored in."""
+        total = 0
+        for address in chunks:
+            size = self._sizes.get(address)
+            if size is None:
+                size = self._sizes[address] = len(self._graph.store.get(address))
+            total += size
+        return total
+
+    def weight(self, chunks: set[Address]) -> Weight:
+        """How many chunks, and their bytes."""
+        return Weight(len(chunks), self.bytes(chunks))
