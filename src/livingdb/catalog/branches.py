@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, Engine, bindparam, select
+from sqlalchemy import Connection, bindparam, select
 from sqlalchemy.exc import IntegrityError
 
 from livingdb.catalog import schema
-from livingdb.chunks.sqlite import reading
+from livingdb.chunks.queries import Queries
 from livingdb.errors import AlreadyExists
 
 __all__ = ["EPOCH", "BranchRow", "Branches", "Movement", "TagRow"]
@@ -60,8 +60,8 @@ class TagRow:
 class Branches:
     """Reads and moves names.  What writes takes the connection of a transaction."""
 
-    def __init__(self, engine: Engine):
-        self._engine = reading(engine)
+    def __init__(self, queries: Queries):
+        self._queries = queries
         is_epoch = schema.meta.c.name == EPOCH
         epoch = select(schema.meta.c.value).where(is_epoch).scalar_subquery()
         self._every = select(_branch, epoch)
@@ -85,26 +85,22 @@ class Branches:
 
     def find(self, name: str) -> BranchRow | None:
         """The branch of that name."""
-        with self._engine.connect() as connection:
-            row = connection.execute(self._by_name, {"name": name}).first()
+        row = self._queries.first(self._by_name, {"name": name})
         return None if row is None else BranchRow(*row)
 
     def all(self) -> list[BranchRow]:
         """Every branch, by name."""
-        with self._engine.connect() as connection:
-            rows = connection.execute(self._every.order_by(_branch.c.name)).all()
+        rows = self._queries.all(self._every.order_by(_branch.c.name))
         return [BranchRow(*row) for row in rows]
 
     def log(self, branch: BranchRow) -> list[Movement]:
         """How the branch moved, newest first."""
-        with self._engine.connect() as connection:
-            rows = connection.execute(self._log, {"branch": branch.id}).all()
+        rows = self._queries.all(self._log, {"branch": branch.id})
         return [Movement(*row) for row in rows]
 
     def log_at(self, branch: BranchRow, time: int) -> Movement | None:
         """The branch's last movement up to a time."""
-        with self._engine.connect() as connection:
-            found = connection.execute(self._log_at, {"branch": branch.id, "time": time}).first()
+        found = self._queries.first(self._log_at, {"branch": branch.id, "time": time})
         return None if found is None else Movement(*found)
 
     def add(
@@ -175,14 +171,12 @@ class Branches:
 
     def tag(self, name: str) -> TagRow | None:
         """The tag of that name."""
-        with self._engine.connect() as connection:
-            row = connection.execute(self._tag_by_name, {"name": name}).first()
+        row = self._queries.first(self._tag_by_name, {"name": name})
         return None if row is None else TagRow(*row)
 
     def tags(self) -> list[TagRow]:
         """Every tag, by name."""
-        with self._engine.connect() as connection:
-            rows = connection.execute(select(_tag).order_by(_tag.c.name)).all()
+        rows = self._queries.all(select(_tag).order_by(_tag.c.name))
         return [TagRow(*row) for row in rows]
 
     def add_tag(self, connection: Connection, name: str, snapshot: int, time: int) -> None:

@@ -16,7 +16,8 @@ from livingdb.catalog.snapshots import Snapshots
 from livingdb.catalog.touches import Touches
 from livingdb.catalog.versions import VersionRows
 from livingdb.chunks.journal import Journal
-from livingdb.chunks.sqlite import reading, writing
+from livingdb.chunks.queries import Queries
+from livingdb.chunks.sqlite import writing
 
 __all__ = ["Catalog"]
 
@@ -26,13 +27,14 @@ class Catalog:
 
     def __init__(self, engine: Engine):
         self.engine = engine
+        self.queries = queries = Queries(engine)
         self._writing = writing(engine)
-        self.journal = Journal(engine, schema.chunk)
-        self.packs = Packs(engine)
-        self.snapshots = Snapshots(engine)
-        self.touches = Touches(engine)
-        self.branches = Branches(engine)
-        self.versions = VersionRows(engine)
+        self.journal = Journal(engine, schema.chunk, queries)
+        self.packs = Packs(queries)
+        self.snapshots = Snapshots(queries)
+        self.touches = Touches(queries)
+        self.branches = Branches(queries)
+        self.versions = VersionRows(engine, queries)
 
     @classmethod
     def create(cls, engine: Engine, first: Callable[[Catalog, Connection], None]) -> Catalog:
@@ -63,8 +65,8 @@ class Catalog:
         statement = select(schema.meta.c.value).where(schema.meta.c.name == name)
         if connection is not None:
             return connection.execute(statement).scalar()
-        with reading(self.engine).connect() as own:
-            return own.execute(statement).scalar()
+        found: str | None = self.queries.scalar(statement)
+        return found
 
     def pulse(self, connection: Connection | None = None) -> tuple[int, ...]:
         """Numbers that change whenever something is written that needs chunks."""
@@ -77,8 +79,7 @@ class Catalog:
         )
         if connection is not None:
             return tuple(connection.execute(statement).one())
-        with reading(self.engine).connect() as own:
-            return tuple(own.execute(statement).one())
+        return tuple(self.queries.all(statement)[0])
 
     def raise_epoch(self, connection: Connection) -> None:
         """What was built upon chunks that may be gone now must not be committed."""
@@ -88,4 +89,5 @@ class Catalog:
 
     def close(self) -> None:
         """Let go of every connection."""
+        self.queries.close()
         self.engine.dispose()

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from sqlalchemy import Connection, Engine, select
+from sqlalchemy import Connection, select
 
 from livingdb.catalog import schema
-from livingdb.chunks.sqlite import reading
+from livingdb.chunks.queries import Queries
 
 __all__ = ["Packs"]
 
@@ -17,14 +17,13 @@ _pack = schema.pack
 class Packs:
     """The packs of a database, oldest first."""
 
-    def __init__(self, engine: Engine):
-        self._engine = reading(engine)
+    def __init__(self, queries: Queries):
+        self._queries = queries
         self._names = select(_pack.c.name).order_by(_pack.c.position)
 
     def names(self) -> list[str]:
         """The packs that count now."""
-        with self._engine.connect() as connection:
-            return list(connection.execute(self._names).scalars())
+        return [name for (name,) in self._queries.all(self._names)]
 
     def add(self, connection: Connection, names: Iterable[str], time: int) -> None:
         """Make packs count, in a transaction."""

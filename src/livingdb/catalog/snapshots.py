@@ -12,11 +12,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Engine, Row, bindparam, func, select
+from sqlalchemy import Connection, Row, bindparam, func, select
 
 from livingdb.catalog import schema
 from livingdb.chunks.address import Address, short
-from livingdb.chunks.sqlite import reading
+from livingdb.chunks.queries import Queries
 from livingdb.errors import Corruption
 
 __all__ = ["SnapshotRow", "Snapshots"]
@@ -50,8 +50,8 @@ class SnapshotRow:
 class Snapshots:
     """Finds snapshots by number or address; what was found once is remembered."""
 
-    def __init__(self, engine: Engine):
-        self._engine = reading(engine)
+    def __init__(self, queries: Queries):
+        self._queries = queries
         self._by_sequence: OrderedDict[int, SnapshotRow] = OrderedDict()
         self._by_address: dict[Address, int] = {}
         columns = select(_table)
@@ -70,8 +70,7 @@ class Snapshots:
         known = self._by_address.get(address)
         if known is not None and known in self._by_sequence:
             return self._by_sequence[known]
-        with self._engine.connect() as connection:
-            row = connection.execute(self._one, {"address": address}).first()
+        row = self._queries.first(self._one, {"address": address})
         return None if row is None else self._remember(_row(row))
 
     def at(self, sequence: int) -> SnapshotRow:
@@ -91,12 +90,11 @@ class Snapshots:
         found = {n: self._by_sequence[n] for n in wanted if n in self._by_sequence}
         missing = [number for number in wanted if number not in found]
         if missing:
-            with self._engine.connect() as connection:
-                for start in range(0, len(missing), _PART):
-                    part = missing[start : start + _PART]
-                    for row in connection.execute(self._many, {"wanted": part}):
-                        made = self._remember(_row(row))
-                        found[made.sequence] = made
+            for start in range(0, len(missing), _PART):
+                part = missing[start : start + _PART]
+                for row in self._queries.all(self._many, {"wanted": part}):
+                    made = self._remember(_row(row))
+                    found[made.sequence] = made
         for number in wanted:
             if number not in found:
                 raise Corruption(f"snapshot number {number} is missing from the catalog")
@@ -104,21 +102,18 @@ class Snapshots:
 
     def window(self, low: int, high: int) -> dict[int, SnapshotRow]:
         """All snapshots with numbers from `low` to `high`."""
-        with self._engine.connect() as connection:
-            rows = connection.execute(self._window, {"low": low, "high": high}).all()
+        rows = self._queries.all(self._window, {"low": low, "high": high})
         return {row[0]: self._by_sequence.get(row[0]) or self._remember(_row(row)) for row in rows}
 
     def prefixed(self, prefix: str) -> list[SnapshotRow]:
         """Up to two snapshots whose id begins with these hex digits."""
         low, high = bytes.fromhex(prefix.ljust(64, "0")), bytes.fromhex(prefix.ljust(64, "f"))
-        with self._engine.connect() as connection:
-            rows = connection.execute(self._prefixed, {"low": low, "high": high}).all()
+        rows = self._queries.all(self._prefixed, {"low": low, "high": high})
         return [_row(row) for row in rows]
 
     def everything(self, page: int = 4096) -> Iterator[SnapshotRow]:
         """All snapshots, newest first."""
-        with self._engine.connect() as connection:
-            high = connection.execute(self._last).scalar() or 0
+        high = self._queries.scalar(self._last) or 0
         while high > 0:
             rows = self.window(high - page + 1, high)
             yield from (rows[number] for number in sorted(rows, reverse=True))

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from sqlalchemy import Connection, Engine, bindparam, select
+from sqlalchemy import Connection, bindparam, select
 
 from livingdb.catalog import schema
 from livingdb.chunks.address import Address
-from livingdb.chunks.sqlite import reading
+from livingdb.chunks.queries import Queries
 
 __all__ = ["Touches"]
 
@@ -18,8 +18,8 @@ _touch = schema.touch
 class Touches:
     """Reads and writes them."""
 
-    def __init__(self, engine: Engine):
-        self._engine = reading(engine)
+    def __init__(self, queries: Queries):
+        self._queries = queries
         self._insert = _touch.insert()
         self._between = (
             select(_touch.c.sequence, _touch.c.version)
@@ -44,6 +44,5 @@ class Touches:
     def between(self, name: str, low: int, high: int) -> list[tuple[int, Address | None]]:
         """The snapshots with numbers from `low` to `high` that changed a table, newest first."""
         parameters = {"name": name, "low": low, "high": high}
-        with self._engine.connect() as connection:
-            rows = connection.execute(self._between, parameters).all()
+        rows = self._queries.all(self._between, parameters)
         return [(sequence, None if v is None else Address(v)) for sequence, v in rows]

@@ -10,7 +10,8 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from livingdb.catalog import schema
 from livingdb.chunks.address import Address, digest
-from livingdb.chunks.sqlite import reading, writing
+from livingdb.chunks.queries import Queries
+from livingdb.chunks.sqlite import writing
 from livingdb.errors import Corruption
 
 __all__ = ["VersionRow", "VersionRows"]
@@ -41,8 +42,8 @@ def root_digest(version: Address, root: Address) -> bytes:
 class VersionRows:
     """Reads and writes them."""
 
-    def __init__(self, engine: Engine):
-        self._engine = reading(engine)
+    def __init__(self, engine: Engine, queries: Queries):
+        self._queries = queries
         self._writing = writing(engine)
         build = sqlite.insert if engine.dialect.name == "sqlite" else postgresql.insert
         self._insert: Any = build(_version).on_conflict_do_nothing()
@@ -71,18 +72,16 @@ class VersionRows:
 
     def get(self, address: Address) -> VersionRow | None:
         """One version."""
-        with self._engine.connect() as connection:
-            row = connection.execute(self._get, {"address": address}).first()
+        row = self._queries.first(self._get, {"address": address})
         return None if row is None else VersionRow(*row)
 
     def get_many(self, addresses: Sequence[Address]) -> list[VersionRow]:
         """Those of the versions that are here."""
         found: list[VersionRow] = []
-        with self._engine.connect() as connection:
-            for start in range(0, len(addresses), 500):
-                part = addresses[start : start + 500]
-                rows = connection.execute(self._get_many, {"wanted": part})
-                found += [VersionRow(*row) for row in rows]
+        for start in range(0, len(addresses), 500):
+            part = addresses[start : start + 500]
+            rows = self._queries.all(self._get_many, {"wanted": part})
+            found += [VersionRow(*row) for row in rows]
         return found
 
     def add(self, connection: Connection, rows: Iterable[VersionRow]) -> None:
@@ -101,22 +100,19 @@ class VersionRows:
 
     def root(self, version: Address) -> Address | None:
         """The root of a materialized version; `Corruption` if its row was tampered with."""
-        with self._engine.connect() as connection:
-            row = connection.execute(self._root, {"version": version}).first()
+        row = self._queries.first(self._root, {"version": version})
         return None if row is None else _checked(version, row[0], row[1])
 
     def near(self, origin: Address, above: int, upto: int) -> list[tuple[VersionRow, Address]]:
         """Materialized versions of an origin in a range of depths, deepest first."""
         parameters = {"origin": origin, "above": above, "upto": upto}
-        with self._engine.connect() as connection:
-            rows = connection.execute(self._near, parameters).all()
+        rows = self._queries.all(self._near, parameters)
         return [(VersionRow(*row[:9]), _checked(row[0], row[9], row[10])) for row in rows]
 
     def materialized(self) -> list[tuple[Address, Address, bytes]]:
         """Every materialization: version, root, digest."""
         statement = select(_made.c.version, _made.c.root, _made.c.digest)
-        with self._engine.connect() as connection:
-            rows = connection.execute(statement).all()
+        rows = self._queries.all(statement)
         return [(Address(version), Address(root), bytes(mark)) for version, root, mark in rows]
 
     def materialize(

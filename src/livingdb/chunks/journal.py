@@ -29,7 +29,8 @@ from sqlalchemy import (
 from sqlalchemy.dialects import postgresql, sqlite
 
 from livingdb.chunks.address import ADDRESS_BYTES, Address
-from livingdb.chunks.sqlite import reading, writing
+from livingdb.chunks.queries import Queries
+from livingdb.chunks.sqlite import writing
 from livingdb.chunks.store import StoredChunk, missing
 from livingdb.errors import Unsupported
 
@@ -57,8 +58,8 @@ class Journal:
     commits, and by reads of this object not before.
     """
 
-    def __init__(self, engine: Engine, table: Table) -> None:
-        self._engine = reading(engine)
+    def __init__(self, engine: Engine, table: Table, queries: Queries | None = None) -> None:
+        self._queries = queries if queries is not None else Queries(engine)
         self._writing = writing(engine)
         # Built once: SQLAlchemy then finds the compiled form in its cache at every call.
         address, data = table.c.address, table.c.data
@@ -77,8 +78,7 @@ class Journal:
 
     def get(self, address: Address) -> bytes:
         """The stored bytes; `Corruption` if there is no such chunk."""
-        with self._engine.connect() as connection:
-            data = connection.execute(self._get, {"address": address}).scalar()
+        data = self._queries.scalar(self._get, {"address": address})
         if data is None:
             raise missing(address)
         return cast(bytes, data)
@@ -86,18 +86,17 @@ class Journal:
     def get_many(self, addresses: Sequence[Address]) -> dict[Address, bytes]:
         """The stored bytes of those of the addresses that are here."""
         found: dict[Address, bytes] = {}
-        with self._engine.connect() as connection:
-            for part in _parts(addresses):
-                rows = connection.execute(self._get_many, {"wanted": part})
-                found.update((Address(address), data) for address, data in rows)
+        for part in _parts(addresses):
+            rows = self._queries.all(self._get_many, {"wanted": part})
+            found.update((Address(address), data) for address, data in rows)
         return found
 
     def contains(self, addresses: Sequence[Address]) -> npt.NDArray[np.bool_]:
         """Which of the addresses are here."""
         found: set[Address] = set()
-        with self._engine.connect() as connection:
-            for part in _parts(addresses):
-                found.update(connection.execute(self._contains, {"wanted": part}).scalars())
+        for part in _parts(addresses):
+            rows = self._queries.all(self._contains, {"wanted": part})
+            found.update(Address(address) for (address,) in rows)
         return np.fromiter((address in found for address in addresses), np.bool_)
 
     def put(self, chunks: Iterable[StoredChunk], connection: Connection | None = None) -> None:
@@ -132,18 +131,15 @@ class Journal:
 
     def size_bytes(self) -> int:
         """How many bytes of chunks are here: what a drain would write."""
-        with self._engine.connect() as connection:
-            return int(connection.execute(self._size).scalar_one())
+        return int(self._queries.scalar(self._size))
 
     def __len__(self) -> int:
-        with self._engine.connect() as connection:
-            return int(connection.execute(self._count).scalar_one())
+        return int(self._queries.scalar(self._count))
 
     def _pages(self, statement: Any, limit: int) -> Iterator[Any]:
         after = b""
         while True:
-            with self._engine.connect() as connection:
-                rows = connection.execute(statement, {"after": after, "limit": limit}).all()
+            rows = self._queries.all(statement, {"after": after, "limit": limit})
             yield from rows
             if len(rows) < limit:
                 return

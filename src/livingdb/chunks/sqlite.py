@@ -12,6 +12,7 @@ from __future__ import annotations
 import sqlite3
 import time
 from pathlib import Path
+from typing import Any
 
 from sqlalchemy import URL, Connection, Engine, ExceptionContext, create_engine, event
 from sqlalchemy.pool import ConnectionPoolEntry
@@ -65,7 +66,8 @@ def sqlite_engine(path: str | Path, *, timeout_seconds: float = BUSY_TIMEOUT_SEC
 
     def configure(connection: sqlite3.Connection, _entry: ConnectionPoolEntry) -> None:
         connection.isolation_level = None
-        connection.execute(_FREE_PAGES)
+        if connection.execute("PRAGMA page_count").fetchone() == (0,):
+            connection.execute(_FREE_PAGES)
         _use_write_ahead_log(connection, timeout_seconds)
         for pragma in _PRAGMAS:
             connection.execute(pragma)
@@ -79,9 +81,12 @@ def sqlite_engine(path: str | Path, *, timeout_seconds: float = BUSY_TIMEOUT_SEC
 def reading(engine: Engine) -> Engine:
     """The same engine and connections, for reads of one statement each: no `BEGIN` around it.
 
-    Engines of other databases come back with their transactions unchanged.
+    Engines of other databases commit after every statement.
     """
-    return engine.execution_options(**{_BEGIN_OPTION: ""})
+    options: dict[str, Any] = {_BEGIN_OPTION: ""}
+    if engine.dialect.name != "sqlite":
+        options["isolation_level"] = "AUTOCOMMIT"
+    return engine.execution_options(**options)
 
 
 def writing(engine: Engine) -> Engine:

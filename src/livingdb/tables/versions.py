@@ -278,7 +278,9 @@ class Versions:
         if layout.fold == "auto" and _weight(recorded, version) <= FOLD_FLOOR_ROWS:
             return False
         keyframe = self.nearest(version)
-        tail = _weight(keyframe, version)
+        tail = version.changed - keyframe.changed
+        if layout.fold == "auto":
+            tail = _weight(keyframe, version)
         if layout.fold in ("always", "never"):
             return layout.fold_due(tail, 0)
         return tail > 0 and layout.fold_due(tail, self.count(keyframe))
