@@ -21,12 +21,12 @@ MAX_VALUES = 1 << 27
 """How many values one column of one chunk holds, those inside of others counted too."""
 
 
-def encode_body(column: Column, data_type: pa.DataType) -> bytes:
-    """The encoded bytes of a canonical column."""
+def encode_body(column: Column, data_type: pa.DataType, quick: bool = False) -> bytes:
+    """The encoded bytes of a canonical column; `quick` prefers less work to fewer bytes."""
     if column.children and _values(column) > MAX_VALUES:
         raise InvalidData(f"one column of one chunk holds at most {MAX_VALUES} nested values")
     parts: list[bytes | memoryview] = []
-    _encode(column, data_type, parts)
+    _encode(column, data_type, parts, quick)
     return b"".join(parts)
 
 
@@ -34,7 +34,9 @@ def _values(column: Column) -> int:
     return column.rows + sum(_values(child) for child in column.children)
 
 
-def _encode(column: Column, data_type: pa.DataType, parts: list[bytes | memoryview]) -> None:
+def _encode(
+    column: Column, data_type: pa.DataType, parts: list[bytes | memoryview], quick: bool
+) -> None:
     if column.validity is None:
         parts.append(b"\0")
     else:
@@ -46,7 +48,7 @@ def _encode(column: Column, data_type: pa.DataType, parts: list[bytes | memoryvi
         parts.append(_encode_fixed(column, data_type))
         return
     elif column.data is not None:
-        parts.append(encodings.encode_text(column.offsets, column.data))
+        parts.append(encodings.encode_text(column.offsets, column.data, quick))
         return
     else:
         parts.append(struct.pack("<I", int(column.offsets[-1])))
@@ -54,7 +56,7 @@ def _encode(column: Column, data_type: pa.DataType, parts: list[bytes | memoryvi
         is_map = pa.types.is_map(data_type)
         types = [data_type.key_type, data_type.item_type] if is_map else [data_type.value_type]
     for child, child_type in zip(column.children, types, strict=True):
-        _encode(child, child_type, parts)
+        _encode(child, child_type, parts, quick)
 
 
 def _encode_fixed(column: Column, data_type: pa.DataType) -> bytes | memoryview:

@@ -102,9 +102,13 @@ def encode_chunk(
     level: int = 0,
     names: Sequence[str] | None = None,
     compression_level: int = DEFAULT_LEVEL,
+    quick: bool = False,
 ) -> StoredChunk:
-    """The chunk of these columns, all of one length and of chunk types."""
-    draft = draft_chunk(arrays, kind=kind, level=level, names=names)
+    """The chunk of these columns, all of one length and of chunk types.
+
+    `quick` prefers less work to fewer bytes.
+    """
+    draft = draft_chunk(arrays, kind=kind, level=level, names=names, quick=quick)
     return compress_draft(draft, compression_level)
 
 
@@ -114,6 +118,7 @@ def draft_chunk(
     kind: int = LEAF,
     level: int = 0,
     names: Sequence[str] | None = None,
+    quick: bool = False,
 ) -> Draft:
     """The chunk of these columns up to compression."""
     rows = len(arrays[0]) if arrays else 0
@@ -127,7 +132,7 @@ def draft_chunk(
         column = from_arrow(array, names[position] if names else str(position))
         header.append(describe(array.type))
         header.append(digest_column(column))
-        bodies.append(encode_body(column, array.type))
+        bodies.append(encode_body(column, array.type, quick))
     return Draft(b"".join(header), bodies)
 
 

@@ -270,10 +270,13 @@ def decode_wide(data: memoryview, rows: int, width: int) -> tuple[Bytes, int]:
 # --- text ---------------------------------------------------------------------------------
 
 
-def encode_text(offsets: npt.NDArray[np.int32], data: Bytes) -> bytes:
-    """Strings or binaries: by dictionary, or without their common prefix, or as they are."""
+def encode_text(offsets: npt.NDArray[np.int32], data: Bytes, quick: bool = False) -> bytes:
+    """Strings or binaries: by dictionary, or without their common prefix, or as they are.
+
+    `quick` tries nothing: zstd alone finds most of what repeats in few rows.
+    """
     rows = len(offsets) - 1
-    if rows >= 16:
+    if rows >= 16 and not quick:
         array = _binary(offsets, data)
         coded = _dictionary(array)
         if coded is not None:

@@ -7,9 +7,9 @@ transaction of the catalog stores the small chunks, numbers the snapshot and mov
 from __future__ import annotations
 
 import time as clock
+from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Any
 
 from sqlalchemy import Connection
@@ -32,6 +32,7 @@ from livingdb.tables.versions import Versions
 __all__ = ["FIRST_BRANCH", "Graph", "Intent", "now"]
 
 FIRST_BRANCH = "main"
+_KEPT_RECORDS = 4096
 FOLD_BYTES = 64 << 10  # of a tree, that the journal takes
 
 
@@ -70,7 +71,7 @@ class Graph:
         self.store = DatabaseStore(catalog, place.files)
         self.index = CatalogIndex(catalog)
         self.versions = Versions(self.store, self.index)
-        self.record = lru_cache(maxsize=4096)(self._load_record)
+        self._records: OrderedDict[Address, SnapshotRecord] = OrderedDict()
         self._journal_bytes = 0
 
     @classmethod
@@ -100,8 +101,19 @@ class Graph:
 
     # --- reading -----------------------------------------------------------------------------
 
-    def _load_record(self, address: Address) -> SnapshotRecord:
+    def record(self, address: Address) -> SnapshotRecord:
+        """The snapshot with this address."""
+        found = self._records.get(address)
+        return found if found is not None else self._remember(address, self._load(address))
+
+    def _load(self, address: Address) -> SnapshotRecord:
         return SnapshotRecord.load(self.store, address)
+
+    def _remember(self, address: Address, record: SnapshotRecord) -> SnapshotRecord:
+        self._records[address] = record
+        if len(self._records) > _KEPT_RECORDS:
+            self._records.popitem(last=False)
+        return record
 
     def branch(self, name: str) -> BranchRow:
         """A branch as it is now."""
@@ -183,6 +195,7 @@ class Graph:
             row = found
         staging.keep()
         self.snapshots.remember(row)
+        self._remember(row.address, record)
         self.index.saved(made)
         self._journal_bytes += staging.journal_bytes
         return row

@@ -23,6 +23,7 @@ from livingdb.trees.shape import Shape
 __all__ = ["load_delta", "store_delta"]
 
 _CHUNK_ROWS = 65_536
+_SMALL_ROWS = 1_024
 
 
 def store_delta(
@@ -38,9 +39,17 @@ def store_delta(
     masked: list[int] = []
     arrays: list[pa.Array] = [pa.array(changes.ops, pa.int8())]
     arrays += [column for column in changes.columns[:key_count] if column is not None]
+    is_whole = len(changes) > 0 and not changes.ops.any()
     for position in range(key_count, len(schema.stored)):
-        column, carries = changes.columns[position], changes.carries(position)
-        if column is None or not carries.any():
+        column = changes.columns[position]
+        if column is None:
+            continue
+        if is_whole and changes.present[position] is None:
+            carried.append(position)
+            arrays.append(column)
+            continue
+        carries = changes.carries(position)
+        if not carries.any():
             continue
         carried.append(position)
         arrays.append(_blanked(column, carries))
@@ -48,8 +57,10 @@ def store_delta(
             masked.append(position)
             arrays.append(pa.array(carries))
     chunks: list[Address] = []
+    quick = len(changes) < _SMALL_ROWS
     for start in range(0, max(len(changes), 1), _CHUNK_ROWS):
-        stored = encode_chunk([array.slice(start, _CHUNK_ROWS) for array in arrays])
+        part = [array.slice(start, _CHUNK_ROWS) for array in arrays]
+        stored = encode_chunk(part, quick=quick)
         sink(stored)
         chunks.append(stored.address)
     ids = [column.id for column in schema.stored]
