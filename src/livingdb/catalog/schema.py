@@ -58,6 +58,7 @@ pack = Table(
     Column("position", _Number, primary_key=True, autoincrement=True),
     Column("name", Text, nullable=False, unique=True),
     Column("time", _Number, nullable=False),
+    sqlite_autoincrement=True,
 )
 
 snapshot = Table(
@@ -94,6 +95,7 @@ branch = Table(
     Column("origin", Text),
     Column("origin_head", _Number),
     Column("time", _Number, nullable=False),
+    sqlite_autoincrement=True,
 )
 
 branch_log = Table(

@@ -22,7 +22,7 @@ from livingdb.graph.merge import (
     tables_of,
 )
 from livingdb.graph.names import check_branch
-from livingdb.graph.policy import Policies
+from livingdb.graph.policy import Policies, check_policy
 from livingdb.graph.staging import Staging
 from livingdb.tables.index import Version
 
@@ -39,6 +39,9 @@ class MergeOptions:
     granularity: str = "row"
     symmetric: bool = False
     fast_forward: bool = True
+
+    def __post_init__(self) -> None:
+        check_policy(self.on_conflict, self.granularity)
 
 
 def clone(graph: Graph, name: str, at: SnapshotRow, origin: str) -> None:

@@ -24,7 +24,7 @@ from livingdb.trees.compare import differs
 from livingdb.trees.merge import Conflicts
 from livingdb.trees.shape import Shape
 
-__all__ = ["GRANULARITIES", "Policies", "TablePolicy"]
+__all__ = ["GRANULARITIES", "Policies", "TablePolicy", "check_policy"]
 
 GRANULARITIES = ("row", "cell")
 _NAMES = ("fail", "ours", "theirs")
@@ -51,15 +51,13 @@ class Policies:
         schemas: Mapping[str, TableSchema],
     ) -> Policies:
         """The policies, checked against the tables there are."""
-        if granularity not in GRANULARITIES:
-            raise InvalidData(f"granularity {granularity!r}: choose 'row' or 'cell'")
+        check_policy(on_conflict, granularity)
         if not isinstance(on_conflict, Mapping):
-            return cls(_checked("on_conflict", on_conflict), granularity=granularity)
+            return cls(on_conflict, granularity=granularity)
         default: Policy = "fail"
         tables: dict[str, Policy] = {}
         columns: dict[tuple[str, str], Policy] = {}
-        for name, given in on_conflict.items():
-            policy = _checked(name, given)
+        for name, policy in on_conflict.items():
             if name == "*":
                 default = policy
             elif name in schemas:
@@ -79,10 +77,16 @@ class Policies:
         return TablePolicy(name, schema, shape, table, columns, self.granularity == "cell")
 
 
-def _checked(name: str, policy: object) -> Policy:
-    if callable(policy) or (isinstance(policy, str) and policy in _NAMES):
-        return policy
-    raise InvalidData(f"{name}: {policy!r} is no policy; 'fail', 'ours', 'theirs' or a function")
+def check_policy(on_conflict: object, granularity: str) -> None:
+    """`InvalidData` if a user gave something that is no policy."""
+    if granularity not in GRANULARITIES:
+        raise InvalidData(f"granularity {granularity!r}: choose 'row' or 'cell'")
+    given = on_conflict if isinstance(on_conflict, Mapping) else {"on_conflict": on_conflict}
+    for name, policy in given.items():
+        if not callable(policy) and policy not in _NAMES:
+            raise InvalidData(
+                f"{name}: {policy!r} is no policy; 'fail', 'ours', 'theirs' or a function"
+            )
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """Compact: the same snapshots in fewer bytes.
 
 The journal is drained, old trees are thinned, and packs are written anew: tighter, and without
-the trees nobody needs any more.  What was dropped can no longer be built upon, so the catalog's
+the trees nobody needs any more.  What killed writers left half written a day ago goes, too.  What was dropped can no longer be built upon, so the catalog's
 *epoch* goes up with it: a transaction that began before notices and starts again.
 """
 
@@ -28,6 +28,7 @@ __all__ = ["Compacted", "compact"]
 
 Progress = Callable[[str], None]
 _ATTEMPTS = 3
+_LEFT_BEHIND_SECONDS = 86_400.0  # no writer takes that long over one file
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,7 @@ def compact(graph: Graph, progress: Progress | None = None) -> Compacted:
         if _repack(graph, say):
             break
     give_back_pages(store)
+    graph.place.files.sweep(_LEFT_BEHIND_SECONDS)
     return Compacted(before, _bytes(graph, graph.catalog.packs.names()), drained, thinned)
 
 

@@ -1,0 +1,1 @@
+"""Engines: what answers queries.  Here the embedded one, DuckDB in this process."""

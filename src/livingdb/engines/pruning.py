@@ -1,0 +1,102 @@
+"""Which part of a table a query can need: key ranges and zone filters from column ranges."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from livingdb.engines.ranges import MAX_RANGES, Range, Ranges, after, codec_of, hull, points
+from livingdb.tables.schema import Column, TableSchema
+from livingdb.trees.keys import KeyCodec
+from livingdb.trees.scan import Span, ZoneFilter
+
+__all__ = ["Part", "part_of"]
+
+_BIAS = 1 << 63
+
+
+@dataclass(frozen=True)
+class Part:
+    """Key ranges that do not overlap, in order, and filters on what lies in them."""
+
+    spans: tuple[Span, ...] = (Span(),)
+    filters: tuple[ZoneFilter, ...] = ()
+
+
+def part_of(schema: TableSchema, wanted: Mapping[str, Ranges]) -> Part:
+    """The part of a table that holds every row whose columns lie in the ranges."""
+    if any(not ranges for ranges in wanted.values()):
+        return Part(())
+    codec = KeyCodec([column.type for column in schema.key_columns])
+    spans = tuple(_span(codec, item) for item in _key_ranges(schema.key_columns, wanted))
+    filters = [
+        _filter(position, column, hull(wanted[column.name])[0])
+        for position, column in enumerate(schema.stored)
+        if position and column.name in wanted
+    ]
+    return Part(spans, tuple(filters))
+
+
+def _key_ranges(columns: Sequence[Column], wanted: Mapping[str, Ranges]) -> list[Range]:
+    """Ranges of whole keys: as many leading columns as are compared for equality, and one."""
+    prefixes = [b""]
+    ends: list[Range] = []
+    for column in columns:
+        ranges = wanted.get(column.name)
+        if ranges is None:
+            break
+        if len(prefixes) * len(ranges) > MAX_RANGES:
+            ranges = hull(ranges)
+        values = points(ranges)
+        if values is None or len(prefixes) * len(values) > MAX_RANGES:
+            ends = [_under(prefix, item) for prefix in prefixes for item in ranges]
+            break
+        prefixes = [prefix + value for prefix in prefixes for value in values]
+    return _merged(ends or [Range(prefix, after(prefix)) for prefix in prefixes])
+
+
+def _under(prefix: bytes, item: Range) -> Range:
+    high = after(prefix) if item.high is None else prefix + item.high
+    return Range(prefix + item.low, high)
+
+
+def _merged(ranges: Sequence[Range]) -> list[Range]:
+    """The ranges in order, those that touch made one."""
+    merged: list[Range] = []
+    for item in sorted(ranges, key=lambda item: item.low):
+        last = merged[-1] if merged else None
+        if last is None or (last.high is not None and item.low > last.high):
+            merged.append(Range(item.low, item.high))
+        elif last.high is not None and (item.high is None or item.high > last.high):
+            merged[-1] = Range(last.low, item.high)
+    return merged
+
+
+def _span(codec: KeyCodec, item: Range) -> Span:
+    return Span(_key(codec, item.low), _key(codec, item.high))
+
+
+def _key(codec: KeyCodec, bound: bytes | None) -> Any:
+    """A bound in the form encoded keys have in memory."""
+    if not bound:
+        return None
+    if codec.packed:
+        assert codec.width is not None
+        return np.uint64(int.from_bytes(bound.ljust(codec.width, b"\0"), "big"))
+    return np.bytes_(bound.rstrip(b"\0"))
+
+
+def _filter(position: int, column: Column, item: Range) -> ZoneFilter:
+    codec = codec_of(column.type)
+    if not codec.packed:
+        return ZoneFilter(position, item.low or None, item.high)
+    assert codec.width is not None
+    least = greatest = None
+    if item.low:
+        least = int.from_bytes(item.low.ljust(codec.width, b"\0"), "big") - _BIAS
+    if item.high is not None:
+        greatest = int.from_bytes(item.high.ljust(codec.width, b"\0"), "big") - 1 - _BIAS
+    return ZoneFilter(position, least, greatest)

@@ -1,0 +1,87 @@
+"""Results of DuckDB in types LivingDB stores."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import pyarrow as pa
+
+from livingdb.chunks.types import normalise_type
+from livingdb.errors import InvalidData, Unsupported
+
+__all__ = ["as_stored_types", "with_types"]
+
+_WHOLE = ("HUGEINT", "UHUGEINT")
+
+
+def as_stored_types(table: pa.Table, kinds: Sequence[str]) -> pa.Table:
+    """The table with every column in a type LivingDB stores, or of no type if all is null.
+
+    A sum of integers is a bigint, as in Spark; one too large for it is `InvalidData`.
+    """
+    columns, fields = [], []
+    for position, kind in enumerate(kinds):
+        name, column = table.field(position).name, table.column(position)
+        target = pa.int64() if kind in _WHOLE else _target(column.type, name)
+        if column.type != target:
+            try:
+                column = column.cast(target)
+            except pa.ArrowInvalid:
+                raise InvalidData(
+                    f"column {name!r}: a value is too large for {_shown(target)}; "
+                    "cast to decimal(38,0) or double first"
+                ) from None
+        columns.append(column)
+        fields.append(pa.field(name, target))
+    return pa.Table.from_arrays(columns, schema=pa.schema(fields))
+
+
+def with_types(table: pa.Table) -> pa.Table:
+    """The table with values of no type, which are all null, as text."""
+    types = [_mapped(field.type, _text_if_none) for field in table.schema]
+    fields = [field.with_type(kind) for field, kind in zip(table.schema, types, strict=True)]
+    return table.cast(pa.schema(fields))
+
+
+def _text_if_none(data_type: pa.DataType) -> pa.DataType:
+    return pa.string() if pa.types.is_null(data_type) else data_type
+
+
+def _shown(data_type: pa.DataType) -> str:
+    return "bigint" if data_type == pa.int64() else str(data_type)
+
+
+def _target(data_type: pa.DataType, name: str) -> pa.DataType:
+    try:
+        return _mapped(data_type, _stored)
+    except Unsupported as error:
+        raise Unsupported(f"column {name!r}: {error}") from None
+
+
+def _stored(data_type: pa.DataType) -> pa.DataType:
+    """The type LivingDB stores values of a plain type in; times are in the engine's zone."""
+    kinds = pa.types
+    if kinds.is_null(data_type):
+        return data_type
+    if kinds.is_uint64(data_type):
+        return pa.decimal128(20, 0)
+    if kinds.is_time(data_type) or kinds.is_interval(data_type):
+        kind = "times of day" if kinds.is_time(data_type) else "intervals"
+        raise Unsupported(f"tables cannot hold {kind}; cast them to string")
+    if kinds.is_timestamp(data_type):
+        return pa.timestamp("us", None if data_type.tz is None else "UTC")
+    return normalise_type(data_type)
+
+
+def _mapped(data_type: pa.DataType, change: Callable[[pa.DataType], pa.DataType]) -> pa.DataType:
+    """The type with the plain types in it changed."""
+    kinds = pa.types
+    if kinds.is_map(data_type):
+        key = _mapped(data_type.key_type, change)
+        return pa.map_(key, _mapped(data_type.item_type, change))
+    lists = (kinds.is_list, kinds.is_large_list, kinds.is_fixed_size_list)
+    if any(is_kind(data_type) for is_kind in lists):
+        return pa.list_(_mapped(data_type.value_type, change))
+    if kinds.is_struct(data_type):
+        return pa.struct([(inner.name, _mapped(inner.type, change)) for inner in data_type])
+    return change(data_type)

@@ -1,0 +1,239 @@
+"""MERGE INTO: one join decides for every row which clause applies; the first that does wins."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+from sqlglot import exp
+
+from livingdb.errors import InvalidData
+from livingdb.sql.changes import Changes, Target, is_default, known_column
+from livingdb.sql.update import set_columns
+from livingdb.tables.schema import Column
+
+__all__ = ["merge"]
+
+_SOURCE = "livingdb_source"
+_CLAUSE = "livingdb_clause"
+
+
+@dataclass(frozen=True)
+class _Clause:
+    """What one WHEN does: `values` are the columns it sets or inserts."""
+
+    kind: str
+    action: str
+    condition: exp.Expr | None
+    values: dict[str, exp.Expr] = field(default_factory=dict)
+
+
+def merge(changes: Changes, tree: exp.Merge) -> None:
+    """Update, delete and insert rows of the target as the clauses say."""
+    target = changes.target(tree.this)
+    source = tree.args["using"]
+    called = source.alias_or_name
+    if not called:
+        raise InvalidData("the source of a MERGE needs a name: USING (…) AS source")
+    names = _source_names(changes, tree)
+    clauses = [_clause(item, target, called, names) for item in tree.args["whens"].expressions]
+    rows = changes.planner.run(_query(tree, target, called, clauses))
+    staged = changes.planner.session.register(rows)
+    _check_cardinality(changes, target, clauses, staged)
+    _apply(changes, target, clauses, staged)
+
+
+def _source_names(changes: Changes, tree: exp.Merge) -> list[str]:
+    """The columns of the source."""
+    query = _with(tree, exp.select("*").from_(tree.args["using"].copy()))
+    return [name for name, _ in changes.planner.columns(changes.planner.text(query))]
+
+
+def _with(tree: exp.Merge, query: exp.Select) -> exp.Select:
+    clause = tree.args.get("with_")
+    if clause is not None:
+        query.set("with_", clause.copy())
+    return query
+
+
+# --- clauses --------------------------------------------------------------------------------
+
+
+def _clause(item: exp.When, target: Target, called: str, names: Sequence[str]) -> _Clause:
+    kind = "matched"
+    if not item.args.get("matched"):
+        kind = "source missing" if item.args.get("source") else "target missing"
+    home = {"matched": None, "source missing": target.called, "target missing": called}[kind]
+    condition = item.args.get("condition")
+    then = item.args["then"]
+    values: dict[str, exp.Expr] = {}
+    action = "delete"
+    if isinstance(then, exp.Update):
+        action, values = "update", _set_values(then, target, called, names)
+    elif isinstance(then, exp.Insert):
+        action, values = "insert", _insert_values(then, target, called, names)
+    if (action == "insert") != (kind == "target missing"):
+        raise InvalidData(f"WHEN {_shown(kind)} cannot {action.upper()}")
+    values = {name: _at_home(value, home) for name, value in values.items()}
+    return _Clause(kind, action, condition and _at_home(condition, home), values)
+
+
+def _shown(kind: str) -> str:
+    return {"matched": "MATCHED", "target missing": "NOT MATCHED"}.get(
+        kind, "NOT MATCHED BY SOURCE"
+    )
+
+
+def _at_home(value: exp.Expr, home: str | None) -> exp.Expr:
+    """The expression with columns that name no table taken from the only one there is."""
+    value = value.copy()
+    columns = [value] if isinstance(value, exp.Column) else list(value.find_all(exp.Column))
+    for column in columns if home is not None else ():
+        if not column.table and column.find_ancestor(exp.Query) is None:
+            column.set("table", exp.to_identifier(home, quoted=True))
+    return value
+
+
+def _set_values(
+    then: exp.Update, target: Target, called: str, names: Sequence[str]
+) -> dict[str, exp.Expr]:
+    if any(isinstance(item, exp.Star) for item in then.expressions):
+        return _all_columns(target, called, names, "UPDATE SET *")
+    return set_columns(target, then.expressions)
+
+
+def _insert_values(
+    then: exp.Insert, target: Target, called: str, names: Sequence[str]
+) -> dict[str, exp.Expr]:
+    if isinstance(then.this, exp.Star):
+        return _all_columns(target, called, names, "INSERT *")
+    columns = list(target.schema.columns)
+    if then.this is not None:
+        columns = [known_column(target, item.name) for item in then.this.expressions]
+    given = then.expression.expressions
+    if len(given) != len(columns):
+        raise InvalidData(f"INSERT has {len(given)} values for {len(columns)} columns")
+    pairs = zip(columns, given, strict=True)
+    return {c.name: target.default(c) if is_default(value) else value for c, value in pairs}
+
+
+def _all_columns(
+    target: Target, called: str, names: Sequence[str], what: str
+) -> dict[str, exp.Expr]:
+    by_name = {name.casefold(): name for name in names}
+    values: dict[str, exp.Expr] = {}
+    for column in target.schema.columns:
+        found = by_name.get(column.name.casefold())
+        if found is None:
+            raise InvalidData(f"{what}: the source has no column {column.name!r}")
+        values[column.name] = exp.column(found, table=called, quoted=True)
+    return values
+
+
+# --- the join -------------------------------------------------------------------------------
+
+
+def _query(tree: exp.Merge, target: Target, called: str, clauses: Sequence[_Clause]) -> exp.Select:
+    """Per pair of rows: the clause that applies, the key, and the values of that clause."""
+    in_target = exp.Not(this=exp.Is(this=target.of(target.key[0]), expression=exp.null()))
+    in_source = exp.column(_SOURCE, table=called, quoted=True)
+    both = exp.and_(in_target, in_source)
+    chosen = exp.Case().when(both, _first(clauses, "matched"))
+    chosen = chosen.when(in_source, _first(clauses, "target missing"))
+    chosen = chosen.else_(_first(clauses, "source missing"))
+    items: list[exp.Expr] = [chosen.as_(_CLAUSE), both.as_("matched")]
+    items += [target.of(column).as_(f"k{at}") for at, column in enumerate(target.key)]
+    # The engine cannot name an expression with a subquery from the same SELECT: repeat it.
+    repeated = chosen if chosen.find(exp.Query) else exp.column(_CLAUSE)
+    for number, clause in enumerate(clauses):
+        applies = repeated.copy().eq(number)
+        for at, value in enumerate(_row_values(target, clause)):
+            items.append(exp.Case().when(applies, value).as_(f"v{number}_{at}"))
+    marked = exp.select("*", exp.true().as_(_SOURCE)).from_(tree.args["using"].copy())
+    query = exp.select(*items).from_(marked.subquery(exp.to_identifier(called, quoted=True)))
+    query = query.join(
+        target.table.copy(), on=tree.args["on"].copy(), join_type=_join_type(clauses)
+    )
+    return _with(tree, query)
+
+
+def _first(clauses: Sequence[_Clause], kind: str) -> exp.Expr:
+    """The number of the first clause of a kind whose condition holds; null if none does."""
+    numbered = [(n, clause) for n, clause in enumerate(clauses) if clause.kind == kind]
+    if not numbered:
+        return exp.null()
+    chosen = exp.Case()
+    for number, clause in numbered:
+        condition = exp.true() if clause.condition is None else clause.condition
+        chosen = chosen.when(condition, exp.Literal.number(number))
+    return chosen
+
+
+def _row_values(target: Target, clause: _Clause) -> list[exp.Expr]:
+    """The values in the order of `_columns`."""
+    return [
+        clause.values[column.name] if column.name in clause.values else target.of(column)
+        for column in _columns(target, clause)
+    ]
+
+
+def _columns(target: Target, clause: _Clause) -> list[Column]:
+    """The columns a clause gives: whole rows where an update may move a row to another key."""
+    if clause.action == "update" and target.moves(clause.values):
+        return list(target.schema.columns)
+    return [target.column(name) for name in clause.values]
+
+
+def _join_type(clauses: Sequence[_Clause]) -> str:
+    kinds = {clause.kind for clause in clauses}
+    left, right = "target missing" in kinds, "source missing" in kinds
+    return {(True, True): "FULL", (True, False): "LEFT", (False, True): "RIGHT"}.get(
+        (left, right), "INNER"
+    )
+
+
+# --- the outcome ----------------------------------------------------------------------------
+
+
+def _check_cardinality(
+    changes: Changes, target: Target, clauses: Sequence[_Clause], staged: str
+) -> None:
+    """`InvalidData` if a row of the target has two rows of the source."""
+    matched = [clause for clause in clauses if clause.kind == "matched"]
+    only_deletes = len(matched) == 1 and matched[0].action == "delete" and not matched[0].condition
+    if not matched or only_deletes:
+        return
+    keys = ", ".join(f"k{at}" for at in range(len(target.key)))
+    found = changes.planner.session.query(
+        f"SELECT {keys} FROM {staged} WHERE matched GROUP BY {keys} HAVING count(*) > 1 LIMIT 1", {}
+    )
+    if found.num_rows:
+        values = [column[0].as_py() for column in found.columns]
+        shown = dict(zip(target.schema.key, values, strict=True))
+        raise InvalidData(f"the row {shown} of {target.name!r} matches several rows of the source")
+
+
+def _apply(changes: Changes, target: Target, clauses: Sequence[_Clause], staged: str) -> None:
+    """Removes rows first, so that a key set free can be taken again."""
+    keys = [f"k{at}" for at in range(len(target.key))]
+    later: list[Callable[[], None]] = []
+
+    def rows(number: int, names: Sequence[str], columns: Sequence[Column]) -> pa.Table:
+        text = f"SELECT {', '.join(names)} FROM {staged} WHERE {_CLAUSE} = {number}"
+        return changes.assigned(text, columns)
+
+    for number, clause in enumerate(clauses):
+        columns = _columns(target, clause)
+        values = [f"v{number}_{at}" for at in range(len(columns))]
+        if clause.action == "delete":
+            gone = rows(number, ["DISTINCT " + keys[0], *keys[1:]], target.key)
+            changes.delete(target, gone)
+        elif clause.action == "update":
+            new = rows(number, [*keys, *values], [*target.key, *columns])
+            later.insert(0, changes.set(target, new, clause.values))
+        else:
+            added = rows(number, values, columns)
+            later.append(lambda added=added: changes.insert(target, added))  # type: ignore[misc]
+    for step in later:
+        step()

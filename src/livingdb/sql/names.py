@@ -1,0 +1,165 @@
+"""Names of tables: which of them are tables, where they come from, and what they hold.
+
+orders                            here
+dev.orders                        on the branch dev
+orders VERSION AS OF 'main~3'     at a ref
+orders TIMESTAMP AS OF '2026-…'   at a time
+livingdb.log, livingdb.diff(…)    system tables and functions
+"""
+
+from __future__ import annotations
+
+import datetime
+import difflib
+from collections.abc import Mapping, Sequence
+
+import pyarrow as pa
+from sqlglot import exp
+
+from livingdb.errors import InvalidData, NotFound, Unsupported
+from livingdb.sql.parameters import constant
+from livingdb.sql.scope import Scope
+from livingdb.tables.rows import RowSet
+
+__all__ = [
+    "SYSTEM",
+    "check_sources",
+    "find_rows",
+    "function_name",
+    "is_cte",
+    "ref_of",
+    "source_of",
+    "table_names",
+]
+
+SYSTEM = "livingdb"
+
+
+def source_of(
+    scope: Scope, table: exp.Table, parameters: Mapping[str, object]
+) -> RowSet | pa.Table:
+    """The rows a table in a FROM clause stands for."""
+    if table.catalog:
+        raise NotFound(f"{table.sql('spark')!r}: a table is named by a branch and a name")
+    if table.db.casefold() == SYSTEM:
+        return _system(scope, table, parameters)
+    if isinstance(table.this, exp.Func):
+        raise Unsupported(
+            f"{function_name(table.this)}(…) cannot stand in FROM: SQL reads tables, "
+            "subqueries, range(…) and the functions livingdb.diff, blame and history"
+        )
+    return find_rows(scope, table.name, ref_of(scope, table, parameters))[1]
+
+
+def function_name(call: exp.Func) -> str:
+    """What a function is called."""
+    return call.name if isinstance(call, exp.Anonymous) else call.sql_name().lower()
+
+
+def ref_of(scope: Scope, table: exp.Table, parameters: Mapping[str, object]) -> str | None:
+    """The ref at which the table is asked for; None for here."""
+    branch = table.db or None
+    if branch is not None and not scope.is_branch(branch):
+        raise NotFound(f"there is no branch {branch!r}, in which to look for {table.name!r}")
+    version = table.args.get("version")
+    if version is None:
+        return branch
+    value = constant(version.expression, parameters)
+    if str(version.this).upper() == "VERSION":
+        if value is None:
+            raise InvalidData("VERSION AS OF takes a branch, tag or snapshot id in quotes")
+        return str(value)
+    return f"{branch or ''}@{_moment(value)}"
+
+
+def _moment(value: object) -> str:
+    if isinstance(value, str):
+        try:
+            value = datetime.datetime.fromisoformat(value.strip())
+        except ValueError:
+            raise InvalidData(f"TIMESTAMP AS OF {value!r}: write 2026-11-15T10:00:00") from None
+    if isinstance(value, (datetime.datetime, datetime.date)):
+        return value.isoformat()
+    raise InvalidData("TIMESTAMP AS OF takes a time in quotes, such as '2026-11-15T10:00:00'")
+
+
+def _system(scope: Scope, table: exp.Table, parameters: Mapping[str, object]) -> pa.Table:
+    call = table.this
+    if not isinstance(call, exp.Func):
+        return scope.system(table.name.casefold(), [])
+    if not isinstance(call, exp.Anonymous):
+        raise NotFound(f"there is no function livingdb.{function_name(call)}")
+    arguments = []
+    for item in call.expressions:
+        value = constant(item, parameters)
+        if value is None:
+            raise InvalidData(f"livingdb.{call.name}: an argument is a value, not {item.sql()!r}")
+        arguments.append(value)
+    return scope.system(call.name.casefold(), arguments)
+
+
+def find_rows(scope: Scope, name: str, ref: str | None = None) -> tuple[str, RowSet]:
+    """A table by its name, or by one that differs in case only: its own name and its rows."""
+    try:
+        return name, scope.rows(name, ref)
+    except NotFound as error:
+        known = scope.tables(ref)
+        alike = [other for other in known if other.casefold() == name.casefold()]
+        if len(alike) == 1 and alike[0] != name:
+            return alike[0], scope.rows(alike[0], ref)
+        raise NotFound(_absent(str(error), name, known)) from None
+
+
+def _absent(message: str, name: str, known: Sequence[str]) -> str:
+    if not known:
+        return f"{message}; there are no tables"
+    message = message.rstrip(".")
+    if not all(other in message for other in known[:20]):
+        more = "" if len(known) <= 20 else f" and {len(known) - 20} more"
+        message += f"; the tables are {', '.join(known[:20])}{more}"
+    near = difflib.get_close_matches(name, known, 1)
+    is_news = near and "did you mean" not in message
+    return f"{message}; did you mean {near[0]!r}?" if is_news else message
+
+
+def check_sources(tree: exp.Expr) -> None:
+    """`Unsupported` for functions that stand for rows beside a table, but for those on lists."""
+    for lateral in tree.find_all(exp.Lateral):
+        if isinstance(lateral.this, exp.Anonymous):
+            raise Unsupported(f"{lateral.this.name}(…) cannot stand in FROM")
+
+
+def table_names(tree: exp.Expr) -> list[exp.Table]:
+    """The tables of a tree that are not names of its WITH clauses, in no particular order."""
+    return [table for table in tree.find_all(exp.Table) if not is_cte(table)]
+
+
+def is_cte(table: exp.Table) -> bool:
+    """Whether the name is one that a WITH clause around it defines."""
+    if table.db or table.args.get("version") or not isinstance(table.this, exp.Identifier):
+        return False
+    name = table.name.casefold()
+    node: exp.Expr | None = table
+    inside: exp.Expr | None = None
+    while node is not None:
+        if isinstance(node, exp.CTE):
+            inside = node
+        clause = node.args.get("with_")
+        if clause is not None:
+            if name in _visible(clause, inside):
+                return True
+            inside = None
+        node = node.parent
+    return False
+
+
+def _visible(clause: exp.With, inside: exp.Expr | None) -> list[str]:
+    """The names a WITH clause defines, as seen from the body or from one of its parts."""
+    names: list[str] = []
+    for part in clause.expressions:
+        if part is inside and not clause.args.get("recursive"):
+            break
+        names.append(part.alias.casefold())
+        if part is inside:
+            break
+    return names

@@ -1,0 +1,109 @@
+"""Parameters: values bound to a statement, never pasted into it."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
+
+from sqlglot import exp
+
+from livingdb.errors import InvalidData
+
+__all__ = ["Given", "bind_parameters", "constant"]
+
+Given: TypeAlias = Mapping[str, Any] | Sequence[Any] | None
+
+
+def bind_parameters(tree: exp.Expr, given: Given) -> dict[str, object]:
+    """The values by the names the tree uses from now on; `InvalidData` if any is missing.
+
+    Placeholders are renamed in place, so that users may call theirs what they like.
+    """
+    values = _by_name(given)
+    names: dict[str, str] = {}
+    for node in list(tree.find_all(exp.Placeholder, exp.Parameter)):
+        name = _name(node)
+        if name not in values:
+            shown = f"parameter {name}" if name.isdecimal() else f"parameter :{name}"
+            raise InvalidData(f"the statement has a {shown}, but no value was given for it")
+        renamed = names.setdefault(name, f"p{len(names)}")
+        node.replace(exp.Placeholder(this=renamed))
+    positional = given is not None and not isinstance(given, Mapping)
+    if positional and len(values) > len(names):
+        raise InvalidData(
+            f"{len(values)} values were given for the {len(names)} parameters of the statement"
+        )
+    return {renamed: _plain(values[name]) for name, renamed in names.items()}
+
+
+def _plain(value: Any) -> object:
+    """A scalar of NumPy or Arrow as the Python value it stands for."""
+    if hasattr(value, "as_py"):
+        return value.as_py()
+    is_scalar = hasattr(value, "dtype") and getattr(value, "ndim", 1) == 0
+    return value.item() if is_scalar else value
+
+
+def _by_name(given: Given) -> dict[str, object]:
+    if given is None:
+        return {}
+    if isinstance(given, Mapping):
+        return {str(name): value for name, value in given.items()}
+    if isinstance(given, (str, bytes)) or not isinstance(given, Sequence):
+        raise InvalidData(
+            "parameters are a dict for :name or a list for ?, not " + type(given).__name__
+        )
+    return {str(number): value for number, value in enumerate(given, 1)}
+
+
+def _name(node: exp.Expr) -> str:
+    inner = node.this
+    return str(inner.name if isinstance(inner, exp.Expr) else inner)
+
+
+def constant(node: exp.Expr | None, parameters: Mapping[str, object]) -> object:
+    """The value a tree stands for; None if it is none that is known before the query runs."""
+    if isinstance(node, exp.Paren):
+        return constant(node.this, parameters)
+    if isinstance(node, exp.Placeholder):
+        return parameters.get(_name(node))
+    if isinstance(node, exp.Boolean):
+        return bool(node.this)
+    if isinstance(node, exp.Literal):
+        return str(node.this) if node.is_string else _number(str(node.this))
+    if isinstance(node, exp.Neg):
+        value = constant(node.this, parameters)
+        is_number = isinstance(value, (int, float, decimal.Decimal)) and not isinstance(value, bool)
+        return -value if is_number else None  # type: ignore[operator]
+    if isinstance(node, exp.Cast) and not isinstance(node, exp.TryCast):
+        return _cast(constant(node.this, parameters), node.to)
+    return None
+
+
+def _number(text: str) -> object:
+    try:
+        if "e" in text.lower():
+            return float(text)
+        return int(text) if text.isdecimal() else decimal.Decimal(text)
+    except (ValueError, decimal.InvalidOperation):
+        return None
+
+
+def _cast(value: object, target: exp.DataType) -> object:
+    """Typed literals: DATE '…', TIMESTAMP '…', and whole numbers as integers."""
+    kinds = exp.DataType.Type
+    try:
+        if isinstance(value, str) and target.this == kinds.DATE:
+            return datetime.date.fromisoformat(value)
+        zoned = (kinds.TIMESTAMPTZ, kinds.TIMESTAMPLTZ, kinds.TIMESTAMP)
+        if isinstance(value, str) and target.this in zoned:
+            moment = datetime.datetime.fromisoformat(value)
+            return moment if moment.tzinfo else moment.replace(tzinfo=datetime.UTC)
+    except ValueError:
+        return None
+    whole = (kinds.INT, kinds.BIGINT)
+    if isinstance(value, int) and not isinstance(value, bool) and target.this in whole:
+        return value
+    return None

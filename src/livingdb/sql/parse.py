@@ -1,0 +1,131 @@
+"""Text to a tree: Spark's dialect as Spark 4 reads it, one statement, kind errors."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+from sqlglot.dialects.spark import Spark
+from sqlglot.errors import ParseError, SqlglotError
+from sqlglot.parsers.spark import SparkParser
+from sqlglot.tokenizer_core import Token, TokenType
+
+from livingdb.errors import InvalidData, Unsupported
+
+__all__ = ["POSSIBLE", "parse_condition", "parse_statement"]
+
+POSSIBLE = "SQL here is SELECT, INSERT, UPDATE, DELETE and MERGE"
+
+_BEGINNINGS = ("SELECT", "WITH", "FROM", "VALUES", "(", "INSERT", "UPDATE", "DELETE", "MERGE")
+_ELSEWHERE = {
+    "ALTER": "tables are changed with evolve",
+    "CREATE": "tables are made with create_table",
+    "DROP": "tables are dropped with evolve",
+    "TRUNCATE": "DELETE without WHERE empties a table",
+    "USE": "each branch has its own sql method, and branch.table names a table of another",
+}
+_OTHERS = """
+    ADD ANALYZE ATTACH BEGIN CACHE CALL CHECKPOINT CLEAR COMMENT COMMIT COPY DECLARE DESC DESCRIBE
+    DETACH EXECUTE EXPLAIN EXPORT GRANT IMPORT INSTALL LIST LOAD LOCK MSCK OPTIMIZE PRAGMA PREPARE
+    REFRESH REPAIR REPLACE RESET RESTORE REVOKE ROLLBACK SAVEPOINT SET SHOW START TABLE UNCACHE
+    UNSET VACUUM
+"""
+
+
+class _Parser(SparkParser):
+    STRICT_CAST = True
+
+
+class _Dialect(Spark):
+    """Spark with ANSI mode on: a cast or a division that fails is an error."""
+
+    SAFE_DIVISION = False
+    Parser = _Parser
+
+
+def parse_statement(text: str) -> exp.Expr:
+    """The tree of the one statement in the text.
+
+    A positional `?` becomes a parameter named by its number, from 1.
+    """
+    return _one(_parse(text, statement=True))
+
+
+def _one(trees: list[exp.Expr | None]) -> exp.Expr:
+    found = [tree for tree in trees if tree is not None]
+    if not found:
+        raise InvalidData("there is no statement in the text")
+    if len(found) > 1:
+        raise InvalidData(f"one statement at a time; the text has {len(found)}")
+    return found[0]
+
+
+def parse_condition(text: str) -> exp.Expr:
+    """The tree of a condition, as it stands after WHERE."""
+    tree = _one(_parse(text))
+    refused = (exp.Query, exp.DML, exp.DDL, exp.Command, exp.Alias, exp.Star)
+    if isinstance(tree, refused) or not isinstance(tree, exp.Condition):
+        raise InvalidData(f"{_shown(text)} is not a condition; write one as after WHERE")
+    return tree
+
+
+def _parse(text: str, statement: bool = False) -> list[exp.Expr | None]:
+    if not isinstance(text, str):
+        raise InvalidData(f"a statement is text, not {type(text).__name__}")
+    dialect = _Dialect()
+    try:
+        tokens = _numbered(dialect.tokenize(text))
+        if statement and tokens:
+            _check_beginning(tokens[0])
+        return list(dialect.parser().parse(tokens, text))
+    except ParseError as error:
+        raise InvalidData(_sentence(error, text)) from None
+    except SqlglotError:
+        raise InvalidData(
+            "the statement cannot be read: a quote or a comment is not closed"
+        ) from None
+    except RecursionError:
+        raise InvalidData("the statement is nested too deeply") from None
+
+
+def _check_beginning(token: Token) -> None:
+    """`Unsupported` for statements that are not for SQL here, by their first word."""
+    word = token.text.upper()
+    if word in _BEGINNINGS or token.token_type == TokenType.SEMICOLON:
+        return
+    if word in _ELSEWHERE:
+        raise Unsupported(f"{word} is not possible; {POSSIBLE}; {_ELSEWHERE[word]}")
+    if word in _OTHERS.split():
+        raise Unsupported(f"{word} is not possible; {POSSIBLE}")
+    column = token.col - len(token.text) + 1
+    raise InvalidData(
+        f"syntax error at or near {token.text!r} (line {token.line}, column {column}); {POSSIBLE}"
+    )
+
+
+def _numbered(tokens: list[Token]) -> list[Token]:
+    """The tokens with each `?` as the parameter of its number."""
+    out: list[Token] = []
+    count = 0
+    for token in tokens:
+        if token.token_type != TokenType.PLACEHOLDER:
+            out.append(token)
+            continue
+        count += 1
+        place = (token.line, token.col, token.start, token.end)
+        out.append(Token(TokenType.COLON, ":", *place))
+        out.append(Token(TokenType.VAR, str(count), *place))
+    return out
+
+
+def _sentence(error: ParseError, text: str) -> str:
+    if not error.errors:
+        return f"the statement cannot be read: {_shown(text)}"
+    first = error.errors[0]
+    line, column, word = first.get("line"), first.get("col"), first.get("highlight")
+    if not word or not line or not column:
+        return "the statement cannot be read: it ends too early"
+    start = max(column - len(word) + 1, 1)
+    return f"syntax error at or near {word!r} (line {line}, column {start})"
+
+
+def _shown(text: str) -> str:
+    return repr(text if len(text) <= 60 else text[:57] + "…")

@@ -1,0 +1,123 @@
+"""From a tree in Spark's dialect to text the embedded engine runs.
+
+Every occurrence of a table becomes a relation of its own, registered with the session and
+pruned by what the query says about it right there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pyarrow as pa
+from sqlglot import exp
+
+from livingdb.engines.embedded import Session
+from livingdb.engines.scanned import ScannedRows
+from livingdb.sql.conditions import ranges_of_all
+from livingdb.sql.generate import generated
+from livingdb.sql.names import check_sources, function_name, source_of, table_names
+from livingdb.sql.scope import Scope
+from livingdb.sql.visibility import conditions_on, owner_of
+from livingdb.tables.rows import RowSet
+
+__all__ = ["Planner"]
+
+
+class Planner:
+    """Plans and runs the queries of one statement."""
+
+    def __init__(self, scope: Scope, session: Session, parameters: Mapping[str, object]):
+        self.scope = scope
+        self.session = session
+        self.parameters = dict(parameters)
+        self._used: dict[str, set[str]] = {}
+
+    def text(self, query: exp.Query) -> str:
+        """The query as the engine takes it."""
+        bound = query.copy()
+        check_sources(bound)
+        tables = [table for table in table_names(bound) if not _is_range(table)]
+        sources = {id(table): source_of(self.scope, table, self.parameters) for table in tables}
+        names = [(table, self._registered(table, sources)) for table in tables]
+        _qualify(tables)
+        for table, name in names:
+            _point_at(table, name)
+        used = {str(node.this) for node in bound.find_all(exp.Placeholder)}
+        text = generated(bound)
+        self._used[text] = used
+        return text
+
+    def values(self, text: str) -> dict[str, object]:
+        """The parameters of a planned query."""
+        return {name: self.parameters[name] for name in self._used.get(text, ())}
+
+    def parameter(self, value: object) -> exp.Placeholder:
+        """A value as part of a tree."""
+        name = f"v{len(self.parameters)}"
+        self.parameters[name] = value
+        return exp.Placeholder(this=name)
+
+    def run(self, query: exp.Query) -> pa.Table:
+        """The rows the query gives."""
+        text = self.text(query)
+        return self.session.query(text, self.values(text))
+
+    def columns(self, text: str) -> list[tuple[str, str]]:
+        """Names and engine types of the columns of a planned query."""
+        return self.session.columns(text, self.values(text))
+
+    def _registered(self, table: exp.Table, sources: Mapping[int, RowSet | pa.Table]) -> str:
+        source = sources[id(table)]
+        if not isinstance(source, RowSet):
+            return self.session.register(source)
+        owner = owner_of(table, sources)
+        wanted = {}
+        if owner is not None:
+            wanted = ranges_of_all(conditions_on(table), owner, self.parameters)
+        return self.session.register(ScannedRows(source, wanted))
+
+
+def _is_range(table: exp.Table) -> bool:
+    call = table.this
+    return isinstance(call, exp.Func) and not table.db and function_name(call) == "range"
+
+
+def _point_at(table: exp.Table, name: str) -> None:
+    """Make the table the relation of that name, called what it was called before."""
+    if not table.alias:
+        called = exp.to_identifier(_called(table), quoted=True)
+        alias = table.args.get("alias") or exp.TableAlias()
+        alias.set("this", called)
+        table.set("alias", alias)
+    for part in ("db", "catalog", "version"):
+        table.set(part, None)
+    table.set("this", exp.to_identifier(name))
+
+
+def _called(table: exp.Table) -> str:
+    return table.this.name if isinstance(table.this, exp.Func) else table.name
+
+
+def _qualify(tables: list[exp.Table]) -> None:
+    """Let columns find tables of other branches: `dev.orders.id` names one by both its names."""
+    for table in tables:
+        if not table.db or table.alias:
+            continue
+        select = table.find_ancestor(exp.Select)
+        same = [
+            other
+            for other in tables
+            if other is not table
+            and other.find_ancestor(exp.Select) is select
+            and other.alias_or_name.casefold() == table.name.casefold()
+        ]
+        branch, name = table.db.casefold(), table.name.casefold()
+        if same:
+            alias = exp.to_identifier(f"{table.db}.{table.name}", quoted=True)
+            table.set("alias", exp.TableAlias(this=alias))
+        for column in select.find_all(exp.Column) if select is not None else ():
+            if column.args.get("db") is None or column.db.casefold() != branch:
+                continue
+            if column.table.casefold() == name:
+                column.set("db", None)
+                column.set("table", exp.to_identifier(table.alias_or_name, quoted=True))

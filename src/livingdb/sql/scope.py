@@ -1,0 +1,60 @@
+"""What a statement may see and change: the seam between SQL and the database."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from typing import Protocol
+
+import pyarrow as pa
+
+from livingdb.tables.rows import RowSet
+
+__all__ = ["Scope", "Writer"]
+
+
+class Scope(Protocol):
+    """What a statement may see: a branch, a past snapshot or an open transaction."""
+
+    def rows(self, name: str, ref: str | None = None) -> RowSet:
+        """The rows of a table here or at another ref; `@time` is the branch at that time."""
+        ...
+
+    def tables(self, ref: str | None = None) -> list[str]:
+        """The names of the tables."""
+        ...
+
+    def is_branch(self, name: str) -> bool:
+        """Whether there is a branch of that name."""
+        ...
+
+    def system(self, name: str, arguments: Sequence[object]) -> pa.Table:
+        """The system table `livingdb.name`, or what the function of that name gives."""
+        ...
+
+    def writing(self) -> AbstractContextManager[Writer]:
+        """One transaction: the open one, if the scope is a transaction."""
+        ...
+
+
+class Writer(Scope, Protocol):
+    """An open transaction."""
+
+    snapshot: object | None
+    """What it made, once the context has ended."""
+
+    def insert(self, table: str, data: object) -> None:
+        """Add rows; `DuplicateKey` if a key exists."""
+        ...
+
+    def upsert(self, table: str, data: object) -> None:
+        """Add rows or replace those with the same key."""
+        ...
+
+    def update(self, table: str, data: object) -> None:
+        """Set the columns given, of the rows whose keys are given."""
+        ...
+
+    def delete(self, table: str, keys: object) -> None:
+        """Remove the rows with these keys."""
+        ...

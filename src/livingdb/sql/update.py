@@ -1,0 +1,59 @@
+"""UPDATE."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from sqlglot import exp
+
+from livingdb.errors import InvalidData, Unsupported
+from livingdb.sql.changes import Changes, Target, is_default, known_column
+from livingdb.tables.schema import Column
+
+__all__ = ["set_columns", "update"]
+
+
+def update(changes: Changes, tree: exp.Update) -> None:
+    """Set columns of the rows for which the condition holds.
+
+    Only the key and the columns that are set travel.  Rows whose key is set are removed and
+    put back under the new one.
+    """
+    if tree.args.get("from_") or tree.args.get("returning") or tree.args.get("limit"):
+        raise Unsupported("UPDATE takes one table, SET and WHERE; MERGE joins with another table")
+    target = changes.target(tree.this)
+    values = set_columns(target, tree.expressions)
+    columns = [target.column(name) for name in values]
+    if target.moves(values):
+        columns = list(target.schema.columns)
+    query = _query(tree, target, columns, values)
+    rows = changes.computed(query, [*target.key, *columns])
+    changes.set(target, rows, values)()
+
+
+def set_columns(target: Target, assignments: Sequence[exp.Expr]) -> dict[str, exp.Expr]:
+    """What each column is set to."""
+    values: dict[str, exp.Expr] = {}
+    for item in assignments:
+        if not isinstance(item, exp.EQ) or not isinstance(item.this, exp.Column):
+            raise InvalidData(f"SET {item.sql('spark')!r}: write column = value")
+        column = known_column(target, item.this.name)
+        if column.name in values:
+            raise InvalidData(f"the column {column.name!r} is set twice")
+        value = item.expression
+        values[column.name] = target.default(column) if is_default(value) else value
+    return values
+
+
+def _query(
+    tree: exp.Update, target: Target, columns: Sequence[Column], values: Mapping[str, exp.Expr]
+) -> exp.Select:
+    """The keys of the rows, then the new values of the columns."""
+    items: list[exp.Expr] = [target.of(column) for column in target.key]
+    items += [values[c.name].copy() if c.name in values else target.of(c) for c in columns]
+    numbered = [exp.alias_(item, f"livingdb_c{at}") for at, item in enumerate(items)]
+    query = exp.select(*numbered).from_(target.table.copy())
+    for part in ("where", "with_"):
+        if tree.args.get(part) is not None:
+            query.set(part, tree.args[part].copy())
+    return query

@@ -1,0 +1,95 @@
+"""Creating, opening and closing databases."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import livingdb
+from livingdb.catalog import migrations, schema
+from livingdb.catalog.connect import locate
+
+
+def test_a_new_database_has_main_and_no_tables(tmp_path: Path) -> None:
+    with livingdb.create(tmp_path / "a.ldb", author="ann") as db:
+        main = db.branch("main")
+        assert db.branches() == ["main"]
+        assert main.tables() == []
+        assert db.tags() == {}
+        assert [s.message for s in main.log()] == ["create the database"]
+        assert main.head.author == "ann"
+        assert main.head.parents == ()
+
+
+def test_create_refuses_what_is_there(tmp_path: Path) -> None:
+    livingdb.create(tmp_path / "a.ldb").close()
+    with pytest.raises(livingdb.AlreadyExists, match="open"):
+        livingdb.create(tmp_path / "a.ldb")
+    (tmp_path / "b").mkdir()
+    (tmp_path / "b" / "file").write_text("mine")
+    with pytest.raises(livingdb.AlreadyExists, match="other files"):
+        livingdb.create(tmp_path / "b")
+    (tmp_path / "c").write_text("a file")
+    with pytest.raises(livingdb.AlreadyExists, match="folder"):
+        livingdb.create(tmp_path / "c")
+
+
+def test_open_finds_or_says_so(tmp_path: Path) -> None:
+    with pytest.raises(livingdb.NotFound, match="create"):
+        livingdb.open(tmp_path / "none.ldb")
+    assert not (tmp_path / "none.ldb").exists()
+    with livingdb.create(tmp_path / "a.ldb") as db:
+        db.branch("main").create_table("t", {"id": "int"}, key="id")
+    with livingdb.open(f"file://{tmp_path}/a.ldb") as db:
+        assert db.branch("main").tables() == ["t"]
+
+
+def test_a_closed_database_says_so(tmp_path: Path) -> None:
+    db = livingdb.create(tmp_path / "a.ldb")
+    db.close()
+    db.close()
+    with pytest.raises(livingdb.LivingDBError, match="closed"):
+        db.branch("main")
+
+
+def test_other_urls_are_refused_without_their_secrets(tmp_path: Path) -> None:
+    with pytest.raises(livingdb.Unsupported):
+        livingdb.open("mysql://user:canary@host/db")
+    with pytest.raises(livingdb.InvalidName) as caught:
+        livingdb.open("postgresql://user:canary@host/db")
+    assert "canary" not in str(caught.value)
+
+
+def test_a_newer_catalog_is_refused_and_an_older_one_migrated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    livingdb.create(tmp_path / "a.ldb").close()
+    engine = locate(tmp_path / "a.ldb", create=False).engine
+    with engine.begin() as connection:
+        migrations.set_version(connection, schema.SCHEMA_VERSION + 1)
+    with pytest.raises(livingdb.Unsupported, match="newer"):
+        livingdb.open(tmp_path / "a.ldb")
+    monkeypatch.setattr(schema, "SCHEMA_VERSION", schema.SCHEMA_VERSION + 3)
+    with pytest.raises(livingdb.Unsupported, match="no way leads"):
+        livingdb.open(tmp_path / "a.ldb")
+    done: list[int] = []
+    steps = {n: (lambda _, n=n: done.append(n)) for n in (2, 3)}
+    migrations.migrate(engine, steps)
+    assert done == [2, 3]
+    with livingdb.open(tmp_path / "a.ldb") as db:
+        assert db.branches() == ["main"]
+    engine.dispose()
+
+
+def test_the_package_imports_no_engine() -> None:
+    program = (
+        "import sys, livingdb; livingdb.create; livingdb.open\n"
+        "print([m for m in ('pyspark', 'duckdb', 'pandas', 'sqlglot') if m in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "[]", done.stderr

@@ -1,0 +1,154 @@
+"""The embedded engine: sessions, what SQL can reach, results, failures."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from livingdb.chunks.memory import MemoryStore
+from livingdb.engines.embedded import Session
+from livingdb.engines.scanned import ScannedRows
+from livingdb.errors import InvalidData, LivingDBError, NotFound, Unsupported
+from livingdb.tables import ingest
+from livingdb.tables.index import MemoryIndex
+from livingdb.tables.layout import Layout
+from livingdb.tables.recipe import Definition
+from livingdb.tables.rows import RowSet
+from livingdb.tables.schema import TableSchema
+from livingdb.tables.versions import Versions
+
+
+def rows_of(data: pa.Table, key: str, layout: Layout | None = None) -> RowSet:
+    store = MemoryStore()
+    versions = Versions(store, MemoryIndex())
+    definition = Definition(TableSchema.of(data.schema, key), layout or Layout(target_rows=64))
+    shape = definition.layout.grouping(definition.schema).whole
+    columns, _ = ingest.sorted_rows(definition.schema, shape, data)
+    version = versions.create(definition, [columns], lambda chunk: store.put([chunk]))
+    return versions.rows(version)
+
+
+def test_a_session_sees_what_was_registered_with_it() -> None:
+    with Session() as session:
+        name = session.register(pa.table({"a": [1, 2]}))
+        assert session.query(f"SELECT sum(a) AS s FROM {name}", {}).to_pylist() == [{"s": 3}]
+        assert session.columns(f"SELECT a, $p AS p FROM {name}", {"p": "x"}) == [
+            ("a", "BIGINT"),
+            ("p", "VARCHAR"),
+        ]
+        with Session() as other, pytest.raises(LivingDBError):
+            other.query(f"SELECT * FROM {name}", {})
+
+
+def test_odd_names_of_columns_are_read_and_filtered() -> None:
+    names = ["id", "a.b", "sp ace", 'quo"te', "x[0]", "Ünïcode", "id_2", "new\nline"]
+    data = pa.table({name: list(range(100)) for name in names})
+    with Session() as session:
+        view = session.register(ScannedRows(rows_of(data, "id")))
+        for name in names:
+            quoted = '"' + name.replace('"', '""') + '"'
+            found = session.query(f"SELECT id FROM {view} WHERE {quoted} = 7 OR id = 9", {})
+            assert found["id"].to_pylist() == [7, 9]
+
+
+def test_a_filter_may_name_columns_that_are_not_read() -> None:
+    scanned = ScannedRows(
+        rows_of(pa.table({"id": [1, 2, 3], "v": [5, 6, 7], "w": ["x", "y", "z"]}), "id")
+    )
+    found = scanned.scanner(columns=["id"], filter=pc.field("v") > 5).to_reader().read_all()
+    assert found.to_pydict() == {"id": [2, 3]}
+    assert scanned.scanner().to_reader().read_all().column_names == ["id", "v", "w"]
+
+
+def test_groups_of_columns() -> None:
+    data = pa.table({"id": range(500), "a": range(500), "b": [str(i) for i in range(500)]})
+    rows = rows_of(data, "id", Layout(target_rows=64, groups=[["a"], ["b"]]))
+    with Session() as session:
+        view = session.register(ScannedRows(rows))
+        found = session.query(f"SELECT b FROM {view} WHERE a = 77 AND id > 3", {})
+        assert found.to_pylist() == [{"b": "77"}]
+
+
+def test_sessions_in_many_threads() -> None:
+    scanned = rows_of(pa.table({"id": range(5000)}), "id")
+
+    def ask(number: int) -> int:
+        with Session() as session:
+            name = session.register(ScannedRows(scanned))
+            text = f"SELECT count(*) AS n FROM {name} WHERE id < $p"
+            return int(session.query(text, {"p": number})["n"][0].as_py())
+
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(ask, range(0, 400, 10))) == list(range(0, 400, 10))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT * FROM read_text('/etc/hostname')",
+        "COPY (SELECT 1) TO '/tmp/livingdb_must_not_be.csv'",
+        "ATTACH '/tmp/livingdb_must_not_be.db'",
+        "INSTALL httpfs",
+        "LOAD httpfs",
+        "SET threads = 1",
+        "SET enable_external_access = true",
+        "SELECT * FROM here",
+    ],
+)
+def test_nothing_else_can_be_reached(text: str) -> None:
+    here = pa.table({"a": [1]})
+    with Session() as session, pytest.raises(LivingDBError):
+        session.query(text, {})
+    del here
+
+
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        ("1::HUGEINT", pa.int64()),
+        ("1::UBIGINT", pa.decimal128(20, 0)),
+        ("1::UTINYINT", pa.int16()),
+        ("TIMESTAMP_NS '2026-01-01 00:00:00'", pa.timestamp("us")),
+        ("TIMESTAMPTZ '2026-01-01 00:00:00+00'", pa.timestamp("us", "UTC")),
+        ("[TIMESTAMPTZ '2026-01-01 00:00:00+00']", pa.list_(pa.timestamp("us", "UTC"))),
+        ("uuid()", pa.string()),
+        ("{'a': 1}", pa.struct([("a", pa.int32())])),
+        ("MAP {'a': 1}", pa.map_(pa.string(), pa.int32())),
+        ("'x'::ENUM('x', 'y')", pa.string()),
+        ("'\\x00'::BLOB", pa.binary()),
+    ],
+)
+def test_results_are_of_types_that_can_be_stored(expression: str, expected: pa.DataType) -> None:
+    with Session() as session:
+        assert session.query(f"SELECT {expression} AS v", {}).schema.field("v").type == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("SELECT nope", NotFound),
+        ("SELECT nope()", Unsupported),
+        ("SELECT 1 % 0", InvalidData),
+        ("SELECT 'x'::INT", InvalidData),
+        ("SELECT TIME '10:00:00'", Unsupported),
+        ("SELECT 170141183460469231731687303715884105727::HUGEINT", InvalidData),
+        ("SELEC", Unsupported),
+        ("SELECT error('boom')", InvalidData),
+    ],
+)
+def test_failures_are_livingdb_errors(text: str, kind: type[LivingDBError]) -> None:
+    with Session() as session, pytest.raises(kind):
+        session.query(text, {})
+
+
+def test_the_engine_is_loaded_only_when_it_is_used() -> None:
+    code = (
+        "import sys, livingdb, livingdb.sql; "
+        "assert not {'duckdb', 'sqlglot', 'pandas', 'polars'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

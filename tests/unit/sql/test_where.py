@@ -1,0 +1,90 @@
+"""Conditions on one table."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+from tests.unit.sql.shop import shop
+from tests.unit.sql.twin import Database
+
+from livingdb.errors import InvalidData, LivingDBError, NotFound, Unsupported
+from livingdb.sql import select_where
+from livingdb.tables.rows import RowSet
+
+
+@pytest.fixture(scope="module")
+def orders() -> RowSet:
+    return shop().rows("orders")
+
+
+@pytest.mark.parametrize(
+    ("where", "expected"),
+    [
+        ("id = 3", [3]),
+        ("ID > 17 AND city IS NOT NULL", [18, 19]),
+        ("city LIKE 'Å%' OR id = 0", [0, 3, 8, 13, 18]),
+        ("amount / 3 = 1", [2]),
+        ("day BETWEEN '2026-01-02' AND '2026-01-03'", [1, 2]),
+        ("at >= '2026-01-01T19:00:00Z'", [19]),
+        ("city = NULL", []),
+        ("true", list(range(20))),
+        ("quantity IN (6) AND NOT id = 6", [13]),
+    ],
+)
+def test_rows(orders: RowSet, where: str, expected: list[int]) -> None:
+    found = select_where(orders, where)
+    assert found["id"].to_pylist() == expected
+    assert found.schema == orders.schema.arrow
+
+
+def test_columns(orders: RowSet) -> None:
+    found = select_where(orders, "id < 2", ["city", "id"])
+    assert found.schema.names == ["city", "id"]
+    assert found["city"].to_pylist() == ["Oslo", "Bergen"]
+
+
+def test_no_columns(orders: RowSet) -> None:
+    assert select_where(orders, "id < 3", []).num_rows == 3
+
+
+@pytest.mark.parametrize(
+    ("where", "kind", "words"),
+    [
+        ("nope = 1", NotFound, "nope"),
+        ("id = ", InvalidData, "syntax error"),
+        ("id = 1; DROP TABLE orders", InvalidData, "one statement"),
+        ("id IN (SELECT 1)", Unsupported, "subqueries"),
+        ("sum(id) > 3", Unsupported, "aggregates"),
+        ("SELECT 1", InvalidData, "not a condition"),
+        ("id = :x", InvalidData, "parameter"),
+        ("", InvalidData, "no statement"),
+        ("nosuchfunction(id)", Unsupported, "nosuchfunction"),
+        ("city = 5 AND CAST(city AS INT) = 5", InvalidData, "Oslo"),
+    ],
+)
+def test_bad_conditions(orders: RowSet, where: str, kind: type[LivingDBError], words: str) -> None:
+    with pytest.raises(kind, match=words):
+        select_where(orders, where)
+
+
+def test_an_unknown_column_to_read(orders: RowSet) -> None:
+    with pytest.raises(NotFound, match="nope"):
+        select_where(orders, "id = 1", ["nope"])
+
+
+def test_zones_stay_what_they_are() -> None:
+    zoned = pa.timestamp("us", "Europe/Oslo")
+    database = Database()
+    schema = pa.schema([("id", pa.int64()), ("at", zoned)])
+    database.create("t", schema, "id", pa.table({"id": [1], "at": pa.array([5], zoned)}))
+    found = select_where(database.branch().rows("t"), "id = 1")
+    assert found.schema.field("at").type == zoned
+
+
+def test_order_is_that_of_the_key() -> None:
+    count = 150_000
+    database = Database()
+    data = pa.table({"id": range(count), "v": [number % 3 for number in range(count)]})
+    database.create("t", {"id": "bigint", "v": "int"}, "id", data)
+    found = select_where(database.branch().rows("t"), "v = 1", ["id"])
+    assert found["id"].to_pylist() == list(range(1, count, 3))
