@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from sqlalchemy import Connection, select
 
@@ -25,9 +25,16 @@ class Packs:
         """The packs that count now."""
         return [name for (name,) in self._queries.all(self._names)]
 
-    def add(self, connection: Connection, names: Iterable[str], time: int) -> None:
-        """Make packs count, in a transaction."""
-        values = [{"name": name, "time": time} for name in names]
+    def levels(self, connection: Connection | None = None) -> list[tuple[str, int]]:
+        """The packs that count now, and how large they are, roughly."""
+        statement = select(_pack.c.name, _pack.c.level).order_by(_pack.c.position)
+        if connection is not None:
+            return [(name, level) for name, level in connection.execute(statement)]
+        return [(name, level) for name, level in self._queries.all(statement)]
+
+    def add(self, connection: Connection, levels: Mapping[str, int]) -> None:
+        """Make packs of these levels count, in a transaction."""
+        values = [{"name": name, "level": level} for name, level in levels.items()]
         if values:
             connection.execute(_pack.insert(), values)
 

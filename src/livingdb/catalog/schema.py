@@ -57,7 +57,7 @@ pack = Table(
     metadata,
     Column("position", _Number, primary_key=True, autoincrement=True),
     Column("name", Text, nullable=False, unique=True),
-    Column("time", _Number, nullable=False),
+    Column("level", _Number, nullable=False),
     sqlite_autoincrement=True,
 )
 

@@ -53,6 +53,7 @@ class PackStore:
         self._refresh = refresh or (self._listed if names is None else None)
         self._changing = Lock()
         self._parts: tuple[_Part, ...] = ()
+        self._retired: tuple[_Part, ...] = ()
         self._last_hit: _Part | None = None
         self._resolve(self._listed() if names is None else names)
 
@@ -71,6 +72,18 @@ class PackStore:
     def remove(self, *names: str) -> None:
         """Read these packs no more.  Their files stay, and so do chunks already handed out."""
         with self._changing:
+            self._parts = tuple(part for part in self._parts if part.name not in names)
+            self._retired = tuple(part for part in self._retired if part.name not in names)
+            self._last_hit = None
+
+    def retire(self, *names: str) -> None:
+        """As `remove`, but chunks are still found in them: by `get`, and by nothing else.
+
+        For who is in the middle of reading what only they hold.  `remove` ends that, too.
+        """
+        with self._changing:
+            leaving = tuple(part for part in self._parts if part.name in names)
+            self._retired = (*leaving, *self._retired)
             self._parts = tuple(part for part in self._parts if part.name not in names)
             self._last_hit = None
 
@@ -145,7 +158,7 @@ class PackStore:
         damage: Corruption | None = None
         if last is not None and last in parts:
             parts = (last, *parts)
-        for part in parts:
+        for part in (*parts, *self._retired):
             try:
                 body = part.pack().lookup(address)
             except Corruption as error:

@@ -8,6 +8,7 @@ from livingdb.chunks.address import Address
 from livingdb.chunks.sqlite import reading
 from livingdb.chunks.store import StoredChunk
 from livingdb.graph.store import DatabaseStore
+from livingdb.graph.tidy import tidy
 
 __all__ = ["JOURNAL_LIMIT_BYTES", "drain"]
 
@@ -26,15 +27,17 @@ def drain(store: DatabaseStore) -> int:
         moved.append(chunk.address)
         return chunk
 
-    with store.packs.writer() as stream:
+    with store.packs.writer(again=True) as stream:
         stream.put(watched(chunk) for chunk in store.journal.chunks())
         names = stream.flush()
     if not moved:
         return 0
+    levels = store.levels(names)
     with store.catalog.write() as connection:
-        store.catalog.packs.add(connection, names, 0)
+        store.catalog.packs.add(connection, levels)
         store.journal.remove(moved, connection)
     give_back_pages(store)
+    tidy(store)
     return len(moved)
 
 

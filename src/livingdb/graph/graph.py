@@ -68,6 +68,7 @@ class Graph:
         self.catalog = catalog
         self.snapshots = catalog.snapshots
         self.branches = catalog.branches
+        self._epoch = catalog.meta(EPOCH)
         self.store = DatabaseStore(catalog, place.files)
         self.index = CatalogIndex(catalog)
         self.versions = Versions(self.store, self.index)
@@ -121,7 +122,15 @@ class Graph:
         if found is None:
             resolved = resolve(self.catalog, name)
             raise NotFound(f"{name!r} is no branch, but snapshot {resolved.snapshot.address.hex()}")
+        self._notice(found.epoch)
         return found
+
+    def _notice(self, epoch: str | None) -> None:
+        """Where chunks were dropped, nothing may be built upon packs that count no more."""
+        if epoch != self._epoch:
+            self.store.refresh()
+            self.index.refresh()
+            self._epoch = epoch
 
     def resolve(self, ref: str) -> Resolved:
         """The snapshot a ref names."""
@@ -169,7 +178,7 @@ class Graph:
         staging.finish_packs()
         try:
             with self.catalog.write() as connection:
-                staging.write(connection, moment)
+                staging.write(connection)
                 self.index.save(connection, made)
                 row = self.snapshots.add(
                     connection,
@@ -221,12 +230,13 @@ class Graph:
     def fold(self, version: Version) -> Address:
         """Materialize a version, durably; its root."""
         epoch = self.catalog.meta(EPOCH)
+        self._notice(epoch)
         with Staging(self.store, FOLD_BYTES) as staging:
             root = self.versions.fold(version, staging.sink)
             staging.finish_packs()
             with self.catalog.write() as connection:
                 if self.catalog.meta(EPOCH, connection) == epoch:
-                    staging.write(connection, now())
+                    staging.write(connection)
                     self.index.save(connection, [version])
                     staging.keep()
             self.index.saved([version])

@@ -36,6 +36,7 @@ class Staging:
         self._spilled: set[Address] = set()
         self._stream: PackStream | None = None
         self._packs: tuple[str, ...] = ()
+        self._levels: dict[str, int] = {}
         self._kept = False
 
     def __enter__(self) -> Self:
@@ -92,17 +93,18 @@ class Staging:
             stream, self._stream = self._stream, None
             stream.__exit__(None, None, None)
             self._packs += stream.names
+            self._levels |= self._store.levels(stream.names)
 
     @property
     def journal_bytes(self) -> int:
         """Bytes that go to the journal."""
         return self._size_bytes
 
-    def write(self, connection: Connection, time: int) -> None:
+    def write(self, connection: Connection) -> None:
         """Put everything in the catalog's transaction; `finish_packs` comes before it."""
         assert self._stream is None
         self._store.journal.put(self._small.values(), connection)
-        self._store.catalog.packs.add(connection, self._packs, time)
+        self._store.catalog.packs.add(connection, self._levels)
 
     def keep(self) -> None:
         """The catalog's transaction has committed."""

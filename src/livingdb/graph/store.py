@@ -23,6 +23,7 @@ __all__ = ["JOURNAL_BYTES", "DatabaseStore", "Staged"]
 
 JOURNAL_BYTES = 256 << 10
 _GRACE_SECONDS = 600.0
+_FIRST_LEVEL_BYTES = 512 << 10
 _NOWHERE = Address(bytes(ADDRESS_BYTES))
 
 
@@ -88,8 +89,9 @@ class DatabaseStore:
         with self.packs.writer() as stream:
             stream.put(kept)
         if stream.names:
+            levels = self.levels(stream.names)
             with self.catalog.write() as connection:
-                self.catalog.packs.add(connection, stream.names, 0)
+                self.catalog.packs.add(connection, levels)
 
     def addresses(self) -> Iterator[Address]:
         """Every address in packs or the journal, each once."""
@@ -110,19 +112,29 @@ class DatabaseStore:
         new = [name for name in names if name not in known]
         if new:
             self.packs.add(*new)
+        gone = known - names
+        if gone:
+            self.packs.retire(*gone)
         moment = monotonic()
-        for name in known - names:
-            self._gone.setdefault(name, moment)
+        self._gone |= dict.fromkeys(gone, moment)
         late = [name for name, since in self._gone.items() if moment - since > _GRACE_SECONDS]
         if late:
             self.packs.remove(*late)
-            for name in late:
-                del self._gone[name]
+            self._gone = {name: since for name, since in self._gone.items() if name not in late}
         return bool(new)
+
+    def levels(self, names: Iterable[str]) -> dict[str, int]:
+        """How large packs are: each level holds eight times as much as the one below."""
+        sizes = {name: self.files.size(f"packs/{name}") for name in names}
+        return {
+            name: max(0, (size // _FIRST_LEVEL_BYTES).bit_length() - 1) // 3
+            for name, size in sizes.items()
+        }
 
     def retire_packs(self, names: Sequence[str]) -> None:
         """Remove the files of packs that count no more; those open here can still be read."""
         self.packs.contains([_NOWHERE])  # opens every pack
+        self.refresh()
         for name in names:
             with suppress(StorageFailure):
                 self.files.delete(f"packs/{name}")

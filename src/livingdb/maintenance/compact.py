@@ -1,8 +1,9 @@
 """Compact: the same snapshots in fewer bytes.
 
 The journal is drained, old trees are thinned, and packs are written anew: tighter, and without
-the trees nobody needs any more.  What killed writers left half written a day ago goes, too.  What was dropped can no longer be built upon, so the catalog's
-*epoch* goes up with it: a transaction that began before notices and starts again.
+the trees nobody needs any more.  What killed writers left half written a day ago goes, too.
+What was dropped can no longer be built upon, so the catalog's *epoch* goes up with it: a
+transaction that began before notices and starts again.
 """
 
 from __future__ import annotations
@@ -77,7 +78,6 @@ def _repack(graph: Graph, say: Progress) -> bool:
     say("writing packs")
     swap = _Swap(graph, pulse)
     repack_packs(store.packs.reading(names), names, older=older, live=live, swap=swap)
-    store.refresh()
     swap.remove_old()
     return swap.is_done
 
@@ -172,11 +172,12 @@ class _Swap:
 
     def __call__(self, swap: PackSwap) -> None:
         catalog = self._graph.catalog
+        levels = self._graph.store.levels(swap.new)
         with catalog.write() as connection:
             self.is_done = catalog.pulse(connection) == self._pulse
             if self.is_done:
                 catalog.packs.remove(connection, swap.old)
-                catalog.packs.add(connection, swap.new, 0)
+                catalog.packs.add(connection, levels)
                 catalog.raise_epoch(connection)
         gone = swap.old if self.is_done else swap.new
         self._gone = tuple(name for name in gone if name not in self._graph.catalog.packs.names())

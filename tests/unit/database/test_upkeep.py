@@ -123,3 +123,33 @@ def test_check_finds_what_is_wrong(db: Database, tmp_path: Path) -> None:
 
 def db_path(tmp_path: Path) -> Path:
     return tmp_path / "shop.ldb"
+
+
+def test_small_packs_are_joined(db: Database) -> None:
+    main = db.branch("main")
+    main.create_table("t", {"id": "int", "v": "int"}, key="id")
+    for number in range(30):
+        main.upsert("t", {"id": [number], "v": [number]})
+        drain(db._graph.store)
+    names = db._graph.catalog.packs.names()
+    assert len(names) < 10
+    assert sorted(path.name for path in (Path(db.name) / "packs").iterdir()) == sorted(names)
+    assert db.check().ok
+    with livingdb.open(db.name) as again:
+        assert len(again.branch("main").table("t")) == 30
+        assert len(again.at("main~10").table("t")) == 20
+
+
+def test_what_was_dropped_is_written_again(db: Database) -> None:
+    """A tree that was thinned out comes back, in a handle that knew the old packs."""
+    held = fill(db)
+    with livingdb.open(db.name) as other:
+        roots = {name: other.at(name).table("t").root() for name in list(held)[::4]}
+        db.compact()
+        for name, root in roots.items():
+            assert other.at(name).table("t").root() == root
+            assert db.at(name).table("t").root() == root
+        drain(other._graph.store)
+        assert other.check().ok
+    report = db.check()
+    assert report.ok, report
