@@ -10,7 +10,7 @@ import json
 import sys
 from pathlib import Path
 
-from bench import differences, pack_open, report, sharing, table_speed
+from bench import differences, graph, pack_open, report, sharing, table_speed
 from bench.measure import Result
 
 HOME = Path(__file__).parent
@@ -26,6 +26,7 @@ SUITES = {
     "diff": differences.run,
     "packs": _packs,
     "sharing": sharing.run,
+    "graph": graph.run,
 }
 
 

@@ -19,6 +19,7 @@ TITLES = {
     "diff": "Differences between versions of 1,000,000 rows",
     "packs": "A pack of 1,000,000 chunks",
     "sharing": "Sharing between versions (the paper's Table 1)",
+    "graph": "Commits, history, branches and writers",
 }
 INTRODUCTIONS = {
     "sharing": "50,000 rows and 500 commits of 200 rows. `content` and `capacity` make a tree "

@@ -132,64 +132,45 @@ def test_an_error_is_one_line(
 
 @pytest.fixture(scope="module")
 def story(tmp_path_factory: pytest.TempPathFactory) -> Story:
-    folder = tmp_path_factory.mktemp("demo")
-    told = tell(folder, ROWS, lambda _: nullcontext())
-    files = [path for path in folder.rglob("*") if path.is_file()]
-    assert told.disk_bytes == sum(path.stat().st_size for path in files)
-    return told
+    return tell(tmp_path_factory.mktemp("demo"), ROWS, lambda _: nullcontext())
 
 
-def test_its_versions_add_up(story: Story) -> None:
-    names = {made.name: made for made in story.made}
+def test_its_snapshots_add_up(story: Story) -> None:
+    rows = {"main": 0}
     first = story.made[0]
-    assert (first.rows, first.counts.inserted, first.base) == (ROWS, ROWS, "")
-    for made in story.made[1:]:
-        base, counts = names[made.base], made.counts
-        assert made.rows == base.rows + counts.inserted - counts.deleted
-        assert counts.inserted + counts.updated + counts.deleted > 0
-        assert made.chunks == 2, "a recipe and a delta"
-        assert made.size_bytes < first.size_bytes / 10
-    assert {made.line for made in story.made} == {"main", "audit"}
-    assert [made.base for made in story.made].count("v3") == 2, "two lines"
+    assert (first.rows, first.changed["inserted"]) == (ROWS, ROWS)
+    for made in story.made:
+        before = rows.get(made.branch, rows["main"])
+        assert made.rows == before + made.changed["inserted"] - made.changed["deleted"]
+        assert sum(made.changed.values()) > 0
+        rows[made.branch] = made.rows
+    assert {made.branch for made in story.made} == {"main", "audit"}
+    assert len({made.id for made in story.made}) == len(story.made)
 
 
-def test_its_chunks_add_up(story: Story) -> None:
-    folded = sum(fold.chunks - fold.shared for fold in story.folds)
-    made = sum(made.chunks for made in story.made)
-    assert made < story.stored_chunks <= made + folded
-    stored = sum(m.size_bytes for m in story.made) + sum(f.new_bytes for f in story.folds)
-    assert stored <= story.disk_bytes < 1.5 * stored + 100_000
+def test_the_merge_stops_and_then_goes_through(story: Story) -> None:
+    assert len(story.conflicts) == 3
+    for row in story.conflicts:
+        assert row["_ours"]["amount"] == pytest.approx(row["_theirs"]["amount"] + 1)
+    assert story.merged_rows == story.made[-1].changed
+    assert story.merged_rows["updated"] > 100
 
 
-def test_folding_shares_and_changes_no_row(story: Story) -> None:
-    names = {made.name: made for made in story.made}
-    for fold in story.folds:
-        assert fold.same_rows
-        assert 0 < fold.shared < fold.chunks
-        assert fold.new_bytes < story.made[0].size_bytes
-        changed, name = 0, fold.name
-        while names[name].base:
-            counts = names[name].counts
-            changed += counts.inserted + counts.updated + counts.deleted
-            name = names[name].base
-        assert fold.tail_rows == changed
+def test_it_says_where_a_row_comes_from(story: Story) -> None:
+    assert story.blamed["author"] == "eva"
+    amounts = [row["amount"] for row in story.history]
+    both = story.conflicts[0]
+    assert amounts[0] == both["_theirs"]["amount"]
+    assert amounts[-1] == both["_base"]["amount"]
+    assert both["_ours"]["amount"] in amounts
+    assert story.asked[1].answer == [{"amount": both["_base"]["amount"]}]
 
 
-def test_it_compares_and_looks_back(story: Story) -> None:
-    names = {made.name: made for made in story.made}
-    main, audit = (names[fold.name] for fold in story.folds)
-    assert audit.rows - main.rows == story.diff.inserted - story.diff.deleted
-    assert story.diff.updated > 0
-    assert 0 < story.diff_shared < min(fold.chunks for fold in story.folds)
-    assert (story.first_rows, story.last_rows) == (ROWS, main.rows)
-    assert story.first_total != story.last_total
-    assert story.order_then["id"] == story.order_now["id"]
-    assert story.order_then["status"] != story.order_now["status"] == "sent"
-
-
-def test_attribute_groups_save(story: Story) -> None:
-    assert story.patched_rows > 0
-    assert 0 < story.grouped_bytes < story.ungrouped_bytes / 2
+def test_it_stays_small_and_sound(story: Story) -> None:
+    assert story.is_sound
+    assert story.compact_bytes < story.bytes
+    assert story.sharing > 1.5
+    assert story.snapshots == len(story.made) + 3
 
 
 def test_what_it_shows_is_what_it_found(story: Story) -> None:
@@ -197,11 +178,12 @@ def test_what_it_shows_is_what_it_found(story: Story) -> None:
     show(story, Console(file=out, width=100))
     text = out.getvalue()
     for made in story.made:
-        assert f"{made.name} " in text
+        assert made.id[:8] in text
         assert f"{made.rows:,}" in text
-    assert f"{story.diff.inserted:,} inserted, {story.diff.updated:,} updated" in text
-    assert f"{story.stored_chunks:,} chunks" in text
-    assert f"{story.first_rows:,} orders" in text
+    assert story.blamed["snapshot"][:8] in text
+    for asked in story.asked:
+        assert asked.text in text
+    assert f"{story.snapshots} snapshots" in text
 
 
 def test_the_demo_runs_and_leaves_nothing_behind(
@@ -211,6 +193,6 @@ def test_the_demo_runs_and_leaves_nothing_behind(
     answer = livingdb_process("demo", "--rows", "4000")
     assert answer.returncode == 0
     assert answer.stderr == "", "progress is for terminals"
-    assert "Two lines of history" in answer.stdout
-    assert "NO" not in answer.stdout
+    assert "Every change is a snapshot" in answer.stdout
+    assert "PROBLEMS" not in answer.stdout
     assert list(tmp_path.iterdir()) == []

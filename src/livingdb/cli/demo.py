@@ -20,7 +20,7 @@ def demo(
         int, typer.Option(min=2_000, max=5_000_000, help="Orders the shop begins with.")
     ] = 200_000,
 ) -> None:
-    """Load, change, branch, fold and compare a table, and show what was stored and shared."""
+    """Load, change, branch, merge and question a shop, and show what was stored and shared."""
     from pathlib import Path
     from tempfile import TemporaryDirectory
 
@@ -36,93 +36,88 @@ def demo(
 
 def show(story: Story, console: Console) -> None:
     """Print what the demonstration found."""
-    console.print(_versions(story))
+    console.print(_snapshots(story))
     _copies(story, console)
-    console.print(_folds(story))
-    _history(story, console)
-    _groups(story, console)
-    chunks, size = story.stored_chunks, _size(story.disk_bytes)
-    console.print(f"On disk: {chunks:,} chunks in {size}; the folder is now removed.")
+    _merge(story, console)
+    _origin(story, console)
+    _answers(story, console)
+    _weight(story, console)
 
 
-def _versions(story: Story) -> Table:
-    table = _table("Two lines of history over one table of orders")
-    for title in ("version", "from", "line", "what"):
+def _snapshots(story: Story) -> Table:
+    table = _table("Every change is a snapshot")
+    for title in ("snapshot", "branch", "author", "message"):
         table.add_column(title)
-    for title in ("rows", "changed", "chunks", "bytes", "ms"):
+    for title in ("orders", "changed", "ms"):
         table.add_column(title, justify="right")
     for made in story.made:
         table.add_row(
-            made.name,
-            made.base,
-            made.line,
-            made.what,
+            made.id[:8],
+            made.branch,
+            made.author,
+            made.message,
             f"{made.rows:,}",
-            _changed(made),
-            f"{made.chunks:,}",
-            _size(made.size_bytes),
-            f"{made.seconds * 1000:.0f}",
+            _changed(made.changed),
+            f"{made.seconds * 1000:.1f}",
         )
     return table
 
 
-def _changed(made: Made) -> str:
-    counts = made.counts
-    signs = (("+", counts.inserted), ("~", counts.updated), ("-", counts.deleted))
-    return " ".join(f"{sign}{count:,}" for sign, count in signs if count)
+def _changed(counts: dict[str, int]) -> str:
+    signs = (("+", "inserted"), ("~", "updated"), ("-", "deleted"))
+    return " ".join(f"{sign}{counts[what]:,}" for sign, what in signs if counts[what])
 
 
 def _copies(story: Story, console: Console) -> None:
-    first = story.made[0].size_bytes
-    later = sum(made.size_bytes for made in story.made[1:])
-    count = len(story.made)
+    first: Made = story.made[0]
     console.print(
-        f"v1 takes {_size(first)}, the {count - 1} versions after it {_size(later)} together: each "
-        f"is a recipe and a delta. Copies would take {_size(first * count)}.\n"
+        f"{first.rows:,} orders were loaded in {story.load_seconds:.2f} s and take "
+        f"{_size(story.load_bytes)}. The branch took {story.clone_seconds * 1000:.1f} ms; it "
+        "copies nothing.\n"
     )
 
 
-def _folds(story: Story) -> Table:
-    table = _table("Both heads folded: tails become trees, which share most chunks with v1")
-    table.add_column("version")
-    for title in ("tail rows", "chunks", "shared", "new bytes", "before ms", "after ms"):
-        table.add_column(title, justify="right")
-    table.add_column("same rows")
-    for fold in story.folds:
-        table.add_row(
-            fold.name,
-            f"{fold.tail_rows:,}",
-            f"{fold.chunks:,}",
-            f"{fold.shared:,} ({fold.shared / fold.chunks:.0%})",
-            _size(fold.new_bytes),
-            f"{fold.read_before_seconds * 1000:.0f}",
-            f"{fold.read_after_seconds * 1000:.0f}",
-            "yes" if fold.same_rows else "NO",
+def _merge(story: Story, console: Console) -> None:
+    both = story.conflicts[0]
+    console.print(
+        f"Merging the audit stopped at {len(story.conflicts)} orders that both sides changed. "
+        f"Order {both['id']} in {both['shop']} was {both['_base']['amount']:,.2f}; main made it "
+        f"{both['_ours']['amount']:,.2f}, the audit {both['_theirs']['amount']:,.2f}. With "
+        '{"orders.amount": "theirs"} the audit wins: '
+        f"{_changed(story.merged_rows)} rows.\n"
+    )
+
+
+def _origin(story: Story, console: Console) -> None:
+    blamed = story.blamed
+    console.print(
+        f"Who wrote that order? {blamed['author']}, in {blamed['snapshot'][:8]} "
+        f"({blamed['message']}). Every value it has had:"
+    )
+    for row in story.history:
+        console.print(
+            f"  {row['snapshot'][:8]}  {row['_change_type']:<6}  {row['amount']:>10,.2f}  "
+            f"{row['status']:<9}  {row['author']}: {row['message']}"
         )
-    return table
+    console.print()
 
 
-def _history(story: Story, console: Console) -> None:
-    main, audit = (fold.name for fold in story.folds)
-    diff = story.diff
+def _answers(story: Story, console: Console) -> None:
+    for asked in story.asked:
+        console.print(f"[bold]{asked.text}[/bold]", soft_wrap=True)
+        for row in asked.answer:
+            console.print("  " + ", ".join(f"{name} {value}" for name, value in row.items()))
+        console.print(f"  [dim]{asked.seconds * 1000:.0f} ms[/dim]")
+    console.print()
+
+
+def _weight(story: Story, console: Console) -> None:
+    verdict = "Every byte was checked." if story.is_sound else "A CHECK FOUND PROBLEMS."
     console.print(
-        f"Diff of {main} and {audit}: {diff.inserted:,} inserted, {diff.updated:,} updated, "
-        f"{diff.deleted:,} deleted. Their trees share {story.diff_shared:,} chunks.\n"
-    )
-    then, now = story.order_then, story.order_now
-    console.print(
-        f"Looking back: v1 still has {story.first_rows:,} orders worth {story.first_total:,.2f}; "
-        f"{main} has {story.last_rows:,} worth {story.last_total:,.2f}.\n"
-        f"Order {then['id']} in {then['shop']} was {then['status']!r} and is {now['status']!r}.\n"
-    )
-
-
-def _groups(story: Story, console: Console) -> None:
-    grouped, whole = story.grouped_bytes, story.ungrouped_bytes
-    console.print(
-        f"Attribute groups: {story.patched_rows:,} orders all over the table change status. "
-        f"Folding that writes {_size(grouped)}; with all columns in one tree it would be "
-        f"{_size(whole)}, {whole / grouped:.1f} times as much.\n"
+        f"On disk: {story.snapshots} snapshots in {_size(story.bytes)}, "
+        f"{_size(story.compact_bytes)} after compacting; the two branches share what they have in "
+        f"common {story.sharing:.2f} times. {verdict} The folder is now removed.\n"
+        "Next: open a Python prompt and `import livingdb`; the README has a session to paste."
     )
 
 

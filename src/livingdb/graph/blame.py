@@ -22,7 +22,7 @@ from livingdb.graph.timeline import timeline
 from livingdb.tables.index import Version
 from livingdb.trees.compare import differs
 from livingdb.trees.diff import DELETED, UPDATED, DiffBatch
-from livingdb.trees.keys import KeyArray, concat_keys, member, search
+from livingdb.trees.keys import KeyArray, concat_keys, member, search, union_keys
 
 __all__ = ["Event", "blame_cells", "blame_rows", "row_history"]
 
@@ -218,10 +218,14 @@ class Event:
 
 
 def row_history(graph: Graph, head: SnapshotRow, table: str, keys: KeyArray | None) -> list[Event]:
-    """Everything that happened to the rows with these keys (None: to all), newest first."""
-    found: dict[int, Event] = {}
+    """Everything that happened to the rows with these keys (None: to all), newest first.
+
+    A merge is in it where the row then is not what its last change on either side made it.
+    """
+    found: dict[int, list[Event]] = {}
     _collect(graph, head, table, keys, found, None)
-    return [found[number] for number in sorted(found, reverse=True)]
+    events = [_joined(found[number]) for number in sorted(found)]
+    return _without_echoes(graph, events)[::-1]
 
 
 def _collect(
@@ -229,7 +233,7 @@ def _collect(
     head: SnapshotRow,
     table: str,
     keys: KeyArray | None,
-    found: dict[int, Event],
+    found: dict[int, list[Event]],
     until: SnapshotRow | None,
 ) -> None:
     """The events of a line of first parents, down to what is in the history of `until`."""
@@ -238,30 +242,41 @@ def _collect(
             row = graph.snapshots.at(event.snapshot)
             if until is not None and is_ancestor(graph.snapshots, row, until):
                 return
-            if event.snapshot in found:
+            fresh = _unknown(event, found.get(event.snapshot, []))
+            if fresh is None:
                 continue
-            if row.others:
+            found.setdefault(event.snapshot, []).append(fresh)
+            for other in row.others:
                 assert row.first is not None
-                for other in row.others:
-                    parent, first = graph.snapshots.at(other), graph.snapshots.at(row.first)
-                    _collect(graph, parent, table, event.keys, found, first)
-                event_left = _own(graph, event, row, table)
-                if event_left is not None:
-                    found[event.snapshot] = event_left
-            else:
-                found[event.snapshot] = event
+                parent, first = graph.snapshots.at(other), graph.snapshots.at(row.first)
+                _collect(graph, parent, table, fresh.keys, found, first)
 
 
-def _own(graph: Graph, event: Event, row: SnapshotRow, table: str) -> Event | None:
-    """What of a merge's event it did itself: rows that are as in none of the other parents."""
-    version = graph.find_version(row, table)
-    own = np.ones(len(event.keys), bool)
-    for other in row.others:
-        theirs = graph.find_version(graph.snapshots.at(other), table)
-        if theirs is not None and version is not None:
-            own &= ~_agreeing(graph, version, theirs, event.keys, None)
-    rows = np.flatnonzero(own)
+def _unknown(event: Event, known: list[Event]) -> Event | None:
+    """What of an event is not known yet."""
+    if not known:
+        return event
+    rows = np.flatnonzero(~member(event.keys, union_keys([part.keys for part in known])))
     return _select(event, rows) if len(rows) else None
+
+
+def _without_echoes(graph: Graph, events: list[Event]) -> list[Event]:
+    """Events, oldest first, without those of merges that left a row as it was made before."""
+    is_merge = [bool(graph.snapshots.at(event.snapshot).others) for event in events]
+    if not any(is_merge):
+        return events
+    every = _joined(events)
+    ages = np.repeat(np.arange(len(events)), [len(event.keys) for event in events])
+    order = np.lexsort((ages, search(union_keys([every.keys]), every.keys)))
+    before, after = order[:-1], order[1:]
+    same = (every.keys[before] == every.keys[after]) & np.array(is_merge)[ages[after]]
+    same &= (every.kinds[before] == DELETED) == (every.kinds[after] == DELETED)
+    for column in every.after:
+        same &= ~differs(column.take(pa.array(before)), column.take(pa.array(after)))
+    echo = np.zeros(len(order), bool)
+    echo[after[same]] = True
+    kept = [_select(event, np.flatnonzero(~echo[ages == at])) for at, event in enumerate(events)]
+    return [event for event in kept if len(event.keys)]
 
 
 def _select(event: Event, rows: Numbers) -> Event:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import suppress
 from typing import Any
 
 from livingdb.chunks.address import Address
 from livingdb.chunks.sqlite import reading
 from livingdb.chunks.store import StoredChunk
+from livingdb.errors import LivingDBError
 from livingdb.graph.store import DatabaseStore
 from livingdb.graph.tidy import tidy
 
@@ -42,11 +45,11 @@ def drain(store: DatabaseStore) -> int:
 
 
 def give_back_pages(store: DatabaseStore) -> None:
-    """Let SQLite shrink its files; other databases see to that themselves."""
+    """Let SQLite shrink its files, if it can; other databases see to that themselves."""
     engine = store.catalog.engine
     if engine.dialect.name != "sqlite":
         return
-    with reading(engine).connect() as connection:
+    with suppress(sqlite3.Error, LivingDBError), reading(engine).connect() as connection:
         raw: Any = connection.connection.dbapi_connection
         raw.executescript("PRAGMA incremental_vacuum")  # `execute` would free one page
         raw.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time as clock
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -195,6 +196,8 @@ class Graph:
                         connection, branch, row.sequence, moment, edge.operation
                     ):
                         raise _Moved
+                # Whatever becomes of the answer, what a commit may have named has to stay.
+                staging.keep()
         except _Moved:
             return None
         except LivingDBError:
@@ -202,7 +205,6 @@ class Graph:
             if found is None:
                 raise
             row = found
-        staging.keep()
         self.snapshots.remember(row)
         self._remember(row.address, record)
         self.index.saved(made)
@@ -219,28 +221,36 @@ class Graph:
 
     def settle(self, made: Sequence[Version]) -> None:
         """What a commit leaves to be done: folding long tails, draining a long journal."""
-        for version in made:
-            if self.versions.fold_due(version):
-                self.fold(version)
+        # The commit is made: what fails here does not undo it, and is tried after the next one.
+        with suppress(LivingDBError):
+            for version in made:
+                if self.versions.fold_due(version):
+                    self.fold(version)
         if self._journal_bytes > JOURNAL_LIMIT_BYTES // 4:
-            self._journal_bytes = 0
-            if self.store.journal.size_bytes() > JOURNAL_LIMIT_BYTES:
-                drain(self.store)
+            with suppress(LivingDBError):
+                if self.store.journal.size_bytes() > JOURNAL_LIMIT_BYTES:
+                    drain(self.store)
+                self._journal_bytes = 0
 
     def fold(self, version: Version) -> Address:
         """Materialize a version, durably; its root."""
         epoch = self.catalog.meta(EPOCH)
         self._notice(epoch)
-        with Staging(self.store, FOLD_BYTES) as staging:
-            root = self.versions.fold(version, staging.sink)
-            staging.finish_packs()
-            with self.catalog.write() as connection:
-                if self.catalog.meta(EPOCH, connection) == epoch:
-                    staging.write(connection)
-                    self.index.save(connection, [version])
-                    staging.keep()
-            self.index.saved([version])
-            self._journal_bytes += staging.journal_bytes
+        try:
+            with Staging(self.store, FOLD_BYTES) as staging:
+                root = self.versions.fold(version, staging.sink)
+                staging.finish_packs()
+                with self.catalog.write() as connection:
+                    is_current = self.catalog.meta(EPOCH, connection) == epoch
+                    if is_current:
+                        staging.write(connection)
+                        self.index.save(connection, [version])
+                        staging.keep()
+            if is_current:
+                self.index.saved([version])
+                self._journal_bytes += staging.journal_bytes
+        finally:
+            self.index.forget([version])
         return root
 
 

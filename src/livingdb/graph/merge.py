@@ -175,7 +175,7 @@ def _merge_rows(
     ours_changed = list(diff_versions(versions, old, mine))
     stuck: list[Conflicts] = []
     if contested is not None and len(contested):
-        stuck = _contested(graph, sides, contested)
+        stuck = _contested(graph, mine, yours, contested)
         theirs_changed = [_without(batch, contested) for batch in theirs_changed]
     changes, conflicts = resolve_rows(shape, theirs_changed, ours_changed, None)
     conflicts += stuck
@@ -197,22 +197,15 @@ def _merge_rows(
         merged.made.append(made)
 
 
-def _contested(
-    graph: Graph, sides: tuple[Version | None, Version, Version], keys: KeyArray
-) -> list[Conflicts]:
-    """Rows in conflict for good: those of the keys on which ours and theirs do not agree."""
-    old, mine, yours = (None if v is None else graph.versions.rows(v) for v in sides)
-    assert mine is not None
-    assert yours is not None
+def _contested(graph: Graph, mine: Version, yours: Version, keys: KeyArray) -> list[Conflicts]:
+    """Rows in conflict for good: those of the keys on which ours and theirs do not agree.
+
+    They have no base: which of the ancestors' values it were would be an accident.
+    """
+    ours, theirs = graph.versions.rows(mine), graph.versions.rows(yours)
     found: list[Conflicts] = []
-    for batch in lookup_diff(mine, yours, keys):
-        names = [column.name for column in mine.schema.stored]
-        if old is None:
-            base = [pa.nulls(len(batch.keys), column.type) for column in mine.schema.stored]
-        else:
-            there, columns = old.lookup(batch.keys, names)
-            places = pa.array(np.cumsum(there) - 1, mask=~there)
-            base = [column.take(places) for column in columns]
+    for batch in lookup_diff(ours, theirs, keys):
+        base = [pa.nulls(len(batch.keys), column.type) for column in ours.schema.stored]
         ours_deleted = batch.before[0].is_null().to_numpy(zero_copy_only=False)
         theirs_deleted = batch.kinds == DELETED
         found.append(

@@ -128,6 +128,7 @@ class TablePolicy:
     def _cells(self, conflicts: Conflicts) -> tuple[list[Any], Mask]:
         """Every column resolved by itself, and which rows have a cell nobody resolved."""
         is_open = np.zeros(len(conflicts), bool)
+        has_base = conflicts.base[0].is_valid().to_numpy(zero_copy_only=False)
         columns: list[Any] = []
         for position, column in enumerate(self.schema.stored):
             base, ours = conflicts.base[position], conflicts.ours[position]
@@ -137,8 +138,8 @@ class TablePolicy:
                 continue
             choice = np.where(differs(ours, theirs), _OPEN, _OURS)
             if self.by_cell:
-                choice[(choice == _OPEN) & ~differs(base, ours)] = _THEIRS
-                choice[(choice == _OPEN) & ~differs(base, theirs)] = _OURS
+                choice[(choice == _OPEN) & has_base & ~differs(base, ours)] = _THEIRS
+                choice[(choice == _OPEN) & has_base & ~differs(base, theirs)] = _OURS
             policy = self.columns.get(column.name, self.default)
             undecided = np.flatnonzero(choice == _OPEN)
             if policy == "fail" or (callable(policy) and column.name not in self.columns):
