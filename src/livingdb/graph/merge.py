@@ -178,11 +178,12 @@ def _merge_rows(
         stuck = _contested(graph, mine, yours, contested)
         theirs_changed = [_without(batch, contested) for batch in theirs_changed]
     changes, conflicts = resolve_rows(shape, theirs_changed, ours_changed, None)
+    conflicts += stuck
     policy = policies.of_table(name, versions.definition(mine).schema, shape)
     left: list[Conflicts] = []
     answers = [changes]
-    for number, part in enumerate([*conflicts, *stuck]):
-        answer, is_open = policy.resolve(part, contested=number >= len(conflicts))
+    for part in conflicts:
+        answer, is_open = policy.resolve(part)
         answers.append(answer)
         if is_open.any():
             left.append(_select(part, np.flatnonzero(is_open)))

@@ -100,13 +100,10 @@ class TablePolicy:
     columns: Mapping[str, Policy]
     by_cell: bool
 
-    def resolve(self, conflicts: Conflicts, contested: bool = False) -> tuple[Changes, Mask]:
-        """The changes to make to ours, and which of the conflicts stay open.
-
-        `contested` rows have no base that both sides agree upon.
-        """
+    def resolve(self, conflicts: Conflicts) -> tuple[Changes, Mask]:
+        """The changes to make to ours, and which of the conflicts stay open."""
         deleted = conflicts.ours_deleted | conflicts.theirs_deleted
-        columns, is_open = self._cells(conflicts, contested)
+        columns, is_open = self._cells(conflicts)
         gone = np.zeros(len(conflicts), bool)
         for row in np.flatnonzero(deleted).tolist() if callable(self.default) else ():
             is_open[row] = False
@@ -128,9 +125,8 @@ class TablePolicy:
         changes = Changes(self.shape, conflicts.keys, ops, tuple(typed), (None,) * len(typed))
         return changes.select(np.flatnonzero(~is_open)), is_open
 
-    def _cells(self, conflicts: Conflicts, contested: bool) -> tuple[list[Any], Mask]:
+    def _cells(self, conflicts: Conflicts) -> tuple[list[Any], Mask]:
         """Every column resolved by itself, and which rows have a cell nobody resolved."""
-        based = conflicts.base[0].is_valid().to_numpy(zero_copy_only=False)
         is_open = np.zeros(len(conflicts), bool)
         has_base = conflicts.base[0].is_valid().to_numpy(zero_copy_only=False)
         columns: list[Any] = []
