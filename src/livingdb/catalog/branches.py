@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, bindparam, select
+from sqlalchemy import Connection, Engine, bindparam, select
 from sqlalchemy.exc import IntegrityError
 
 from livingdb.catalog import schema
+from livingdb.chunks.prepared import Prepared
 from livingdb.chunks.queries import Queries
 from livingdb.errors import AlreadyExists
 
@@ -60,13 +61,13 @@ class TagRow:
 class Branches:
     """Reads and moves names.  What writes takes the connection of a transaction."""
 
-    def __init__(self, queries: Queries):
+    def __init__(self, engine: Engine, queries: Queries):
         self._queries = queries
         is_epoch = schema.meta.c.name == EPOCH
         epoch = select(schema.meta.c.value).where(is_epoch).scalar_subquery()
         self._every = select(_branch, epoch)
         self._by_name = self._every.where(_branch.c.name == bindparam("name"))
-        self._move = (
+        move = (
             _branch.update()
             .where(
                 _branch.c.id == bindparam("which"),
@@ -75,7 +76,8 @@ class Branches:
             )
             .values(head=bindparam("to"), position=bindparam("next"))
         )
-        self._insert_log = _log.insert()
+        self._move = Prepared(engine, move)
+        self._insert_log = Prepared(engine, _log.insert())
         of_branch = _log.c.branch == bindparam("branch")
         columns = select(_log.c.position, _log.c.snapshot, _log.c.time, _log.c.operation)
         self._log = columns.where(of_branch).order_by(_log.c.position.desc())
@@ -133,8 +135,8 @@ class Branches:
     ) -> bool:
         """Move a branch that is still where it was seen; whether it was."""
         following = branch.position + 1
-        found = connection.execute(
-            self._move,
+        found = self._move.run(
+            connection,
             {
                 "which": branch.id,
                 "seen": branch.position,
@@ -151,8 +153,8 @@ class Branches:
     def _write_log(
         self, connection: Connection, branch: int, position: int, head: int, time: int, how: str
     ) -> None:
-        connection.execute(
-            self._insert_log,
+        self._insert_log.run(
+            connection,
             {
                 "branch": branch,
                 "position": position,

@@ -31,9 +31,9 @@ class Catalog:
         self._writing = writing(engine)
         self.journal = Journal(engine, schema.chunk, queries)
         self.packs = Packs(queries)
-        self.snapshots = Snapshots(queries)
-        self.touches = Touches(queries)
-        self.branches = Branches(queries)
+        self.snapshots = Snapshots(engine, queries)
+        self.touches = Touches(engine, queries)
+        self.branches = Branches(engine, queries)
         self.versions = VersionRows(engine, queries)
 
     @classmethod

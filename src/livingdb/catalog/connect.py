@@ -9,11 +9,11 @@ from sqlalchemy import Engine, ExceptionContext, create_engine, event
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError
 
+from livingdb.chunks.postgres import postgres_failure
 from livingdb.chunks.sqlite import sqlite_engine
 from livingdb.errors import (
     AlreadyExists,
     InvalidName,
-    Locked,
     NotFound,
     StorageFailure,
     Unsupported,
@@ -87,19 +87,5 @@ def _shared(text: str) -> Place:
     return Place(name, engine, open_files(data))
 
 
-_UNDEFINED_TABLE = "42P01"
-_LOCK_STATES = ("40001", "40P01", "55P03")
-_FULL = "53100"
-
-
 def _translated(context: ExceptionContext) -> BaseException | None:
-    state = getattr(context.original_exception, "sqlstate", None)
-    if state in _LOCK_STATES:
-        return Locked(f"PostgreSQL: {context.original_exception}")
-    if (
-        context.is_disconnect
-        or state == _FULL
-        or type(context.original_exception).__name__ == ("OperationalError")
-    ):
-        return StorageFailure("PostgreSQL cannot be reached or cannot store more")
-    return None
+    return postgres_failure(context.original_exception)

@@ -12,10 +12,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Row, bindparam, func, select
+from sqlalchemy import Connection, Engine, Row, bindparam, func, select
 
 from livingdb.catalog import schema
 from livingdb.chunks.address import Address, short
+from livingdb.chunks.prepared import Prepared
 from livingdb.chunks.queries import Queries
 from livingdb.errors import Corruption
 
@@ -50,7 +51,7 @@ class SnapshotRow:
 class Snapshots:
     """Finds snapshots by number or address; what was found once is remembered."""
 
-    def __init__(self, queries: Queries):
+    def __init__(self, engine: Engine, queries: Queries):
         self._queries = queries
         self._by_sequence: OrderedDict[int, SnapshotRow] = OrderedDict()
         self._by_address: dict[Address, int] = {}
@@ -62,7 +63,9 @@ class Snapshots:
         self._window = columns.where(between)
         named = _table.c.address.between(bindparam("low"), bindparam("high"))
         self._prefixed = columns.where(named).limit(2)
-        self._insert = _table.insert()
+        columns_given = [column.name for column in _table.c if column.name != "sequence"]
+        insert = _table.insert().values({name: bindparam(name) for name in columns_given})
+        self._insert = Prepared(engine, insert.returning(_table.c.sequence))
         self._last = select(func.max(_table.c.sequence))
 
     def find(self, address: Address) -> SnapshotRow | None:
@@ -155,8 +158,7 @@ class Snapshots:
             "author": author,
             "message": message,
         }
-        key = connection.execute(self._insert, values).inserted_primary_key
-        assert key is not None
+        key = self._insert.run(connection, values).fetchone()
         return SnapshotRow(
             key[0], address, parent, others, skip, depth, time, kind, author, message
         )

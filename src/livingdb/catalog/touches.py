@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from sqlalchemy import Connection, bindparam, select
+from sqlalchemy import Connection, Engine, bindparam, select
 
 from livingdb.catalog import schema
 from livingdb.chunks.address import Address
+from livingdb.chunks.prepared import Prepared
 from livingdb.chunks.queries import Queries
 
 __all__ = ["Touches"]
@@ -18,9 +19,9 @@ _touch = schema.touch
 class Touches:
     """Reads and writes them."""
 
-    def __init__(self, queries: Queries):
+    def __init__(self, engine: Engine, queries: Queries):
         self._queries = queries
-        self._insert = _touch.insert()
+        self._insert = Prepared(engine, _touch.insert())
         self._between = (
             select(_touch.c.sequence, _touch.c.version)
             .where(
@@ -34,12 +35,9 @@ class Touches:
         self, connection: Connection, sequence: int, tables: Mapping[str, Address | None]
     ) -> None:
         """Write down what a snapshot changed (None: dropped), in a transaction."""
-        values = [
-            {"name": name, "sequence": sequence, "version": version}
-            for name, version in tables.items()
-        ]
-        if values:
-            connection.execute(self._insert, values)
+        for name, version in tables.items():
+            values = {"name": name, "sequence": sequence, "version": version}
+            self._insert.run(connection, values)
 
     def between(self, name: str, low: int, high: int) -> list[tuple[int, Address | None]]:
         """The snapshots with numbers from `low` to `high` that changed a table, newest first."""

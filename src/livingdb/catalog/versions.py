@@ -10,6 +10,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from livingdb.catalog import schema
 from livingdb.chunks.address import Address, digest
+from livingdb.chunks.prepared import Prepared
 from livingdb.chunks.queries import Queries
 from livingdb.chunks.sqlite import writing
 from livingdb.errors import Corruption
@@ -46,7 +47,7 @@ class VersionRows:
         self._queries = queries
         self._writing = writing(engine)
         build = sqlite.insert if engine.dialect.name == "sqlite" else postgresql.insert
-        self._insert: Any = build(_version).on_conflict_do_nothing()
+        self._insert = Prepared(engine, build(_version).on_conflict_do_nothing())
         materialize = build(_made)
         self._materialize: Any = materialize.on_conflict_do_update(
             index_elements=["version"],
@@ -86,9 +87,8 @@ class VersionRows:
 
     def add(self, connection: Connection, rows: Iterable[VersionRow]) -> None:
         """Put new versions, in a transaction."""
-        values = [row._asdict() for row in rows]
-        if values:
-            connection.execute(self._insert, values)
+        for row in rows:
+            self._insert.run(connection, row._asdict())
 
     def set_rows(self, address: Address, rows: int) -> None:
         """Write down a row count found later."""

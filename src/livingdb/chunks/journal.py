@@ -29,6 +29,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects import postgresql, sqlite
 
 from livingdb.chunks.address import ADDRESS_BYTES, Address
+from livingdb.chunks.prepared import Prepared
 from livingdb.chunks.queries import Queries
 from livingdb.chunks.sqlite import writing
 from livingdb.chunks.store import StoredChunk, missing
@@ -64,7 +65,7 @@ class Journal:
         # Built once: SQLAlchemy then finds the compiled form in its cache at every call.
         address, data = table.c.address, table.c.data
         wanted = address.in_(bindparam("wanted", expanding=True))
-        self._insert = _insert_or_ignore(engine, table)
+        self._insert = Prepared(engine, _insert_or_ignore(engine, table))
         self._get = select(data).where(address == bindparam("address"))
         self._get_many = select(address, data).where(wanted)
         self._contains = select(address).where(wanted)
@@ -106,7 +107,7 @@ class Journal:
         if rows:
             parameters = [{"address": address, "data": data} for address, data in rows]
             with self._transaction(connection) as transaction:
-                transaction.execute(self._insert, parameters)
+                self._insert.run_many(transaction, parameters)
 
     def remove(self, addresses: Sequence[Address], connection: Connection | None = None) -> None:
         """Drop these chunks if they are here: all or none, joining `connection` as `put` does."""

@@ -19,7 +19,7 @@ from sqlalchemy.pool import ConnectionPoolEntry
 
 from livingdb.errors import Corruption, LivingDBError, Locked, StorageFailure
 
-__all__ = ["BUSY_TIMEOUT_SECONDS", "reading", "sqlite_engine", "writing"]
+__all__ = ["BUSY_TIMEOUT_SECONDS", "reading", "sqlite_engine", "sqlite_failure", "writing"]
 
 BUSY_TIMEOUT_SECONDS = 30.0
 
@@ -122,7 +122,11 @@ def _use_write_ahead_log(connection: sqlite3.Connection, timeout_seconds: float)
 
 
 def _translated(context: ExceptionContext) -> BaseException | None:
-    error = context.original_exception
+    return sqlite_failure(context.original_exception)
+
+
+def sqlite_failure(error: BaseException | None) -> LivingDBError | None:
+    """LivingDB's error for one of the driver; None if it has no word for it."""
     code = getattr(error, "sqlite_errorcode", None)
     if code is None:
         return None

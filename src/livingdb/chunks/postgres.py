@@ -1,0 +1,20 @@
+"""What goes wrong in PostgreSQL, in LivingDB's words."""
+
+from __future__ import annotations
+
+from livingdb.errors import LivingDBError, Locked, StorageFailure
+
+__all__ = ["postgres_failure"]
+
+_LOCK_STATES = ("40001", "40P01", "55P03")
+_FULL_STATES = ("53100", "53200")
+
+
+def postgres_failure(error: BaseException | None) -> LivingDBError | None:
+    """LivingDB's error for one of the driver; None if it has no word for it."""
+    state = getattr(error, "sqlstate", None)
+    if state in _LOCK_STATES:
+        return Locked("PostgreSQL: another transaction is in the way; try again")
+    if state in _FULL_STATES or type(error).__name__ == "OperationalError":
+        return StorageFailure("PostgreSQL cannot be reached or cannot store more")
+    return None
