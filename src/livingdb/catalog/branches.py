@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, Engine, bindparam, select
+from sqlalchemy import Connection, Engine, bindparam, exists, literal, select, union_all
 from sqlalchemy.exc import IntegrityError
 
 from livingdb.catalog import schema
@@ -19,6 +19,7 @@ from livingdb.errors import AlreadyExists
 __all__ = ["EPOCH", "BranchRow", "Branches", "Movement", "TagRow"]
 
 EPOCH = "epoch"
+_IS_BRANCH, _IS_TAG, _IS_EPOCH = 0, 1, 2
 _branch, _log, _tag = schema.branch, schema.branch_log, schema.tag
 
 
@@ -84,11 +85,29 @@ class Branches:
         until = _log.c.time <= bindparam("time")
         self._log_at = self._log.where(until).limit(1)
         self._tag_by_name = select(_tag).where(_tag.c.name == bindparam("name"))
+        branch_named = select(literal(_IS_BRANCH), literal("")).where(
+            exists().where(_branch.c.name == bindparam("name"))
+        )
+        tag_named = select(literal(_IS_TAG), literal("")).where(
+            exists().where(_tag.c.name == bindparam("name"))
+        )
+        now = select(literal(_IS_EPOCH), schema.meta.c.value).where(is_epoch)
+        self._named = union_all(branch_named, tag_named, now)
 
     def find(self, name: str) -> BranchRow | None:
         """The branch of that name."""
         row = self._queries.first(self._by_name, {"name": name})
         return None if row is None else BranchRow(*row)
+
+    def named(self, name: str) -> tuple[BranchRow | TagRow | None, str]:
+        """The branch or else the tag of that name, and the epoch."""
+        rows = dict(self._queries.all(self._named, {"name": name}))
+        found: BranchRow | TagRow | None = None
+        if _IS_BRANCH in rows:
+            found = self.find(name)
+        elif _IS_TAG in rows:
+            found = self.tag(name)
+        return found, rows[_IS_EPOCH]
 
     def all(self) -> list[BranchRow]:
         """Every branch, by name."""

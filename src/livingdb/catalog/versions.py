@@ -63,12 +63,7 @@ class VersionRows:
         self._near = (
             select(_version, _made.c.root, _made.c.digest)
             .join(_made, _made.c.version == _version.c.address)
-            .where(
-                _made.c.origin == bindparam("origin"),
-                _made.c.depth > bindparam("above"),
-                _made.c.depth <= bindparam("upto"),
-            )
-            .order_by(_made.c.depth.desc())
+            .where(_made.c.origin == bindparam("origin"))
         )
 
     def get(self, address: Address) -> VersionRow | None:
@@ -103,10 +98,9 @@ class VersionRows:
         row = self._queries.first(self._root, {"version": version})
         return None if row is None else _checked(version, row[0], row[1])
 
-    def near(self, origin: Address, above: int, upto: int) -> list[tuple[VersionRow, Address]]:
-        """Materialized versions of an origin in a range of depths, deepest first."""
-        parameters = {"origin": origin, "above": above, "upto": upto}
-        rows = self._queries.all(self._near, parameters)
+    def near(self, origin: Address) -> list[tuple[VersionRow, Address]]:
+        """The materialized versions of an origin."""
+        rows = self._queries.all(self._near, {"origin": origin})
         return [(VersionRow(*row[:9]), _checked(row[0], row[9], row[10])) for row in rows]
 
     def materialized(self) -> list[tuple[Address, Address, bytes]]:

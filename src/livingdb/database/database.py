@@ -225,8 +225,8 @@ class Database:
         parts = {diff.table: diff} if isinstance(diff, Diff) else dict(diff)
         target = self.branch(str(branch))
         with target.transaction(message or "apply a diff", author) as tx:
-            for name, part in parts.items():
-                _apply(self._graph, tx, name, part)
+            for name in _in_order(parts):
+                _apply(self._graph, tx, name, parts[name])
         assert tx.snapshot is not None
         return tx.snapshot
 
@@ -386,6 +386,24 @@ def _history_schema(fields: Sequence[pa.Field]) -> pa.Schema:
         pa.field("_change_type", pa.string()),
     ]
     return pa.schema([*about, *fields])
+
+
+def _in_order(parts: Mapping[str, Diff]) -> list[str]:
+    """Tables to drop before those they refer to, then tables to make after those."""
+    order: list[str] = []
+
+    def visit(name: str) -> None:
+        part = parts[name]
+        for _, target in part._schema(part.after).foreign_keys:
+            if target in parts and target != name and target not in order:
+                visit(target)
+        if name not in order:
+            order.append(name)
+
+    for name in parts:
+        visit(name)
+    dropped = [name for name in order if parts[name].after is None]
+    return dropped[::-1] + [name for name in order if parts[name].after is not None]
 
 
 def _apply(graph: Graph, tx: Any, name: str, part: Diff) -> None:

@@ -16,6 +16,7 @@ from livingdb.graph.lineage import common_version
 from livingdb.tables.index import Version
 from livingdb.tables.rows import RowSet
 from livingdb.tables.versions import Versions
+from livingdb.trees.changes import Changes
 from livingdb.trees.compare import differs
 from livingdb.trees.diff import DELETED, INSERTED, UPDATED, DiffBatch
 from livingdb.trees.keys import KeyArray, member
@@ -47,11 +48,24 @@ def diff_versions(
     if before is None or after is None:
         yield from _one_sided(versions, before, after)
         return
-    old, new = versions.rows(before), versions.rows(after)
     if before.definition != after.definition:
-        yield from unlike_diff(old, new)
-        return
-    yield from lookup_diff(old, new, changed_keys(versions, before, after))
+        yield from unlike_diff(versions.rows(before), versions.rows(after))
+    elif after.base == before.address:
+        yield from _one_change(versions.rows(before), versions.delta(after))
+    else:
+        keys = changed_keys(versions, before, after)
+        yield from lookup_diff(versions.rows(before), versions.rows(after), keys)
+
+
+def _one_change(rows: RowSet, delta: Changes) -> Iterator[DiffBatch]:
+    """What one delta changes: only the rows before it are read."""
+    for start in range(0, len(delta), _BATCH_KEYS):
+        part = delta.slice(start, min(start + _BATCH_KEYS, len(delta)))
+        was, old = _found(rows, part.keys)
+        keys, new = part.apply(part.keys[was], old)
+        batch = diff_rows(part.keys, was, old, member(part.keys, keys), new)
+        if batch is not None:
+            yield batch
 
 
 def count_changes(

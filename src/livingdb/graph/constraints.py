@@ -17,7 +17,7 @@ from livingdb.tables.rows import RowSet
 from livingdb.tables.schema import TableSchema
 from livingdb.trees.changes import DELETE, Changes
 
-__all__ = ["check_links", "check_new_table"]
+__all__ = ["check_links", "check_new_table", "check_targets"]
 
 
 def check_new_table(
@@ -38,6 +38,17 @@ def check_new_table(
             raise InvalidData(
                 f"column {column!r} is {given}, but the key of {target!r} is {wanted}"
             )
+
+
+def check_targets(schemas: Mapping[str, TableSchema]) -> None:
+    """Every foreign key names a table that is there; `schemas` is every table there is."""
+    for name, schema in schemas.items():
+        for column, target in schema.foreign_keys:
+            if target not in schemas:
+                raise InvalidData(
+                    f"table {name!r}, column {column!r}: refers to the table {target!r}, which "
+                    "would not be there"
+                )
 
 
 def check_links(

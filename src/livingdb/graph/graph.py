@@ -135,7 +135,9 @@ class Graph:
 
     def resolve(self, ref: str) -> Resolved:
         """The snapshot a ref names."""
-        return resolve(self.catalog, ref)
+        found = resolve(self.catalog, ref)
+        self._notice(found.epoch)
+        return found
 
     def tables(self, snapshot: SnapshotRow) -> Mapping[str, Address]:
         """The tables of a snapshot and their versions."""

@@ -30,6 +30,7 @@ class CatalogIndex:
         self._rows = catalog.versions
         self._known: OrderedDict[Address, Version] = OrderedDict()
         self._roots: dict[Address, Address | None] = {}
+        self._frames: dict[Address, list[Version]] = {}
         self._unsaved: dict[Address, Version] = {}
         self._unsaved_roots: dict[Address, Address] = {}
 
@@ -75,19 +76,33 @@ class CatalogIndex:
         """See `VersionIndex.evict`."""
         self._unsaved_roots.pop(version, None)
         self._roots[version] = None
+        self._frames.clear()
         self._rows.evict(version)
 
     def materialized(self, origin: Address, above: int, upto: int) -> Iterable[Version]:
         """See `VersionIndex.materialized`."""
-        found: dict[Address, Version] = {}
-        for row, root in self._rows.near(origin, above, upto):
-            self._roots[row.address] = root
-            found[row.address] = self._known.get(row.address) or self._keep(_version(row))
+        found = {frame.address: frame for frame in self._materialized(origin)}
         for address in self._unsaved_roots:
             known = self.get(address)
-            if known is not None and known.origin == origin and above < known.depth <= upto:
+            if known is not None and known.origin == origin:
                 found[address] = known
-        return sorted(found.values(), key=lambda version: -version.depth)
+        chosen = [version for version in found.values() if above < version.depth <= upto]
+        return sorted(chosen, key=lambda version: -version.depth)
+
+    def _materialized(self, origin: Address) -> list[Version]:
+        """What the catalog has for an origin, remembered.
+
+        What others fold meanwhile is missed; a version they make over it names it as its
+        keyframe.
+        """
+        frames = self._frames.get(origin)
+        if frames is None:
+            frames = []
+            for row, root in self._rows.near(origin):
+                self._roots[row.address] = root
+                frames.append(self._known.get(row.address) or self._keep(_version(row)))
+            self._frames[origin] = frames
+        return frames
 
     def preload(self, versions: Sequence[Address]) -> None:
         """Read many versions at once."""
@@ -112,6 +127,7 @@ class CatalogIndex:
             self._roots.setdefault(version.address, None)
             if root is not None:
                 self._roots[version.address] = root
+                self._frames.pop(version.origin, None)
 
     def forget(self, versions: Iterable[Version]) -> None:
         """The transaction that made them came to nothing."""
@@ -122,6 +138,7 @@ class CatalogIndex:
     def refresh(self) -> None:
         """Ask the catalog anew what is materialized."""
         self._roots.clear()
+        self._frames.clear()
 
     def _keep(self, version: Version) -> Version:
         self._known[version.address] = version

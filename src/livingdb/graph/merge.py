@@ -16,14 +16,15 @@ import pyarrow as pa
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.errors import MergeConflict
 from livingdb.graph.compare import diff_versions, lookup_diff, union_keys
-from livingdb.graph.constraints import check_links
+from livingdb.graph.constraints import check_links, check_targets
 from livingdb.graph.graph import Graph
 from livingdb.graph.history import common_ancestors
+from livingdb.graph.lineage import is_base
 from livingdb.graph.policy import Policies
 from livingdb.graph.staging import Staging
 from livingdb.tables.index import Version
 from livingdb.tables.schema import TableSchema
-from livingdb.trees.changes import Changes, merge_changes
+from livingdb.trees.changes import Changes, merge_changes, no_changes
 from livingdb.trees.diff import DELETED, DiffBatch, to_changes
 from livingdb.trees.keys import KeyArray, member
 from livingdb.trees.merge import Conflicts, resolve_rows
@@ -171,17 +172,17 @@ def _merge_rows(
         merged.clashes[name] = "the schema changed since the common ancestor"
         return
     shape = versions.forest(mine).shape
-    theirs_changed = list(diff_versions(versions, old, yours))
-    ours_changed = list(diff_versions(versions, old, mine))
+    free, theirs_changed, ours_changed = _changed(graph, old, mine, yours)
     stuck: list[Conflicts] = []
     if contested is not None and len(contested):
         stuck = _contested(graph, mine, yours, contested)
         theirs_changed = [_without(batch, contested) for batch in theirs_changed]
+        free = free.select(np.flatnonzero(~member(free.keys, contested)))
     changes, conflicts = resolve_rows(shape, theirs_changed, ours_changed, None)
     conflicts += stuck
     policy = policies.of_table(name, versions.definition(mine).schema, shape)
     left: list[Conflicts] = []
-    answers = [changes]
+    answers = [free, changes]
     for part in conflicts:
         answer, is_open = policy.resolve(part)
         answers.append(answer)
@@ -195,6 +196,33 @@ def _merge_rows(
         merged.tables[name] = made
         merged.changes[name] = changes
         merged.made.append(made)
+
+
+def _changed(
+    graph: Graph, old: Version | None, mine: Version, yours: Version
+) -> tuple[Changes, list[DiffBatch], list[DiffBatch]]:
+    """What theirs changed where ours did not, and what both did where their keys meet.
+
+    Where both come from the base by changes, the keys of those are enough to tell them apart,
+    and no row is read that only one side named.
+    """
+    versions, index = graph.versions, graph.index
+    if old is None or not (is_base(index, old, mine) and is_base(index, old, yours)):
+        shape = versions.forest(mine).shape
+        theirs = list(diff_versions(versions, old, yours))
+        return no_changes(shape), theirs, list(diff_versions(versions, old, mine))
+    changes = versions.changes_between(old, yours)
+    both = member(changes.keys, versions.changes_between(old, mine).keys)
+    free = changes.select(np.flatnonzero(~both))
+    keys = changes.keys[both]
+    if not len(keys):
+        return free, [], []
+    base, ours, theirs_rows = (versions.rows(version) for version in (old, mine, yours))
+    return (
+        free,
+        list(lookup_diff(base, theirs_rows, keys)),
+        list(lookup_diff(base, ours, keys)),
+    )
 
 
 def _contested(graph: Graph, mine: Version, yours: Version, keys: KeyArray) -> list[Conflicts]:
@@ -303,6 +331,7 @@ def check_merged(graph: Graph, ours: Tables, merged: MergedTables) -> None:
         else:
             tables[name] = version
     schemas = {name: graph.versions.definition(v).schema for name, v in tables.items()}
+    check_targets(schemas)
     if not any(schema.foreign_keys for schema in schemas.values()):
         return
     changes = dict(merged.changes)

@@ -28,9 +28,10 @@ _BACK = re.compile(r"(.*)~(\d*)\Z", re.DOTALL)
 
 @dataclass(frozen=True)
 class Resolved:
-    """A snapshot, and the branch if the ref was one."""
+    """A snapshot, the catalog's epoch at that moment, and the branch if the ref was one."""
 
     snapshot: SnapshotRow
+    epoch: str | None = None
     branch: BranchRow | None = None
 
 
@@ -38,39 +39,39 @@ def resolve(catalog: Catalog, ref: str) -> Resolved:
     """The snapshot a ref names; `NotFound` says what there is instead."""
     if not isinstance(ref, str) or not ref:
         raise InvalidName(f"a ref is a branch, a tag or a snapshot id, not {ref!r}")
-    branch = catalog.branches.find(ref)
-    if branch is not None:
-        return Resolved(catalog.snapshots.at(branch.head), branch)
-    tag = catalog.branches.tag(ref)
-    if tag is not None:
-        return Resolved(catalog.snapshots.at(tag.snapshot))
+    named, epoch = catalog.branches.named(ref)
+    if isinstance(named, BranchRow):
+        return Resolved(catalog.snapshots.at(named.head), epoch, named)
+    if named is not None:
+        return Resolved(catalog.snapshots.at(named.snapshot), epoch)
     back = _BACK.match(ref)
     if back is not None:
         return _before(catalog, back.group(1), int(back.group(2) or 1), ref)
     if "@" in ref:
         name, _, time = ref.partition("@")
-        return _as_of(catalog, name, time)
+        return Resolved(_as_of(catalog, name, time), epoch)
     found = _by_id(catalog, ref)
     if found is not None:
-        return Resolved(found)
+        return Resolved(found, epoch)
     raise NotFound(f"there is no branch, tag or snapshot {ref!r}{_hint(catalog, ref)}")
 
 
 def _before(catalog: Catalog, name: str, steps: int, ref: str) -> Resolved:
-    row = resolve(catalog, name).snapshot
+    found = resolve(catalog, name)
+    row = found.snapshot
     if steps > row.depth:
         raise NotFound(f"{ref!r}: the history of {name!r} has only {row.depth + 1} snapshots")
-    return Resolved(catalog.snapshots.ancestor(row, row.depth - steps))
+    return Resolved(catalog.snapshots.ancestor(row, row.depth - steps), found.epoch)
 
 
-def _as_of(catalog: Catalog, name: str, time: str) -> Resolved:
+def _as_of(catalog: Catalog, name: str, time: str) -> SnapshotRow:
     branch = catalog.branches.find(name)
     if branch is None:
         raise NotFound(f"there is no branch {name!r}{_hint(catalog, name)}")
     found = catalog.branches.log_at(branch, parse_time(time))
     if found is None:
         raise NotFound(f"the branch {name!r} was not there yet at {time}")
-    return Resolved(catalog.snapshots.at(found.snapshot))
+    return catalog.snapshots.at(found.snapshot)
 
 
 def parse_time(text: str) -> int:

@@ -236,6 +236,13 @@ def _merge(older: Changes, newer: Changes) -> Changes:
     return Changes(older.shape, keys, ops, tuple(columns), tuple(present))
 
 
+def _carried_throughout(changes: Changes, position: int) -> bool:
+    """Whether every upsert and patch carries the column."""
+    if changes.columns[position] is None:
+        return bool((changes.ops == DELETE).all())
+    return changes.present[position] is None
+
+
 def _merge_column(
     older: Changes, newer: Changes, position: int, order: Positions
 ) -> tuple[pa.Array | None, Mask | None]:
@@ -243,8 +250,7 @@ def _merge_column(
     first, second = older.columns[position], newer.columns[position]
     if first is None and second is None:
         return None, None
-    everywhere = older.present[position] is None and newer.present[position] is None
-    everywhere = everywhere and first is not None and second is not None
+    everywhere = _carried_throughout(older, position) and _carried_throughout(newer, position)
     data_type = older.shape.types[position]
     first = pa.nulls(len(older), data_type) if first is None else first
     second = pa.nulls(len(newer), data_type) if second is None else second
