@@ -179,5 +179,8 @@ class Snapshots:
 def _row(row: Row[Any]) -> SnapshotRow:
     values: tuple[Any, ...] = tuple(row)
     others = values[3]
-    numbers = tuple(int(part) for part in others.split(",")) if others else ()
+    try:
+        numbers = tuple(int(part) for part in others.split(",")) if others else ()
+    except ValueError:
+        raise Corruption(f"snapshot {values[1].hex()[:12]} has parents without numbers") from None
     return SnapshotRow(values[0], Address(values[1]), values[2], numbers, *values[4:])

@@ -351,7 +351,7 @@ class Database:
 
 
 def _ref(given: object) -> str:
-    return given.id if isinstance(given, Snapshot) else str(given)
+    return f"id:{given.id}" if isinstance(given, Snapshot) else str(given)
 
 
 def _key_rows(names: Sequence[str], key: object) -> object:

@@ -7,11 +7,11 @@ down never meets a snapshot before one of its descendants.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from livingdb.catalog.snapshots import SnapshotRow, Snapshots
 
-__all__ = ["common_ancestors", "first_parents", "is_ancestor", "log"]
+__all__ = ["common_ancestors", "common_ancestors_of", "first_parents", "is_ancestor", "log"]
 
 _OURS, _THEIRS, _STALE = 1, 2, 4
 _BOTH = _OURS | _THEIRS
@@ -63,10 +63,20 @@ def common_ancestors(
         return [theirs]
     if is_ancestor(snapshots, ours, theirs):
         return [ours]
-    flags = {ours.sequence: _OURS, theirs.sequence: _THEIRS}
-    waiting = [-ours.sequence, -theirs.sequence]
+    return common_ancestors_of(snapshots, [ours], [theirs])
+
+
+def common_ancestors_of(
+    snapshots: Snapshots, ours: Sequence[SnapshotRow], theirs: Sequence[SnapshotRow]
+) -> list[SnapshotRow]:
+    """The same for what comes from any of ours and from any of theirs."""
+    flags: dict[int, int] = {}
+    for rows, mark in ((ours, _OURS), (theirs, _THEIRS)):
+        for row in rows:
+            flags[row.sequence] = flags.get(row.sequence, 0) | mark
+    waiting = [-number for number in flags]
     heapq.heapify(waiting)
-    open_count = 2
+    open_count = len(waiting)
     found: list[int] = []
     while waiting and open_count:
         number = -heapq.heappop(waiting)

@@ -18,8 +18,8 @@ from livingdb.errors import MergeConflict
 from livingdb.graph.compare import diff_versions, lookup_diff, union_keys
 from livingdb.graph.constraints import check_links, check_targets
 from livingdb.graph.graph import Graph
-from livingdb.graph.history import common_ancestors
-from livingdb.graph.lineage import is_base
+from livingdb.graph.history import common_ancestors, common_ancestors_of
+from livingdb.graph.lineage import is_base, tail_between
 from livingdb.graph.policy import Policies
 from livingdb.graph.staging import Staging
 from livingdb.tables.index import Version
@@ -80,15 +80,20 @@ def tables_of(graph: Graph, snapshot: SnapshotRow) -> dict[str, Version]:
 
 def merge_base(graph: Graph, ours: SnapshotRow, theirs: SnapshotRow, staging: Staging) -> MergeBase:
     """What two snapshots come from; several common ancestors are merged into one."""
-    bases = common_ancestors(graph.snapshots, ours, theirs)
+    return _merged_bases(graph, common_ancestors(graph.snapshots, ours, theirs), staging)
+
+
+def _merged_bases(graph: Graph, bases: Sequence[SnapshotRow], staging: Staging) -> MergeBase:
+    """Snapshots merged one after the other, oldest first; what is in conflict is contested."""
     if not bases:
         return MergeBase({})
     first, *others = bases[::-1]
     tables: dict[str, Version] = tables_of(graph, first)
     contested: dict[str, KeyArray] = {}
-    last = first
+    joined = [first]
     for other in others:
-        below = merge_base(graph, last, other, staging)
+        common = common_ancestors_of(graph.snapshots, joined, [other])
+        below = _merged_bases(graph, common, staging)
         merged = merge_tables(graph, below, tables, tables_of(graph, other), Policies(), staging)
         for name, version in merged.tables.items():
             if version is None:
@@ -100,7 +105,7 @@ def merge_base(graph: Graph, ours: SnapshotRow, theirs: SnapshotRow, staging: St
             parts = [part.keys for part in conflicts]
             parts += [contested[name]] if name in contested else []
             contested[name] = union_keys(parts, rows)
-        last = other
+        joined.append(other)
     return MergeBase(tables, contested)
 
 
@@ -120,7 +125,7 @@ def merge_tables(
         if _same(mine, yours) or (_same(old, yours) and contested is None):
             continue
         if mine is None or yours is None:
-            _merge_presence(merged, name, old, mine, yours, policies)
+            _merge_presence(graph, merged, name, (old, mine, yours), policies)
         elif _same(old, mine) and contested is None:
             merged.tables[name] = yours
         elif mine.definition != yours.definition:
@@ -137,24 +142,31 @@ def _same(one: Version | None, other: Version | None) -> bool:
 
 
 def _merge_presence(
+    graph: Graph,
     merged: MergedTables,
     name: str,
-    old: Version | None,
-    mine: Version | None,
-    yours: Version | None,
+    sides: tuple[Version | None, Version | None, Version | None],
     policies: Policies,
 ) -> None:
     """A table that one side does not have."""
-    if old is None or _same(old, mine):
+    old, mine, yours = sides
+    if old is None or (mine is not None and _is_unchanged(graph, old, mine)):
         merged.tables[name] = yours
         return
-    if mine is None and _same(old, yours):
+    if yours is not None and _is_unchanged(graph, old, yours):
         return
     policy = (policies.tables or {}).get(name, policies.default)
     if policy == "theirs":
         merged.tables[name] = yours
     elif policy != "ours":
         merged.clashes[name] = "one side dropped the table and the other changed it"
+
+
+def _is_unchanged(graph: Graph, old: Version, new: Version) -> bool:
+    """Whether a version is another one, or has the same rows after all."""
+    if old.definition != new.definition:
+        return False
+    return not any(len(batch.keys) for batch in diff_versions(graph.versions, old, new))
 
 
 def _merge_rows(
@@ -207,12 +219,12 @@ def _changed(
     and no row is read that only one side named.
     """
     versions, index = graph.versions, graph.index
+    nothing = no_changes(versions.forest(mine).shape)
     if old is None or not (is_base(index, old, mine) and is_base(index, old, yours)):
-        shape = versions.forest(mine).shape
         theirs = list(diff_versions(versions, old, yours))
-        return no_changes(shape), theirs, list(diff_versions(versions, old, mine))
-    changes = versions.changes_between(old, yours)
-    both = member(changes.keys, versions.changes_between(old, mine).keys)
+        return nothing, theirs, list(diff_versions(versions, old, mine))
+    changes = tail_between(versions, old, yours) or nothing
+    both = member(changes.keys, (tail_between(versions, old, mine) or nothing).keys)
     free = changes.select(np.flatnonzero(~both))
     keys = changes.keys[both]
     if not len(keys):

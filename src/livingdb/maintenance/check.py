@@ -19,7 +19,7 @@ from livingdb.chunks.address import Address, short
 from livingdb.chunks.chunk import RECORD, Chunk
 from livingdb.chunks.pack import Pack
 from livingdb.chunks.types import parse_descriptor
-from livingdb.errors import LivingDBError
+from livingdb.errors import Corruption, LivingDBError
 from livingdb.graph.graph import Graph
 from livingdb.graph.snapshot import SnapshotRecord
 from livingdb.maintenance.reach import Trees, recipe_chunks
@@ -82,15 +82,21 @@ class _Check:
         self.verified: set[Address] = set()
         self.trees = Trees(self.store)
         self.versions: dict[Address, VersionRow] = {}
+        self.touches: dict[int, dict[str, Address | None]] = {}
 
     def run(self) -> Report:
-        self.store.refresh()
-        self._packs()
-        self._journal()
-        self._versions()
-        self._materializations()
-        self._snapshots()
-        self._names()
+        parts = (
+            self.store.refresh,
+            self._packs,
+            self._journal,
+            self._versions,
+            self._materializations,
+            self._snapshots,
+            self._names,
+        )
+        for part in parts:
+            with self._watched("catalog"):
+                part()
         self.report.chunks = len(self.verified)
         return self.report
 
@@ -160,8 +166,10 @@ class _Check:
         for address in recipe_chunks(recipe):
             self._chunk(address, where)
         if isinstance(recipe, Rows):
-            if row.base is not None or row.origin != row.address or row.depth != 0:
+            if (row.base, row.origin, row.depth, row.changed) != (None, row.address, 0, 0):
                 self._problem(where, "the index calls it a change, but it is rows")
+            if row.keyframe != row.address:
+                self._problem(where, "its keyframe in the index is another version")
             if row.definition != recipe.definition or row.rows not in (None, recipe.count):
                 self._problem(where, "the index does not say what the recipe says")
             self._tree(row.definition, recipe.root, where)
@@ -177,11 +185,33 @@ class _Check:
         if (row.origin, row.base, row.depth, row.changed) != expected:
             self._problem(where, "the index does not say what the recipe says")
         skip = self.versions.get(row.skip) if row.skip is not None else None
-        if skip is None or skip.depth != row.depth & (row.depth - 1):
+        if skip is None or skip != self._ancestor(base, row.depth & (row.depth - 1)):
             self._problem(where, "its skip in the index leads to the wrong version")
+        keyframe = self.versions.get(row.keyframe)
+        if keyframe is None or keyframe != self._ancestor(base, keyframe.depth):
+            self._problem(where, "its keyframe in the index is no ancestor")
+        if recipe.counts is not None and None not in (row.rows, base.rows):
+            grown = recipe.counts.inserted - recipe.counts.deleted
+            if row.rows != (base.rows or 0) + grown:
+                self._problem(where, "the index has a wrong count of its rows")
+
+    def _ancestor(self, row: VersionRow, depth: int) -> VersionRow:
+        """The ancestor of that depth, by bases and by skips that were looked at before."""
+        while row.depth > depth:
+            floor = row.depth & (row.depth - 1)
+            step = row.skip if floor >= depth else row.base
+            below = self.versions[step]  # type: ignore[index]
+            if below.depth >= row.depth:
+                raise Corruption("the index leads in circles")
+            row = below
+        return row
 
     def _materializations(self) -> None:
-        for version, root, mark in self.graph.catalog.versions.materialized():
+        made = schema.materialization.c
+        columns = select(made.version, made.root, made.digest, made.origin, made.depth)
+        with self.graph.catalog.engine.connect() as connection:
+            rows = connection.execute(columns).all()
+        for version, root, mark, *place in rows:
             self.report.materializations += 1
             where = f"tree of version {short(version)}"
             row = self.versions.get(version)
@@ -189,6 +219,8 @@ class _Check:
                 self._problem(where, "there is no such version")
             elif root_digest(version, root) != mark:
                 self._problem(where, "the catalog names a wrong tree")
+            elif tuple(place) != (row.origin, row.depth):
+                self._problem(where, "the catalog has it in the wrong place")
             else:
                 self._tree(row.definition, root, where)
 
@@ -200,12 +232,17 @@ class _Check:
     # --- snapshots and names -----------------------------------------------------------------
 
     def _snapshots(self) -> None:
+        with self.graph.catalog.engine.connect() as connection:
+            for name, sequence, version in connection.execute(select(schema.touch)):
+                self.touches.setdefault(sequence, {})[name] = version
         for row in self.graph.snapshots.everything():
             self.report.snapshots += 1
             where = f"snapshot {short(row.address)}"
             with self._watched(where):
                 self._chunk(row.address, where)
                 self._snapshot(row, where)
+        for sequence in self.touches:
+            self._problem("snapshots", f"the index has tables of snapshot {sequence}, which is not")
 
     def _snapshot(self, row: SnapshotRow, where: str) -> None:
         record = SnapshotRecord.load(self.store, row.address)
@@ -225,9 +262,30 @@ class _Check:
         for name, version in record.tables.items():
             if version not in self.versions:
                 self._problem(where, f"the version of table {name!r} is not in the index")
+        first = parents[row.first] if row.first is not None else None
+        depth = 0 if first is None else first.depth + 1
+        skip = None if first is None else self.graph.snapshots.ancestor(first, depth & (depth - 1))
+        if (row.depth, row.skip) != (depth, None if skip is None else skip.sequence):
+            self._problem(where, "its depth or skip in the index is wrong")
+        self._touches(row, record, first, where)
+
+    def _touches(
+        self, row: SnapshotRow, record: SnapshotRecord, first: SnapshotRow | None, where: str
+    ) -> None:
+        """The index says which tables the snapshot changed, and to which versions."""
+        before = {} if first is None else SnapshotRecord.load(self.store, first.address).tables
+        after = record.tables
+        names = {name for name in {*before, *after} if before.get(name) != after.get(name)}
+        found = self.touches.pop(row.sequence, {})
+        if not names <= set(found) or any(after.get(n) != version for n, version in found.items()):
+            self._problem(where, "the index names other tables than those it changed")
 
     def _names(self) -> None:
         branches = self.graph.branches
+        with self.graph.catalog.engine.connect() as connection:
+            logged = set(connection.execute(select(schema.branch_log.c.branch)).scalars())
+        for number in sorted(logged - {branch.id for branch in branches.all()}):
+            self._problem("branches", f"there is the log of a branch (number {number}) that is not")
         for branch in branches.all():
             with self._watched(f"branch {branch.name}"):
                 moves = branches.log(branch)
