@@ -69,7 +69,7 @@ def _check_free(folder: Path, catalog: Path) -> None:
 def _shared(text: str) -> Place:
     try:
         parsed = make_url(text)
-    except ArgumentError:
+    except (ArgumentError, ValueError):
         raise InvalidName("this is no PostgreSQL URL: postgresql://user@host/name?data=…") from None
     query = dict(parsed.query)
     data = query.pop("data", None)

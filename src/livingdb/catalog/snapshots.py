@@ -126,7 +126,7 @@ class Snapshots:
         """The first-parent ancestor of that depth."""
         while row.depth > depth:
             step = row.skip if (row.depth & (row.depth - 1)) >= depth else row.first
-            if step is None:
+            if step is None or step >= row.sequence:
                 raise Corruption(f"snapshot {short(row.address)} has no parent on record")
             row = self.at(step)
         return row

@@ -1,0 +1,252 @@
+"""A database whose catalog is in PostgreSQL: the same promises, for many hosts."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from sqlalchemy import create_engine, make_url, text
+from tests.conftest import ObjectStoreServer
+from tests.crash.scenarios import noise
+from tests.crash.writer import ACCOUNTS
+from tests.crash.writers import together
+
+import livingdb
+from livingdb import (
+    AlreadyExists,
+    Database,
+    InvalidName,
+    LivingDBError,
+    MergeConflict,
+    NotFound,
+    StorageFailure,
+    TransactionConflict,
+)
+
+CANARY = "hunter2-canary"
+ORDERS = {"id": "bigint", "city": "string", "amount": "double"}
+
+
+def orders(first: int, count: int, city: str = "Oslo") -> list[dict[str, object]]:
+    return [{"id": n, "city": city, "amount": float(n)} for n in range(first, first + count)]
+
+
+@dataclass(frozen=True)
+class Place:
+    """A PostgreSQL database of its own, and a folder for the data."""
+
+    server: str
+    name: str
+    folder: Path
+
+    def url(self, data: str | None = None, password: str | None = None) -> str:
+        """What `livingdb.open` takes."""
+        parsed = make_url(self.server).set(drivername="postgresql", database=self.name)
+        if password is not None:
+            parsed = parsed.set(password=password)
+        parsed = parsed.update_query_dict({"data": data or str(self.folder)})
+        return parsed.render_as_string(hide_password=False)
+
+
+@pytest.fixture
+def place(postgres_url: str, tmp_path: Path) -> Iterator[Place]:
+    name = f"livingdb_{uuid.uuid4().hex[:12]}"
+    engine = create_engine(postgres_url, isolation_level="AUTOCOMMIT")
+    with engine.connect() as connection:
+        connection.execute(text(f"CREATE DATABASE {name}"))
+    yield Place(postgres_url, name, tmp_path / "data")
+    with engine.connect() as connection:
+        connection.execute(text(f"DROP DATABASE {name} WITH (FORCE)"))
+    engine.dispose()
+
+
+@pytest.fixture
+def db(place: Place) -> Iterator[Database]:
+    with livingdb.create(place.url()) as made:
+        made.branch("main").create_table("orders", ORDERS, key="id")
+        made.branch("main").insert("orders", orders(0, 20))
+        yield made
+
+
+def ids(rows: livingdb.Table) -> list[int]:
+    found: list[int] = rows.to_arrow()["id"].to_pylist()
+    return found
+
+
+def test_create_and_open(place: Place) -> None:
+    with pytest.raises(NotFound):
+        livingdb.open(place.url())
+    with livingdb.create(place.url()) as db:
+        assert [branch.name for branch in db.branches()] == ["main"]
+        head = db.branch("main").head.id
+    with pytest.raises(AlreadyExists):
+        livingdb.create(place.url())
+    with livingdb.open(place.url()) as db:
+        assert db.branch("main").head.id == head
+        assert db.check().problems == []
+
+
+def test_a_place_for_the_data_is_needed(place: Place) -> None:
+    without = place.url().partition("?")[0]
+    with pytest.raises(InvalidName, match="data="):
+        livingdb.open(without)
+
+
+def test_no_server() -> None:
+    with pytest.raises(StorageFailure):
+        livingdb.open("postgresql://nobody@127.0.0.1:1/none?data=/tmp/none")
+
+
+def test_commits(db: Database, place: Place) -> None:
+    main = db.branch("main")
+    main.upsert("orders", orders(15, 10, "Rome"))
+    main.delete("orders", [0, 1])
+    with main.transaction(message="both") as tx:
+        tx.update("orders", [{"id": 2, "city": "Lima"}])
+        tx.insert("orders", orders(100, 1))
+    with pytest.raises(livingdb.DuplicateKey):
+        main.insert("orders", orders(100, 1))
+    with livingdb.open(place.url()) as other:
+        table = other.branch("main").table("orders")
+        assert ids(table) == [*range(2, 25), 100]
+        assert table.get(2)["city"] == "Lima"
+        assert table.get(20)["city"] == "Rome"
+        assert [snapshot.message for snapshot in other.branch("main").log(1)] == ["both"]
+        assert ids(other.at("main~3").table("orders")) == list(range(20))
+        assert other.check().problems == []
+
+
+def test_large_commits_go_to_packs(db: Database, place: Place) -> None:
+    main = db.branch("main")
+    main.create_table("blobs", {"id": "bigint", "data": "binary"}, key="id")
+    rows = noise(0, 90, 64 << 10)
+    main.insert("blobs", rows)
+    assert list(place.folder.rglob("*.pack"))
+    with livingdb.open(place.url()) as other:
+        assert other.branch("main").table("blobs").to_arrow()["data"] == rows["data"]
+        assert other.check().problems == []
+
+
+def test_branches_and_merge(db: Database) -> None:
+    main = db.branch("main")
+    dev = main.clone("dev")
+    with pytest.raises(AlreadyExists):
+        main.clone("dev")
+    dev.upsert("orders", orders(50, 5))
+    main.delete("orders", [3])
+    db.merge("dev", into="main")
+    assert ids(main.table("orders")) == [n for n in (*range(20), *range(50, 55)) if n != 3]
+    dev.update("orders", [{"id": 7, "city": "Rome"}])
+    main.update("orders", [{"id": 7, "city": "Lima"}])
+    with pytest.raises(MergeConflict):
+        db.merge("dev", into="main")
+    db.merge("dev", into="main", on_conflict="theirs")
+    assert main.table("orders").get(7)["city"] == "Rome"
+    db.tag("v1", "main")
+    main.reset("main~1")
+    assert main.table("orders").get(7)["city"] == "Lima"
+    assert db.at("v1").table("orders").get(7)["city"] == "Rome"
+    db.drop_branch("dev")
+    assert db.branches() == ["main"]
+    assert db.check().problems == []
+
+
+def test_conflicts(db: Database, place: Place) -> None:
+    with livingdb.open(place.url()) as other:
+        one, two = (d.branch("main").transaction() for d in (db, other))
+        for tx in (one, two):
+            tx.update("orders", [{"id": 1, "amount": 9.0}])
+        one.commit()
+        with pytest.raises(TransactionConflict):
+            two.commit()
+
+
+def test_compact(db: Database, place: Place) -> None:
+    main = db.branch("main")
+    for start in range(100, 200, 10):
+        main.insert("orders", orders(start, 10))
+    expected = {s.id: ids(s.table("orders")) for s in main.log() if s.tables()}
+    with livingdb.open(place.url()) as reader:
+        assert ids(reader.branch("main").table("orders")) == expected[main.head.id]
+        db.compact()
+        assert {
+            s.id: ids(s.table("orders")) for s in reader.branch("main").log() if s.tables()
+        } == (expected)
+        reader.branch("main").insert("orders", orders(500, 1))
+    assert db.check().problems == []
+    assert 500 in ids(main.table("orders"))
+    assert db.storage().packs >= 1
+
+
+def test_writers_at_once(db: Database, place: Place) -> None:
+    """Two programs move money between the same accounts."""
+    main = db.branch("main")
+    main.create_table("accounts", {"id": "bigint", "balance": "bigint"}, key="id")
+    main.insert("accounts", [{"id": n, "balance": 100} for n in range(ACCOUNTS)])
+    before = len(main.log())
+    told = together(place.url(), [("transfer", 40)] * 2)
+    log = main.log()
+    assert len(log) == before + 80
+    for snapshot in log[:81]:
+        balances = snapshot.table("accounts").to_arrow()["balance"].to_pylist()
+        assert sum(balances) == 100 * ACCOUNTS
+    expected = [100] * ACCOUNTS
+    for giver, taker, amount in (transfer for part in told for transfer in part["made"]):
+        expected[giver] -= amount
+        expected[taker] += amount
+    assert main.table("accounts").to_arrow()["balance"].to_pylist() == expected
+    assert db.check().problems == []
+
+
+def test_data_in_an_object_store(
+    place: Place, s3_server: ObjectStoreServer, s3_bucket: str
+) -> None:
+    url = place.url(data=s3_server.url(s3_bucket, "shop"))
+    rows = noise(0, 90, 64 << 10)
+    with livingdb.create(url) as db:
+        db.branch("main").create_table("blobs", {"id": "bigint", "data": "binary"}, key="id")
+        db.branch("main").insert("blobs", rows)
+    with livingdb.open(url) as db:
+        assert db.branch("main").table("blobs").to_arrow()["data"] == rows["data"]
+        assert db.check().problems == []
+
+
+# --- secrets -------------------------------------------------------------------------------------
+
+
+def test_secrets_are_not_shown(place: Place) -> None:
+    """A server that trusts local users ignores the password; nobody else should see it either."""
+    with livingdb.create(place.url(password=CANARY)) as db:
+        db.branch("main").create_table("orders", ORDERS, key="id")
+        shown = [repr(db), db.name, repr(db.branch("main")), repr(db.at("main")), db._repr_html_()]
+        shown += [repr(db._graph.place), str(db.check()), str(db.storage())]
+        shown += [repr(snapshot.edge) for snapshot in db.snapshots()]
+    assert not [text for text in shown if CANARY in text]
+
+
+def spilled(url: str) -> str:
+    """Every word of the error that opening it raises."""
+    with pytest.raises(LivingDBError) as caught:
+        livingdb.open(url)
+    words: list[str] = []
+    error: BaseException | None = caught.value
+    while error is not None:
+        words += [str(error), repr(error), *getattr(error, "__notes__", [])]
+        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    return "\n".join(words)
+
+
+def test_secrets_are_not_in_errors(place: Place) -> None:
+    secret_data = f"s3://key:{CANARY}@bucket/prefix?region=us-east-1"
+    for url in (
+        place.url(password=CANARY),
+        place.url(data=secret_data),
+        f"postgresql://user:{CANARY}@127.0.0.1:1/none?data=/tmp/none",
+        f"postgresql://user:{CANARY}@127.0.0.1:1/none",
+        f"postgresql://user:{CANARY}@127.0.0.1:port/none?data=/tmp/none",
+        f"postgresql://user:{CANARY}@no-such-host.invalid/none?data=/tmp/none",
+    ):
+        assert CANARY not in spilled(url)
