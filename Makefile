@@ -29,10 +29,10 @@ demo: setup ## a guided session in a throw-away database
 	$(BIN)/livingdb demo
 
 test: setup ## the tests a newcomer can wait for
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto --dist worksteal
 
 test-all: setup ## every test, the slow ones too
-	$(BIN)/python -m pytest -m ""
+	$(BIN)/python -m pytest -n auto --dist worksteal -m ""
 
 lint: setup ## style, types and the order of the layers
 	$(BIN)/ruff check .

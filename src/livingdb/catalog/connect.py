@@ -19,20 +19,32 @@ from livingdb.errors import (
     Unsupported,
 )
 from livingdb.files.base import Files
+from livingdb.files.lease import Lease
 from livingdb.files.url import open_files
 
 __all__ = ["CATALOG_FILE", "Place", "locate"]
 
 CATALOG_FILE = "catalog.db"
+LEASE_FILE = "lease"
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a database lies: `name` for messages (no secrets), its catalog and its files."""
+    """Where a database lies: `name` for messages (no secrets), its catalog and its files.
+
+    `lease` is our share of its use, where only this machine can use it.
+    """
 
     name: str
     engine: Engine
     files: Files
+    lease: Lease | None = None
+
+    def close(self) -> None:
+        """Let go of the catalog and of our share."""
+        self.engine.dispose()
+        if self.lease is not None:
+            self.lease.close()
 
 
 def locate(url: str | Path, *, create: bool) -> Place:
@@ -56,13 +68,16 @@ def locate(url: str | Path, *, create: bool) -> Place:
             raise StorageFailure(f"cannot make {folder}: {error.strerror}") from None
     elif not catalog.exists():
         raise NotFound(f"there is no database at {folder}; `livingdb.create` makes one")
-    return Place(str(folder), sqlite_engine(catalog), open_files(str(folder)))
+    lease = Lease(folder / LEASE_FILE)
+    return Place(str(folder), sqlite_engine(catalog), open_files(str(folder)), lease)
 
 
 def _check_free(folder: Path, catalog: Path) -> None:
     if folder.exists() and not folder.is_dir():
         raise AlreadyExists(f"{folder} is a file; a database needs a folder of its own")
-    if folder.exists() and not catalog.exists() and any(folder.iterdir()):
+    if not folder.exists() or catalog.exists():
+        return
+    if any(path.name != LEASE_FILE for path in folder.iterdir()):
         raise AlreadyExists(f"{folder} is there and holds other files; choose another name")
 
 

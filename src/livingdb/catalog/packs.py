@@ -11,7 +11,7 @@ from livingdb.chunks.queries import Queries
 
 __all__ = ["Packs"]
 
-_pack = schema.pack
+_pack, _retired = schema.pack, schema.retired
 
 
 class Packs:
@@ -41,3 +41,18 @@ class Packs:
     def remove(self, connection: Connection, names: Iterable[str]) -> None:
         """Make packs count no more, in a transaction."""
         connection.execute(_pack.delete().where(_pack.c.name.in_(list(names))))
+
+    def retire(self, connection: Connection, names: Iterable[str], time: int) -> None:
+        """As `remove`, but somebody may still read them: their files are to go later."""
+        leaving = list(names)
+        self.remove(connection, leaving)
+        connection.execute(_retired.insert(), [{"name": n, "time": time} for n in leaving])
+
+    def retired(self) -> list[tuple[str, int]]:
+        """Packs whose files are to go, and since when."""
+        rows = self._queries.all(select(_retired.c.name, _retired.c.time))
+        return [(name, time) for name, time in rows]
+
+    def forget(self, connection: Connection, names: Iterable[str]) -> None:
+        """The files of retired packs have gone."""
+        connection.execute(_retired.delete().where(_retired.c.name.in_(list(names))))

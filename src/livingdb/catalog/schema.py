@@ -31,6 +31,7 @@ __all__ = [
     "meta",
     "metadata",
     "pack",
+    "retired",
     "snapshot",
     "tag",
     "touch",
@@ -59,6 +60,13 @@ pack = Table(
     Column("name", Text, nullable=False, unique=True),
     Column("level", _Number, nullable=False),
     sqlite_autoincrement=True,
+)
+
+retired = Table(
+    "retired",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("time", _Number, nullable=False),
 )
 
 snapshot = Table(

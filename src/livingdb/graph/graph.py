@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time as clock
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -90,16 +90,36 @@ class Graph:
             )
             catalog.branches.add(connection, FIRST_BRANCH, row.sequence, moment, None, "create")
 
-        return cls(place, Catalog.create(place.engine, first))
+        return cls._of(place, lambda: Catalog.create(place.engine, first))
 
     @classmethod
     def open(cls, place: Place) -> Graph:
         """The database that is there."""
-        return cls(place, Catalog.open(place.engine))
+        return cls._of(place, lambda: Catalog.open(place.engine))
+
+    @classmethod
+    def _of(cls, place: Place, catalog: Callable[[], Catalog]) -> Graph:
+        try:
+            return cls(place, catalog())
+        except BaseException:
+            place.close()
+            raise
 
     def close(self) -> None:
         """Let go of everything."""
+        with suppress(LivingDBError):
+            self.sweep()
         self.catalog.close()
+        self.place.close()
+
+    def sweep(self) -> None:
+        """Remove files that nobody can be reading any more."""
+        if self.catalog.packs.retired():
+            lease = self.place.lease
+            if lease is None:
+                self.store.sweep_retired(False, now())
+            elif lease.is_alone():
+                self.store.sweep_retired(True, now())
 
     # --- reading -----------------------------------------------------------------------------
 

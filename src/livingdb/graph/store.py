@@ -23,6 +23,7 @@ __all__ = ["JOURNAL_BYTES", "DatabaseStore", "Staged"]
 
 JOURNAL_BYTES = 256 << 10
 _GRACE_SECONDS = 600.0
+_DAY = 86_400_000_000
 _FIRST_LEVEL_BYTES = 512 << 10
 _NOWHERE = Address(bytes(ADDRESS_BYTES))
 
@@ -138,6 +139,21 @@ class DatabaseStore:
         for name in names:
             with suppress(StorageFailure):
                 self.files.delete(f"packs/{name}")
+
+    def sweep_retired(self, is_alone: bool, moment: int) -> None:
+        """Remove the files of retired packs that nobody can be reading any more.
+
+        Alone with the database, that is all of them; else those retired a day ago, if the
+        database is shared in a way that does not tell who uses it.
+        """
+        gone = [
+            name for name, time in self.catalog.packs.retired() if is_alone or moment - time > _DAY
+        ]
+        if not gone:
+            return
+        self.retire_packs(gone)
+        with self.catalog.write() as connection:
+            self.catalog.packs.forget(connection, gone)
 
     def drop_packs(self, names: Sequence[str]) -> None:
         """Read packs no more that never came to count, and remove their files."""

@@ -18,7 +18,7 @@ from livingdb.catalog import schema
 from livingdb.chunks.address import Address
 from livingdb.chunks.repack_packs import PackSwap, repack_packs
 from livingdb.graph.drain import drain, give_back_pages
-from livingdb.graph.graph import Graph
+from livingdb.graph.graph import Graph, now
 from livingdb.graph.snapshot import SnapshotRecord
 from livingdb.maintenance.reach import Trees, recipe_chunks
 from livingdb.tables.index import Version
@@ -78,7 +78,7 @@ def _repack(graph: Graph, say: Progress) -> bool:
     say("writing packs")
     swap = _Swap(graph, pulse)
     repack_packs(store.packs.reading(names), names, older=older, live=live, swap=swap)
-    swap.remove_old()
+    swap.remove_files()
     return swap.is_done
 
 
@@ -167,7 +167,7 @@ class _Swap:
     def __init__(self, graph: Graph, pulse: tuple[int, ...]):
         self._graph = graph
         self._pulse = pulse
-        self._gone: tuple[str, ...] = ()
+        self._unused: tuple[str, ...] = ()
         self.is_done = False
 
     def __call__(self, swap: PackSwap) -> None:
@@ -176,12 +176,13 @@ class _Swap:
         with catalog.write() as connection:
             self.is_done = catalog.pulse(connection) == self._pulse
             if self.is_done:
-                catalog.packs.remove(connection, swap.old)
+                catalog.packs.retire(connection, swap.old, now())
                 catalog.packs.add(connection, levels)
                 catalog.raise_epoch(connection)
-        gone = swap.old if self.is_done else swap.new
-        self._gone = tuple(name for name in gone if name not in self._graph.catalog.packs.names())
+        self._unused = () if self.is_done else swap.new
 
-    def remove_old(self) -> None:
-        """Remove the files of packs that count no more; who has them open can go on reading."""
-        self._graph.store.retire_packs(self._gone)
+    def remove_files(self) -> None:
+        """Remove the files of packs that do not count; old ones once nobody reads them."""
+        self._graph.store.refresh()
+        self._graph.store.drop_packs(self._unused)
+        self._graph.sweep()
