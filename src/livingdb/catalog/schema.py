@@ -137,6 +137,7 @@ version = Table(
     Column("changed", _Number, nullable=False),
     Column("keyframe", _Address, nullable=False),
     Column("rows", _Number),
+    Column("digest", LargeBinary(8), nullable=False),
     sqlite_with_rowid=False,
 )
 

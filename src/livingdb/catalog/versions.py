@@ -15,7 +15,7 @@ from livingdb.chunks.queries import Queries
 from livingdb.chunks.sqlite import writing
 from livingdb.errors import Corruption
 
-__all__ = ["VersionRow", "VersionRows"]
+__all__ = ["VersionRow", "VersionRows", "read_row", "root_digest", "row_digest"]
 
 _version, _made = schema.version, schema.materialization
 _DIGEST_BYTES = 8
@@ -33,6 +33,22 @@ class VersionRow(NamedTuple):
     changed: int
     keyframe: Address
     rows: int | None
+
+
+def row_digest(row: VersionRow) -> bytes:
+    """What shows that nobody changed the row of a version."""
+    addresses = (row.address, row.definition, row.origin, row.base, row.skip, row.keyframe)
+    parts = [b"" if address is None else bytes(address) for address in addresses]
+    numbers = f"{[len(part) for part in parts]}{row.depth},{row.changed},{row.rows}"
+    return bytes(digest(*parts, numbers.encode())[:_DIGEST_BYTES])
+
+
+def read_row(values: Sequence[Any]) -> VersionRow:
+    """A row as the catalog gives it, checked; `Corruption` if somebody changed it."""
+    row = VersionRow(*values[:-1])
+    if row_digest(row) != values[-1]:
+        raise Corruption(f"the catalog's row of version {row.address.hex()[:12]} is damaged")
+    return row
 
 
 def root_digest(version: Address, root: Address) -> bytes:
@@ -69,7 +85,7 @@ class VersionRows:
     def get(self, address: Address) -> VersionRow | None:
         """One version."""
         row = self._queries.first(self._get, {"address": address})
-        return None if row is None else VersionRow(*row)
+        return None if row is None else read_row(row)
 
     def get_many(self, addresses: Sequence[Address]) -> list[VersionRow]:
         """Those of the versions that are here."""
@@ -77,19 +93,13 @@ class VersionRows:
         for start in range(0, len(addresses), 500):
             part = addresses[start : start + 500]
             rows = self._queries.all(self._get_many, {"wanted": part})
-            found += [VersionRow(*row) for row in rows]
+            found += [read_row(row) for row in rows]
         return found
 
     def add(self, connection: Connection, rows: Iterable[VersionRow]) -> None:
         """Put new versions, in a transaction."""
         for row in rows:
-            self._insert.run(connection, row._asdict())
-
-    def set_rows(self, address: Address, rows: int) -> None:
-        """Write down a row count found later."""
-        where = _version.c.address == address
-        with self._writing.begin() as connection:
-            connection.execute(_version.update().where(where).values(rows=rows))
+            self._insert.run(connection, {**row._asdict(), "digest": row_digest(row)})
 
     # --- materializations --------------------------------------------------------------------
 
@@ -101,7 +111,7 @@ class VersionRows:
     def near(self, origin: Address) -> list[tuple[VersionRow, Address]]:
         """The materialized versions of an origin."""
         rows = self._queries.all(self._near, {"origin": origin})
-        return [(VersionRow(*row[:9]), _checked(row[0], row[9], row[10])) for row in rows]
+        return [(read_row(row[:-2]), _checked(row[0], row[-2], row[-1])) for row in rows]
 
     def materialized(self) -> list[tuple[Address, Address, bytes]]:
         """Every materialization: version, root, digest."""

@@ -87,6 +87,13 @@ class PackStore:
             self._parts = tuple(part for part in self._parts if part.name not in names)
             self._last_hit = None
 
+    def linger(self, *names: str) -> None:
+        """Find chunks in these packs, too, as in those that were retired here."""
+        with self._changing:
+            known = {part.name for part in (*self._parts, *self._retired)}
+            new = [self._part(name) for name in names if name not in known]
+            self._retired = (*self._retired, *new)
+
     def reading(self, names: Iterable[str]) -> PackStore:
         """A store of the same folder that reads these packs, oldest first, and never others."""
         return PackStore(self._files, names, self._folder)

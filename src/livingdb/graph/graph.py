@@ -227,6 +227,7 @@ class Graph:
             if found is None:
                 raise
             row = found
+        staging.publish()
         self.snapshots.remember(row)
         self._remember(row.address, record)
         self.index.saved(made)
@@ -269,6 +270,7 @@ class Graph:
                         self.index.save(connection, [version])
                         staging.keep()
             if is_current:
+                staging.publish()
                 self.index.saved([version])
                 self._journal_bytes += staging.journal_bytes
         finally:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from livingdb.chunks.address import Address
-from livingdb.tables.index import Version, VersionIndex, ancestor_at
+from livingdb.tables.index import Version, VersionIndex, ancestor_at, require
 from livingdb.tables.versions import Versions
 from livingdb.trees.changes import Changes
 
@@ -18,8 +17,8 @@ def common_version(index: VersionIndex, one: Version, other: Version) -> Version
     one, other = ancestor_at(index, one, depth), ancestor_at(index, other, depth)
     while one.address != other.address:
         alike = one.skip == other.skip
-        one = _at(index, one.base if alike else one.skip)
-        other = _at(index, other.base if alike else other.skip)
+        one = require(index, one.base if alike else one.skip)
+        other = require(index, other.base if alike else other.skip)
     return one
 
 
@@ -35,10 +34,3 @@ def is_base(index: VersionIndex, old: Version, new: Version) -> bool:
 def tail_between(versions: Versions, old: Version, new: Version) -> Changes | None:
     """The merged changes from a version to one that comes from it; None if they are the same."""
     return None if old.address == new.address else versions.changes_between(old, new)
-
-
-def _at(index: VersionIndex, address: Address | None) -> Version:
-    assert address is not None
-    found = index.get(address)
-    assert found is not None
-    return found

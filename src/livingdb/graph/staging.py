@@ -25,7 +25,7 @@ class Staging:
     """The chunks of one transaction; for use as a context manager.
 
     Left without `keep`, nothing of it remains.  What is larger than `limit_bytes` in all goes
-    to packs.
+    to packs, which no other transaction relies upon before they count.
     """
 
     def __init__(self, store: DatabaseStore, limit_bytes: int = TRANSACTION_BYTES):
@@ -35,7 +35,7 @@ class Staging:
         self._size_bytes = 0
         self._spilled: set[Address] = set()
         self._stream: PackStream | None = None
-        self._packs: tuple[str, ...] = ()
+        self._own = store.packs.reading(())
         self._levels: dict[str, int] = {}
         self._kept = False
 
@@ -52,8 +52,8 @@ class Staging:
         self._store.detach(self)
         if self._stream is not None:
             self._stream.__exit__(RuntimeError, None, None)
-        if self._packs and not self._kept:
-            self._store.drop_packs(self._packs)
+        if self._own.names and not self._kept:
+            self._store.drop_packs(self._own.names)
 
     def sink(self, chunk: StoredChunk) -> None:
         """Take a chunk."""
@@ -72,8 +72,10 @@ class Staging:
             self._size_bytes = 0
 
     def _spill(self, chunk: StoredChunk) -> None:
+        if self._store.packs.contains([chunk.address])[0]:
+            return
         if self._stream is None:
-            self._stream = self._store.packs.writer()
+            self._stream = self._own.writer()
         self._stream.add(chunk)
         self._spilled.add(chunk.address)
 
@@ -82,17 +84,16 @@ class Staging:
         small = self._small.get(address)
         if small is not None:
             return small.data
-        if address not in self._spilled or self._stream is None:
+        if address not in self._spilled:
             return None
         self.finish_packs()
-        return self._store.packs.get(address)
+        return self._own.get(address)
 
     def finish_packs(self) -> None:
         """Make what went to packs durable and readable here."""
         if self._stream is not None:
             stream, self._stream = self._stream, None
             stream.__exit__(None, None, None)
-            self._packs += stream.names
             self._levels |= self._store.levels(stream.names)
 
     @property
@@ -107,5 +108,10 @@ class Staging:
         self._store.catalog.packs.add(connection, self._levels)
 
     def keep(self) -> None:
-        """The catalog's transaction has committed."""
+        """The catalog's transaction is about to commit: whatever comes of it, packs stay."""
         self._kept = True
+
+    def publish(self) -> None:
+        """The catalog's transaction has committed: everybody here reads from its packs."""
+        if self._own.names:
+            self._store.packs.add(*self._own.names)

@@ -106,8 +106,8 @@ class DatabaseStore:
     def refresh(self) -> bool:
         """Ask the catalog which packs there are now; whether that is news.
 
-        Packs that count no more are read for some time still: somebody may be in the middle of
-        what they hold.
+        Packs that count no more are read for some time still, by those here and by others:
+        somebody may be in the middle of what they hold.
         """
         names, known = set(self.catalog.packs.names()), set(self.packs.names)
         new = [name for name in names if name not in known]
@@ -116,13 +116,15 @@ class DatabaseStore:
         gone = known - names
         if gone:
             self.packs.retire(*gone)
+        left = [name for name, _ in self.catalog.packs.retired()]
+        self.packs.linger(*left)
         moment = monotonic()
         self._gone |= dict.fromkeys(gone, moment)
         late = [name for name, since in self._gone.items() if moment - since > _GRACE_SECONDS]
         if late:
             self.packs.remove(*late)
             self._gone = {name: since for name, since in self._gone.items() if name not in late}
-        return bool(new)
+        return bool(new or left)
 
     def levels(self, names: Iterable[str]) -> dict[str, int]:
         """How large packs are: each level holds eight times as much as the one below."""

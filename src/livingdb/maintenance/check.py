@@ -14,7 +14,7 @@ from sqlalchemy import select
 
 from livingdb.catalog import schema
 from livingdb.catalog.snapshots import SnapshotRow
-from livingdb.catalog.versions import VersionRow, root_digest
+from livingdb.catalog.versions import VersionRow, read_row, root_digest
 from livingdb.chunks.address import Address, short
 from livingdb.chunks.chunk import RECORD, Chunk
 from livingdb.chunks.pack import Pack
@@ -151,7 +151,11 @@ class _Check:
 
     def _versions(self) -> None:
         with self.graph.catalog.engine.connect() as connection:
-            rows = [VersionRow(*row) for row in connection.execute(select(schema.version))]
+            found = connection.execute(select(schema.version)).all()
+        rows: list[VersionRow] = []
+        for values in found:
+            with self._watched(f"version {short(values[0])}"):
+                rows.append(read_row(values))
         self.versions = {row.address: row for row in rows}
         for row in rows:
             self.report.versions += 1

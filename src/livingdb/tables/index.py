@@ -12,9 +12,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
-from livingdb.chunks.address import Address
+from livingdb.chunks.address import Address, short
+from livingdb.errors import Corruption
 
-__all__ = ["MemoryIndex", "Version", "VersionIndex", "ancestor_at", "skip_depth"]
+__all__ = ["MemoryIndex", "Version", "VersionIndex", "ancestor_at", "require", "skip_depth"]
 
 
 @dataclass(frozen=True)
@@ -77,11 +78,17 @@ def ancestor_at(index: VersionIndex, version: Version, depth: int) -> Version:
     """The ancestor of that depth; never walks the chain link by link."""
     while version.depth > depth:
         step = version.skip if skip_depth(version.depth) >= depth else version.base
-        assert step is not None
-        found = index.get(step)
-        assert found is not None
-        version = found
+        version = require(index, step)
     return version
+
+
+def require(index: VersionIndex, address: Address | None) -> Version:
+    """The version with this address; `Corruption` if the index does not have it."""
+    found = None if address is None else index.get(address)
+    if found is None:
+        name = "none" if address is None else short(address)
+        raise Corruption(f"version {name} is missing from the index; run `check`")
+    return found
 
 
 class MemoryIndex:

@@ -12,7 +12,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable
 
 from livingdb.chunks.address import Address
-from livingdb.tables.index import Version, VersionIndex, skip_depth
+from livingdb.tables.index import Version, VersionIndex, require, skip_depth
 from livingdb.trees.changes import Changes, merge_changes
 
 __all__ = ["Tails"]
@@ -89,10 +89,7 @@ class Tails:
         self._put(("delta", version), changes)
 
     def _at(self, address: Address | None) -> Version:
-        assert address is not None
-        found = self._index.get(address)
-        assert found is not None
-        return found
+        return require(self._index, address)
 
     def _get(self, name: Hashable) -> Changes | None:
         with self._lock:

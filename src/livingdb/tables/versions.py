@@ -14,12 +14,18 @@ from typing import Protocol
 import numpy as np
 import pyarrow as pa
 
-from livingdb.chunks.address import Address, short
+from livingdb.chunks.address import Address
 from livingdb.chunks.memory import MemoryStore
 from livingdb.chunks.store import ChunkStore
-from livingdb.errors import Corruption, MissingKey, Unsupported
+from livingdb.errors import MissingKey, Unsupported
 from livingdb.tables.delta import load_delta, store_delta
-from livingdb.tables.index import Version, VersionIndex, ancestor_at, skip_depth
+from livingdb.tables.index import (
+    Version,
+    VersionIndex,
+    ancestor_at,
+    require,
+    skip_depth,
+)
 from livingdb.tables.layout import FOLD_FLOOR_ROWS
 from livingdb.tables.recipe import Change, Counts, Definition, Derived, Recipe, Rows, load_recipe
 from livingdb.tables.rows import RowSet
@@ -205,10 +211,7 @@ class Versions:
 
     def require(self, address: Address) -> Version:
         """The version with this address; `Corruption` if the index does not have it."""
-        found = self.index.get(address)
-        if found is None:
-            raise Corruption(f"version {short(address)} is missing from the index; run `check`")
-        return found
+        return require(self.index, address)
 
     def tail_rows(self, version: Version) -> int:
         """Delta rows a read of the version has to apply."""

@@ -1,0 +1,81 @@
+"""A place for databases that is quick to write, and a program whose children can be killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+REPOSITORY = Path(__file__).parents[2]
+MEMORY = Path("/dev/shm")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Path]:
+    """An empty folder, in memory where there is such a place: a killed process needs no disk."""
+    if not os.access(MEMORY, os.W_OK):
+        yield tmp_path
+        return
+    made = Path(tempfile.mkdtemp(prefix="livingdb-", dir=MEMORY))
+    yield made
+    shutil.rmtree(made, ignore_errors=True)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of an operation; the last three only if it was not killed.
+
+    `failed`: with an error that is none of LivingDB's.  `error`: the code of one that is.
+    """
+
+    acknowledged: bool
+    killed: bool
+    failed: bool
+    error: str | None
+    moments: list[str]
+    calls: int
+
+
+class Victim:
+    """Runs scenarios in children that are killed, or whose calls fail, where a test says so."""
+
+    def __init__(self) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "tests.crash.victim"],
+            cwd=REPOSITORY,
+            env={
+                **os.environ,
+                "OPENBLAS_NUM_THREADS": "1",
+                "JE_ARROW_MALLOC_CONF": "background_thread:false",
+            },
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def run(self, scenario: str, path: Path, kill_at: int | None = None, **how: Any) -> Outcome:
+        """One operation on the database at `path`, from opening it to closing it."""
+        order = {"scenario": scenario, "path": str(path), "kill_at": kill_at, **how}
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        print(json.dumps(order), file=self.process.stdin, flush=True)
+        return Outcome(**json.loads(self.process.stdout.readline()))
+
+
+@pytest.fixture(scope="session")
+def victim() -> Iterator[Victim]:
+    """One for all tests: it takes a second to start, and its children a few milliseconds."""
+    made = Victim()
+    yield made
+    assert made.process.stdin is not None
+    made.process.stdin.close()
+    made.process.wait(timeout=30)

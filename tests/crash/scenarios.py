@@ -1,0 +1,146 @@
+"""What is interrupted: operations on a small database, each with the state it starts from."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+import livingdb
+from livingdb import Database, Layout
+from livingdb.graph.drain import drain
+
+__all__ = ["SCENARIOS", "Contents", "Scenario", "contents", "noise"]
+
+Done = Callable[[], None]
+Contents = dict[str, dict[str, pa.Table]]
+
+ORDERS = {"id": "bigint", "city": "string", "amount": "double"}
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """`start` makes a database; `run` is interrupted, and calls its second argument when done."""
+
+    start: Callable[[Path], None]
+    run: Callable[[Path, Done], None]
+    changes_rows: bool = True
+
+
+def contents(db: Database) -> Contents:
+    """Every row of every table of every branch."""
+    return {
+        branch.name: {name: branch.table(name).to_arrow() for name in branch.tables()}
+        for branch in db.branches()
+    }
+
+
+def orders(first: int, count: int, amount: float = 1.0) -> list[dict[str, Any]]:
+    return [
+        {"id": number, "city": f"city {number % 7}", "amount": amount + number}
+        for number in range(first, first + count)
+    ]
+
+
+def noise(first: int, count: int, size_bytes: int, seed: int = 0) -> pa.Table:
+    """Rows that do not compress."""
+    source = random.Random(f"{seed} {first}")
+    data = [source.randbytes(size_bytes) for _ in range(count)]
+    return pa.table({"id": pa.array(range(first, first + count)), "data": pa.array(data)})
+
+
+def shop(path: Path, layout: Layout | None = None) -> None:
+    """Two tables and a few commits."""
+    with livingdb.create(path) as db:
+        main = db.branch("main")
+        main.create_table("orders", ORDERS, key="id", layout=layout)
+        main.create_table("blobs", {"id": "bigint", "data": "binary"}, key="id", layout=layout)
+        main.insert("orders", orders(0, 200))
+        main.insert("blobs", noise(0, 50, 100))
+        main.upsert("orders", orders(150, 100, 5.0))
+        main.delete("orders", [3, 5, 8])
+
+
+def diverged(path: Path) -> None:
+    shop(path)
+    with livingdb.open(path) as db:
+        dev = db.branch("main").clone("dev")
+        dev.upsert("orders", orders(300, 50))
+        dev.delete("orders", [10, 11])
+        db.branch("main").upsert("orders", orders(20, 10, 9.0))
+
+
+def packed(path: Path) -> None:
+    """Packs, trees that can be thinned, and a journal."""
+    shop(path, Layout(fold="always", target_rows=32))
+    with livingdb.open(path) as db:
+        main = db.branch("main")
+        for number in range(4):
+            main.upsert("blobs", noise(50 * number, 100, 3000, seed=number))
+        drain(db._graph.store)
+        for number in range(4):
+            main.upsert("orders", orders(40 * number, 5, 70.0 + number))
+
+
+def heavy(path: Path) -> None:
+    """A tree too large for the journal, and a tail that is almost due to be folded."""
+    layout = Layout(fold=0.25)
+    with livingdb.create(path) as db:
+        main = db.branch("main")
+        main.create_table("blobs", {"id": "bigint", "data": "binary"}, key="id", layout=layout)
+        main.insert("blobs", noise(0, 1000, 120))
+        main.upsert("blobs", noise(0, 240, 120, seed=1))
+
+
+def opened(action: Callable[[Database], object]) -> Callable[[Path, Done], None]:
+    def run(path: Path, done: Done) -> None:
+        with livingdb.open(path) as db:
+            action(db)
+            done()
+
+    return run
+
+
+def small_commit(db: Database) -> None:
+    with db.branch("main").transaction("small") as tx:
+        tx.upsert("orders", orders(195, 10, 3.0))
+        tx.delete("orders", [1, 2])
+        tx.insert("blobs", noise(1000, 3, 100))
+
+
+def large_commit(db: Database) -> None:
+    with db.branch("main").transaction("large") as tx:
+        tx.insert("blobs", noise(1000, 90, 64 << 10))
+        tx.upsert("orders", orders(0, 10, 3.0))
+
+
+def tag_and_commit(db: Database) -> None:
+    """Two transactions of the catalog: the second one is appended to its log."""
+    db.tag("before", "main")
+    db.branch("main").insert("blobs", noise(1000, 6, 64 << 10))
+
+
+def folding_commit(db: Database) -> None:
+    db.branch("main").upsert("blobs", noise(900, 60, 120, seed=2))
+
+
+def create(path: Path, done: Done) -> None:
+    with livingdb.create(path):
+        done()
+
+
+SCENARIOS = {
+    "small commit": Scenario(shop, opened(small_commit)),
+    "large commit": Scenario(shop, opened(large_commit)),
+    "tag and commit": Scenario(shop, opened(tag_and_commit)),
+    "fold": Scenario(heavy, opened(folding_commit)),
+    "drain": Scenario(packed, opened(lambda db: drain(db._graph.store)), changes_rows=False),
+    "compact": Scenario(packed, opened(lambda db: db.compact()), changes_rows=False),
+    "merge": Scenario(diverged, opened(lambda db: db.merge("dev", into="main"))),
+    "clone": Scenario(shop, opened(lambda db: db.branch("main").clone("dev"))),
+    "create": Scenario(lambda path: None, create),
+}
