@@ -136,7 +136,6 @@ def _open(snapshots: int) -> Iterator[Result]:
                 main.create_table("t", {"id": "bigint", "v": "double"}, key="id")
                 for number in range(count):
                     main.upsert("t", {"id": [number % 5000], "v": [float(number)]})
-                db.compact()
 
         def open_one(name: str) -> None:
             with livingdb.open(home / name) as db:
