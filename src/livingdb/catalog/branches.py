@@ -67,7 +67,8 @@ class Branches:
         is_epoch = schema.meta.c.name == EPOCH
         epoch = select(schema.meta.c.value).where(is_epoch).scalar_subquery()
         self._every = select(_branch, epoch)
-        self._by_name = self._every.where(_branch.c.name == bindparam("name"))
+        by_name = self._every.where(_branch.c.name == bindparam("name"))
+        self._by_name = Prepared(engine, by_name)
         move = (
             _branch.update()
             .where(
@@ -96,7 +97,7 @@ class Branches:
 
     def find(self, name: str) -> BranchRow | None:
         """The branch of that name."""
-        row = self._queries.first(self._by_name, {"name": name})
+        row = self._queries.prepared(self._by_name, {"name": name})
         return None if row is None else BranchRow(*row)
 
     def named(self, name: str) -> tuple[BranchRow | TagRow | None, str]:

@@ -13,6 +13,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine, Executable
 
+from livingdb.chunks.prepared import Prepared
 from livingdb.chunks.sqlite import reading
 
 __all__ = ["Queries"]
@@ -39,6 +40,15 @@ class Queries:
         """The first value of the first row; None if there is none."""
         return self._run(statement, parameters).scalar()
 
+    def prepared(self, statement: Prepared, values: Mapping[str, Any]) -> Any:
+        """The first row of a prepared statement's answer; None if there is none."""
+        connection = self._connection()
+        try:
+            return statement.run(connection, values).fetchone()
+        except BaseException:
+            connection.close()
+            raise
+
     def close(self) -> None:
         """Let go of every thread's connection."""
         with self._opening:
@@ -46,13 +56,17 @@ class Queries:
                 connection.close()
             self._local = threading.local()
 
-    def _run(self, statement: Executable, parameters: Mapping[str, Any] | None) -> Any:
-        connection = getattr(self._local, "connection", None)
+    def _connection(self) -> Connection:
+        connection: Connection | None = getattr(self._local, "connection", None)
         if connection is None or connection.closed:
             connection = self._engine.connect()
             with self._opening:
                 self._open.add(connection)
             self._local.connection = connection
+        return connection
+
+    def _run(self, statement: Executable, parameters: Mapping[str, Any] | None) -> Any:
+        connection = self._connection()
         try:
             return connection.execute(statement, parameters)
         except BaseException:

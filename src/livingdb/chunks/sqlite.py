@@ -25,12 +25,12 @@ BUSY_TIMEOUT_SECONDS = 30.0
 
 _BEGIN_OPTION = "livingdb_begin"
 
-_FREE_PAGES = "PRAGMA auto_vacuum=INCREMENTAL"  # takes effect only before the first table
+_BEFORE_THE_FIRST_TABLE = "PRAGMA auto_vacuum=INCREMENTAL; PRAGMA page_size=1024"
 
 _PRAGMAS = (
     "PRAGMA synchronous=FULL",
-    "PRAGMA wal_autocheckpoint=160",
-    "PRAGMA journal_size_limit=655360",
+    "PRAGMA wal_autocheckpoint=900",
+    "PRAGMA journal_size_limit=983040",
     "PRAGMA foreign_keys=ON",
     "PRAGMA trusted_schema=OFF",
 )
@@ -67,7 +67,7 @@ def sqlite_engine(path: str | Path, *, timeout_seconds: float = BUSY_TIMEOUT_SEC
     def configure(connection: sqlite3.Connection, _entry: ConnectionPoolEntry) -> None:
         connection.isolation_level = None
         if connection.execute("PRAGMA page_count").fetchone() == (0,):
-            connection.execute(_FREE_PAGES)
+            connection.executescript(_BEFORE_THE_FIRST_TABLE)
         _use_write_ahead_log(connection, timeout_seconds)
         for pragma in _PRAGMAS:
             connection.execute(pragma)
