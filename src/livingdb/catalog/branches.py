@@ -93,7 +93,7 @@ class Branches:
             exists().where(_tag.c.name == bindparam("name"))
         )
         now = select(literal(_IS_EPOCH), schema.meta.c.value).where(is_epoch)
-        self._named = union_all(branch_named, tag_named, now)
+        self._named = Prepared(engine, union_all(branch_named, tag_named, now))
 
     def find(self, name: str) -> BranchRow | None:
         """The branch of that name."""
@@ -102,7 +102,7 @@ class Branches:
 
     def named(self, name: str) -> tuple[BranchRow | TagRow | None, str]:
         """The branch or else the tag of that name, and the epoch."""
-        rows = dict(self._queries.all(self._named, {"name": name}))
+        rows = dict(self._queries.prepared_all(self._named, {"name": name}))
         found: BranchRow | TagRow | None = None
         if _IS_BRANCH in rows:
             found = self.find(name)

@@ -49,6 +49,16 @@ class Queries:
             connection.close()
             raise
 
+    def prepared_all(self, statement: Prepared, values: Mapping[str, Any]) -> list[Any]:
+        """Every row of a prepared statement's answer."""
+        connection = self._connection()
+        try:
+            found: list[Any] = statement.run(connection, values).fetchall()
+        except BaseException:
+            connection.close()
+            raise
+        return found
+
     def close(self) -> None:
         """Let go of every thread's connection."""
         with self._opening:

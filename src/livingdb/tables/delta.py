@@ -78,6 +78,10 @@ def _blanked(column: pa.Array, carries: np.ndarray[tuple[int], np.dtype[np.bool_
     """The column with null wherever a row does not carry it."""
     if carries.all():
         return column
+    if column.null_count:
+        held = column.is_valid().to_numpy(zero_copy_only=False)
+        if not (held & ~carries).any():
+            return column
     return column.take(pa.array(np.arange(len(column)), mask=~carries))
 
 

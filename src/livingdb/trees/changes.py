@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import cached_property, reduce
 from typing import Any
 
 import numpy as np
@@ -222,15 +222,19 @@ def _merge(older: Changes, newer: Changes) -> Changes:
     ops = np.concatenate([older.ops, newer.ops])[base]
     ops[at[over]] = older.ops[at[over]]
     ops = np.insert(ops, at[fresh], newer.ops[fresh])
-    keys = np.concatenate([old_keys, new_keys])[arrange(base)]
+    whole = _Order(arrange(base), size)
+    keys = np.concatenate([old_keys, new_keys])[whole.rows]
     columns: list[pa.Array | None] = []
     present: list[Mask | None] = []
+    has_patches = bool(over.any())
     for position in range(len(older.columns)):
-        order = base.copy()
-        if position >= older.shape.key_count:
+        order = whole
+        if has_patches and position >= older.shape.key_count:
+            rows = base.copy()
             kept = over & ~newer.carries(position)
-            order[at[kept]] = at[kept]
-        column, mask = _merge_column(older, newer, position, arrange(order))
+            rows[at[kept]] = at[kept]
+            order = _Order(arrange(rows), size)
+        column, mask = _merge_column(older, newer, position, order)
         columns.append(column)
         present.append(mask)
     return Changes(older.shape, keys, ops, tuple(columns), tuple(present))
@@ -243,18 +247,44 @@ def _carried_throughout(changes: Changes, position: int) -> bool:
     return changes.present[position] is None
 
 
+class _Order:
+    """Which row of two columns, one after the other, stands at each place of the result."""
+
+    def __init__(self, rows: Positions, size: int):
+        self.rows, self._size = rows, size
+
+    @cached_property
+    def _of_both(self) -> pa.Array:
+        return pa.array(self.rows)
+
+    @cached_property
+    def _of_first(self) -> pa.Array:
+        return pa.array(self.rows, mask=self.rows >= self._size)
+
+    @cached_property
+    def _of_second(self) -> pa.Array:
+        return pa.array(self.rows - self._size, mask=self.rows < self._size)
+
+    def take(self, first: pa.Array | None, second: pa.Array | None) -> pa.Array:
+        """The rows; null where they are those of a column that is not there."""
+        if second is None:
+            assert first is not None
+            return first.take(self._of_first)
+        if first is None:
+            return second.take(self._of_second)
+        return pa.concat_arrays([first, second]).take(self._of_both)
+
+
 def _merge_column(
-    older: Changes, newer: Changes, position: int, order: Positions
+    older: Changes, newer: Changes, position: int, order: _Order
 ) -> tuple[pa.Array | None, Mask | None]:
     """One column of two merged changes, rows in this order, and who carries it."""
     first, second = older.columns[position], newer.columns[position]
     if first is None and second is None:
         return None, None
     everywhere = _carried_throughout(older, position) and _carried_throughout(newer, position)
-    data_type = older.shape.types[position]
-    first = pa.nulls(len(older), data_type) if first is None else first
-    second = pa.nulls(len(newer), data_type) if second is None else second
-    column = pa.concat_arrays([first, second]).take(pa.array(order))
+    column = order.take(first, second)
     if everywhere or position < older.shape.key_count:
         return column, None
-    return column, np.concatenate([older.carries(position), newer.carries(position)])[order]
+    carried = np.concatenate([older.carries(position), newer.carries(position)])
+    return column, carried[order.rows]
