@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from livingdb.database.branch import Branch
     from livingdb.tables.schema import SchemaLike
+    from livingdb.trees.changes import Changes
 
 __all__ = ["Transaction"]
 
@@ -102,6 +103,11 @@ class Transaction:
         described = TableSchema.of(schema, key, defaults, foreign_keys)
         self.work.create_table(name, Definition(described, layout or Layout()))
         self._operations.append("create_table")
+
+    def put(self, operation: str, table: str, changes: Changes) -> None:
+        """Make changes that are in the table's shape already, as the operation would."""
+        self._operations.append(operation)
+        self.work.apply(table, changes, operation)
 
     def insert(self, table: str, data: object) -> int:
         """Put rows whose keys are not there yet; `DuplicateKey` if one is."""

@@ -147,11 +147,7 @@ class Work:
         """Put rows whose keys are not there yet; how many."""
         table = self._table(name)
         changes = ingest.upserts(table.definition.schema, self._shape(table), data)
-        there = self._contains(table, changes.keys)
-        if there.any():
-            raise DuplicateKey(
-                f"table {name!r} has the key {shown(table, changes, int(there.argmax()))} already"
-            )
+        self._forbid(table, changes)
         return self._add(table, changes, inserts=True)
 
     def upsert(self, name: str, data: object) -> int:
@@ -175,9 +171,14 @@ class Work:
             self._require(table, changes)
         return self._add(table, changes)
 
-    def apply(self, name: str, changes: Changes) -> None:
-        """Make changes that are already in the table's shape."""
-        self._add(self._table(name), changes)
+    def apply(self, name: str, changes: Changes, operation: str = "") -> None:
+        """Make changes that are already in the table's shape, as an operation would."""
+        table = self._table(name)
+        if operation == "insert":
+            self._forbid(table, changes)
+        elif operation == "update":
+            self._require(table, changes)
+        self._add(table, changes, inserts=operation == "insert")
 
     def _shape(self, table: _Table) -> Any:
         if table.version is not None:
@@ -187,6 +188,12 @@ class Work:
     def _contains(self, table: _Table, keys: KeyArray) -> np.ndarray[Any, np.dtype[np.bool_]]:
         rows = self._with_changes(table.version, table.definition, table.changes)
         return rows.contains(keys)
+
+    def _forbid(self, table: _Table, changes: Changes) -> None:
+        there = self._contains(table, changes.keys)
+        if there.any():
+            key = shown(table, changes, int(there.argmax()))
+            raise DuplicateKey(f"table {table.name!r} has the key {key} already")
 
     def _require(self, table: _Table, changes: Changes) -> None:
         there = self._contains(table, changes.keys)

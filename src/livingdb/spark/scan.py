@@ -1,0 +1,174 @@
+"""Scans that travel: what a Spark task needs to read a key range by itself.
+
+A task never opens the catalog.  It gets the URL of the files, the packs to read, the small
+chunks that are in no pack yet, the root of the nearest tree and the changes over its own range.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from livingdb.chunks.address import Address
+from livingdb.chunks.layered import LayeredStore
+from livingdb.chunks.memory import MemoryStore
+from livingdb.chunks.pack_store import PackStore
+from livingdb.chunks.store import StoredChunk
+from livingdb.engines.pruning import Part
+from livingdb.files.url import open_files
+from livingdb.graph.graph import Graph
+from livingdb.maintenance.reach import Trees
+from livingdb.tables.index import Version
+from livingdb.tables.layout import Layout
+from livingdb.tables.rows import RowSet
+from livingdb.tables.schema import TableSchema
+from livingdb.trees.changes import Changes
+from livingdb.trees.forest import Forest
+from livingdb.trees.scan import Span, ZoneFilter
+from livingdb.trees.shape import Shape
+
+__all__ = ["Plan", "ScanTask", "plan_scan"]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What all tasks of a scan share."""
+
+    url: str
+    packs: tuple[str, ...]
+    loose: Mapping[bytes, bytes]
+    schema: Mapping[str, Any]
+    layout: Mapping[str, Any]
+    root: bytes
+
+
+@dataclass(frozen=True)
+class ScanTask:
+    """One key range of a scan."""
+
+    plan: Plan
+    columns: tuple[str, ...]
+    spans: tuple[Span, ...]
+    filters: tuple[ZoneFilter, ...]
+    tail: bytes | None
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """The rows of the range, read here."""
+        schema = TableSchema.from_json(self.plan.schema)
+        forest = _forest(self.plan.url, self.plan.packs, _Frozen(self.plan))
+        tail = None if self.tail is None else unpack_changes(forest.shape, self.tail)
+        rows = RowSet(schema, forest, Address(self.plan.root), tail)
+        for span in self.spans:
+            yield from rows.batches(self.columns, span, self.filters)
+
+
+class _Frozen:
+    """A plan as a key of a cache: equal if its tree is."""
+
+    def __init__(self, plan: Plan):
+        self.plan = plan
+        self._key = (plan.root, repr(plan.layout), repr(plan.schema), len(plan.loose))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Frozen) and other._key == self._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+
+@lru_cache(maxsize=8)
+def _forest(url: str, packs: tuple[str, ...], frozen: _Frozen) -> Forest:
+    """The trees of a plan; kept, because a worker reads many ranges of one."""
+    plan = frozen.plan
+    loose = MemoryStore()
+    loose.put(StoredChunk(Address(address), data) for address, data in plan.loose.items())
+    store = LayeredStore(loose, PackStore(open_files(url), packs))
+    layout = Layout.from_json(dict(plan.layout))
+    return Forest(store, layout.grouping(TableSchema.from_json(plan.schema)))
+
+
+def plan_scan(
+    graph: Graph, version: Version, columns: Sequence[str], part: Part, parts: int
+) -> list[ScanTask]:
+    """The tasks that together read a part of a version, of about equal row counts."""
+    rows = graph.versions.rows(version)
+    definition = graph.versions.definition(version)
+    plan = Plan(
+        graph.place.files.url,
+        tuple(graph.catalog.packs.names()),
+        _loose(graph, version, rows.root),
+        definition.schema.to_json(),
+        definition.layout.to_json(),
+        bytes(rows.root),
+    )
+    tasks = []
+    for span in rows.forest.split(rows.root, max(1, parts)):
+        spans = tuple(met for wanted in part.spans if (met := _meet(span, wanted)) is not None)
+        if spans:
+            tail = None if rows.tail is None else _within(rows.tail, span)
+            packed = None if tail is None else pack_changes(tail)
+            tasks.append(ScanTask(plan, tuple(columns), spans, part.filters, packed))
+    return tasks
+
+
+def _loose(graph: Graph, version: Version, root: Address) -> dict[bytes, bytes]:
+    """The chunks of a tree that are still in the journal: a few small ones, or none."""
+    addresses = list(Trees(graph.store, graph.versions.cache).walk(version.definition, root))
+    return {bytes(a): data for a, data in graph.store.journal.get_many(addresses).items()}
+
+
+def _meet(span: Span, wanted: Span) -> Span | None:
+    """The keys in both; None if there can be none."""
+    met = span.meet(wanted)
+    if met.lower is not None and met.upper is not None:
+        if met.lower > met.upper:
+            return None
+        if met.lower == met.upper and (met.lower_open or met.upper_open):
+            return None
+    return met
+
+
+def _within(changes: Changes, span: Span) -> Changes | None:
+    start, stop = span.rows(changes.keys)
+    return changes.slice(start, stop) if stop > start else None
+
+
+# --- changes on their way -------------------------------------------------------------------
+
+
+def pack_changes(changes: Changes) -> bytes:
+    """Changes as bytes."""
+    names, arrays = ["ops"], [pa.array(changes.ops)]
+    for position, column in enumerate(changes.columns):
+        if column is not None:
+            names.append(f"column {position}")
+            arrays.append(column)
+        present = changes.present[position]
+        if present is not None:
+            names.append(f"present {position}")
+            arrays.append(pa.array(present))
+    batch = pa.RecordBatch.from_arrays(arrays, names=names)
+    sink = io.BytesIO()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    return sink.getvalue()
+
+
+def unpack_changes(shape: Shape, data: bytes) -> Changes:
+    """The inverse of `pack_changes`."""
+    with pa.ipc.open_stream(data) as reader:
+        table = reader.read_all()
+    held = {name: table.column(name).combine_chunks() for name in table.column_names}
+    width = len(shape.types)
+    columns = [held.get(f"column {position}") for position in range(width)]
+    masks = [held.get(f"present {position}") for position in range(width)]
+    present = tuple(None if m is None else m.to_numpy(zero_copy_only=False) for m in masks)
+    keys = shape.keys([column for column in columns[: shape.key_count] if column is not None])
+    ops = np.asarray(held["ops"].to_numpy(), np.int8)
+    return Changes(shape, keys, ops, tuple(columns), present)

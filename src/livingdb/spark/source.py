@@ -1,0 +1,210 @@
+"""LivingDB as a Spark data source: `spark.read.format("livingdb")`.
+
+Options: the path is the database; `table`; one of `branch`, `tag`, `versionAsOf` (any ref) and
+`timestampAsOf` (of `branch`, by default main); `columns`, a list to read only those;
+`partitions`, how many tasks to read with.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import datasource
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceWriter,
+    InputPartition,
+)
+
+from livingdb.errors import InvalidData, NotFound
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+    from livingdb.engines.ranges import Ranges
+    from livingdb.spark.scan import ScanTask
+
+__all__ = ["LivingDBSource"]
+
+_COMPARED = {
+    datasource.EqualTo: "=",
+    datasource.GreaterThan: ">",
+    datasource.GreaterThanOrEqual: ">=",
+    datasource.LessThan: "<",
+    datasource.LessThanOrEqual: "<=",
+}
+
+
+class LivingDBSource(DataSource):
+    """A table of a database at one snapshot, which is settled when the source is made."""
+
+    def __init__(self, options: Any) -> None:
+        super().__init__(options)
+        self.url = absolute(_required(self.options, "path", "load() names the database"))
+        self.table = _required(self.options, "table", "which table?")
+        self.snapshot = _pinned(self.url, self.options)
+
+    @classmethod
+    def name(cls) -> str:
+        """The name of the format."""
+        return "livingdb"
+
+    def schema(self) -> StructType:
+        """The table's columns, or those of the option `columns`."""
+        import pyarrow as pa
+
+        from livingdb.database.database import open_database
+        from livingdb.spark.types import spark_schema
+
+        with open_database(self.url) as db:
+            whole = db.at(self.snapshot).table(self.table).schema
+        chosen = _columns(self.options)
+        if chosen is None:
+            return spark_schema(whole)
+        for name in chosen:
+            if name not in whole.names:
+                raise NotFound(f"there is no column {name!r}; there are: {', '.join(whole.names)}")
+        return spark_schema(pa.schema([whole.field(name) for name in chosen]))
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """Reads the columns of `schema`, which may be fewer than there are."""
+        names = tuple(schema.fieldNames())
+        return SnapshotReader(self.url, self.snapshot, self.table, names, schema, self.options)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        """Writes rows to the table."""
+        from livingdb.spark.writer import TableWriter
+
+        return TableWriter(self.url, self.table, self.options, overwrite)
+
+
+class SnapshotReader(DataSourceReader):
+    """Reads a table at a snapshot; plans on the driver, reads in tasks."""
+
+    def __init__(
+        self,
+        url: str,
+        snapshot: str,
+        table: str,
+        columns: Sequence[str],
+        schema: StructType,
+        options: Mapping[str, str],
+    ) -> None:
+        self.url, self.snapshot, self.table = url, snapshot, table
+        self.columns = tuple(columns)
+        self.spark_schema = schema
+        self.parts = _parts(options)
+        self.wanted: list[tuple[str, str, Any]] = []
+
+    def pushFilters(  # noqa: N802
+        self, filters: list[datasource.Filter]
+    ) -> Iterable[datasource.Filter]:
+        """Remember comparisons to prune with; Spark checks every row all the same."""
+        for item in filters:
+            if len(getattr(item, "attribute", ())) != 1:
+                continue
+            name = item.attribute[0]  # type: ignore[attr-defined]
+            if type(item) in _COMPARED:
+                self.wanted.append((name, _COMPARED[type(item)], item.value))  # type: ignore[attr-defined]
+            elif isinstance(item, datasource.In):
+                self.wanted.append((name, "in", item.value))
+            elif isinstance(item, datasource.StringStartsWith):
+                self.wanted.append((name, "like", item.value))
+        return filters
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """Even key ranges of what the filters leave."""
+        from livingdb.database.database import open_database
+        from livingdb.engines.pruning import part_of
+        from livingdb.spark.scan import plan_scan
+
+        with open_database(self.url) as db:
+            graph = db._graph
+            version = graph.version(graph.resolve(f"id:{self.snapshot}").snapshot, self.table)
+            schema = graph.versions.definition(version).schema
+            types = {column.name: column.type for column in schema.columns}
+            part = part_of(schema, _ranges(self.wanted, types))
+            tasks = plan_scan(graph, version, self.columns, part, self.parts)
+        return [InputPartition(task) for task in tasks]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of one range, as Spark wants them."""
+        from pyspark.sql.pandas.types import to_arrow_schema
+
+        task: ScanTask | None = partition.value
+        if task is None:
+            return
+        target = to_arrow_schema(self.spark_schema, timezone="UTC")
+        for batch in task.batches():
+            yield batch if batch.schema.equals(target) else batch.cast(target)
+
+
+def _ranges(wanted: Sequence[tuple[str, str, Any]], types: Mapping[str, Any]) -> dict[str, Ranges]:
+    """Comparisons as ranges of columns; those that say nothing are left out."""
+    from livingdb.engines.ranges import compared, either, meet, starting_with
+
+    found: dict[str, Ranges] = {}
+    for name, operator, value in wanted:
+        if name not in types:
+            continue
+        ranges: Ranges | None
+        if operator == "in":
+            each = [compared(types[name], "=", item) for item in value if item is not None]
+            ranges = None if None in each else either(part for part in each if part is not None)
+        elif operator == "like":
+            ranges = starting_with(types[name], value)
+        else:
+            ranges = compared(types[name], operator, value)
+        if ranges is not None:
+            found[name] = meet(found[name], ranges) if name in found else ranges
+    return found
+
+
+def absolute(url: str) -> str:
+    """The database's place, whatever folder a task runs in."""
+    return url if "://" in url else str(Path(os.path.expanduser(url)).absolute())
+
+
+def _required(options: Mapping[str, str], name: str, why: str) -> str:
+    value = options.get(name)
+    if not value:
+        raise InvalidData(f"the option {name!r} is missing: {why}")
+    return value
+
+
+def _pinned(url: str, options: Mapping[str, str]) -> str:
+    """The id of the snapshot that the options name."""
+    from livingdb.database.database import open_database
+
+    given = [name for name in ("tag", "versionAsOf", "timestampAsOf") if options.get(name)]
+    if len(given) > 1:
+        raise InvalidData(f"the options {' and '.join(given)} exclude each other")
+    branch = options.get("branch") or "main"
+    ref = branch
+    if given == ["timestampAsOf"]:
+        ref = f"{branch}@{options['timestampAsOf']}"
+    elif given:
+        ref = options[given[0]]
+    with open_database(url) as db:
+        return db.at(ref).id
+
+
+def _columns(options: Mapping[str, str]) -> list[str] | None:
+    text = options.get("columns")
+    if text is None:
+        return None
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def _parts(options: Mapping[str, str]) -> int:
+    text = options.get("partitions")
+    if text is None:
+        return 2 * (os.cpu_count() or 1)
+    if not text.isdecimal() or int(text) < 1:
+        raise InvalidData(f"partitions {text!r}: a number from 1 on")
+    return int(text)

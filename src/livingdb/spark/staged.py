@@ -1,0 +1,79 @@
+"""Staged rows: what a task has sorted, checked and written to a pack, for the driver to commit.
+
+The pack counts for nobody until then.  A task that fails or runs twice leaves a pack behind
+that nothing names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql.datasource import WriterCommitMessage
+
+from livingdb.chunks.address import Address
+from livingdb.chunks.pack_store import PackStore
+from livingdb.errors import DuplicateKey
+from livingdb.files.base import Files
+from livingdb.tables.delta import load_delta, store_delta
+from livingdb.tables.recipe import Change
+from livingdb.tables.schema import TableSchema
+from livingdb.trees.changes import Changes, merge_changes, no_changes
+from livingdb.trees.keys import concat_keys
+from livingdb.trees.shape import Shape
+
+__all__ = ["Staged", "drop_staged", "load_staged", "stage"]
+
+_NOWHERE = Address(bytes(32))
+
+
+@dataclass
+class Staged(WriterCommitMessage):
+    """The changes of one task: the packs they are in, and their delta."""
+
+    packs: tuple[str, ...]
+    delta: Change
+
+
+def stage(files: Files, schema: TableSchema, changes: Changes) -> Staged:
+    """Write sorted changes to packs of their own."""
+    store = PackStore(files, ())
+    with store.writer() as stream:
+        delta = store_delta(schema, changes, _NOWHERE, None, stream.add)
+    return Staged(store.names, delta)
+
+
+def load_staged(
+    files: Files, schema: TableSchema, shape: Shape, staged: Iterable[Staged]
+) -> Changes:
+    """The changes of all tasks; `DuplicateKey` if a key is in those of two."""
+    parts = [load_delta(PackStore(files, item.packs), schema, shape, item.delta) for item in staged]
+    parts = [part for part in parts if len(part)]
+    if not parts:
+        return no_changes(shape)
+    _check_twins(schema, parts)
+    return merge_changes(parts)
+
+
+def _check_twins(schema: TableSchema, parts: Sequence[Changes]) -> None:
+    keys = concat_keys([part.keys for part in parts])
+    order = np.argsort(keys, kind="stable")
+    twins = np.flatnonzero(keys[order][1:] == keys[order][:-1])
+    if not len(twins):
+        return
+    row = int(order[twins[0]])
+    columns = [
+        pa.concat_arrays([column for part in parts if (column := part.columns[at]) is not None])
+        for at in range(len(schema.key))
+    ]
+    shown = {name: columns[at][row].as_py() for at, name in enumerate(schema.key)}
+    raise DuplicateKey(f"the key {shown} is in the data twice")
+
+
+def drop_staged(files: Files, staged: Iterable[Staged]) -> None:
+    """Remove the packs of staged changes."""
+    for item in staged:
+        for name in item.packs:
+            files.delete(f"packs/{name}")

@@ -1,0 +1,116 @@
+"""Writing data frames: tasks check and stage their rows, the driver commits them as one.
+
+Options: `table`; `branch` (main); `operation`: insert, upsert, update or delete; `message` and
+`author`.  `mode("overwrite")` replaces the rows of the table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
+
+from livingdb.database.database import open_database
+from livingdb.errors import InvalidData
+from livingdb.files.url import open_files
+from livingdb.spark.staged import Staged, drop_staged, load_staged, stage
+from livingdb.tables import ingest
+from livingdb.tables.layout import Layout
+from livingdb.tables.schema import TableSchema
+from livingdb.trees.changes import DELETE, Changes, merge_changes
+from livingdb.trees.keys import member
+from livingdb.trees.shape import Shape
+
+if TYPE_CHECKING:
+    from livingdb.database.transaction import Transaction
+
+__all__ = ["OPERATIONS", "TableWriter"]
+
+OPERATIONS: dict[str, Callable[[TableSchema, Shape, object], Changes]] = {
+    "insert": ingest.upserts,
+    "upsert": ingest.upserts,
+    "update": ingest.patches,
+    "delete": ingest.deletes,
+}
+
+
+class TableWriter(DataSourceArrowWriter):
+    """Writes one data frame to one table, in one transaction."""
+
+    def __init__(self, url: str, table: str, options: Mapping[str, str], overwrite: bool) -> None:
+        self.url, self.table, self.overwrite = url, table, overwrite
+        self.branch = options.get("branch") or "main"
+        self.message = options.get("message") or ""
+        self.author = options.get("author")
+        self.operation = options.get("operation") or ("upsert" if overwrite else "insert")
+        if self.operation not in OPERATIONS:
+            raise InvalidData(f"operation {self.operation!r}: choose {', '.join(OPERATIONS)}")
+        if overwrite and self.operation not in ("insert", "upsert"):
+            raise InvalidData(f"mode overwrite goes with no operation {self.operation!r}")
+        with open_database(url) as db:
+            found = db.branch(self.branch).table(table)
+            definition = db._graph.versions.definition(found._version)
+            self.files_url = db._graph.place.files.url
+        self.schema = definition.schema.to_json()
+        self.layout = definition.layout.to_json()
+
+    def _described(self) -> tuple[TableSchema, Shape]:
+        schema = TableSchema.from_json(self.schema)
+        return schema, Layout.from_json(dict(self.layout)).grouping(schema).whole
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        """In a task: sort, check and stage the rows."""
+        schema, shape = self._described()
+        batches = list(iterator)
+        data = pa.Table.from_batches(batches) if batches else {}
+        changes = OPERATIONS[self.operation](schema, shape, data)
+        return stage(open_files(self.files_url), schema, changes)
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        """On the driver: one transaction with the rows of all tasks."""
+        staged = [message for message in messages if isinstance(message, Staged)]
+        files = open_files(self.files_url)
+        schema, shape = self._described()
+        try:
+            changes = load_staged(files, schema, shape, staged)
+            with open_database(self.url) as db:
+                branch = db.branch(self.branch)
+                with branch.transaction(message=self.message, author=self.author) as tx:
+                    self._apply(tx, changes)
+        finally:
+            drop_staged(files, staged)
+
+    def _apply(self, tx: Transaction, changes: Changes) -> None:
+        if self.overwrite:
+            gone = _rows_without(tx, self.table, changes)
+            parts = [part for part in (gone, changes) if len(part)]
+            if parts:
+                tx.put("overwrite", self.table, merge_changes(parts))
+            return
+        tx.put(self.operation, self.table, changes)
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        """On the driver: a task failed; nothing remains."""
+        staged = [message for message in messages if isinstance(message, Staged)]
+        drop_staged(open_files(self.files_url), staged)
+
+
+def _rows_without(tx: Any, table: str, changes: Changes) -> Changes:
+    """Deletes of all rows that the changes do not put anew."""
+    rows = tx.work.rows(table)
+    found = rows.to_arrow(list(rows.schema.key))
+    columns = [column.combine_chunks() for column in found.columns]
+    keys = changes.shape.keys(columns)
+    gone = np.flatnonzero(~member(keys, changes.keys))
+    taken = pa.array(gone)
+    missing = (None,) * (len(changes.columns) - len(columns))
+    return Changes(
+        changes.shape,
+        keys[gone],
+        np.full(len(gone), DELETE, np.int8),
+        (*(column.take(taken) for column in columns), *missing),
+        (None,) * len(changes.columns),
+    )

@@ -1,0 +1,225 @@
+"""Reading tables through Spark."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import subprocess
+import sys
+import time
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import livingdb
+from livingdb.graph.drain import drain
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = pytest.mark.xdist_group("spark")
+
+ROWS = 40_000
+
+
+def read(spark: SparkSession, db: livingdb.Database, **options: Any) -> DataFrame:
+    given = {"table": "orders", **options}
+    return spark.read.format("livingdb").options(**given).load(db.name)
+
+
+def rows_of(frame: DataFrame) -> list[dict[str, Any]]:
+    return sorted((row.asDict(recursive=True) for row in frame.collect()), key=lambda r: r["id"])
+
+
+@pytest.fixture
+def orders(db: livingdb.Database) -> livingdb.Branch:
+    """Orders in a tree, with changes over it."""
+    main = db.branch("main")
+    schema = {"id": "bigint", "city": "string", "amount": "double", "at": "timestamp"}
+    main.create_table("orders", schema, "id", layout=livingdb.Layout(target_rows=1024))
+    chance = np.random.default_rng(1)
+    data = {
+        "id": np.arange(ROWS) * 3,
+        "city": pa.array(["Oslo", "Bodø", None, "Rome"]).take(pa.array(np.arange(ROWS) % 4)),
+        "amount": chance.random(ROWS),
+        "at": pa.array(np.arange(ROWS) * 1_000_000_000, pa.timestamp("us", "UTC")),
+    }
+    main.insert("orders", data)
+    main.delete("orders", [0, 3, 119_997])
+    main.upsert("orders", {"id": [1, 60_001, 200_000], "amount": [1.0, 2.0, 3.0]})
+    main.update("orders", {"id": [6, 9], "city": ["x", None]})
+    return main
+
+
+def test_a_table_reads_as_it_is(
+    spark: SparkSession, db: livingdb.Database, orders: livingdb.Branch
+) -> None:
+    expected = orders.table("orders").to_arrow()
+    for parts in (1, 3, 16):
+        found = read(spark, db, partitions=parts)
+        assert found.rdd.getNumPartitions() <= parts
+        table = found.toArrow().sort_by("id")
+        assert table.cast(expected.schema).equals(expected)
+    drain(db._graph.store)
+    assert read(spark, db).toArrow().sort_by("id").cast(expected.schema).equals(expected)
+    assert read(spark, db).count() == len(expected)
+
+
+def test_refs(spark: SparkSession, db: livingdb.Database, orders: livingdb.Branch) -> None:
+    dev = orders.clone("dev")
+    time.sleep(0.002)
+    moment = datetime.datetime.now(datetime.UTC).isoformat()
+    time.sleep(0.002)
+    dev.delete("orders", [12, 15])
+    db.tag("v1", "dev")
+    count = len(orders.table("orders"))
+    assert read(spark, db).count() == count
+    assert read(spark, db, branch="dev").count() == count - 2
+    assert read(spark, db, tag="v1").count() == count - 2
+    assert read(spark, db, versionAsOf="dev~1").count() == count
+    assert read(spark, db, versionAsOf=db.at("v1").id).count() == count - 2
+    assert read(spark, db, branch="dev", timestampAsOf=moment).count() == count
+
+
+def test_the_snapshot_is_settled_when_it_is_loaded(
+    spark: SparkSession, db: livingdb.Database, orders: livingdb.Branch
+) -> None:
+    frame = read(spark, db)
+    before = len(orders.table("orders"))
+    orders.delete("orders", [30, 33])
+    assert frame.count() == before
+    assert read(spark, db).count() == before - 2
+
+
+def test_columns_and_filters(
+    spark: SparkSession, db: livingdb.Database, orders: livingdb.Branch
+) -> None:
+    table = orders.table("orders")
+    assert read(spark, db, columns="amount, id").columns == ["amount", "id"]
+    frame = read(spark, db)
+    for condition in (
+        "id = 60001",
+        "id BETWEEN 3000 AND 3030",
+        "id IN (6, 9, 12, 7)",
+        "city = 'Rome' AND id < 500",
+        "city LIKE 'Bo%' AND amount > 0.99",
+        "city IS NULL AND id > 119000",
+        "at >= TIMESTAMP '1970-01-01 00:30:00' AND id < 10000",
+        "amount > 2.5",
+        "id < 0",
+    ):
+        found = rows_of(frame.where(condition).select("id", "city", "amount"))
+        expected = table.to_arrow(["id", "city", "amount"], where=condition).to_pylist()
+        assert found == expected, condition
+    chosen = spark.read.format("livingdb").schema("amount double, id bigint")
+    small = chosen.option("table", "orders").load(db.name)
+    assert small.columns == ["amount", "id"]
+    assert small.where("id = 1").collect()[0]["amount"] == 1.0
+
+
+def test_filters_prune_leaves(db: livingdb.Database, orders: livingdb.Branch) -> None:
+    from pyspark.sql.datasource import EqualTo, GreaterThan, LessThan
+
+    from livingdb.spark.source import LivingDBSource
+
+    options = {"path": db.name, "table": "orders", "partitions": "8"}
+
+    def planned(*filters: Any) -> int:
+        source = LivingDBSource(options)
+        reader = source.reader(source.schema())
+        assert list(reader.pushFilters(list(filters))) == list(filters)
+        parts = reader.partitions()
+        return sum(batch.num_rows for part in parts for batch in reader.read(part))
+
+    whole = planned()
+    assert whole == len(orders.table("orders"))
+    assert planned(EqualTo(("id",), 6)) <= 1
+    assert planned(GreaterThan(("id",), 3000), LessThan(("id",), 3100)) < 40
+    assert planned(EqualTo(("id",), 10**9)) == 0
+    assert planned(GreaterThan(("amount",), 50.0)) < whole / 4
+
+
+def test_every_type(spark: SparkSession, db: livingdb.Database) -> None:
+    main = db.branch("main")
+    schema = {
+        "shop": "string",
+        "id": "int",
+        "b": "boolean",
+        "t": "tinyint",
+        "s": "smallint",
+        "f": "float",
+        "price": "decimal(20,4)",
+        "day": "date",
+        "at": "timestamp",
+        "local": "timestamp_ntz",
+        "raw": "binary",
+        "tags": "array<string>",
+        "where": "struct<x:double,names:array<string>>",
+        "extra": "map<string,int>",
+    }
+    main.create_table("orders", schema, key=["shop", "id"])
+    moment = datetime.datetime(2026, 11, 15, 10, 0, 0, 123456)
+    row = {
+        "shop": "Tromsø 🐟",
+        "id": 1,
+        "b": True,
+        "t": -3,
+        "s": 300,
+        "f": 0.5,
+        "price": Decimal("12345678901234.5678"),
+        "day": datetime.date(2026, 11, 15),
+        "at": moment.replace(tzinfo=datetime.UTC),
+        "local": moment,
+        "raw": b"\0\1",
+        "tags": ["a", None],
+        "where": {"x": 1.0, "names": ["n"]},
+        "extra": {"k": 1, "l": None},
+    }
+    main.insert("orders", [row, {"shop": "empty", "id": 2}])
+    found = read(spark, db).toArrow().sort_by("id").to_pylist()
+    assert dict(found[0].pop("extra")) == row.pop("extra")
+    assert found[0] == row
+    assert all(value is None for name, value in found[1].items() if name not in ("shop", "id"))
+
+
+def test_empty_tables(spark: SparkSession, db: livingdb.Database) -> None:
+    db.branch("main").create_table("orders", {"id": "bigint", "v": "string"}, key="id")
+    assert read(spark, db).count() == 0
+    assert read(spark, db).columns == ["id", "v"]
+    db.branch("main").insert("orders", {"id": [1], "v": ["x"]})
+    assert read(spark, db).where("id > 5").count() == 0
+
+
+def test_bad_options_say_what_is_wrong(
+    spark: SparkSession, db: livingdb.Database, orders: livingdb.Branch, tmp_path: Path
+) -> None:
+    def fails(says: str, path: str | None = None, **options: Any) -> None:
+        with pytest.raises(Exception, match=says):
+            spark.read.format("livingdb").options(**options).load(path or db.name).count()
+
+    fails("table")
+    fails("no table 'order'", table="order")
+    fails("no branch, tag or snapshot 'dve'", table="orders", branch="dve")
+    fails("exclude each other", table="orders", tag="a", versionAsOf="b")
+    fails("no database", str(tmp_path / "none.ldb"), table="orders")
+    fails("nope", table="orders", columns="id,nope")
+    fails("partitions", table="orders", partitions="many")
+
+
+def test_no_java_is_one_sentence(tmp_path: Path) -> None:
+    program = "import livingdb.spark; livingdb.spark.session()"
+    environment = {**os.environ, "JAVA_HOME": str(tmp_path), "PATH": str(tmp_path)}
+    ran = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=environment,
+    )
+    assert ran.returncode != 0
+    last = ran.stderr.strip().splitlines()[-1]
+    assert "Spark needs Java 17 or newer, and there is none" in last

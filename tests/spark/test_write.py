@@ -1,0 +1,123 @@
+"""Writing data frames through Spark."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import livingdb
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = pytest.mark.xdist_group("spark")
+
+
+@pytest.fixture
+def main(db: livingdb.Database) -> livingdb.Branch:
+    """A table with ten rows."""
+    branch = db.branch("main")
+    branch.create_table(
+        "t", {"id": "bigint", "v": "double", "s": "string"}, key="id", defaults={"s": "none"}
+    )
+    branch.insert("t", {"id": list(range(10)), "v": [0.0] * 10})
+    return branch
+
+
+def write(frame: DataFrame, db: livingdb.Database, mode: str = "append", **options: Any) -> None:
+    writer = frame.write.format("livingdb").mode(mode).option("table", "t")
+    writer.options(**options).save(db.name)
+
+
+def packs(db: livingdb.Database) -> set[str]:
+    folder = Path(db.name) / "packs"
+    return {path.name for path in folder.rglob("*.pack")} if folder.exists() else set()
+
+
+def test_each_operation_is_one_transaction(
+    spark: SparkSession, db: livingdb.Database, main: livingdb.Branch
+) -> None:
+    before = len(main.log())
+    frame = spark.range(100, 50_100).selectExpr("id", "id * 0.5D AS v").repartition(5)
+    write(frame, db, message="more", author="bob")
+    assert len(main.table("t")) == 50_010
+    assert main.table("t").get(100) == {"id": 100, "v": 50.0, "s": "none"}
+    assert (main.head.message, main.head.author) == ("more", "bob")
+    write(spark.range(5, 15).selectExpr("id", "9D AS v"), db, operation="upsert")
+    assert main.table("t").get(5) == {"id": 5, "v": 9.0, "s": "none"}
+    write(spark.range(0, 3).selectExpr("id", "'x' AS s"), db, operation="update")
+    assert main.table("t").get(2) == {"id": 2, "v": 0.0, "s": "x"}
+    write(spark.range(50, 60_000).select("id"), db, operation="delete")
+    assert len(main.table("t")) == 15
+    assert len(main.log()) == before + 4
+    assert db.check().ok
+    counted = set(db._graph.catalog.packs.names())
+    assert packs(db) <= counted
+
+
+def test_overwrite_replaces_the_rows(
+    spark: SparkSession, db: livingdb.Database, main: livingdb.Branch
+) -> None:
+    write(spark.range(8, 20).selectExpr("id", "1D AS v"), db, mode="overwrite")
+    table = main.table("t").to_arrow()
+    assert table["id"].to_pylist() == list(range(8, 20))
+    assert set(table["v"].to_pylist()) == {1.0}
+    assert len(db.at("main~1").table("t")) == 10
+
+
+def test_other_branches(spark: SparkSession, db: livingdb.Database, main: livingdb.Branch) -> None:
+    dev = main.clone("dev")
+    write(spark.range(50, 60).selectExpr("id", "1D AS v"), db, branch="dev")
+    assert (len(dev.table("t")), len(main.table("t"))) == (20, 10)
+
+
+@pytest.mark.parametrize(
+    ("rows", "operation", "says"),
+    [
+        ("id + 3 AS id, 1D AS v", "insert", "already"),
+        ("id % 7 + 100 AS id, 1D AS v", "insert", "same key|twice"),
+        ("id + 100 AS id, 1D AS v", "update", "no row with the key"),
+        ("CAST(NULL AS BIGINT) AS id, 1D AS v", "upsert", "null"),
+        ("id + 100 AS id, 'much' AS v", "upsert", "'v'"),
+        ("id + 100 AS id, 1D AS nope", "upsert", "nope"),
+    ],
+)
+def test_bad_rows_fail_the_job_and_change_nothing(
+    spark: SparkSession,
+    db: livingdb.Database,
+    main: livingdb.Branch,
+    rows: str,
+    operation: str,
+    says: str,
+) -> None:
+    head, held = main.head, packs(db)
+    frame = spark.range(0, 8, 1, 2).selectExpr(*rows.split(", "))
+    with pytest.raises(Exception, match=says):
+        write(frame, db, operation=operation)
+    assert main.head == head
+    assert db.check().ok
+    assert len(packs(db) - held) <= 8
+
+
+def test_a_key_in_two_tasks_is_found(
+    spark: SparkSession, db: livingdb.Database, main: livingdb.Branch
+) -> None:
+    head = main.head
+    frame = (
+        spark.range(100, 110, 1, 1).union(spark.range(109, 120, 1, 1)).selectExpr("id", "1D AS v")
+    )
+    with pytest.raises(Exception, match="109"):
+        write(frame, db, operation="upsert")
+    assert main.head == head
+
+
+def test_a_million_rows(spark: SparkSession, db: livingdb.Database, main: livingdb.Branch) -> None:
+    frame = spark.range(0, 1_000_000).selectExpr("id", "id * 1.5D AS v", "string(id % 97) AS s")
+    write(frame, db, operation="upsert")
+    assert len(main.table("t")) == 1_000_000
+    found = spark.read.format("livingdb").option("table", "t").load(db.name)
+    [row] = found.selectExpr("sum(v) AS v", "count(DISTINCT s) AS s").collect()
+    assert row["v"] == 1.5 * 499_999_500_000
+    assert row["s"] == 97
