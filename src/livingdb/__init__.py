@@ -71,6 +71,7 @@ __all__ = [
 
 __version__ = "0.1.0"
 
+_MODULES = ("spark",)
 _LAZY = {
     "Branch": ("livingdb.database.branch", "Branch"),
     "Database": ("livingdb.database.database", "Database"),
@@ -86,6 +87,8 @@ _LAZY = {
 
 def __getattr__(name: str) -> typing.Any:
     """Public names that need Arrow come when they are first asked for."""
+    if name in _MODULES:
+        return importlib.import_module(f"livingdb.{name}")
     if name not in _LAZY:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     module, inner = _LAZY[name]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 from livingdb.database.snapshot import Snapshot
 from livingdb.database.table import TableReader
 from livingdb.errors import RuleViolation
-from livingdb.graph.work import Work
+from livingdb.graph.work import Built, Work
 from livingdb.tables.layout import Layout
 from livingdb.tables.recipe import Definition
 from livingdb.tables.schema import TableSchema
@@ -103,6 +103,11 @@ class Transaction:
         described = TableSchema.of(schema, key, defaults, foreign_keys)
         self.work.create_table(name, Definition(described, layout or Layout()))
         self._operations.append("create_table")
+
+    def replace(self, table: str, built: Built) -> None:
+        """Put rows that are in trees already in place of all rows of a table."""
+        self._operations.append("load")
+        self.work.replace(table, built)
 
     def put(self, operation: str, table: str, changes: Changes) -> None:
         """Make changes that are in the table's shape already, as the operation would."""

@@ -6,6 +6,7 @@ all chunks of a large transaction, go straight to packs; those count once the ca
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from types import TracebackType
 from typing import Self
 
@@ -36,6 +37,7 @@ class Staging:
         self._spilled: set[Address] = set()
         self._stream: PackStream | None = None
         self._own = store.packs.reading(())
+        self._adopted: set[str] = set()
         self._levels: dict[str, int] = {}
         self._kept = False
 
@@ -52,8 +54,9 @@ class Staging:
         self._store.detach(self)
         if self._stream is not None:
             self._stream.__exit__(RuntimeError, None, None)
-        if self._own.names and not self._kept:
-            self._store.drop_packs(self._own.names)
+        made = [name for name in self._own.names if name not in self._adopted]
+        if made and not self._kept:
+            self._store.drop_packs(made)
 
     def sink(self, chunk: StoredChunk) -> None:
         """Take a chunk."""
@@ -79,14 +82,22 @@ class Staging:
         self._stream.add(chunk)
         self._spilled.add(chunk.address)
 
+    def adopt(self, packs: Iterable[str]) -> None:
+        """Commit packs, too, that somebody else has written, and keeps if this does not."""
+        names = list(packs)
+        self._own.add(*names)
+        self._adopted.update(names)
+        self._levels |= self._store.levels(names)
+
     def find(self, address: Address) -> Buffer | None:
         """The chunk, if it is among these."""
         small = self._small.get(address)
         if small is not None:
             return small.data
-        if address not in self._spilled:
+        if address in self._spilled:
+            self.finish_packs()
+        if not self._own.names or not self._own.contains([address])[0]:
             return None
-        self.finish_packs()
         return self._own.get(address)
 
     def finish_packs(self) -> None:

@@ -15,6 +15,7 @@ import numpy as np
 
 from livingdb.catalog.branches import BranchRow
 from livingdb.catalog.snapshots import SnapshotRow
+from livingdb.chunks.address import Address
 from livingdb.errors import (
     AlreadyExists,
     DuplicateKey,
@@ -22,7 +23,7 @@ from livingdb.errors import (
     MissingKey,
     TransactionConflict,
 )
-from livingdb.graph.compare import changed_keys
+from livingdb.graph.compare import changed_keys, diff_versions
 from livingdb.graph.constraints import check_links, check_new_table
 from livingdb.graph.graph import Graph, Intent, no_table
 from livingdb.graph.names import check_table
@@ -33,13 +34,23 @@ from livingdb.tables.index import Version
 from livingdb.tables.recipe import Counts, Definition
 from livingdb.tables.rows import RowSet
 from livingdb.tables.schema import TableSchema
-from livingdb.trees.changes import UPSERT, Changes, merge_changes
+from livingdb.trees.changes import UPSERT, Changes, merge_changes, no_changes
+from livingdb.trees.diff import to_changes
 from livingdb.trees.keys import KeyArray, member
 
-__all__ = ["ISOLATIONS", "Work"]
+__all__ = ["ISOLATIONS", "Built", "Work"]
 
 ISOLATIONS = ("snapshot", "serializable")
 _ATTEMPTS = 64
+
+
+@dataclass(frozen=True)
+class Built:
+    """Trees of consecutive key ranges that hold all rows of a table, and the packs they are in."""
+
+    roots: tuple[Address, ...]
+    count: int
+    packs: tuple[str, ...]
 
 
 @dataclass
@@ -52,6 +63,7 @@ class _Table:
     changes: Changes | None = None
     inserts_only: bool = True
     is_dropped: bool = False
+    built: Built | None = None
 
     @property
     def is_new(self) -> bool:
@@ -59,7 +71,8 @@ class _Table:
 
     @property
     def is_written(self) -> bool:
-        return self.is_new or self.is_dropped or self.changes is not None
+        changed = self.changes is not None or self.built is not None
+        return self.is_new or self.is_dropped or changed
 
 
 class Work:
@@ -94,6 +107,10 @@ class Work:
     def schema(self, name: str) -> TableSchema:
         """The schema of a table."""
         return self._table(name).definition.schema
+
+    def definition(self, name: str) -> Definition:
+        """The schema and layout of a table."""
+        return self._table(name).definition
 
     def _table(self, name: str) -> _Table:
         found = self._tables.get(name)
@@ -180,6 +197,13 @@ class Work:
             self._require(table, changes)
         self._add(table, changes, inserts=operation == "insert")
 
+    def replace(self, name: str, built: Built) -> None:
+        """Put rows that are in trees already in place of all rows of a table."""
+        table = self._table(name)
+        if table.changes is not None:
+            raise InvalidData(f"table {name!r} has changes already: replace its rows first")
+        table.built = built
+
     def _shape(self, table: _Table) -> Any:
         if table.version is not None:
             return self.graph.versions.forest(table.version).shape
@@ -258,6 +282,11 @@ class Work:
         versions = self.graph.versions
         version = self.graph.find_version(head, table.name)
         changes = table.changes
+        if table.built is not None:
+            staging.adopt(table.built.packs)
+            forest = versions.forest_of(table.definition)
+            root = forest.join(table.built.roots, staging.sink)
+            return versions.adopt(table.definition, root, table.built.count, staging.sink)
         if version is None:
             columns = [] if changes is None else [whole(changes)]
             return versions.create(table.definition, columns, staging.sink)
@@ -282,13 +311,23 @@ class Work:
             else:
                 names[name] = version.address
         schemas = SchemaView(names, graph)
-        changes = {t.name: t.changes for t in written if t.changes is not None}
         if any(schemas[name].foreign_keys for name in names):
             check_links(
-                changes,
+                {t.name: self._changes(t, head, made) for t in written if not t.is_dropped},
                 {name: schemas[name] for name in names},
                 lambda name: graph.versions.rows(graph.versions.require(names[name])),
             )
+
+    def _changes(
+        self, table: _Table, head: SnapshotRow, made: Mapping[str, Version | None]
+    ) -> Changes:
+        """What happens to the rows of a table."""
+        if table.built is None:
+            return table.changes or no_changes(self._shape(table))
+        before, after = self.graph.find_version(head, table.name), made[table.name]
+        batches = diff_versions(self.graph.versions, before, after)
+        shape = self._shape(table)
+        return merge_changes([no_changes(shape), *(to_changes(shape, b) for b in batches)])
 
     def _rebase(self, written: list[_Table], head: SnapshotRow) -> None:
         """Nobody changed, since the work began, what it changed or read."""
@@ -298,7 +337,8 @@ class Work:
                 if now is not None:
                     raise TransactionConflict(f"table {table.name!r} was created meanwhile")
                 continue
-            if table.is_dropped and now is not None and now.address != table.version.address:  # type: ignore[union-attr]
+            is_whole = table.is_dropped or table.built is not None
+            if is_whole and now is not None and now != table.version:
                 raise TransactionConflict(f"table {table.name!r} was changed meanwhile")
             self._check_overlap(table, now)
         if self.reads is not None:

@@ -9,15 +9,22 @@ import importlib
 import typing
 
 if typing.TYPE_CHECKING:
-    from livingdb.spark.session import session
+    from livingdb.spark.bulk import load
     from livingdb.spark.source import LivingDBSource
+    from livingdb.spark.start import session
 
-__all__ = ["LivingDBSource", "session"]
+__all__ = ["LivingDBSource", "load", "session"]
 
-_LAZY = {"LivingDBSource": "livingdb.spark.source", "session": "livingdb.spark.session"}
+_LAZY = {
+    "LivingDBSource": "livingdb.spark.source",
+    "load": "livingdb.spark.bulk",
+    "session": "livingdb.spark.start",
+}
 
 
 def __getattr__(name: str) -> typing.Any:
     if name not in _LAZY:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(_LAZY[name]), name)
+    value = getattr(importlib.import_module(_LAZY[name]), name)
+    globals()[name] = value
+    return value

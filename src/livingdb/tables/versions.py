@@ -89,6 +89,10 @@ class Versions:
                 yield columns
 
         root = forest.build(counted(), sink)
+        return self.adopt(definition, root, count, sink)
+
+    def adopt(self, definition: Definition, root: Address, count: int, sink: Sink) -> Version:
+        """A version that holds the rows under a root that is there already."""
         described = definition.stored()
         sink(described)
         recipe = Rows(described.address, root, count).stored()
@@ -153,6 +157,10 @@ class Versions:
     def forest(self, version: Version) -> Forest:
         """The trees a version's rows lie in."""
         return self._forest(version.definition)
+
+    def forest_of(self, definition: Definition) -> Forest:
+        """The trees that rows of a table of that definition lie in."""
+        return Forest(self.store, definition.layout.grouping(definition.schema), self.cache)
 
     def _make_forest(self, definition: Address) -> Forest:
         known = self._definition(definition)

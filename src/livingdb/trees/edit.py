@@ -18,7 +18,7 @@ from livingdb.trees.keys import KeyArray, search
 from livingdb.trees.nodes import Entries, Leaf, Reader
 from livingdb.trees.scan import leaf_rows
 
-__all__ = ["Replacements", "edit", "touched_leaves"]
+__all__ = ["Editor", "Replacements", "collapse", "edit", "touched_leaves"]
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Replacements:
         return Replacements(self.keys[start:stop], self.leaves[start:stop])
 
 
-class _Editor:
+class Editor:
     """Feeds an old tree, changed, to a builder."""
 
     def __init__(self, reader: Reader, sink: Sink):
@@ -108,7 +108,7 @@ def edit(
     """
     if not len(changes) and (replacements is None or not len(replacements.keys)):
         return root
-    editor = _Editor(reader, sink)
+    editor = Editor(reader, sink)
     top = reader.read(root)
     replaced = replacements or editor.no_leaves
     if not isinstance(top, Leaf) and top.level > 0:
@@ -117,7 +117,7 @@ def edit(
         editor.leaf(root, changes)
     elif (leaves := replaced.leaves[0]) is not None:
         editor.pass_over(leaves, 0, len(leaves))
-    return _collapse(reader, editor.builder.finish())
+    return collapse(reader, editor.builder.finish())
 
 
 def touched_leaves(reader: Reader, root: Address, keys: KeyArray) -> set[Address]:
@@ -136,7 +136,7 @@ def touched_leaves(reader: Reader, root: Address, keys: KeyArray) -> set[Address
     return touched
 
 
-def _collapse(reader: Reader, root: Address) -> Address:
+def collapse(reader: Reader, root: Address) -> Address:
     """Skip nodes with a single child: a rebuild would not have made one the root.
 
     Only an old node taken over whole can be such a node, so it is in the store.

@@ -29,6 +29,7 @@ from livingdb.trees import seek as tree_seek
 from livingdb.trees.builder import Builder, Sink, check_sorted
 from livingdb.trees.changes import Changes
 from livingdb.trees.edit import edit
+from livingdb.trees.join import join
 from livingdb.trees.keys import KeyArray
 from livingdb.trees.nodes import Cache, Entries, Leaf, Reader
 from livingdb.trees.shape import Shape
@@ -179,6 +180,15 @@ class Forest:
             if mine is not None:
                 roots[group] = edit(reader, roots[group], mine, sink)
         return self._join(roots, sink)
+
+    def join(self, roots: Sequence[Address], sink: Sink) -> Address:
+        """The root of all rows under these roots, whose keys follow one another in this order."""
+        parts = [self.roots(root) for root in roots]
+        joined = [
+            join(reader, [part[group] for part in parts], sink)
+            for group, reader in enumerate(self.readers)
+        ]
+        return self._join(joined, sink)
 
     # --- reading -----------------------------------------------------------------------------
 

@@ -1,0 +1,112 @@
+"""Bulk loads through Spark: the tree is the one an embedded build makes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import livingdb
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.xdist_group("spark")
+
+ROWS = 30_000
+
+
+def sample() -> pa.Table:
+    chance = np.random.default_rng(4)
+    return pa.table(
+        {
+            "shop": pa.array(["Oslo", "Bodø", "Ærø", "z🐟"]).take(
+                pa.array(chance.integers(0, 4, ROWS))
+            ),
+            "id": pa.array(chance.permutation(ROWS), pa.int64()),
+            "v": pa.array(chance.random(ROWS), mask=chance.random(ROWS) < 0.1),
+            "n": pa.array(chance.integers(0, 50, ROWS), pa.int32()),
+        }
+    )
+
+
+@pytest.mark.parametrize("groups", [None, [["v"], ["n"]]])
+def test_the_root_is_that_of_an_embedded_build(
+    spark: SparkSession, db: livingdb.Database, groups: list[list[str]] | None
+) -> None:
+    data = sample()
+    layout = livingdb.Layout(target_rows=200, groups=groups)
+    main = db.branch("main")
+    main.create_table("embedded", data.schema, ["shop", "id"], layout=layout)
+    main.insert("embedded", data)
+    root = main.table("embedded").root()
+    frame = spark.createDataFrame(data)
+    for parts in (1, 2, 7, 16):
+        name = f"t{parts}"
+        made = livingdb.spark.load(
+            db, "main", name, frame, key=["shop", "id"], layout=layout, partitions=parts
+        )
+        assert made == main.head
+        assert made.edge.operation == "create_table load"
+        assert main.table(name).root() == root
+        assert len(main.table(name)) == ROWS
+    assert db.check().ok
+    with livingdb.open(db.name) as again:
+        assert again.branch("main").table("t7").to_arrow().equals(main.table("t1").to_arrow())
+
+
+def test_loading_into_a_table_that_is_there(spark: SparkSession, db: livingdb.Database) -> None:
+    main = db.branch("main")
+    main.create_table(
+        "t", {"id": "bigint", "v": "double", "s": "string"}, "id", defaults={"s": "x"}
+    )
+    livingdb.spark.load(db, "main", "t", spark.range(1000).selectExpr("id", "id * 2D AS v"))
+    assert main.table("t").get(7) == {"id": 7, "v": 14.0, "s": "x"}
+    with pytest.raises(livingdb.AlreadyExists, match="overwrite"):
+        livingdb.spark.load(db, "main", "t", spark.range(5))
+    livingdb.spark.load(db, "main", "t", spark.range(5), mode="overwrite")
+    assert len(main.table("t")) == 5
+    assert len(db.at("main~1").table("t")) == 1000
+    livingdb.spark.load(db, "main", "empty", spark.range(0), key="id")
+    assert len(main.table("empty")) == 0
+    assert db.check().ok
+
+
+def test_bad_rows_change_nothing(spark: SparkSession, db: livingdb.Database) -> None:
+    main = db.branch("main")
+    main.create_table("t", {"id": "bigint", "v": "double not null"}, key="id")
+    head = main.head
+    twice = spark.range(100).selectExpr("id % 60 AS id", "1D AS v")
+    with pytest.raises(livingdb.DuplicateKey, match="twice"):
+        livingdb.spark.load(db, "main", "t", twice)
+    null_key = spark.range(10).selectExpr("nullif(id, 3) AS id", "1D AS v")
+    with pytest.raises(livingdb.InvalidData, match="null"):
+        livingdb.spark.load(db, "main", "t", null_key)
+    null_value = spark.range(10).selectExpr("id", "nullif(id, 3) * 1D AS v")
+    with pytest.raises(livingdb.InvalidData, match="NOT NULL"):
+        livingdb.spark.load(db, "main", "t", null_value)
+    with pytest.raises(livingdb.InvalidData, match="nope"):
+        livingdb.spark.load(db, "main", "t", spark.range(5).selectExpr("id", "id AS nope"))
+    with pytest.raises(livingdb.InvalidData, match="key"):
+        livingdb.spark.load(db, "main", "new", spark.range(5))
+    assert main.head == head
+    assert db.check().ok
+    folder = Path(db.name) / "packs"
+    assert not folder.exists() or list(folder.rglob("*.pack")) == []
+
+
+def test_a_million_rows(spark: SparkSession, db: livingdb.Database) -> None:
+    frame = spark.range(1_000_000).selectExpr(
+        "(id * 7919) % 1000003 AS id", "id * 0.5D AS v", "string(id % 100) AS s"
+    )
+    livingdb.spark.load(db, "main", "t", frame, key="id")
+    table = db.branch("main").table("t")
+    assert len(table) == 1_000_000
+    data = table.to_arrow()
+    fresh = db.branch("main")
+    fresh.create_table("u", data.schema, key="id")
+    fresh.insert("u", data)
+    assert fresh.table("u").root() == table.root()
