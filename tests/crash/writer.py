@@ -87,11 +87,15 @@ def stamp(db: Database, me: int, count: int) -> Any:
 
 
 def watch(db: Database, me: int, count: int) -> Any:
-    """Read both tables until so many values were seen; how often, and the longest wait."""
+    """Read both tables until so many values were seen, or nothing happens any more.
+
+    How often they were read, and the longest wait.
+    """
     main = db.branch("main")
     seen: set[int] = set()
     longest, reads = 0.0, 0
-    while len(seen) < count:
+    changed = time.monotonic()
+    while len(seen) < count and time.monotonic() - changed < 3:
         began = time.monotonic()
         head = main.head
         stamps = {
@@ -101,6 +105,8 @@ def watch(db: Database, me: int, count: int) -> Any:
         }
         longest = max(longest, time.monotonic() - began)
         assert len(stamps) == 1, stamps
+        if not stamps <= seen:
+            changed = time.monotonic()
         seen |= stamps
         reads += 1
     return {"reads": reads, "longest": longest}
