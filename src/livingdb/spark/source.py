@@ -2,7 +2,8 @@
 
 Options: the path is the database; `table`; one of `branch`, `tag`, `versionAsOf` (any ref) and
 `timestampAsOf` (of `branch`, by default main); `columns`, a list to read only those;
-`partitions`, how many tasks to read with.
+`partitions`, how many tasks to read with.  `readChangeFeed` reads what changed instead: on
+`branch`, after `startingVersion` or `startingTimestamp` and up to `endingVersion`.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from pyspark.sql import datasource
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
+    DataSourceStreamReader,
     DataSourceWriter,
     InputPartition,
 )
@@ -47,6 +49,7 @@ class LivingDBSource(DataSource):
         super().__init__(options)
         self.url = absolute(_required(self.options, "path", "load() names the database"))
         self.table = _required(self.options, "table", "which table?")
+        self.is_feed = (self.options.get("readChangeFeed") or "false").lower() == "true"
         self.snapshot = _pinned(self.url, self.options)
 
     @classmethod
@@ -63,6 +66,10 @@ class LivingDBSource(DataSource):
 
         with open_database(self.url) as db:
             whole = db.at(self.snapshot).table(self.table).schema
+        if self.is_feed:
+            from livingdb.spark.feed import feed_schema
+
+            whole = feed_schema(whole)
         chosen = _columns(self.options)
         if chosen is None:
             return spark_schema(whole)
@@ -73,8 +80,22 @@ class LivingDBSource(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Reads the columns of `schema`, which may be fewer than there are."""
+        if self.is_feed:
+            from livingdb.spark.feed import FeedReader
+
+            return FeedReader(self.url, self.table, self.options, schema)
         names = tuple(schema.fieldNames())
         return SnapshotReader(self.url, self.snapshot, self.table, names, schema, self.options)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
+        """Reads the change feed as it grows."""
+        from livingdb.spark.feed import FeedStream
+
+        if not self.is_feed:
+            raise InvalidData(
+                'a stream of a table is its change feed: add .option("readChangeFeed", "true")'
+            )
+        return FeedStream(self.url, self.table, self.options, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """Writes rows to the table."""
