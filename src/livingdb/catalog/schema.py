@@ -33,6 +33,7 @@ __all__ = [
     "pack",
     "retired",
     "snapshot",
+    "stream",
     "tag",
     "touch",
     "version",
@@ -123,6 +124,14 @@ tag = Table(
     Column("name", Text, primary_key=True),
     Column("snapshot", _Number, ForeignKey("snapshot.sequence"), nullable=False),
     Column("time", _Number, nullable=False),
+)
+
+stream = Table(
+    "stream",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("batch", _Number, nullable=False),
+    Column("snapshot", _Number, nullable=False),
 )
 
 version = Table(

@@ -34,6 +34,7 @@ class Transaction:
         self.snapshot: Snapshot | None = None
         self._message, self._author = message, author
         self._operations: list[str] = [operation] if operation else []
+        self._batch: tuple[str, int] | None = None
         self._work: Work | None = branch._begin(isolation)
 
     @property
@@ -63,7 +64,7 @@ class Transaction:
         """Make the snapshot; the transaction ends, whatever comes of it."""
         work, self._work = self.work, None
         operation = " ".join(dict.fromkeys(self._operations)) or "transaction"
-        row = work.commit(operation, self._author, self._message)
+        row = work.commit(operation, self._author, self._message, self._batch)
         self.snapshot = Snapshot(self.branch.database, row)
         return self.snapshot
 
@@ -103,6 +104,10 @@ class Transaction:
         described = TableSchema.of(schema, key, defaults, foreign_keys)
         self.work.create_table(name, Definition(described, layout or Layout()))
         self._operations.append("create_table")
+
+    def mark(self, stream: str, batch: int) -> None:
+        """The transaction is a batch of a stream, to be committed once."""
+        self._batch = (stream, batch)
 
     def replace(self, table: str, built: Built) -> None:
         """Put rows that are in trees already in place of all rows of a table."""

@@ -30,7 +30,7 @@ from livingdb.graph.store import DatabaseStore
 from livingdb.tables.index import Version
 from livingdb.tables.versions import Versions
 
-__all__ = ["FIRST_BRANCH", "Graph", "Intent", "now"]
+__all__ = ["FIRST_BRANCH", "AlreadyDone", "Graph", "Intent", "now"]
 
 FIRST_BRANCH = "main"
 _KEPT_RECORDS = 4096
@@ -47,7 +47,8 @@ class Intent:
     """What a new snapshot is to be.
 
     `changes` are the tables that differ from the first parent's (None: dropped), `moves` the
-    branches that are to stand on it, as they were last seen.
+    branches that are to stand on it, as they were last seen, and `batch` the name of a stream and
+    the number of its batch, if it is one.
     """
 
     parents: Sequence[SnapshotRow]
@@ -59,6 +60,7 @@ class Intent:
     changes: Mapping[str, Version | None]
     sources: Mapping[str, str] = field(default_factory=dict)
     details: Mapping[str, Any] = field(default_factory=dict)
+    batch: tuple[str, int] | None = None
 
 
 class Graph:
@@ -218,6 +220,10 @@ class Graph:
                         connection, branch, row.sequence, moment, edge.operation
                     ):
                         raise _Moved
+                if intent.batch is not None and not self.catalog.streams.put(
+                    connection, *intent.batch, row.sequence
+                ):
+                    raise AlreadyDone(f"batch {intent.batch[1]} of the stream is in already")
                 # Whatever becomes of the answer, what a commit may have named has to stay.
                 staging.keep()
         except _Moved:
@@ -276,6 +282,10 @@ class Graph:
         finally:
             self.index.forget([version])
         return root
+
+
+class AlreadyDone(Exception):
+    """A batch of a stream that is in the database already."""
 
 
 class _Moved(Exception):

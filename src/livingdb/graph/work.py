@@ -241,8 +241,14 @@ class Work:
         """Whether there is nothing to commit."""
         return not any(table.is_written for table in self._tables.values())
 
-    def commit(self, operation: str, author: str, message: str) -> SnapshotRow:
-        """The snapshot with the changes made; `TransactionConflict` if somebody was faster."""
+    def commit(
+        self, operation: str, author: str, message: str, batch: tuple[str, int] | None = None
+    ) -> SnapshotRow:
+        """The snapshot with the changes made; `TransactionConflict` if somebody was faster.
+
+        `batch` is the name of a stream and the number of its batch.
+        """
+        details = {} if batch is None else {"stream": batch[0], "batch": batch[1]}
         if self.is_empty:
             return self.base
         written = [table for table in self._tables.values() if table.is_written]
@@ -256,7 +262,15 @@ class Work:
                 try:
                     self._check(written, head, changes)
                     intent = Intent(
-                        (head,), (branch,), "transaction", operation, author, message, changes
+                        (head,),
+                        (branch,),
+                        "transaction",
+                        operation,
+                        author,
+                        message,
+                        changes,
+                        details=details,
+                        batch=batch,
                     )
                     row = self.graph.commit(intent, staging)
                 except BaseException:

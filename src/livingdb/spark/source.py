@@ -18,6 +18,7 @@ from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
     DataSourceStreamReader,
+    DataSourceStreamWriter,
     DataSourceWriter,
     InputPartition,
 )
@@ -102,6 +103,14 @@ class LivingDBSource(DataSource):
         from livingdb.spark.writer import TableWriter
 
         return TableWriter(self.url, self.table, self.options, overwrite)
+
+    def streamWriter(  # noqa: N802
+        self, schema: StructType, overwrite: bool
+    ) -> DataSourceStreamWriter:
+        """Writes the micro-batches of a stream to the table."""
+        from livingdb.spark.sink import StreamSink
+
+        return StreamSink(self.url, self.table, self.options, overwrite)
 
 
 class SnapshotReader(DataSourceReader):

@@ -7,15 +7,17 @@ Options: `table`; `branch` (main); `operation`: insert, upsert, update or delete
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
-from livingdb.database.database import open_database
+from livingdb.database.database import Database, open_database
 from livingdb.errors import InvalidData
 from livingdb.files.url import open_files
+from livingdb.graph.graph import AlreadyDone
 from livingdb.spark.staged import Staged, drop_staged, load_staged, stage
 from livingdb.tables import ingest
 from livingdb.tables.layout import Layout
@@ -71,14 +73,27 @@ class TableWriter(DataSourceArrowWriter):
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """On the driver: one transaction with the rows of all tasks."""
+        self.commit_rows(messages, None)
+
+    def commit_rows(
+        self, messages: list[WriterCommitMessage | None], batch: tuple[str, int] | None
+    ) -> None:
+        """Commit the rows, as a batch of a stream if they are one, which then is in once."""
         staged = [message for message in messages if isinstance(message, Staged)]
         files = open_files(self.files_url)
         schema, shape = self._described()
         try:
-            changes = load_staged(files, schema, shape, staged)
             with open_database(self.url) as db:
+                if batch is not None and _is_in(db, *batch):
+                    return
+                changes = load_staged(files, schema, shape, staged)
                 branch = db.branch(self.branch)
-                with branch.transaction(message=self.message, author=self.author) as tx:
+                with (
+                    suppress(AlreadyDone),
+                    branch.transaction(message=self.message, author=self.author) as tx,
+                ):
+                    if batch is not None:
+                        tx.mark(*batch)
                     self._apply(tx, changes)
         finally:
             drop_staged(files, staged)
@@ -96,6 +111,11 @@ class TableWriter(DataSourceArrowWriter):
         """On the driver: a task failed; nothing remains."""
         staged = [message for message in messages if isinstance(message, Staged)]
         drop_staged(open_files(self.files_url), staged)
+
+
+def _is_in(db: Database, stream: str, batch: int) -> bool:
+    last = db._graph.catalog.streams.last(stream)
+    return last is not None and last >= batch
 
 
 def _rows_without(tx: Any, table: str, changes: Changes) -> Changes:

@@ -1,0 +1,43 @@
+"""How far streams have come: the last batch of each that is in the database.
+
+Written in the transaction that commits the batch, so that a batch is in once or not at all.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import Connection, Engine, bindparam, select
+from sqlalchemy.dialects import postgresql, sqlite
+
+from livingdb.catalog import schema
+from livingdb.chunks.queries import Queries
+
+__all__ = ["Streams"]
+
+_stream = schema.stream
+
+
+class Streams:
+    """Reads and writes them."""
+
+    def __init__(self, engine: Engine, queries: Queries):
+        self._queries = queries
+        build = sqlite.insert if engine.dialect.name == "sqlite" else postgresql.insert
+        insert = build(_stream)
+        self._put: Any = insert.on_conflict_do_update(
+            index_elements=["name"],
+            set_={"batch": insert.excluded.batch, "snapshot": insert.excluded.snapshot},
+            where=_stream.c.batch < insert.excluded.batch,
+        )
+        self._last = select(_stream.c.batch).where(_stream.c.name == bindparam("name"))
+
+    def last(self, name: str) -> int | None:
+        """The last batch of a stream that is in; None if none is."""
+        found: int | None = self._queries.scalar(self._last, {"name": name})
+        return found
+
+    def put(self, connection: Connection, name: str, batch: int, snapshot: int) -> bool:
+        """A batch is in, with this transaction; False if it was before."""
+        values = {"name": name, "batch": batch, "snapshot": snapshot}
+        return connection.execute(self._put, values).rowcount == 1
