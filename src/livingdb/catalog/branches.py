@@ -150,6 +150,10 @@ class Branches:
         assert key is not None
         self._write_log(connection, key[0], 0, head, time, operation)
 
+    def lock(self, connection: Connection, branch: BranchRow) -> None:
+        """Keep everybody else from moving a branch until the transaction ends."""
+        connection.execute(select(_branch.c.id).where(_branch.c.id == branch.id).with_for_update())
+
     def move(
         self, connection: Connection, branch: BranchRow, head: int, time: int, operation: str
     ) -> bool:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 
 from sqlalchemy import Connection, Engine, func, select
 
 from livingdb.catalog import schema
-from livingdb.catalog.branches import EPOCH, Branches
+from livingdb.catalog.branches import EPOCH, Branches, BranchRow
 from livingdb.catalog.migrations import create_schema, migrate
 from livingdb.catalog.packs import Packs
 from livingdb.catalog.snapshots import Snapshots
@@ -61,6 +61,21 @@ class Catalog:
     def write(self) -> AbstractContextManager[Connection]:
         """One transaction that writes."""
         return self._writing.begin()
+
+    @contextmanager
+    def alone(self, branch: BranchRow) -> Iterator[Connection]:
+        """A transaction that nobody else commits to the branch beside; rolled back at its end."""
+        with self._writing.connect() as connection, connection.begin() as transaction:
+            self.branches.lock(connection, branch)
+            yield connection
+            if transaction.is_active:
+                transaction.rollback()
+
+    @contextmanager
+    def committing(self, connection: Connection) -> Iterator[Connection]:
+        """Commit what `alone` began."""
+        yield connection
+        connection.commit()
 
     def meta(self, name: str, connection: Connection | None = None) -> str | None:
         """A fact about the database."""

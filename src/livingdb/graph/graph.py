@@ -180,8 +180,13 @@ class Graph:
 
     # --- the commit point --------------------------------------------------------------------
 
-    def commit(self, intent: Intent, staging: Staging) -> SnapshotRow | None:
-        """Make the snapshot and move the heads; None if a head had moved meanwhile."""
+    def commit(
+        self, intent: Intent, staging: Staging, held: Connection | None = None
+    ) -> SnapshotRow | None:
+        """Make the snapshot and move the heads; None if a head had moved meanwhile.
+
+        `held` is the connection of somebody who is alone with the branch.
+        """
         parents = intent.parents
         moment = max(now(), *(parent.time + 1 for parent in parents))
         edge = Edge(
@@ -202,7 +207,8 @@ class Graph:
         made = [version for version in intent.changes.values() if version is not None]
         staging.finish_packs()
         try:
-            with self.catalog.write() as connection:
+            catalog = self.catalog
+            with catalog.write() if held is None else catalog.committing(held) as connection:
                 staging.write(connection)
                 self.index.save(connection, made)
                 row = self.snapshots.add(

@@ -8,6 +8,7 @@ changed one of the same rows (or, if it is serializable, a row it read).
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,7 +42,8 @@ from livingdb.trees.keys import KeyArray, member
 __all__ = ["ISOLATIONS", "Built", "Work"]
 
 ISOLATIONS = ("snapshot", "serializable")
-_ATTEMPTS = 64
+_ATTEMPTS = 16
+_PATIENCE = 4  # lost races before the branch is taken alone
 
 
 @dataclass(frozen=True)
@@ -253,8 +255,14 @@ class Work:
             return self.base
         written = [table for table in self._tables.values() if table.is_written]
         branch, head = self.branch, self.base
-        for _ in range(_ATTEMPTS):
-            with Staging(self.graph.store) as staging:
+        for attempt in range(_ATTEMPTS):
+            with ExitStack() as stack:
+                held = None
+                if attempt >= _PATIENCE:
+                    held = stack.enter_context(self.graph.catalog.alone(self.branch))
+                if attempt:
+                    branch, head = self._moved(written)
+                staging = stack.enter_context(Staging(self.graph.store))
                 changes = {
                     t.name: None if t.is_dropped else self._make(t, head, staging) for t in written
                 }
@@ -272,24 +280,28 @@ class Work:
                         details=details,
                         batch=batch,
                     )
-                    row = self.graph.commit(intent, staging)
+                    row = self.graph.commit(intent, staging, held)
                 except BaseException:
                     self.graph.index.forget(made)
                     raise
                 if row is not None:
                     break
                 self.graph.index.forget(made)
-            branch = self.graph.branch(self.branch.name)
-            if branch.id != self.branch.id:
-                raise TransactionConflict(f"the branch {branch.name!r} was dropped meanwhile")
-            head = self.graph.snapshots.at(branch.head)
-            self._rebase(written, head)
         else:
             raise TransactionConflict(
                 f"{_ATTEMPTS} others committed to {self.branch.name!r} first; try again"
             )
         self.graph.settle(made)
         return row
+
+    def _moved(self, written: list[_Table]) -> tuple[BranchRow, SnapshotRow]:
+        """Where the branch is now; `TransactionConflict` if the changes cannot go there."""
+        branch = self.graph.branch(self.branch.name)
+        if branch.id != self.branch.id:
+            raise TransactionConflict(f"the branch {branch.name!r} was dropped meanwhile")
+        head = self.graph.snapshots.at(branch.head)
+        self._rebase(written, head)
+        return branch, head
 
     def _make(self, table: _Table, head: SnapshotRow, staging: Staging) -> Version:
         """The version the head's table becomes."""
