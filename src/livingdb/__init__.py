@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import typing
 
 from livingdb.errors import (
@@ -26,6 +25,7 @@ from livingdb.errors import (
     Unsupported,
     Untrusted,
 )
+from livingdb.lazy import lazily as _lazily
 
 if typing.TYPE_CHECKING:
     from livingdb.database.branch import Branch
@@ -71,30 +71,21 @@ __all__ = [
 
 __version__ = "0.1.0"
 
-_MODULES = ("spark",)
-_LAZY = {
-    "Branch": ("livingdb.database.branch", "Branch"),
-    "Database": ("livingdb.database.database", "Database"),
-    "Diff": ("livingdb.database.diff", "Diff"),
-    "Layout": ("livingdb.tables.layout", "Layout"),
-    "Snapshot": ("livingdb.database.snapshot", "Snapshot"),
-    "Table": ("livingdb.database.table", "Table"),
-    "Transaction": ("livingdb.database.transaction", "Transaction"),
-    "create": ("livingdb.database.database", "create"),
-    "open": ("livingdb.database.database", "open_database"),
-}
-
-
-def __getattr__(name: str) -> typing.Any:
-    """Public names that need Arrow come when they are first asked for."""
-    if name in _MODULES:
-        return importlib.import_module(f"livingdb.{name}")
-    if name not in _LAZY:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module, inner = _LAZY[name]
-    value = getattr(importlib.import_module(module), inner)
-    globals()[name] = value
-    return value
+__getattr__ = _lazily(
+    __name__,
+    {
+        "Branch": "livingdb.database.branch",
+        "Database": "livingdb.database.database",
+        "Diff": "livingdb.database.diff",
+        "Layout": "livingdb.tables.layout",
+        "Snapshot": "livingdb.database.snapshot",
+        "Table": "livingdb.database.table",
+        "Transaction": "livingdb.database.transaction",
+        "create": "livingdb.database.database",
+        "open": "livingdb.database.database:open_database",
+        "spark": "livingdb.spark:",
+    },
+)
 
 
 def __dir__() -> list[str]:

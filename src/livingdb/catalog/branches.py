@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, Engine, bindparam, exists, literal, select, union_all
+from sqlalchemy import Connection, Engine, bindparam, exists, func, literal, select, union_all
 from sqlalchemy.exc import IntegrityError
 
 from livingdb.catalog import schema
@@ -82,9 +82,13 @@ class Branches:
         self._insert_log = Prepared(engine, _log.insert())
         of_branch = _log.c.branch == bindparam("branch")
         columns = select(_log.c.position, _log.c.snapshot, _log.c.time, _log.c.operation)
-        self._log = columns.where(of_branch).order_by(_log.c.position.desc())
+        newest_first = columns.where(of_branch).order_by(_log.c.position.desc())
+        self._log = newest_first.where(
+            _log.c.position > bindparam("after"), _log.c.position <= bindparam("upto")
+        )
         until = _log.c.time <= bindparam("time")
-        self._log_at = self._log.where(until).limit(1)
+        self._log_at = newest_first.where(until).limit(1)
+        self._to = newest_first.where(_log.c.snapshot == bindparam("snapshot")).limit(1)
         self._tag_by_name = select(_tag).where(_tag.c.name == bindparam("name"))
         branch_named = select(literal(_IS_BRANCH), literal("")).where(
             exists().where(_branch.c.name == bindparam("name"))
@@ -97,12 +101,12 @@ class Branches:
 
     def find(self, name: str) -> BranchRow | None:
         """The branch of that name."""
-        row = self._queries.prepared(self._by_name, {"name": name})
-        return None if row is None else BranchRow(*row)
+        rows = self._queries.prepared(self._by_name, {"name": name})
+        return BranchRow(*rows[0]) if rows else None
 
     def named(self, name: str) -> tuple[BranchRow | TagRow | None, str]:
         """The branch or else the tag of that name, and the epoch."""
-        rows = dict(self._queries.prepared_all(self._named, {"name": name}))
+        rows = dict(self._queries.prepared(self._named, {"name": name}))
         found: BranchRow | TagRow | None = None
         if _IS_BRANCH in rows:
             found = self.find(name)
@@ -115,10 +119,20 @@ class Branches:
         rows = self._queries.all(self._every.order_by(_branch.c.name))
         return [BranchRow(*row) for row in rows]
 
-    def log(self, branch: BranchRow) -> list[Movement]:
-        """How the branch moved, newest first."""
-        rows = self._queries.all(self._log, {"branch": branch.id})
+    def count(self) -> int:
+        """How many branches there are."""
+        return int(self._queries.scalar(select(func.count()).select_from(_branch)))
+
+    def log(self, branch: BranchRow, after: int = -1, upto: int | None = None) -> list[Movement]:
+        """How the branch moved, newest first; after one movement and up to another."""
+        span = {"after": after, "upto": branch.position if upto is None else upto}
+        rows = self._queries.all(self._log, {"branch": branch.id, **span})
         return [Movement(*row) for row in rows]
+
+    def moved_to(self, branch: BranchRow, snapshot: int) -> Movement | None:
+        """The branch's last movement to a snapshot."""
+        found = self._queries.first(self._to, {"branch": branch.id, "snapshot": snapshot})
+        return None if found is None else Movement(*found)
 
     def log_at(self, branch: BranchRow, time: int) -> Movement | None:
         """The branch's last movement up to a time."""

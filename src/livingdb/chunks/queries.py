@@ -40,17 +40,8 @@ class Queries:
         """The first value of the first row; None if there is none."""
         return self._run(statement, parameters).scalar()
 
-    def prepared(self, statement: Prepared, values: Mapping[str, Any]) -> Any:
-        """The first row of a prepared statement's answer; None if there is none."""
-        connection = self._connection()
-        try:
-            return statement.run(connection, values).fetchone()
-        except BaseException:
-            connection.close()
-            raise
-
-    def prepared_all(self, statement: Prepared, values: Mapping[str, Any]) -> list[Any]:
-        """Every row of a prepared statement's answer."""
+    def prepared(self, statement: Prepared, values: Mapping[str, Any]) -> list[Any]:
+        """Every row of a prepared statement's answer: nothing of it stays open."""
         connection = self._connection()
         try:
             found: list[Any] = statement.run(connection, values).fetchall()

@@ -89,8 +89,3 @@ class Orders:
         recent = np.arange(self.per_shop * 9 // 10, self.per_shop)
         numbers = np.sort(self.chance.choice(recent, min(count, len(recent)), replace=False))
         return self.keys(np.full(len(numbers), shop), numbers)
-
-    def anywhere(self, count: int) -> dict[str, pa.Array]:
-        """Keys of orders all over the table, each once."""
-        places = np.sort(self.chance.choice(self.per_shop * len(SHOPS), count, replace=False))
-        return self.keys(places // self.per_shop, places % self.per_shop)

@@ -175,7 +175,7 @@ class Database:
     def drop_branch(self, name: str, detach: bool = False) -> None:
         """Forget a branch; its snapshots stay reachable by id."""
         row = self._graph.branch(str(name))
-        if len(self._graph.branches.all()) == 1:
+        if self._graph.branches.count() == 1:
             raise InvalidData(f"{name!r} is the only branch; a database has at least one")
         with self._graph.catalog.write() as connection:
             self._graph.branches.drop(connection, row)

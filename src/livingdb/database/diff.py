@@ -87,10 +87,7 @@ class Diff:
         for batch in self._batches:
             before = _struct(old, batch.before, batch.kinds == INSERTED)
             after = _struct(new, batch.after, batch.kinds == DELETED)
-            keys = [
-                _either(batch.after[at], batch.before[at], batch.kinds == DELETED)
-                for at in range(len(new.key))
-            ]
+            keys = batch.key_columns(len(new.key))
             kinds = pa.DictionaryArray.from_arrays(pa.array(batch.kinds), list(CHANGE_TYPES))
             columns = [*keys, kinds.cast(pa.string()), before, after]
             yield pa.RecordBatch.from_arrays(columns, schema=self.schema)
@@ -136,12 +133,3 @@ def _struct(
     columns = [stored[schema.position(column.name)] for column in schema.columns]
     fields = [column.field.with_nullable(True) for column in schema.columns]
     return pa.StructArray.from_arrays(columns, fields=fields, mask=pa.array(absent))
-
-
-def _either(
-    first: pa.Array, second: pa.Array, take_second: np.ndarray[tuple[int], np.dtype[np.bool_]]
-) -> pa.Array:
-    if not take_second.any():
-        return first
-    order = np.arange(len(first)) + np.where(take_second, len(first), 0)
-    return pa.concat_arrays([first, second]).take(pa.array(order))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from livingdb.catalog.snapshots import SnapshotRow
+from livingdb.database.diff import Diff
 from livingdb.errors import InvalidData, NotFound
 from livingdb.graph import history
 
@@ -104,14 +105,13 @@ def _edges(database: Database, ref: str) -> pa.Table:
 
 
 def _diff(database: Database, ref: str, before: object, after: object, table: object) -> pa.Table:
-    found = database.diff(str(before), str(after), tables=[str(table)])
-    name = str(table)
-    if name in found:
-        return found[name].to_arrow()
-    at = database.at(str(after)).table(name)
-    from livingdb.database.diff import Diff
-
-    return Diff(database._graph, name, at._version, at._version).to_arrow()
+    graph, name = database._graph, str(table)
+    sides = [
+        graph.find_version(graph.resolve(str(side)).snapshot, name) for side in (before, after)
+    ]
+    if sides == [None, None]:
+        raise NotFound(f"there is no table {name!r} in {before} or {after}")
+    return Diff(graph, name, *sides).to_arrow()
 
 
 def _blame(database: Database, ref: str, table: object) -> pa.Table:

@@ -297,32 +297,17 @@ def _events(graph: Graph, stretch: _Stretch, keys: KeyArray | None) -> Iterator[
                 yield Event(number, line.kinds[rows], line.keys[rows], after)
         return
     parts: list[Event] = []
+    key_count = graph.versions.forest(stretch.versions[0]).shape.key_count
     for batch in diff_versions(graph.versions, stretch.base, stretch.versions[0]):
         rows = np.arange(len(batch.keys))
         if keys is not None:
             rows = np.flatnonzero(member(batch.keys, keys))
         if len(rows):
-            after = _after(graph, stretch, batch)
+            after = [*batch.key_columns(key_count), *batch.after[key_count:]]
             event = Event(stretch.snapshots[0], batch.kinds, batch.keys, after)
             parts.append(_select(event, rows))
     if parts:
         yield _joined(parts)
-
-
-def _after(graph: Graph, stretch: _Stretch, batch: DiffBatch) -> list[pa.Array]:
-    """The rows after a diff; of deleted ones, only the key."""
-    gone = np.flatnonzero(batch.kinds == DELETED)
-    if not len(gone):
-        return batch.after
-    order = np.arange(len(batch.keys))
-    order[gone] += len(batch.keys)
-    taken = pa.array(order)
-    key_count = graph.versions.forest(stretch.versions[0]).shape.key_count
-    columns = list(batch.after)
-    for position in range(key_count):
-        both = [batch.after[position], batch.before[position]]
-        columns[position] = pa.concat_arrays(both).take(taken)
-    return columns
 
 
 def _joined(parts: list[Event]) -> Event:

@@ -16,16 +16,16 @@ from livingdb.graph.lineage import common_version
 from livingdb.tables.index import Version
 from livingdb.tables.rows import RowSet
 from livingdb.tables.versions import Versions
-from livingdb.trees.changes import Changes
+from livingdb.trees.changes import Changes, merge_changes, no_changes
 from livingdb.trees.compare import differs
-from livingdb.trees.diff import DELETED, INSERTED, UPDATED, DiffBatch
+from livingdb.trees.diff import DELETED, INSERTED, UPDATED, DiffBatch, to_changes
 from livingdb.trees.keys import KeyArray, member
 from livingdb.trees.keys import union_keys as joined_keys
 
 __all__ = [
     "changed_keys",
     "count_changes",
-    "diff_rows",
+    "diff_changes",
     "diff_versions",
     "lookup_diff",
     "union_keys",
@@ -79,6 +79,13 @@ def count_changes(
     for batch in diff_versions(versions, before, after):
         found += np.bincount(batch.kinds, minlength=3)
     return int(found[INSERTED]), int(found[UPDATED]), int(found[DELETED])
+
+
+def diff_changes(versions: Versions, before: Version | None, after: Version) -> Changes:
+    """The changes that make one version of another."""
+    shape = versions.forest(after).shape
+    batches = diff_versions(versions, before, after)
+    return merge_changes([no_changes(shape), *(to_changes(shape, batch) for batch in batches)])
 
 
 def _one_sided(
@@ -158,10 +165,7 @@ def diff_rows(
     new: list[pa.Array],
 ) -> DiffBatch | None:
     """The rows that differ: which keys were and are there, and the columns of those that are."""
-    old_at = pa.array(np.cumsum(was) - 1, mask=~was)
-    new_at = pa.array(np.cumsum(there) - 1, mask=~there)
-    before = [column.take(old_at) for column in old]
-    after = [column.take(new_at) for column in new]
+    before, after = _spread(old, was), _spread(new, there)
     unequal = was != there
     both = np.flatnonzero(was & there)
     if len(both):
@@ -170,17 +174,28 @@ def diff_rows(
         for one, other in zip(before, after, strict=True):
             mask |= differs(one.take(taken), other.take(taken))
         unequal[both] = mask
+    return _unequal(keys, was, there, before, after, unequal)
+
+
+def _unequal(
+    keys: KeyArray,
+    was: Mask,
+    there: Mask,
+    before: list[pa.Array],
+    after: list[pa.Array],
+    unequal: Mask,
+) -> DiffBatch | None:
+    """Of rows side by side, those that differ; None if none do."""
     if not unequal.any():
         return None
-    rows = np.flatnonzero(unequal)
-    taken = pa.array(rows)
     kinds = np.where(~was, INSERTED, np.where(there, UPDATED, DELETED)).astype(np.int8)
-    return DiffBatch(
-        keys[rows],
-        kinds[rows],
-        [column.take(taken) for column in before],
-        [column.take(taken) for column in after],
-    )
+    return DiffBatch(keys, kinds, before, after).select(np.flatnonzero(unequal))
+
+
+def _spread(columns: list[pa.Array], there: Mask) -> list[pa.Array]:
+    """Columns of the rows that are there, null where one is not."""
+    places = pa.array(np.cumsum(there) - 1, mask=~there)
+    return [column.take(places) for column in columns]
 
 
 def unlike_diff(old: RowSet, new: RowSet) -> Iterator[DiffBatch]:
@@ -197,17 +212,11 @@ def unlike_diff(old: RowSet, new: RowSet) -> Iterator[DiffBatch]:
         return
     keys = union_keys([old_keys, new_keys], new)
     was, there = member(keys, old_keys), member(keys, new_keys)
-    old_at = pa.array(np.cumsum(was) - 1, mask=~was)
-    new_at = pa.array(np.cumsum(there) - 1, mask=~there)
-    before = [column.take(old_at) for column in old_columns]
-    after = [column.take(new_at) for column in new_columns]
+    before, after = _spread(old_columns, was), _spread(new_columns, there)
     unequal = (was != there) | _unlike(old, before, new, after)
-    rows = np.flatnonzero(unequal)
-    if len(rows):
-        kinds = np.where(~was, INSERTED, np.where(there, UPDATED, DELETED)).astype(np.int8)
-        taken = pa.array(rows)
-        sides = [[column.take(taken) for column in side] for side in (before, after)]
-        yield DiffBatch(keys[rows], kinds[rows], *sides)
+    batch = _unequal(keys, was, there, before, after, unequal)
+    if batch is not None:
+        yield batch
 
 
 def _unlike(old: RowSet, before: list[pa.Array], new: RowSet, after: list[pa.Array]) -> Mask:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from livingdb.catalog.branches import BranchRow, Movement
+from livingdb.catalog.branches import BranchRow
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.errors import NotFound
 from livingdb.graph.compare import diff_versions
@@ -43,11 +43,11 @@ def position_of(graph: Graph, branch: BranchRow, snapshot: SnapshotRow) -> int:
 
     `NotFound` if the branch never stood there.
     """
-    moves = graph.branches.log(branch)
-    for move in moves:
-        if move.snapshot == snapshot.sequence:
-            return move.position
-    first = graph.snapshots.at(moves[-1].snapshot)
+    move = graph.branches.moved_to(branch, snapshot.sequence)
+    if move is not None:
+        return move.position
+    (began,) = graph.branches.log(branch, upto=0)
+    first = graph.snapshots.at(began.snapshot)
     if is_ancestor(graph.snapshots, snapshot, first):
         return BEFORE_THE_LOG
     raise NotFound(
@@ -63,16 +63,9 @@ def feed_steps(
 
     `start` is where the branch was at `after`, or an ancestor of where it began.
     """
-    moves = [move for move in graph.branches.log(branch) if after < move.position <= upto]
     before = start
-    for move in reversed(moves):
+    for move in reversed(graph.branches.log(branch, after, upto)):
         row = graph.snapshots.at(move.snapshot)
-        yield _step(graph, move, table, before, row)
+        old, new = graph.find_version(before, table), graph.find_version(row, table)
+        yield Step(move.position, row, old, new)
         before = row
-
-
-def _step(
-    graph: Graph, move: Movement, table: str, before: SnapshotRow, after: SnapshotRow
-) -> Step:
-    old, new = graph.find_version(before, table), graph.find_version(after, table)
-    return Step(move.position, after, old, new)

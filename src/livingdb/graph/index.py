@@ -26,7 +26,6 @@ class CatalogIndex:
     """A `VersionIndex` over the catalog."""
 
     def __init__(self, catalog: Catalog):
-        self._catalog = catalog
         self._rows = catalog.versions
         self._known: OrderedDict[Address, Version] = OrderedDict()
         self._roots: dict[Address, Address | None] = {}
@@ -69,7 +68,7 @@ class CatalogIndex:
         return self._roots[version]
 
     def materialize(self, version: Address, root: Address) -> None:
-        """See `VersionIndex.materialize`; written by `save` or `save_roots`."""
+        """See `VersionIndex.materialize`; written by `save`."""
         self._unsaved_roots[version] = root
 
     def evict(self, version: Address) -> None:
@@ -143,7 +142,8 @@ class CatalogIndex:
     def _keep(self, version: Version) -> Version:
         self._known[version.address] = version
         if len(self._known) > _KEPT:
-            self._known.popitem(last=False)
+            dropped, _ = self._known.popitem(last=False)
+            self._roots.pop(dropped, None)
         return version
 
 

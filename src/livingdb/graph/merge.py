@@ -15,17 +15,18 @@ import pyarrow as pa
 
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.errors import MergeConflict
-from livingdb.graph.compare import diff_versions, lookup_diff, union_keys
+from livingdb.graph.compare import diff_changes, diff_versions, lookup_diff, union_keys
 from livingdb.graph.constraints import check_links, check_targets
 from livingdb.graph.graph import Graph
 from livingdb.graph.history import common_ancestors, common_ancestors_of
 from livingdb.graph.lineage import is_base, tail_between
 from livingdb.graph.policy import Policies
+from livingdb.graph.snapshot import overlaid
 from livingdb.graph.staging import Staging
 from livingdb.tables.index import Version
 from livingdb.tables.schema import TableSchema
 from livingdb.trees.changes import Changes, merge_changes, no_changes
-from livingdb.trees.diff import DELETED, DiffBatch, to_changes
+from livingdb.trees.diff import DELETED, DiffBatch
 from livingdb.trees.keys import KeyArray, member
 from livingdb.trees.merge import Conflicts, resolve_rows
 
@@ -95,11 +96,7 @@ def _merged_bases(graph: Graph, bases: Sequence[SnapshotRow], staging: Staging) 
         common = common_ancestors_of(graph.snapshots, joined, [other])
         below = _merged_bases(graph, common, staging)
         merged = merge_tables(graph, below, tables, tables_of(graph, other), Policies(), staging)
-        for name, version in merged.tables.items():
-            if version is None:
-                tables.pop(name, None)
-            else:
-                tables[name] = version
+        tables = overlaid(tables, merged.tables)
         for name, conflicts in merged.conflicts.items():
             rows = graph.versions.rows(tables[name])
             parts = [part.keys for part in conflicts]
@@ -188,7 +185,9 @@ def _merge_rows(
     stuck: list[Conflicts] = []
     if contested is not None and len(contested):
         stuck = _contested(graph, mine, yours, contested)
-        theirs_changed = [_without(batch, contested) for batch in theirs_changed]
+        theirs_changed = [
+            batch.select(np.flatnonzero(~member(batch.keys, contested))) for batch in theirs_changed
+        ]
         free = free.select(np.flatnonzero(~member(free.keys, contested)))
     changes, conflicts = resolve_rows(shape, theirs_changed, ours_changed, None)
     conflicts += stuck
@@ -199,7 +198,7 @@ def _merge_rows(
         answer, is_open = policy.resolve(part)
         answers.append(answer)
         if is_open.any():
-            left.append(_select(part, np.flatnonzero(is_open)))
+            left.append(part.select(np.flatnonzero(is_open)))
     if left:
         merged.conflicts[name] = left
     changes = merge_changes(answers)
@@ -254,29 +253,6 @@ def _contested(graph: Graph, mine: Version, yours: Version, keys: KeyArray) -> l
     return found
 
 
-def _without(batch: DiffBatch, keys: KeyArray) -> DiffBatch:
-    kept = np.flatnonzero(~member(batch.keys, keys))
-    taken = pa.array(kept)
-    return DiffBatch(
-        batch.keys[kept],
-        batch.kinds[kept],
-        [column.take(taken) for column in batch.before],
-        [column.take(taken) for column in batch.after],
-    )
-
-
-def _select(conflicts: Conflicts, rows: np.ndarray[tuple[int], np.dtype[np.int64]]) -> Conflicts:
-    taken = pa.array(rows)
-    return Conflicts(
-        conflicts.keys[rows],
-        [column.take(taken) for column in conflicts.base],
-        [column.take(taken) for column in conflicts.ours],
-        [column.take(taken) for column in conflicts.theirs],
-        conflicts.ours_deleted[rows],
-        conflicts.theirs_deleted[rows],
-    )
-
-
 # --- what comes of it -----------------------------------------------------------------------
 
 
@@ -296,25 +272,11 @@ def conflict_table(schema: TableSchema, conflicts: Sequence[Conflicts]) -> pa.Ta
             pa.StructArray.from_arrays(side, fields=fields, mask=pa.array(absent))
             for side, absent in sides
         ]
-        keys = [
-            _first_present([side[0][at] for side in sides[::-1]], [side[1] for side in sides[::-1]])
-            for at in range(len(schema.key))
-        ]
+        keys = part.key_columns(len(schema.key))
         parts.append(
             pa.table([*keys, *structs], names=[*names[: len(keys)], "_base", "_ours", "_theirs"])
         )
     return pa.concat_tables(parts)
-
-
-def _first_present(
-    columns: Sequence[pa.Array], absent: Sequence[np.ndarray[tuple[int], np.dtype[np.bool_]]]
-) -> pa.Array:
-    rows = len(columns[0])
-    choice = np.full(rows, -1)
-    for number, gone in enumerate(absent):
-        choice[(choice < 0) & ~gone] = number
-    order = np.arange(rows) + np.maximum(choice, 0) * rows
-    return pa.concat_arrays(list(columns)).take(pa.array(order))
 
 
 def merge_error(graph: Graph, merged: MergedTables, tables: Tables) -> MergeConflict:
@@ -336,12 +298,7 @@ def merge_error(graph: Graph, merged: MergedTables, tables: Tables) -> MergeConf
 
 def check_merged(graph: Graph, ours: Tables, merged: MergedTables) -> None:
     """Foreign keys hold in what a merge made."""
-    tables: dict[str, Version] = {**ours}
-    for name, version in merged.tables.items():
-        if version is None:
-            tables.pop(name, None)
-        else:
-            tables[name] = version
+    tables = overlaid(ours, merged.tables)
     schemas = {name: graph.versions.definition(v).schema for name, v in tables.items()}
     check_targets(schemas)
     if not any(schema.foreign_keys for schema in schemas.values()):
@@ -349,9 +306,5 @@ def check_merged(graph: Graph, ours: Tables, merged: MergedTables) -> None:
     changes = dict(merged.changes)
     for name, version in merged.tables.items():
         if version is not None and name not in changes:
-            shape = graph.versions.forest(version).shape
-            batches = diff_versions(graph.versions, ours.get(name), version)
-            parts = [to_changes(shape, batch) for batch in batches]
-            if parts:
-                changes[name] = merge_changes(parts)
+            changes[name] = diff_changes(graph.versions, ours.get(name), version)
     check_links(changes, schemas, lambda name: graph.versions.rows(tables[name]))

@@ -20,7 +20,7 @@ from livingdb.errors import InvalidData
 from livingdb.tables.fit import fit
 from livingdb.tables.schema import TableSchema
 from livingdb.trees.changes import DELETE, UPSERT, Changes
-from livingdb.trees.compare import differs
+from livingdb.trees.compare import choose, differs
 from livingdb.trees.merge import Conflicts
 from livingdb.trees.shape import Shape
 
@@ -120,8 +120,7 @@ class TablePolicy:
             fit(values, column) if isinstance(values, list) else values
             for values, column in zip(columns, self.schema.stored, strict=True)
         ]
-        for position in range(self.shape.key_count):
-            typed[position] = _key(conflicts, position)
+        typed[: self.shape.key_count] = conflicts.key_columns(self.shape.key_count)
         changes = Changes(self.shape, conflicts.keys, ops, tuple(typed), (None,) * len(typed))
         return changes.select(np.flatnonzero(~is_open)), is_open
 
@@ -149,7 +148,7 @@ class TablePolicy:
             elif len(undecided):
                 columns.append(_asked(policy, (base, ours, theirs), choice))
                 continue
-            columns.append(_chosen(ours, theirs, choice == _THEIRS))
+            columns.append(choose(ours, theirs, choice == _THEIRS))
         return columns, is_open
 
     def _rows(
@@ -166,7 +165,7 @@ class TablePolicy:
                         h if d else v for v, h, d in zip(values, held, deleted, strict=True)
                     ]
                 else:
-                    columns[position] = _chosen(values, side[position], deleted)
+                    columns[position] = choose(values, side[position], deleted)
         return columns, gone & deleted
 
     def _ask_row(self, conflicts: Conflicts, row: int, columns: list[Any]) -> bool:
@@ -203,18 +202,3 @@ def _asked(
     for row in np.flatnonzero(choice == _OPEN).tolist():
         values[row] = policy(base[row], ours[row], theirs[row])
     return values
-
-
-def _chosen(first: pa.Array, second: pa.Array, take_second: Mask) -> pa.Array:
-    rows = len(first)
-    order = np.arange(rows) + np.where(take_second, rows, 0)
-    return pa.concat_arrays([first, second]).take(pa.array(order))
-
-
-def _key(conflicts: Conflicts, position: int) -> pa.Array:
-    """A key column, from whichever side has the row."""
-    ours, theirs = conflicts.ours[position], conflicts.theirs[position]
-    base = conflicts.base[position]
-    known = _chosen(ours, theirs, conflicts.ours_deleted)
-    nobody = conflicts.ours_deleted & conflicts.theirs_deleted
-    return _chosen(known, base, nobody)

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from livingdb.chunks.address import Address
 from livingdb.chunks.store import ChunkStore, StoredChunk
 from livingdb.errors import Corruption
 from livingdb.tables.records import load_record, record
 
-__all__ = ["KINDS", "Edge", "SnapshotRecord", "TableMap"]
+__all__ = ["KINDS", "Edge", "SnapshotRecord", "TableMap", "overlaid"]
 
 KINDS = ("transaction", "merge", "schema_change", "clone", "derive", "propagate")
 _OVERLAY_LIMIT = 32
@@ -64,6 +64,20 @@ class Edge:
         )
 
 
+Held = TypeVar("Held")
+
+
+def overlaid(tables: Mapping[str, Held], changes: Mapping[str, Held | None]) -> dict[str, Held]:
+    """Tables with some of them set; None takes one away."""
+    found = dict(tables)
+    for name, held in changes.items():
+        if held is None:
+            found.pop(name, None)
+        else:
+            found[name] = held
+    return found
+
+
 @dataclass(frozen=True)
 class TableMap:
     """Names of tables and their versions: a shared record (or none) and what differs from it."""
@@ -81,16 +95,10 @@ class TableMap:
         self, changes: Mapping[str, Address | None], sink: Callable[[StoredChunk], None]
     ) -> TableMap:
         """The map with some tables set (None: dropped)."""
-        tables = dict(self.tables)
-        overlay = dict(self.overlay)
-        for name, version in changes.items():
-            overlay[name] = version
-            if version is None:
-                tables.pop(name, None)
-                if self.shared is None:
-                    overlay.pop(name)
-            else:
-                tables[name] = version
+        tables = overlaid(self.tables, changes)
+        overlay = {**self.overlay, **changes}
+        if self.shared is None:
+            overlay = {name: version for name, version in overlay.items() if version is not None}
         if len(overlay) <= _OVERLAY_LIMIT:
             return TableMap(self.shared, overlay, tables)
         stored = record({"tables": {name: address.hex() for name, address in tables.items()}})
@@ -119,12 +127,7 @@ class TableMap:
             shared = Address(bytes.fromhex(text))
             held = load_record(store, shared)["tables"]
             tables = {name: Address(bytes.fromhex(item)) for name, item in held.items()}
-        for name, version in overlay.items():
-            if version is None:
-                tables.pop(name, None)
-            else:
-                tables[name] = version
-        return cls(shared, overlay, tables)
+        return cls(shared, overlay, overlaid(tables, overlay))
 
 
 @dataclass(frozen=True)

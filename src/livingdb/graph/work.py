@@ -24,11 +24,12 @@ from livingdb.errors import (
     MissingKey,
     TransactionConflict,
 )
-from livingdb.graph.compare import changed_keys, diff_versions
+from livingdb.graph.compare import changed_keys, diff_changes
 from livingdb.graph.constraints import check_links, check_new_table
 from livingdb.graph.graph import Graph, Intent, no_table
 from livingdb.graph.names import check_table
 from livingdb.graph.reads import Reads, TrackedRows
+from livingdb.graph.snapshot import overlaid
 from livingdb.graph.staging import Staging
 from livingdb.tables import ingest
 from livingdb.tables.index import Version
@@ -36,7 +37,6 @@ from livingdb.tables.recipe import Counts, Definition
 from livingdb.tables.rows import RowSet
 from livingdb.tables.schema import TableSchema
 from livingdb.trees.changes import UPSERT, Changes, merge_changes, no_changes
-from livingdb.trees.diff import to_changes
 from livingdb.trees.keys import KeyArray, member
 
 __all__ = ["ISOLATIONS", "Built", "Work"]
@@ -330,12 +330,8 @@ class Work:
     ) -> None:
         """Foreign keys hold in the tables as they will be."""
         graph = self.graph
-        names = dict(graph.tables(head))
-        for name, version in made.items():
-            if version is None:
-                names.pop(name, None)
-            else:
-                names[name] = version.address
+        addresses = {n: None if v is None else v.address for n, v in made.items()}
+        names = overlaid(graph.tables(head), addresses)
         schemas = SchemaView(names, graph)
         if any(schemas[name].foreign_keys for name in names):
             check_links(
@@ -350,10 +346,9 @@ class Work:
         """What happens to the rows of a table."""
         if table.built is None:
             return table.changes or no_changes(self._shape(table))
-        before, after = self.graph.find_version(head, table.name), made[table.name]
-        batches = diff_versions(self.graph.versions, before, after)
-        shape = self._shape(table)
-        return merge_changes([no_changes(shape), *(to_changes(shape, b) for b in batches)])
+        after = made[table.name]
+        assert after is not None
+        return diff_changes(self.graph.versions, self.graph.find_version(head, table.name), after)
 
     def _rebase(self, written: list[_Table], head: SnapshotRow) -> None:
         """Nobody changed, since the work began, what it changed or read."""

@@ -5,8 +5,9 @@ Everything is imported when it is first asked for: `import livingdb` needs no Ja
 
 from __future__ import annotations
 
-import importlib
 import typing
+
+from livingdb.lazy import lazily
 
 if typing.TYPE_CHECKING:
     from livingdb.spark.bulk import load
@@ -15,16 +16,11 @@ if typing.TYPE_CHECKING:
 
 __all__ = ["LivingDBSource", "load", "session"]
 
-_LAZY = {
-    "LivingDBSource": "livingdb.spark.source",
-    "load": "livingdb.spark.bulk",
-    "session": "livingdb.spark.start",
-}
-
-
-def __getattr__(name: str) -> typing.Any:
-    if name not in _LAZY:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(importlib.import_module(_LAZY[name]), name)
-    globals()[name] = value
-    return value
+__getattr__ = lazily(
+    __name__,
+    {
+        "LivingDBSource": "livingdb.spark.source",
+        "load": "livingdb.spark.bulk",
+        "session": "livingdb.spark.start",
+    },
+)

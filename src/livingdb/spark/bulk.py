@@ -27,10 +27,9 @@ from livingdb.errors import (
 )
 from livingdb.files.url import open_files
 from livingdb.graph.work import Built
-from livingdb.tables.fit import fit
+from livingdb.tables import ingest
 from livingdb.tables.layout import Layout
 from livingdb.tables.recipe import Definition
-from livingdb.tables.schema import TableSchema
 from livingdb.trees.forest import Forest
 
 if TYPE_CHECKING:
@@ -99,11 +98,9 @@ def _arrow_schema(df: DataFrame) -> pa.Schema:
 def _build(db: Database, definition: Definition, df: DataFrame, partitions: int | None) -> Built:
     """The trees of the tasks, in key order."""
     schema = definition.schema
-    _check_columns(schema, df.columns)
+    ingest.whole_rows(schema, _arrow_schema(df).empty_table())
     parts = partitions or 2 * df.sparkSession.sparkContext.defaultParallelism
-    task = _Task(
-        db._graph.place.files.url, schema.to_json(), definition.layout.to_json(), tuple(df.columns)
-    )
+    task = _Task(db._graph.place.files.url, definition.to_json())
     quoted = [f"`{name.replace('`', '``')}`" for name in schema.key]
     ranged = df.repartitionByRange(parts, *quoted).sortWithinPartitions(*quoted)
     found = ranged.mapInArrow(task, "part int, made string").collect()
@@ -118,16 +115,6 @@ def _build(db: Database, definition: Definition, df: DataFrame, partitions: int 
             drop_packs(db, built.packs)
             raise _error(item["error"], item["code"])
     return built
-
-
-def _check_columns(schema: TableSchema, given: Sequence[str]) -> None:
-    known = [column.name for column in schema.columns]
-    for name in given:
-        if name not in known:
-            raise InvalidData(f"column {name!r} is not in the table; its columns are {known}")
-    for name in schema.key:
-        if name not in given:
-            raise InvalidData(f"the key column {name!r} is missing from the data")
 
 
 def _error(text: str, code: str) -> LivingDBError:
@@ -147,14 +134,8 @@ def drop_packs(db: Database, packs: Iterable[str]) -> None:
 class _Task:
     """Builds the tree of one partition; runs in a Spark worker."""
 
-    def __init__(
-        self,
-        url: str,
-        schema: Mapping[str, Any],
-        layout: Mapping[str, Any],
-        columns: tuple[str, ...],
-    ):
-        self.url, self.schema, self.layout, self.columns = url, schema, layout, columns
+    def __init__(self, url: str, definition: Mapping[str, Any]):
+        self.url, self.definition = url, definition
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from pyspark import TaskContext
@@ -168,8 +149,9 @@ class _Task:
 
     def build(self, batches: Iterable[pa.RecordBatch]) -> dict[str, Any]:
         """Write the tree to packs; its root, or what is wrong with the rows."""
-        schema = TableSchema.from_json(self.schema)
-        grouping = Layout.from_json(dict(self.layout)).grouping(schema)
+        definition = Definition.from_json(self.definition)
+        schema = definition.schema
+        grouping = definition.layout.grouping(schema)
         store = PackStore(open_files(self.url), ())
         rows = 0
 
@@ -177,7 +159,7 @@ class _Task:
             nonlocal rows
             for batch in batches:
                 rows += batch.num_rows
-                yield [_column(batch, column) for column in schema.stored]
+                yield ingest.whole_rows(schema, batch)
 
         try:
             with store.writer() as stream:
@@ -185,13 +167,3 @@ class _Task:
         except InvalidData as error:
             return {"rows": 0, "packs": [], "error": str(error), "code": error.code}
         return {"root": root.hex(), "rows": rows, "packs": list(store.names)}
-
-
-def _column(batch: pa.RecordBatch, column: Any) -> pa.Array:
-    """One stored column of a batch; its default where the data does not have it."""
-    place = batch.schema.get_field_index(column.name)
-    if place >= 0:
-        return fit(batch.column(place), column)
-    if column.default is not None:
-        return pa.array([column.default] * batch.num_rows, column.type)
-    return fit(pa.nulls(batch.num_rows), column)

@@ -199,8 +199,8 @@ class FeedStream(DataSourceStreamReader):
                 upto = min(upto, int(start["position"]) + limit.max_files)
             if upto <= int(start["position"]):
                 return start
-            moves = {move.position: move for move in graph.branches.log(branch)}
-            row = graph.snapshots.at(moves[upto].snapshot)
+            (move,) = graph.branches.log(branch, upto - 1, upto)
+            row = graph.snapshots.at(move.snapshot)
             return {"position": upto, "snapshot": row.address.hex()}
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:

@@ -7,10 +7,10 @@ chunks that are in no pack yet, the root of the nearest tree and the changes ove
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator, Mapping, Sequence
+import json
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -25,9 +25,8 @@ from livingdb.files.url import open_files
 from livingdb.graph.graph import Graph
 from livingdb.maintenance.reach import Trees
 from livingdb.tables.index import Version
-from livingdb.tables.layout import Layout
+from livingdb.tables.recipe import Definition
 from livingdb.tables.rows import RowSet
-from livingdb.tables.schema import TableSchema
 from livingdb.trees.changes import Changes
 from livingdb.trees.forest import Forest
 from livingdb.trees.scan import Span, ZoneFilter
@@ -38,14 +37,17 @@ __all__ = ["Plan", "ScanTask", "plan_scan"]
 
 @dataclass(frozen=True)
 class Plan:
-    """What all tasks of a scan share."""
+    """What all tasks of a scan share; `definition` is its record's JSON."""
 
     url: str
     packs: tuple[str, ...]
-    loose: Mapping[bytes, bytes]
-    schema: Mapping[str, Any]
-    layout: Mapping[str, Any]
+    loose: tuple[tuple[bytes, bytes], ...]
+    definition: str
     root: bytes
+
+    def described(self) -> Definition:
+        """The table's schema and layout."""
+        return Definition.from_json(json.loads(self.definition))
 
 
 @dataclass(frozen=True)
@@ -60,37 +62,22 @@ class ScanTask:
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """The rows of the range, read here."""
-        schema = TableSchema.from_json(self.plan.schema)
-        forest = _forest(self.plan.url, self.plan.packs, _Frozen(self.plan))
+        schema = self.plan.described().schema
+        forest = _forest(self.plan)
         tail = None if self.tail is None else unpack_changes(forest.shape, self.tail)
         rows = RowSet(schema, forest, Address(self.plan.root), tail)
         for span in self.spans:
             yield from rows.batches(self.columns, span, self.filters)
 
 
-class _Frozen:
-    """A plan as a key of a cache: equal if its tree is."""
-
-    def __init__(self, plan: Plan):
-        self.plan = plan
-        self._key = (plan.root, repr(plan.layout), repr(plan.schema), len(plan.loose))
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Frozen) and other._key == self._key
-
-    def __hash__(self) -> int:
-        return hash(self._key)
-
-
 @lru_cache(maxsize=8)
-def _forest(url: str, packs: tuple[str, ...], frozen: _Frozen) -> Forest:
+def _forest(plan: Plan) -> Forest:
     """The trees of a plan; kept, because a worker reads many ranges of one."""
-    plan = frozen.plan
     loose = MemoryStore()
-    loose.put(StoredChunk(Address(address), data) for address, data in plan.loose.items())
-    store = LayeredStore(loose, PackStore(open_files(url), packs))
-    layout = Layout.from_json(dict(plan.layout))
-    return Forest(store, layout.grouping(TableSchema.from_json(plan.schema)))
+    loose.put(StoredChunk(Address(address), data) for address, data in plan.loose)
+    store = LayeredStore(loose, PackStore(open_files(plan.url), plan.packs))
+    definition = plan.described()
+    return Forest(store, definition.layout.grouping(definition.schema))
 
 
 def plan_scan(
@@ -103,8 +90,7 @@ def plan_scan(
         graph.place.files.url,
         tuple(graph.catalog.packs.names()),
         _loose(graph, version, rows.root),
-        definition.schema.to_json(),
-        definition.layout.to_json(),
+        json.dumps(definition.to_json()),
         bytes(rows.root),
     )
     tasks = []
@@ -117,10 +103,11 @@ def plan_scan(
     return tasks
 
 
-def _loose(graph: Graph, version: Version, root: Address) -> dict[bytes, bytes]:
+def _loose(graph: Graph, version: Version, root: Address) -> tuple[tuple[bytes, bytes], ...]:
     """The chunks of a tree that are still in the journal: a few small ones, or none."""
     addresses = list(Trees(graph.store, graph.versions.cache).walk(version.definition, root))
-    return {bytes(a): data for a, data in graph.store.journal.get_many(addresses).items()}
+    found = graph.store.journal.get_many(addresses)
+    return tuple((bytes(address), found[address]) for address in sorted(found))
 
 
 def _meet(span: Span, wanted: Span) -> Span | None:

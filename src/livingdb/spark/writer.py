@@ -20,7 +20,7 @@ from livingdb.files.url import open_files
 from livingdb.graph.graph import AlreadyDone
 from livingdb.spark.staged import Staged, drop_staged, load_staged, stage
 from livingdb.tables import ingest
-from livingdb.tables.layout import Layout
+from livingdb.tables.recipe import Definition
 from livingdb.tables.schema import TableSchema
 from livingdb.trees.changes import DELETE, Changes, merge_changes
 from livingdb.trees.keys import member
@@ -56,12 +56,11 @@ class TableWriter(DataSourceArrowWriter):
             found = db.branch(self.branch).table(table)
             definition = db._graph.versions.definition(found._version)
             self.files_url = db._graph.place.files.url
-        self.schema = definition.schema.to_json()
-        self.layout = definition.layout.to_json()
+        self.definition = definition.to_json()
 
     def _described(self) -> tuple[TableSchema, Shape]:
-        schema = TableSchema.from_json(self.schema)
-        return schema, Layout.from_json(dict(self.layout)).grouping(schema).whole
+        definition = Definition.from_json(self.definition)
+        return definition.schema, definition.layout.grouping(definition.schema).whole
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """In a task: sort, check and stage the rows."""

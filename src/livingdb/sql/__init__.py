@@ -5,8 +5,9 @@ The parser and the engine are loaded when they are first needed.
 
 from __future__ import annotations
 
-import importlib
 import typing
+
+from livingdb.lazy import lazily
 
 if typing.TYPE_CHECKING:
     from livingdb.sql.result import Result
@@ -16,18 +17,13 @@ if typing.TYPE_CHECKING:
 
 __all__ = ["Result", "Scope", "Writer", "execute", "select_where"]
 
-_HOMES = {
-    "Result": "livingdb.sql.result",
-    "Scope": "livingdb.sql.scope",
-    "Writer": "livingdb.sql.scope",
-    "execute": "livingdb.sql.statement",
-    "select_where": "livingdb.sql.where",
-}
-
-
-def __getattr__(name: str) -> typing.Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(importlib.import_module(_HOMES[name]), name)
-    globals()[name] = value
-    return value
+__getattr__ = lazily(
+    __name__,
+    {
+        "Result": "livingdb.sql.result",
+        "Scope": "livingdb.sql.scope",
+        "Writer": "livingdb.sql.scope",
+        "execute": "livingdb.sql.statement",
+        "select_where": "livingdb.sql.where",
+    },
+)

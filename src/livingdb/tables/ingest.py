@@ -19,7 +19,7 @@ from livingdb.trees.changes import DELETE, PATCH, UPSERT, Changes
 from livingdb.trees.keys import KeyArray
 from livingdb.trees.shape import Shape
 
-__all__ = ["deletes", "patches", "sorted_rows", "upserts"]
+__all__ = ["deletes", "patches", "sorted_rows", "upserts", "whole_rows"]
 
 Mask = npt.NDArray[np.bool_]
 
@@ -33,9 +33,14 @@ def upserts(schema: TableSchema, shape: Shape, data: object) -> Changes:
 
 def sorted_rows(schema: TableSchema, shape: Shape, data: object) -> tuple[list[pa.Array], KeyArray]:
     """Whole rows as stored columns, sorted by key, and their keys."""
-    given = _checked_names(schema, tabular(data))
-    columns, keys, _ = _sorted(schema, shape, [_whole(given, column) for column in schema.stored])
+    columns, keys, _ = _sorted(schema, shape, whole_rows(schema, data))
     return columns, keys
+
+
+def whole_rows(schema: TableSchema, data: object) -> list[pa.Array]:
+    """Whole rows as stored columns, in the order they come."""
+    given = _checked_names(schema, tabular(data))
+    return [_whole(given, column) for column in schema.stored]
 
 
 def patches(schema: TableSchema, shape: Shape, data: object) -> Changes:

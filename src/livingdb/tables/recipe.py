@@ -32,14 +32,23 @@ class Definition:
 
     def stored(self) -> StoredChunk:
         """The definition as a record."""
-        return record({"schema": self.schema.to_json(), "layout": self.layout.to_json()})
+        return record(self.to_json())
+
+    def to_json(self) -> dict[str, Any]:
+        """The definition as plain values."""
+        return {"schema": self.schema.to_json(), "layout": self.layout.to_json()}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Definition:
+        """The inverse of `to_json`."""
+        return cls(TableSchema.from_json(data["schema"]), Layout.from_json(data["layout"]))
 
     @classmethod
     def load(cls, store: ChunkStore, address: Address) -> Definition:
         """The definition at an address."""
         data = load_record(store, address)
         try:
-            return cls(TableSchema.from_json(data["schema"]), Layout.from_json(data["layout"]))
+            return cls.from_json(data)
         except (KeyError, TypeError, ValueError):
             raise Corruption(f"record {address.hex()[:12]} is no table definition") from None
 

@@ -11,9 +11,17 @@ import pyarrow.compute as pc
 
 from livingdb.chunks.canonical import Column, from_arrow
 
-__all__ = ["differs"]
+__all__ = ["choose", "differs"]
 
 Mask = npt.NDArray[np.bool_]
+
+
+def choose(first: pa.Array, second: pa.Array, take_second: Mask) -> pa.Array:
+    """Row by row one of two columns of one type."""
+    if not take_second.any():
+        return first
+    rows = np.arange(len(first)) + np.where(take_second, len(first), 0)
+    return pa.concat_arrays([first, second]).take(pa.array(rows))
 
 
 def differs(first: pa.Array, second: pa.Array) -> Mask:

@@ -19,7 +19,7 @@ import pyarrow as pa
 from livingdb.chunks.address import Address
 from livingdb.chunks.chunk import Chunk, decompress_ahead
 from livingdb.trees.changes import DELETE, UPSERT, Changes
-from livingdb.trees.compare import differs
+from livingdb.trees.compare import choose, differs
 from livingdb.trees.keys import KeyArray, align, search
 from livingdb.trees.nodes import Entries, Entry, Leaf, Reader, node_entry
 from livingdb.trees.scan import leaf_rows
@@ -57,6 +57,21 @@ class DiffBatch:
     kinds: npt.NDArray[np.int8]
     before: list[pa.Array]
     after: list[pa.Array]
+
+    def select(self, rows: Positions) -> DiffBatch:
+        """Some of the rows."""
+        taken = pa.array(rows)
+        return DiffBatch(
+            self.keys[rows],
+            self.kinds[rows],
+            [column.take(taken) for column in self.before],
+            [column.take(taken) for column in self.after],
+        )
+
+    def key_columns(self, count: int) -> list[pa.Array]:
+        """The key columns: of a deleted row, from before."""
+        gone = self.kinds == DELETED
+        return [choose(self.after[at], self.before[at], gone) for at in range(count)]
 
 
 @dataclass(frozen=True)
@@ -130,18 +145,8 @@ def region_diff(reader: Reader, region: Region) -> DiffBatch | None:
 def to_changes(shape: Shape, batch: DiffBatch) -> Changes:
     """The changes that turn the first tree into the second."""
     ops = np.where(batch.kinds == DELETED, DELETE, UPSERT).astype(np.int8)
-    columns = list(batch.after)
-    gone = pa.array(batch.kinds == DELETED)
-    for position in range(shape.key_count):
-        if gone.true_count:
-            columns[position] = _coalesce(gone, batch.before[position], batch.after[position])
+    columns = [*batch.key_columns(shape.key_count), *batch.after[shape.key_count :]]
     return Changes(shape, batch.keys, ops, tuple(columns), (None,) * len(columns))
-
-
-def _coalesce(mask: pa.Array, first: pa.Array, second: pa.Array) -> pa.Array:
-    rows = len(first)
-    order = np.arange(rows) + np.where(mask.to_numpy(zero_copy_only=False), 0, rows)
-    return pa.concat_arrays([first, second]).take(pa.array(order))
 
 
 # --- which leaves ---------------------------------------------------------------------------

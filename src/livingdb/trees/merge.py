@@ -16,7 +16,7 @@ import pyarrow as pa
 from livingdb.chunks.address import Address
 from livingdb.trees.builder import Sink
 from livingdb.trees.changes import Changes, merge_changes, no_changes
-from livingdb.trees.compare import differs
+from livingdb.trees.compare import choose, differs
 from livingdb.trees.diff import (
     DELETED,
     DiffBatch,
@@ -48,6 +48,24 @@ class Conflicts:
 
     def __len__(self) -> int:
         return len(self.keys)
+
+    def key_columns(self, count: int) -> list[pa.Array]:
+        """The key columns, from a side that has the row."""
+        nobody = self.ours_deleted & self.theirs_deleted
+        known = (choose(self.ours[at], self.theirs[at], self.ours_deleted) for at in range(count))
+        return [choose(column, self.base[at], nobody) for at, column in enumerate(known)]
+
+    def select(self, rows: npt.NDArray[np.int64]) -> Conflicts:
+        """Some of the conflicts."""
+        taken = pa.array(rows)
+        return Conflicts(
+            self.keys[rows],
+            [column.take(taken) for column in self.base],
+            [column.take(taken) for column in self.ours],
+            [column.take(taken) for column in self.theirs],
+            self.ours_deleted[rows],
+            self.theirs_deleted[rows],
+        )
 
 
 @dataclass(frozen=True)
