@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from sqlalchemy import select
+from sqlalchemy import func, select
 
 from livingdb.catalog import schema
 from livingdb.catalog.snapshots import SnapshotRow
@@ -286,16 +286,19 @@ class _Check:
 
     def _names(self) -> None:
         branches = self.graph.branches
+        log = schema.branch_log.c
+        ends = select(log.branch, func.max(log.position)).group_by(log.branch)
         with self.graph.catalog.engine.connect() as connection:
-            logged = set(connection.execute(select(schema.branch_log.c.branch)).scalars())
-        for number in sorted(logged - {branch.id for branch in branches.all()}):
+            logged = dict(connection.execute(ends).tuples())
+        for number in sorted(set(logged) - {branch.id for branch in branches.all()}):
             self._problem("branches", f"there is the log of a branch (number {number}) that is not")
         for branch in branches.all():
             with self._watched(f"branch {branch.name}"):
                 moves = branches.log(branch)
                 self.graph.snapshots.many({move.snapshot for move in moves})
                 last = moves[0] if moves else None
-                if last is None or (last.position, last.snapshot) != (branch.position, branch.head):
+                end = None if last is None else (last.position, last.snapshot)
+                if end != (branch.position, branch.head) or logged[branch.id] != branch.position:
                     self._problem(f"branch {branch.name}", "its log does not lead to its head")
         for tag in branches.tags():
             with self._watched(f"tag {tag.name}"):
