@@ -11,10 +11,10 @@ from collections.abc import Mapping
 import pyarrow as pa
 from sqlglot import exp
 
+from livingdb.engines.duckdb_text import generated
 from livingdb.engines.embedded import Session
 from livingdb.engines.scanned import ScannedRows
 from livingdb.sql.conditions import ranges_of_all
-from livingdb.sql.generate import generated
 from livingdb.sql.names import check_sources, function_name, source_of, table_names
 from livingdb.sql.scope import Scope
 from livingdb.sql.visibility import conditions_on, owner_of

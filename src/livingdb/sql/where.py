@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import pyarrow as pa
 from sqlglot import exp
 
+from livingdb.engines.duckdb_text import generated
 from livingdb.engines.embedded import Session
 from livingdb.engines.scanned import ScannedRows
 from livingdb.errors import Unsupported
 from livingdb.sql.conditions import ranges_of
-from livingdb.sql.generate import generated
 from livingdb.sql.parameters import bind_parameters
 from livingdb.sql.parse import parse_condition
 from livingdb.sql.visibility import column_named
