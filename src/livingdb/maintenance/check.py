@@ -289,7 +289,7 @@ class _Check:
         log = schema.branch_log.c
         ends = select(log.branch, func.max(log.position)).group_by(log.branch)
         with self.graph.catalog.engine.connect() as connection:
-            logged = dict(connection.execute(ends).tuples())
+            logged = {row[0]: row[1] for row in connection.execute(ends)}
         for number in sorted(set(logged) - {branch.id for branch in branches.all()}):
             self._problem("branches", f"there is the log of a branch (number {number}) that is not")
         for branch in branches.all():
