@@ -2,9 +2,10 @@
 
 sqlglot translates most of Spark's functions.  What it leaves to the reader is done here:
 division, casts to integers, `substring`, `LIKE` with a backslash, dates and days, and functions
-DuckDB calls differently.
+DuckDB calls differently.  Where `portable` left notes of types, `exact_text` goes further: there
+the meaning is Spark's to the type.
 
-Known differences that remain:
+Known differences that remain without notes:
 
 - a quotient or an average of decimals is a double, a sum of decimals has 38 digits;
 - a date and an interval add up to a timestamp;
@@ -21,12 +22,15 @@ from typing import Any
 
 from sqlglot import ErrorLevel, exp
 
+from livingdb.engines.exact_text import exact, given, is_given
+from livingdb.engines.notes import note, noted
 from livingdb.errors import Unsupported
 
 __all__ = ["generated"]
 
 _RENAMED = {
     "any": "bool_or",
+    "every": "bool_and",
     "isnull": "spark_isnull",
     "some": "bool_or",
     "weekday": "spark_weekday",
@@ -56,11 +60,25 @@ _INTEGERS = {
 def generated(query: exp.Query) -> str:
     """The query as DuckDB reads it; its tree is changed."""
     for node in reversed(list(query.walk(bfs=True))):
-        reword = _REWORDED.get(type(node))
-        reworded = node if reword is None else reword(node)
-        if reworded is not node:
-            node.replace(reworded)
+        parent, key, index = node.parent, node.arg_key, node.index
+        reworded = _reworded(node)
+        if reworded is not node and parent is not None and key is not None:
+            parent.set(key, reworded, index)
     return query.sql("duckdb", unsupported_level=ErrorLevel.IGNORE, comments=False)
+
+
+def _reworded(node: exp.Expr) -> exp.Expr:
+    """The node in DuckDB's words; with a note of its type, exactly what Spark means by it."""
+    data_type = noted(node)
+    found = exact(node, data_type) if data_type is not None else None
+    if found is None:
+        reword = _REWORDED.get(type(node))
+        found = node if reword is None else reword(node)
+    if data_type is None:
+        return found
+    made = given(found, data_type) if is_given(node, data_type) else found
+    note(made, data_type)
+    return made
 
 
 def _call(name: str, *arguments: exp.Expr) -> exp.Expr:
@@ -95,6 +113,23 @@ def _seconds(node: exp.StrToUnix) -> exp.Expr:
     if pattern is not None and pattern.name.replace("strict", "") != "%Y-%m-%d %H:%M:%S":
         return node
     return _call("spark_unix_timestamp", node.this)
+
+
+def _average(node: exp.Avg) -> exp.Expr:
+    """An average of doubles, as Spark adds them up."""
+    given = node.this
+    if isinstance(given, exp.Distinct):
+        for item in given.expressions:
+            item.replace(exp.Cast(this=item.copy(), to=exp.DataType.build("double")))
+        return node
+    node.set("this", exp.Cast(this=given, to=exp.DataType.build("double")))
+    return node
+
+
+def _counted(node: exp.CountIf) -> exp.Expr:
+    """The number of rows for which a condition holds, in words that take FILTER and OVER."""
+    holds = exp.Nullif(this=node.this.copy(), expression=exp.false())
+    return exp.Count(this=holds, big_int=True)
 
 
 def _exists(node: exp.Exists) -> exp.Expr:
@@ -145,6 +180,13 @@ def _like(node: exp.Like | exp.ILike) -> exp.Expr:
     return exp.Escape(this=node.copy(), expression=exp.Literal.string("\\"))
 
 
+def _trimmed(node: exp.Trim) -> exp.Expr:
+    """Spark trims spaces, not every blank."""
+    if node.expression is None:
+        node.set("expression", exp.Literal.string(" "))
+    return node
+
+
 def _day_added(node: exp.TsOrDsAdd) -> exp.Expr:
     unit = node.args.get("unit")
     if unit is not None and unit.name.upper() not in ("DAY", "DAYS"):
@@ -190,22 +232,29 @@ def _called(source: exp.Expr, name: str, columns: Sequence[str]) -> exp.Expr:
 _REWORDED: dict[type[exp.Expr], Callable[[Any], exp.Expr]] = {
     exp.AddMonths: _as_day,
     exp.Anonymous: _function,
+    exp.Avg: _average,
     exp.ArraySize: lambda node: _call("spark_array_size", node.this),
     exp.Cast: _cast,
+    exp.CountIf: _counted,
     exp.DateTrunc: _truncated,
     exp.DayOfWeek: lambda node: _call("spark_dayofweek", node.this),
     exp.Div: lambda node: _call("spark_divide", node.left, node.right),
     exp.Exists: _exists,
     exp.ILike: _like,
+    exp.Left: lambda node: _call("spark_left", node.this, node.expression),
     exp.Like: _like,
     exp.Literal: _number,
     exp.Quantile: lambda node: _call("spark_percentile", node.this, node.args["quantile"]),
+    exp.Right: lambda node: _call("spark_right", node.this, node.expression),
     exp.StrToTime: _moment,
     exp.StrToUnix: _seconds,
     exp.Substring: _substring,
     exp.Table: _table,
     exp.TimestampTrunc: _truncated,
+    exp.Trim: _trimmed,
     exp.TryCast: _tried,
     exp.TsOrDsAdd: _day_added,
+    exp.UnixMillis: lambda node: _call("unix_millis", node.this),
+    exp.UnixSeconds: lambda node: _call("unix_seconds", node.this),
     exp.Values: _values,
 }

@@ -16,15 +16,22 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from livingdb.engines.built import Built, build_part, built_of
+from livingdb.engines.duckdb_text import generated
 from livingdb.engines.failures import translated
 from livingdb.engines.functions import MACROS
-from livingdb.engines.results import as_stored_types
+from livingdb.engines.portable import Portable, as_spark
+from livingdb.engines.request import Request
+from livingdb.engines.results import as_stored_types, with_types
 from livingdb.engines.scanned import ScannedRows
+from livingdb.tables import ingest
+from livingdb.tables.recipe import Definition
+from livingdb.tables.rows import RowSet
 
 if TYPE_CHECKING:
     import duckdb
 
-__all__ = ["Session"]
+__all__ = ["EmbeddedEngine", "Session"]
 
 _lock = threading.Lock()
 _instances: dict[int, duckdb.DuckDBPyConnection] = {}
@@ -80,14 +87,28 @@ class Session:
     ) -> None:
         self._connection.close()
 
-    def register(self, source: ScannedRows | pa.Table) -> str:
+    def register(self, source: ScannedRows | pa.Table, name: str | None = None) -> str:
         """Let SQL see the rows; the name to call them by."""
-        name = f"livingdb_{self._count}"
-        self._count += 1
+        if name is None:
+            name = f"given_{self._count}"
+            self._count += 1
         if isinstance(source, ScannedRows):
             self._scanned.append(source)
         self._connection.register(name, source)
         return name
+
+    def text(self, request: Request) -> str:
+        """The request's query as DuckDB reads it, once its sources can be seen.
+
+        Finding out whether it is portable notes the types by which the text means what Spark
+        means.
+        """
+        _ = request.portable
+        for name, source in request.sources.items():
+            rows = source.rows
+            shown = ScannedRows(rows, source.wanted) if isinstance(rows, RowSet) else rows
+            self.register(shown, name)
+        return generated(request.query.copy())
 
     def columns(self, text: str, parameters: Mapping[str, object]) -> list[tuple[str, str]]:
         """Names and DuckDB types of the columns a query gives, without running it."""
@@ -118,3 +139,23 @@ class Session:
             if scanned.failure is not None:
                 return scanned.failure
         return translated(error)
+
+
+class EmbeddedEngine:
+    """Answers requests in this process."""
+
+    name = "embedded"
+
+    def rows(self, request: Request) -> pa.Table:
+        """The rows the query gives; in Spark's types, where they are known."""
+        with Session() as session:
+            found = session.query(session.text(request), request.values())
+        known = request.portable
+        return as_spark(found, known) if isinstance(known, Portable) else with_types(found)
+
+    def tree(self, request: Request, definition: Definition, url: str) -> Built:
+        """The rows the query gives as a tree, in packs of the files at a URL."""
+        schema = definition.schema
+        shape = definition.layout.grouping(schema).whole
+        columns, _ = ingest.sorted_rows(schema, shape, self.rows(request))
+        return built_of(url, [build_part(url, definition.to_json(), [columns])])

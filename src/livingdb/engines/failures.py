@@ -36,6 +36,11 @@ _KNOWN: tuple[tuple[str, type[LivingDBError], str], ...] = (
         InvalidData,
         "a parameter is of a type SQL does not have; give numbers, text, dates, lists or dicts",
     ),
+    (
+        "out of range for the destination type INT64",
+        InvalidData,
+        "a value is too large for bigint; cast to decimal(38,0) or double first",
+    ),
     ("cannot encode str", InvalidData, "the text is not Unicode: it holds half a character"),
 )
 

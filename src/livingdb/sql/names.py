@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 import pyarrow as pa
 from sqlglot import exp
 
+from livingdb.engines.request import Source
 from livingdb.errors import InvalidData, NotFound, Unsupported
 from livingdb.sql.parameters import constant
 from livingdb.sql.scope import Scope
@@ -35,20 +36,20 @@ __all__ = [
 SYSTEM = "livingdb"
 
 
-def source_of(
-    scope: Scope, table: exp.Table, parameters: Mapping[str, object]
-) -> RowSet | pa.Table:
+def source_of(scope: Scope, table: exp.Table, parameters: Mapping[str, object]) -> Source:
     """The rows a table in a FROM clause stands for."""
     if table.catalog:
         raise NotFound(f"{table.sql('spark')!r}: a table is named by a branch and a name")
     if table.db.casefold() == SYSTEM:
-        return _system(scope, table, parameters)
+        return Source(_system(scope, table, parameters))
     if isinstance(table.this, exp.Func):
         raise Unsupported(
             f"{function_name(table.this)}(…) cannot stand in FROM: SQL reads tables, "
             "subqueries, range(…) and the functions livingdb.diff, blame and history"
         )
-    return find_rows(scope, table.name, ref_of(scope, table, parameters))[1]
+    ref = ref_of(scope, table, parameters)
+    name, rows = find_rows(scope, table.name, ref)
+    return Source(rows, stored=scope.stored(name, ref))
 
 
 def function_name(call: exp.Func) -> str:

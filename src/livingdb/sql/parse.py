@@ -10,15 +10,15 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from livingdb.errors import InvalidData, Unsupported
 
-__all__ = ["POSSIBLE", "parse_condition", "parse_statement"]
+__all__ = ["POSSIBLE", "parse_condition", "parse_expression", "parse_statement"]
 
-POSSIBLE = "SQL here is SELECT, INSERT, UPDATE, DELETE and MERGE"
+POSSIBLE = "SQL here is SELECT, INSERT, UPDATE, DELETE, MERGE and CREATE, ALTER, DROP TABLE"
 
-_BEGINNINGS = ("SELECT", "WITH", "FROM", "VALUES", "(", "INSERT", "UPDATE", "DELETE", "MERGE")
+_BEGINNINGS = (
+    *("SELECT", "WITH", "FROM", "VALUES", "(", "INSERT", "UPDATE", "DELETE", "MERGE"),
+    *("ALTER", "CREATE", "DROP"),
+)
 _ELSEWHERE = {
-    "ALTER": "tables are changed with evolve",
-    "CREATE": "tables are made with create_table",
-    "DROP": "tables are dropped with evolve",
     "TRUNCATE": "DELETE without WHERE empties a table",
     "USE": "each branch has its own sql method, and branch.table names a table of another",
 }
@@ -34,9 +34,14 @@ class _Parser(SparkParser):
     STRICT_CAST = True
 
 
+class _Tokenizer(Spark.Tokenizer):
+    STRING_ESCAPES = ["\\", "'"]  # noqa: RUF012  \' and '' both stand for a quote
+
+
 class _Dialect(Spark):
     """Spark with ANSI mode on: a cast or a division that fails is an error."""
 
+    Tokenizer = _Tokenizer
     SAFE_DIVISION = False
     Parser = _Parser
 
@@ -61,10 +66,22 @@ def _one(trees: list[exp.Expr | None]) -> exp.Expr:
 def parse_condition(text: str) -> exp.Expr:
     """The tree of a condition, as it stands after WHERE."""
     tree = _one(_parse(text))
-    refused = (exp.Query, exp.DML, exp.DDL, exp.Command, exp.Alias, exp.Star)
-    if isinstance(tree, refused) or not isinstance(tree, exp.Condition):
+    if not _is_expression(tree):
         raise InvalidData(f"{_shown(text)} is not a condition; write one as after WHERE")
     return tree
+
+
+def parse_expression(text: str) -> exp.Expr:
+    """The tree of an expression, as it stands after SELECT."""
+    tree = _one(_parse(text))
+    if not _is_expression(tree):
+        raise InvalidData(f"{_shown(text)} is not an expression; write one as after SELECT")
+    return tree
+
+
+def _is_expression(tree: exp.Expr) -> bool:
+    refused = (exp.Query, exp.DML, exp.DDL, exp.Command, exp.Alias, exp.Star)
+    return isinstance(tree, exp.Condition) and not isinstance(tree, refused)
 
 
 def _parse(text: str, statement: bool = False) -> list[exp.Expr | None]:

@@ -7,13 +7,13 @@ pruned by what the query says about it right there.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pyarrow as pa
 from sqlglot import exp
 
-from livingdb.engines.duckdb_text import generated
 from livingdb.engines.embedded import Session
-from livingdb.engines.scanned import ScannedRows
+from livingdb.engines.request import Request, Source
 from livingdb.sql.conditions import ranges_of_all
 from livingdb.sql.names import check_sources, function_name, source_of, table_names
 from livingdb.sql.scope import Scope
@@ -26,30 +26,53 @@ __all__ = ["Planner"]
 class Planner:
     """Plans and runs the queries of one statement."""
 
-    def __init__(self, scope: Scope, session: Session, parameters: Mapping[str, object]):
+    def __init__(
+        self,
+        scope: Scope,
+        parameters: Mapping[str, object],
+        session: Session | None = None,
+    ):
         self.scope = scope
-        self.session = session
+        self._session = session
         self.parameters = dict(parameters)
-        self._used: dict[str, set[str]] = {}
+        self._values: dict[str, dict[str, object]] = {}
+        self._count = 0
 
-    def text(self, query: exp.Query) -> str:
-        """The query as the engine takes it."""
+    @property
+    def session(self) -> Session:
+        """The embedded session of a statement that changes rows."""
+        assert self._session is not None
+        return self._session
+
+    def request(self, query: exp.Query) -> Request:
+        """The query over the rows its tables stand for."""
         bound = query.copy()
         check_sources(bound)
         tables = [table for table in table_names(bound) if not _is_range(table)]
-        sources = {id(table): source_of(self.scope, table, self.parameters) for table in tables}
-        names = [(table, self._registered(table, sources)) for table in tables]
+        found = {id(table): self._found(table) for table in tables}
+        rows = {key: source.rows for key, source in found.items()}
+        sources: dict[str, Source] = {}
+        names = []
+        for table in tables:
+            name = f"livingdb_{self._count}"
+            self._count += 1
+            sources[name] = self._pruned(table, found[id(table)], rows)
+            names.append((table, name))
         _qualify(tables)
         for table, name in names:
             _point_at(table, name)
-        used = {str(node.this) for node in bound.find_all(exp.Placeholder)}
-        text = generated(bound)
-        self._used[text] = used
+        return Request(bound, sources, self.parameters)
+
+    def text(self, query: exp.Query) -> str:
+        """The query as the embedded engine takes it."""
+        request = self.request(query)
+        text = self.session.text(request)
+        self._values[text] = request.values()
         return text
 
     def values(self, text: str) -> dict[str, object]:
         """The parameters of a planned query."""
-        return {name: self.parameters[name] for name in self._used.get(text, ())}
+        return self._values.get(text, {})
 
     def parameter(self, value: object) -> exp.Placeholder:
         """A value as part of a tree."""
@@ -66,15 +89,18 @@ class Planner:
         """Names and engine types of the columns of a planned query."""
         return self.session.columns(text, self.values(text))
 
-    def _registered(self, table: exp.Table, sources: Mapping[int, RowSet | pa.Table]) -> str:
-        source = sources[id(table)]
-        if not isinstance(source, RowSet):
-            return self.session.register(source)
-        owner = owner_of(table, sources)
-        wanted = {}
-        if owner is not None:
-            wanted = ranges_of_all(conditions_on(table), owner, self.parameters)
-        return self.session.register(ScannedRows(source, wanted))
+    def _found(self, table: exp.Table) -> Source:
+        return source_of(self.scope, table, self.parameters)
+
+    def _pruned(
+        self, table: exp.Table, source: Source, rows: Mapping[int, RowSet | pa.Table]
+    ) -> Source:
+        """The source with the ranges the query needs it in."""
+        owner = owner_of(table, rows)
+        if owner is None:
+            return source
+        wanted = ranges_of_all(conditions_on(table), owner, self.parameters)
+        return replace(source, wanted=wanted)
 
 
 def _is_range(table: exp.Table) -> bool:

@@ -21,12 +21,20 @@ _SHOWN_WIDTH = 40
 class Result:
     """The rows of a query; after a change, the snapshot it made and how many rows it touched."""
 
-    def __init__(self, table: pa.Table, snapshot: object | None = None, changed: int = 0):
+    def __init__(
+        self,
+        table: pa.Table,
+        snapshot: object | None = None,
+        changed: int = 0,
+        engine: str = "embedded",
+    ):
         self._table = table
         self.snapshot = snapshot
         """What the statement made; None if it only read."""
         self.changed = changed
         """Rows inserted, updated and deleted."""
+        self.engine = engine
+        """Which engine answered."""
 
     @property
     def schema(self) -> pa.Schema:

@@ -8,6 +8,8 @@ from typing import Protocol
 
 import pyarrow as pa
 
+from livingdb.engines.request import Stored
+from livingdb.sql.definitions import SchemaStatement
 from livingdb.tables.rows import RowSet
 
 __all__ = ["Scope", "Writer"]
@@ -20,6 +22,10 @@ class Scope(Protocol):
         """The rows of a table here or at another ref; `@time` is the branch at that time."""
         ...
 
+    def stored(self, name: str, ref: str | None = None) -> Stored | None:
+        """Where other processes find the table; None if only this one has it."""
+        ...
+
     def tables(self, ref: str | None = None) -> list[str]:
         """The names of the tables."""
         ...
@@ -30,6 +36,10 @@ class Scope(Protocol):
 
     def system(self, name: str, arguments: Sequence[object]) -> pa.Table:
         """The system table `livingdb.name`, or what the function of that name gives."""
+        ...
+
+    def define(self, statement: SchemaStatement) -> object | None:
+        """Change the schema; the snapshot that did, or None if there was nothing to do."""
         ...
 
     def writing(self) -> AbstractContextManager[Writer]:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 
 import pyarrow as pa
 from sqlglot import exp
 
+from livingdb.engines.choose import choose, engine_named
 from livingdb.engines.embedded import Session
-from livingdb.engines.results import with_types
 from livingdb.errors import Unsupported
 from livingdb.sql.changes import Changes
+from livingdb.sql.definitions import read_definition, without_sync
 from livingdb.sql.delete import delete
 from livingdb.sql.insert import insert
 from livingdb.sql.merge import merge
@@ -24,29 +26,38 @@ from livingdb.sql.update import update
 
 __all__ = ["execute"]
 
+_log = logging.getLogger("livingdb")
+_DEFINES = (exp.Create, exp.Alter, exp.Drop)
 _REFUSED = (exp.DML, exp.DDL, exp.Command, exp.Into, exp.Set, exp.Pragma, exp.Describe)
 
 
-def execute(scope: Scope, text: str, parameters: Given = None) -> Result:
+def execute(scope: Scope, text: str, parameters: Given = None, engine: str | None = None) -> Result:
     """Run a statement in Spark's dialect: a query, or a change in one transaction.
 
     `parameters` is a dict for `:name` or a list for `?`; values are bound, never pasted.
+    `engine` answers queries; changes are computed in this process, inside their transaction.
     """
+    text, options = without_sync(text)
     tree = parse_statement(text)
+    if isinstance(tree, _DEFINES):
+        return Result(pa.table({}), scope.define(read_definition(tree, options)))
     values = bind_parameters(tree, parameters)
     if isinstance(tree, exp.Values):
         tree = exp.select("*").from_(tree)
     _check(tree)
     if isinstance(tree, exp.Query):
-        with Session() as session:
-            found = Planner(scope, session, values).run(tree)
-        return Result(titled(tree, with_types(found)))
+        request = Planner(scope, values).request(tree)
+        name, reason = choose(request, engine)
+        if name == "spark" and engine is None:
+            _log.warning("the query runs on Spark: %s", reason)
+        found = engine_named(name).rows(request)
+        return Result(titled(tree, found), engine=name)
     return _change(scope, tree, values)
 
 
 def _change(scope: Scope, tree: exp.Expr, values: Mapping[str, object]) -> Result:
     with Session() as session, scope.writing() as writer:
-        changes = Changes(writer, Planner(writer, session, values))
+        changes = Changes(writer, Planner(writer, values, session))
         if isinstance(tree, exp.Insert):
             insert(changes, tree)
         elif isinstance(tree, exp.Update):

@@ -58,7 +58,8 @@ def test_not_found(main: BranchScope, text: str, words: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "CREATE TABLE x (a INT)", "DROP TABLE orders", "ALTER TABLE orders ADD COLUMN x INT",
+        "CREATE VIEW x AS SELECT 1", "DROP VIEW orders",
+        "ALTER TABLE orders UNSET TBLPROPERTIES (a)",
         "TRUNCATE TABLE orders", "SHOW TABLES", "DESCRIBE orders", "EXPLAIN SELECT 1", "SET a = 1",
         "USE dev", "PRAGMA version", "COPY orders TO 'x.csv'", "ATTACH 'x.db'", "INSTALL httpfs",
         "LOAD httpfs", "CACHE TABLE orders", "CALL f()", "GRANT SELECT ON orders TO bob",

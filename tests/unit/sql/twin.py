@@ -13,7 +13,7 @@ import pyarrow as pa
 from livingdb.chunks.address import Address
 from livingdb.chunks.memory import MemoryStore
 from livingdb.chunks.store import StoredChunk
-from livingdb.errors import DuplicateKey, NotFound, ReadOnlyBranch
+from livingdb.errors import DuplicateKey, NotFound, ReadOnlyBranch, Unsupported
 from livingdb.sql import Result, execute
 from livingdb.tables import ingest
 from livingdb.tables.index import MemoryIndex, Version
@@ -116,6 +116,12 @@ class BranchScope:
     def tables(self, ref: str | None = None) -> list[str]:
         return sorted(self._state(ref))
 
+    def stored(self, name: str, ref: str | None = None) -> None:
+        """Nobody else can read these rows: they are in memory."""
+
+    def define(self, statement: object) -> None:
+        raise Unsupported("no schema changes here")
+
     def is_branch(self, name: str) -> bool:
         return name in self.database.branches
 
@@ -138,7 +144,7 @@ class BranchScope:
         transaction.snapshot = len(states) - 1
 
     def sql(self, text: str, parameters: Any = None) -> Result:
-        return execute(self, text, parameters)
+        return execute(self, text, parameters, "embedded")
 
     def all(self, name: str) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = self.rows(name).to_arrow().to_pylist()

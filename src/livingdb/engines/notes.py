@@ -1,0 +1,27 @@
+"""Notes on the nodes of a tree: the type Spark gives them.
+
+`portable` leaves them, `generated` reads them; the tree itself stays as it is.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+from sqlglot import exp
+
+__all__ = ["note", "noted"]
+
+_KEY = "spark_type"
+
+
+def note(node: exp.Expr, data_type: pa.DataType) -> pa.DataType:
+    """Leave a note of the node's type; the type."""
+    node.meta[_KEY] = data_type
+    return data_type
+
+
+def noted(node: exp.Expr | None) -> pa.DataType | None:
+    """The type that was noted; None if there is no note."""
+    if node is None:
+        return None
+    found: pa.DataType | None = node.meta.get(_KEY)
+    return found

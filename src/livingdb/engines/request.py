@@ -1,0 +1,96 @@
+"""A request: a query over named versions, which any engine can answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Protocol
+
+import pyarrow as pa
+from sqlglot import exp
+
+from livingdb.engines.built import Built
+from livingdb.engines.portable import Portable, portable
+from livingdb.engines.ranges import Ranges
+from livingdb.tables.recipe import Definition
+from livingdb.tables.rows import RowSet
+
+__all__ = ["Engine", "Request", "Source", "Stored"]
+
+
+@dataclass(frozen=True)
+class Stored:
+    """Where a table lies, for those who read it by themselves: a database and a snapshot's id."""
+
+    url: str = field(repr=False)
+    snapshot: str
+    table: str
+
+
+@dataclass(frozen=True)
+class Source:
+    """What a name in a query stands for.
+
+    `wanted` are the ranges outside of which no row matters to the query; `stored` is None for
+    rows that only this process has.
+    """
+
+    rows: RowSet | pa.Table
+    wanted: Mapping[str, Ranges] = field(default_factory=dict)
+    stored: Stored | None = None
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns."""
+        return self.rows.schema.arrow if isinstance(self.rows, RowSet) else self.rows.schema
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the rows are part of an open transaction."""
+        return self.stored is None and isinstance(self.rows, RowSet)
+
+    @property
+    def count(self) -> int:
+        """About how many rows there are; never fewer than there are."""
+        if not isinstance(self.rows, RowSet):
+            return int(self.rows.num_rows)
+        tail = 0 if self.rows.tail is None else len(self.rows.tail)
+        return self.rows.forest.count_rows(self.rows.root) + tail
+
+
+@dataclass(frozen=True)
+class Request:
+    """A query in Spark's dialect, whose tables are the names of its sources."""
+
+    query: exp.Query
+    sources: Mapping[str, Source]
+    parameters: Mapping[str, object] = field(default_factory=dict)
+
+    @cached_property
+    def portable(self) -> Portable | str:
+        """The columns of the answer if all engines give the same; else why they may not."""
+        schemas = {name: source.schema for name, source in self.sources.items()}
+        return portable(self.query, schemas, self.parameters)
+
+    def values(self) -> dict[str, object]:
+        """The parameters the query uses."""
+        used = {str(node.this) for node in self.query.find_all(exp.Placeholder)}
+        return {name: self.parameters[name] for name in self.parameters if name in used}
+
+
+class Engine(Protocol):
+    """Answers requests.  Every engine gives the same rows in the same types."""
+
+    name: str
+
+    def rows(self, request: Request) -> pa.Table:
+        """The rows the query gives."""
+        ...
+
+    def tree(self, request: Request, definition: Definition, url: str) -> Built:
+        """The rows the query gives as trees of a table, in packs of the files at a URL.
+
+        The packs count for nobody until they are committed.
+        """
+        ...

@@ -1,0 +1,145 @@
+"""What type Spark gives the result of a calculation.
+
+Each rule takes the types and nodes of the arguments; None where the engines would differ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+from sqlglot import exp
+
+from livingdb.engines.spark_types import (
+    BIGINT,
+    BOOLEAN,
+    DOUBLE,
+    INT,
+    INTEGERS,
+    as_decimal,
+    bounded,
+    common,
+    kind_of,
+)
+
+__all__ = [
+    "compared",
+    "either",
+    "first",
+    "product",
+    "quotient",
+    "remainder",
+    "residue",
+    "rounded",
+    "sum_of",
+    "total",
+    "turned",
+    "whole",
+]
+
+Types = Sequence[pa.DataType]
+Nodes = Sequence[exp.Expr]
+
+
+def first(types: Types, nodes: Nodes) -> pa.DataType | None:
+    """The type of the first argument."""
+    return types[0]
+
+
+def turned(types: Types, nodes: Nodes) -> pa.DataType | None:
+    """The type of an argument whose sign may change; Spark does that with 34 digits."""
+    is_long = kind_of(types[0]) == "decimal" and types[0].precision > 34
+    return None if is_long else types[0]
+
+
+def either(types: Types, nodes: Nodes) -> pa.DataType | None:
+    """The common type of the arguments after the first."""
+    return common(types[1:])
+
+
+def compared(types: Types, nodes: Nodes) -> pa.DataType | None:
+    """A boolean, if the arguments can be compared."""
+    return None if common(types) is None else BOOLEAN
+
+
+def _decimals(types: Types, nodes: Nodes) -> tuple[pa.DataType, pa.DataType] | None:
+    """Both arguments as decimals; None if they are not calculated with as decimals."""
+    kinds = [kind_of(data_type) for data_type in types]
+    if "decimal" not in kinds or not all(kind in (*INTEGERS, "decimal") for kind in kinds):
+        return None
+    one, other = (as_decimal(*pair) for pair in zip(types, nodes, strict=True))
+    return None if one is None or other is None else (one, other)
+
+
+def _undecimal(types: Types) -> pa.DataType | None:
+    """The common type of numbers that are not calculated with as decimals."""
+    found = common(types)
+    is_decimal = found is not None and kind_of(found) == "decimal"
+    return None if is_decimal else found
+
+
+def sum_of(types: Types, nodes: Nodes) -> pa.DataType | None:
+    """Of a sum or a difference."""
+    pair = _decimals(types, nodes)
+    if pair is None:
+        return _undecimal(types)
+    one, other = pair
+    scale = max(one.scale, other.scale)
+    digits = max(one.precision - one.scale, other.precision - other.scale)
+    return bounded(digits + scale + 1, scale)
+
+
+def product(types: Types, nodes: Nodes) -> pa.DataType | None:
+    """Of a product."""
+    pair = _decimals(types, nodes)
+    if pair is None:
+        return _undecimal(types)
+    one, other = pair
+    return bounded(one.precision + other.precision + 1, one.scale + other.scale)
+
+
+def quotient(types: Types, nodes: Nodes) -> pa.DataType | None:
+    """Of a quotient: a double, of integers too."""
+    return DOUBLE if "decimal" not in map(kind_of, types) else None
+
+
+def remainder(types: Types, nodes: Nodes) -> pa.DataType | None:
+    """Of a remainder."""
+    pair = _decimals(types, nodes)
+    if pair is None:
+        return _undecimal(types)
+    one, other = pair
+    scale = max(one.scale, other.scale)
+    return bounded(min(one.precision - one.scale, other.precision - other.scale) + scale, scale)
+
+
+def residue(types: Types, nodes: Nodes) -> pa.DataType | None:
+    """Of a remainder by a number that is written out."""
+    return common([types[0], INT])
+
+
+def whole(types: Types, nodes: Nodes) -> pa.DataType | None:
+    """Of the next whole number."""
+    data_type = types[0]
+    if kind_of(data_type) != "decimal":
+        return BIGINT
+    return bounded(data_type.precision - data_type.scale + 1, 0)
+
+
+def rounded(types: Types, nodes: Nodes) -> pa.DataType | None:
+    """Of an exact number with so many digits after the point."""
+    data_type = types[0]
+    if kind_of(data_type) != "decimal":
+        return data_type
+    digits = int(nodes[1].name) if len(nodes) > 1 else 0
+    scale = min(data_type.scale, digits)
+    return bounded(data_type.precision - data_type.scale + scale + 1, scale)
+
+
+def total(types: Types, nodes: Nodes) -> pa.DataType | None:
+    """Of a sum over rows."""
+    data_type = types[0]
+    kind = kind_of(data_type)
+    if kind == "decimal":
+        return pa.decimal128(min(data_type.precision + 10, 38), data_type.scale)
+    return BIGINT if kind in INTEGERS else DOUBLE

@@ -1,0 +1,127 @@
+"""The Spark engine: the same requests, answered by Spark.
+
+Tables are read through LivingDB's data source, by tasks that read chunks themselves; rows that
+only this process has are handed over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import count
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from sqlglot import exp
+
+from livingdb.engines.built import Built
+from livingdb.engines.request import Request, Source
+from livingdb.engines.results import as_stored_types
+from livingdb.engines.spark_build import build_frame
+from livingdb.engines.spark_parallel import parallelism
+from livingdb.errors import InvalidData, LivingDBError, Unsupported
+from livingdb.tables.recipe import Definition
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+__all__ = ["SparkEngine"]
+
+_numbers = count()
+"""Views of all threads of a process share a session, so their names never repeat."""
+
+
+class SparkEngine:
+    """Answers requests on a Spark session that knows LivingDB's data source."""
+
+    name = "spark"
+
+    def __init__(self, session: SparkSession):
+        self.session = session
+
+    def frame(self, request: Request) -> DataFrame:
+        """The answer as a data frame, not computed yet."""
+        query = request.query.copy()
+        names = {name: f"livingdb_view_{next(_numbers)}" for name in request.sources}
+        for table in query.find_all(exp.Table):
+            if table.name in names and not table.db:
+                table.set("this", exp.to_identifier(names[table.name]))
+        with _spoken():
+            for name, source in request.sources.items():
+                self._frame(source, request.query).createOrReplaceTempView(names[name])
+            found = self.session.sql(query.sql("spark", comments=False), args=request.values())
+            if not _is_remote(found):
+                for view in names.values():
+                    self.session.catalog.dropTempView(view)
+            return found
+
+    def rows(self, request: Request) -> pa.Table:
+        """The rows the query gives."""
+        frame = self.frame(request)
+        with _spoken():
+            table = frame.toArrow()
+        return as_stored_types(table, [""] * table.num_columns)
+
+    def tree(self, request: Request, definition: Definition, url: str) -> Built:
+        """The rows the query gives as trees, in packs of the files at a URL."""
+        parts = 2 * parallelism(self.session)
+        with _spoken():
+            return build_frame(url, definition, self.frame(request), parts)
+
+    def _frame(self, source: Source, query: exp.Query) -> DataFrame:
+        stored = source.stored
+        if stored is None:
+            if not isinstance(source.rows, pa.Table):
+                raise Unsupported(
+                    "rows of an open transaction cannot be read by Spark; commit it first"
+                )
+            return self.session.createDataFrame(source.rows)
+        read = self.session.read.format("livingdb").option("table", stored.table)
+        needed = _needed(query, source.schema.names)
+        read = read.option("versionAsOf", f"id:{stored.snapshot}")
+        read = read.option("columns", _listed(needed))
+        return read.load(stored.url)
+
+
+def _is_remote(frame: Any) -> bool:
+    """Whether names in the frame are looked up when it runs, and not when it is made."""
+    return ".connect." in type(frame).__module__
+
+
+def _needed(query: exp.Query, columns: list[str]) -> list[str]:
+    """The columns that the query may speak of: those whose names are anywhere in it."""
+    if any(not isinstance(star.parent, exp.Count) for star in query.find_all(exp.Star)):
+        return columns
+    if any(join.method for join in query.find_all(exp.Join)):
+        return columns
+    spoken = {node.name.casefold() for node in query.find_all(exp.Identifier)}
+    return [name for name in columns if name.casefold() in spoken] or columns[:1]
+
+
+def _listed(names: list[str]) -> str:
+    """Names as the option `columns` takes them."""
+    return ",".join(f"`{n.replace('`', '``')}`" if _is_odd(n) else n for n in names)
+
+
+def _is_odd(name: str) -> bool:
+    return any(mark in name for mark in ",`") or name != name.strip()
+
+
+@contextmanager
+def _spoken() -> Iterator[None]:
+    """Spark's errors in LivingDB's words."""
+    from pyspark.errors import AnalysisException, ParseException, PySparkException
+
+    try:
+        yield
+    except LivingDBError:
+        raise
+    except (AnalysisException, ParseException) as error:
+        raise InvalidData(_first_line(error)) from None
+    except PySparkException as error:
+        raise InvalidData(f"Spark: {_first_line(error)}") from error
+
+
+def _first_line(error: Exception) -> str:
+    text = str(error).strip()
+    return text.splitlines()[0] if text else type(error).__name__

@@ -1,0 +1,205 @@
+"""Spark's types, as Arrow types: their kinds, and the type two of them have in common."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+from collections.abc import Sequence
+
+import pyarrow as pa
+from sqlglot import exp
+
+from livingdb.chunks.types import normalise_type
+from livingdb.errors import Unsupported
+
+__all__ = [
+    "BIGINT",
+    "BINARY",
+    "BOOLEAN",
+    "DATE",
+    "DOUBLE",
+    "FLOAT",
+    "INT",
+    "INTEGERS",
+    "NTZ",
+    "NULL",
+    "NUMBERS",
+    "STRING",
+    "TIMESTAMP",
+    "as_decimal",
+    "bounded",
+    "common",
+    "kind_of",
+    "named",
+    "of_literal",
+    "of_number",
+    "of_value",
+    "stored",
+]
+
+NULL, BOOLEAN, STRING, BINARY = pa.null(), pa.bool_(), pa.string(), pa.binary()
+INT, BIGINT, FLOAT, DOUBLE = pa.int32(), pa.int64(), pa.float32(), pa.float64()
+DATE, TIMESTAMP, NTZ = pa.date32(), pa.timestamp("us", "UTC"), pa.timestamp("us")
+
+_KINDS = {
+    NULL.id: "null",
+    BOOLEAN.id: "boolean",
+    pa.int8().id: "tinyint",
+    pa.int16().id: "smallint",
+    INT.id: "int",
+    BIGINT.id: "bigint",
+    FLOAT.id: "float",
+    DOUBLE.id: "double",
+    pa.decimal128(1, 0).id: "decimal",
+    STRING.id: "string",
+    BINARY.id: "binary",
+    DATE.id: "date",
+    pa.list_(INT).id: "array",
+    pa.struct([("a", INT)]).id: "struct",
+    pa.map_(INT, INT).id: "map",
+}
+_NAMES = {
+    exp.DataType.Type.BOOLEAN: BOOLEAN,
+    exp.DataType.Type.TINYINT: pa.int8(),
+    exp.DataType.Type.SMALLINT: pa.int16(),
+    exp.DataType.Type.INT: INT,
+    exp.DataType.Type.BIGINT: BIGINT,
+    exp.DataType.Type.FLOAT: FLOAT,
+    exp.DataType.Type.DOUBLE: DOUBLE,
+    exp.DataType.Type.TEXT: STRING,
+    exp.DataType.Type.BINARY: BINARY,
+    exp.DataType.Type.DATE: DATE,
+    exp.DataType.Type.TIMESTAMP: TIMESTAMP,
+    exp.DataType.Type.TIMESTAMPTZ: TIMESTAMP,
+    exp.DataType.Type.TIMESTAMPLTZ: TIMESTAMP,
+    exp.DataType.Type.TIMESTAMPNTZ: NTZ,
+}
+INTEGERS = ("tinyint", "smallint", "int", "bigint")
+NUMBERS = (*INTEGERS, "decimal", "float", "double")
+_TIMES = ("date", "timestamp_ntz", "timestamp")
+_DIGITS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 20}
+
+
+def kind_of(data_type: pa.DataType) -> str:
+    """What Spark calls the type, without its parameters."""
+    if data_type.id == TIMESTAMP.id:
+        return "timestamp_ntz" if data_type.tz is None else "timestamp"
+    return _KINDS[data_type.id]
+
+
+def stored(data_type: pa.DataType) -> pa.DataType | None:
+    """The type Spark reads a column of this type as; None if it has none."""
+    try:
+        found = normalise_type(data_type)
+    except Unsupported:
+        return None
+    is_zoned = found.id == TIMESTAMP.id and found.tz is not None
+    return TIMESTAMP if is_zoned else found
+
+
+def named(target: exp.DataType) -> pa.DataType | None:
+    """The type a cast names; None for nested types, intervals and the like."""
+    found = _NAMES.get(target.this)
+    if found is not None and not target.expressions:
+        return found
+    if target.this != exp.DataType.Type.DECIMAL:
+        return None
+    sizes = [int(part.name) for part in target.expressions]
+    precision, scale = (*sizes, 0)[:2] if sizes else (10, 0)
+    fits = 0 < precision <= 38 and 0 <= scale <= precision
+    return pa.decimal128(precision, scale) if fits else None
+
+
+def of_number(text: str) -> pa.DataType | None:
+    """The type of a number as it is written."""
+    if "e" in text.lower():
+        return DOUBLE
+    if text.isdecimal():
+        value = int(text)
+        if value < 2**31:
+            return INT
+        return BIGINT if value < 2**63 else _exactly(decimal.Decimal(value))
+    return _exactly(decimal.Decimal(text))
+
+
+def of_literal(node: exp.Literal) -> pa.DataType | None:
+    """The type of a literal."""
+    return STRING if node.is_string else of_number(node.name)
+
+
+def of_value(value: object) -> pa.DataType | None:
+    """The type of a parameter; None if Spark and DuckDB may take it differently."""
+    if isinstance(value, bool):
+        return BOOLEAN
+    if isinstance(value, int):
+        return INT if -(2**31) <= value < 2**31 else BIGINT if -(2**63) <= value < 2**63 else None
+    if isinstance(value, datetime.datetime):
+        return NTZ if value.tzinfo is None else TIMESTAMP
+    plain = {float: DOUBLE, str: STRING, bytes: BINARY, datetime.date: DATE, type(None): NULL}
+    return plain.get(type(value))
+
+
+def _exactly(value: decimal.Decimal) -> pa.DataType | None:
+    """The narrowest decimal that holds the value."""
+    parts = value.as_tuple()
+    scale = -parts.exponent if isinstance(parts.exponent, int) else 39
+    precision = max(len(parts.digits), scale)
+    return pa.decimal128(precision, scale) if precision <= 38 and scale >= 0 else None
+
+
+def as_decimal(data_type: pa.DataType, node: exp.Expr | None = None) -> pa.DataType | None:
+    """An integer or decimal as the decimal Spark calculates with; the narrowest for a literal."""
+    kind = kind_of(data_type)
+    if kind == "decimal":
+        return data_type
+    while isinstance(node, (exp.Paren, exp.Neg)):
+        node = node.this
+    if isinstance(node, exp.Literal):
+        return _exactly(decimal.Decimal(node.name))
+    if isinstance(node, exp.Cast) and isinstance(node.this, exp.Literal):
+        return None  # 1L and CAST(1 AS BIGINT) look the same, but have 1 and 20 digits
+    return pa.decimal128(_DIGITS[kind], 0) if kind in _DIGITS else None
+
+
+def bounded(precision: int, scale: int) -> pa.DataType | None:
+    """The decimal of that size; None where Spark would have to give up digits."""
+    return pa.decimal128(precision, scale) if precision <= 38 else None
+
+
+def common(types: Sequence[pa.DataType]) -> pa.DataType | None:
+    """The type Spark brings values to when they meet in CASE, IN, UNION or a comparison."""
+    found = NULL
+    for data_type in types:
+        merged = _common(found, data_type)
+        if merged is None:
+            return None
+        found = merged
+    return found
+
+
+def _common(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
+    if left == right or right.id == NULL.id:
+        return left
+    if left.id == NULL.id:
+        return right
+    one, other = kind_of(left), kind_of(right)
+    if one in NUMBERS and other in NUMBERS:
+        return _common_number(left, right)
+    if one in _TIMES and other in _TIMES:
+        return (DATE, NTZ, TIMESTAMP)[max(_TIMES.index(one), _TIMES.index(other))]
+    return None
+
+
+def _common_number(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
+    kinds = {kind_of(left), kind_of(right)}
+    if "float" in kinds and kinds != {"float", "double"}:
+        return None
+    if "double" in kinds:
+        return DOUBLE
+    if "decimal" not in kinds:
+        return max(left, right, key=lambda item: INTEGERS.index(kind_of(item)))
+    one, other = as_decimal(left), as_decimal(right)
+    if one is None or other is None:
+        return None
+    scale = max(one.scale, other.scale)
+    return bounded(max(one.precision - one.scale, other.precision - other.scale) + scale, scale)

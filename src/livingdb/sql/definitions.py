@@ -1,0 +1,226 @@
+"""CREATE, ALTER and DROP TABLE: what they say about a schema, in plain values.
+
+    ALTER TABLE orders ADD COLUMN vat DOUBLE DEFAULT 0.0 SYNC BOTH KEEP main_v1
+
+`SYNC BOTH | FORWARD | REVERSE | NONE` with `KEEP name` or `TO name` stands at the end.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from sqlglot import exp
+
+from livingdb.errors import InvalidData, Unsupported
+from livingdb.sql.parameters import constant
+
+__all__ = ["SchemaStatement", "read_definition", "without_sync"]
+
+_SYNC = re.compile(
+    r"\s+SYNC\s+(?P<sync>BOTH|FORWARD|REVERSE|NONE)"
+    r"(?:\s+(?P<how>KEEP|TO)\s+(?P<name>`[^`]+`|[^\s;`]+))?\s*;?\s*\Z",
+    re.IGNORECASE,
+)
+_KEEP = re.compile(r"\s+(?P<how>KEEP|TO)\s+(?P<name>`[^`]+`|[^\s;`]+)\s*;?\s*\Z", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class SchemaStatement:
+    """A change of the schema: the names of changes, each with its arguments, and the sync.
+
+    `if_exists` and `if_missing` say that there may be nothing to do.
+    """
+
+    table: str
+    changes: tuple[tuple[str, dict[str, Any]], ...]
+    options: dict[str, str] = field(default_factory=dict)
+    if_exists: bool = False
+    if_missing: bool = False
+
+
+def without_sync(text: str) -> tuple[str, dict[str, str]]:
+    """The statement without its SYNC clause, and what that says."""
+    if not isinstance(text, str) or not re.match(r"\s*(ALTER|CREATE|DROP)\b", text, re.IGNORECASE):
+        return text, {}
+    found = _SYNC.search(text)
+    options = {} if found is None else {"sync": found["sync"].lower()}
+    if found is None and re.match(r"\s*ALTER\b", text, re.IGNORECASE):
+        found = _KEEP.search(text)
+        if found is not None and (found["how"].upper() == "TO" or not found["name"]):
+            found = None  # RENAME … TO name
+    if found is None:
+        return text, {}
+    if found["how"]:
+        options[found["how"].lower()] = found["name"].strip("`")
+    return text[: found.start()], options
+
+
+def read_definition(tree: exp.Expr, options: dict[str, str]) -> SchemaStatement:
+    """What a statement says; `Unsupported` for what it may say elsewhere only."""
+    if isinstance(tree, exp.Create):
+        return _create(tree, options)
+    if isinstance(tree, exp.Drop):
+        return _drop(tree, options)
+    assert isinstance(tree, exp.Alter)
+    table = _table(tree.this)
+    changes = [change for action in tree.args["actions"] for change in _action(table, action)]
+    return SchemaStatement(table, tuple(changes), options, bool(tree.args.get("exists")))
+
+
+def _table(node: exp.Expr) -> str:
+    if not isinstance(node, exp.Table) or node.db:
+        raise Unsupported(
+            f"{node.sql('spark')!r}: a schema is changed on the branch the statement runs on"
+        )
+    return str(node.name)
+
+
+def _drop(tree: exp.Drop, options: dict[str, str]) -> SchemaStatement:
+    if str(tree.args.get("kind")).upper() != "TABLE":
+        raise Unsupported(f"DROP {tree.args.get('kind')} is not possible")
+    tables = tree.args["tables"]
+    if len(tables) != 1:
+        raise InvalidData("DROP TABLE drops one table at a time")
+    name = _table(tables[0])
+    changes = (("DropTable", {"table": name}),)
+    return SchemaStatement(name, changes, options, if_exists=bool(tree.args.get("exists")))
+
+
+def _create(tree: exp.Create, options: dict[str, str]) -> SchemaStatement:
+    if str(tree.args.get("kind")).upper() != "TABLE" or not isinstance(tree.this, exp.Schema):
+        raise Unsupported("CREATE TABLE name (column type, …, PRIMARY KEY (…)) is what there is")
+    if tree.args.get("expression") is not None or tree.args.get("replace"):
+        raise Unsupported("CREATE TABLE makes an empty table: INSERT INTO fills it")
+    name = _table(tree.this.this)
+    schema: dict[str, str] = {}
+    key: list[str] = []
+    defaults: dict[str, object] = {}
+    links: dict[str, str] = {}
+    for item in tree.this.expressions:
+        if isinstance(item, exp.PrimaryKey):
+            key += [part.name for part in item.expressions]
+            continue
+        if not isinstance(item, exp.ColumnDef):
+            raise Unsupported(f"{item.sql('spark')!r} is not possible in CREATE TABLE")
+        column = _column(item)
+        schema[column["name"]] = column["type"]
+        if column.get("key"):
+            key.append(column["name"])
+        if "default" in column:
+            defaults[column["name"]] = column["default"]
+        if "references" in column:
+            links[column["name"]] = column["references"]
+    if not key:
+        raise InvalidData(f"table {name!r} needs a PRIMARY KEY")
+    change: dict[str, Any] = {"table": name, "schema": schema, "key": tuple(key)}
+    if defaults:
+        change["defaults"] = defaults
+    if links:
+        change["foreign_keys"] = links
+    return SchemaStatement(
+        name, (("CreateTable", change),), options, if_missing=bool(tree.args.get("exists"))
+    )
+
+
+def _column(item: exp.ColumnDef) -> dict[str, Any]:
+    """The name, the type and what else a column is given."""
+    kind = item.args.get("kind")
+    if kind is None:
+        raise InvalidData(f"column {item.name!r} has no type")
+    found: dict[str, Any] = {"name": item.name, "type": kind.sql("spark").lower()}
+    for constraint in item.args.get("constraints") or ():
+        rule = constraint.args["kind"]
+        if isinstance(rule, exp.NotNullColumnConstraint):
+            if not rule.args.get("allow_null"):
+                found["type"] += " not null"
+        elif isinstance(rule, exp.DefaultColumnConstraint):
+            value = constant(rule.this, {})
+            if value is None and not isinstance(rule.this, exp.Null):
+                raise Unsupported(f"column {item.name!r}: a default is a value")
+            found["default"] = value
+        elif isinstance(rule, exp.PrimaryKeyColumnConstraint):
+            found["key"] = True
+        elif isinstance(rule, exp.ComputedColumnConstraint):
+            found["computed"] = rule.this.sql("spark")
+        elif isinstance(rule, exp.Reference):
+            found["references"] = rule.this.name
+        elif not isinstance(rule, exp.CommentColumnConstraint):
+            raise Unsupported(f"column {item.name!r}: {constraint.sql('spark')} is not possible")
+    return found
+
+
+def _action(table: str, action: exp.Expr) -> Iterator[tuple[str, dict[str, Any]]]:
+    if isinstance(action, exp.ColumnDef):
+        yield _added(table, action)
+    elif isinstance(action, exp.Schema):
+        for item in action.expressions:
+            yield _added(table, item)
+    elif isinstance(action, exp.Drop):
+        yield from _dropped(table, action)
+    elif isinstance(action, exp.RenameColumn):
+        yield (
+            "RenameColumn",
+            {"table": table, "name": action.this.name, "to": action.args["to"].name},
+        )
+    elif isinstance(action, exp.AlterRename):
+        yield "RenameTable", {"table": table, "to": _table(action.this)}
+    elif isinstance(action, exp.AlterColumn):
+        yield _altered(table, action)
+    elif isinstance(action, exp.AddConstraint):
+        for constraint in action.expressions:
+            yield _constrained(table, constraint)
+    else:
+        raise Unsupported(f"ALTER TABLE … {action.sql('spark')} is not possible")
+
+
+def _added(table: str, item: exp.Expr) -> tuple[str, dict[str, Any]]:
+    if not isinstance(item, exp.ColumnDef):
+        raise Unsupported(f"ADD COLUMNS ({item.sql('spark')}) is not possible")
+    given = _column(item)
+    if "key" in given or "references" in given:
+        raise Unsupported("a column is added without PRIMARY KEY and REFERENCES")
+    return "AddColumn", {"table": table, **given}
+
+
+def _dropped(table: str, action: exp.Drop) -> Iterator[tuple[str, dict[str, Any]]]:
+    kind = str(action.args.get("kind")).upper()
+    for item in action.args["tables"]:
+        parts = item.expressions if isinstance(item, exp.Schema) else [item]
+        for part in parts:
+            if kind in ("COLUMN", "COLUMNS"):
+                yield "DropColumn", {"table": table, "name": part.name}
+            elif kind == "CONSTRAINT":
+                yield "DropConstraint", {"table": table, "name": part.name}
+            else:
+                raise Unsupported(f"ALTER TABLE … DROP {kind} is not possible")
+
+
+def _altered(table: str, action: exp.AlterColumn) -> tuple[str, dict[str, Any]]:
+    name = action.this.name
+    data_type = action.args.get("dtype")
+    if data_type is not None:
+        kind = data_type.sql("spark").lower()
+        return "RetypeColumn", {"table": table, "name": name, "type": kind}
+    allow_null = action.args.get("allow_null")
+    if allow_null is None:
+        raise Unsupported(f"ALTER COLUMN {name} takes TYPE …, SET NOT NULL or DROP NOT NULL")
+    change = "DropConstraint" if allow_null else "AddConstraint"
+    return change, {"table": table, "not_null": name}
+
+
+def _constrained(table: str, constraint: exp.Expr) -> tuple[str, dict[str, Any]]:
+    given: dict[str, Any] = {"table": table}
+    if isinstance(constraint, exp.Constraint):
+        given["name"] = constraint.name
+        (constraint,) = constraint.expressions
+    if isinstance(constraint, exp.CheckColumnConstraint):
+        return "AddConstraint", {**given, "check": constraint.this.sql("spark")}
+    if isinstance(constraint, exp.ForeignKey) and len(constraint.expressions) == 1:
+        target = constraint.args["reference"].this
+        target = target.this if isinstance(target, exp.Schema) else target
+        link = (constraint.expressions[0].name, target.name)
+        return "AddConstraint", {**given, "foreign_key": link}
+    raise Unsupported(f"ADD CONSTRAINT {constraint.sql('spark')} is not possible")

@@ -1,0 +1,151 @@
+"""Expressions in SQL over the columns of one table, computed for many rows at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from livingdb.errors import InvalidData, NotFound, Unsupported
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+__all__ = ["Expression"]
+
+Mask = npt.NDArray[np.bool_]
+
+_VOLATILE = {
+    "current_date",
+    "current_timestamp",
+    "current_timezone",
+    "current_user",
+    "monotonically_increasing_id",
+    "now",
+    "rand",
+    "randn",
+    "random",
+    "shuffle",
+    "uniform",
+    "uuid",
+}
+
+
+@dataclass(frozen=True)
+class Expression:
+    """An expression as text; it names columns of one table and nothing else."""
+
+    text: str
+
+    @cached_property
+    def tree(self) -> exp.Expr:
+        """The parsed expression; `InvalidData` or `Unsupported` says what is wrong with it."""
+        from sqlglot import exp
+
+        from livingdb.sql.parse import parse_expression
+
+        tree = parse_expression(self.text)
+        if tree.find(exp.Query, exp.AggFunc, exp.Window, exp.Placeholder, exp.Parameter):
+            raise Unsupported(
+                f"{self.text!r}: an expression has no subqueries, aggregates, windows or parameters"
+            )
+        return _with_fields(tree)
+
+    @cached_property
+    def columns(self) -> frozenset[str]:
+        """The columns it names."""
+        from sqlglot import exp
+
+        return frozenset(column.name for column in self.tree.find_all(exp.Column))
+
+    def renamed(self, name: str, to: str) -> Expression:
+        """The same expression where a column has another name; the rest of its text stays."""
+        from sqlglot import exp
+
+        text = self.text
+        found = [c.this.meta for c in self.tree.find_all(exp.Column) if c.name == name]
+        for place in sorted(found, key=lambda place: -int(place["start"])):
+            quoted = "`" + to.replace("`", "``") + "`"
+            text = text[: place["start"]] + quoted + text[place["end"] + 1 :]
+        return Expression(text)
+
+    @property
+    def is_volatile(self) -> bool:
+        """Whether it gives something else each time."""
+        from sqlglot import exp
+
+        for call in self.tree.find_all(exp.Func):
+            name = call.name if isinstance(call, exp.Anonymous) else call.sql_name()
+            if name.casefold() in _VOLATILE:
+                return True
+        return False
+
+    def check(self, schema: pa.Schema, target: pa.DataType | None = None) -> None:
+        """`NotFound` for a column there is not, `InvalidData` if it cannot be computed."""
+        for name in sorted(self.columns):
+            if name not in schema.names:
+                known = ", ".join(schema.names)
+                raise NotFound(f"{self.text!r}: there is no column {name!r}; there are {known}")
+        if self.is_volatile:
+            raise InvalidData(f"{self.text!r} gives something else each time it is computed")
+        self.values(schema.empty_table(), target)
+
+    def values(self, rows: pa.Table, target: pa.DataType | None = None) -> pa.Array:
+        """Its value for each row, as the type wanted."""
+        from sqlglot import exp
+
+        from livingdb.engines.duckdb_text import generated
+        from livingdb.engines.embedded import Session
+        from livingdb.engines.portable import portable
+
+        missing = sorted(self.columns - set(rows.column_names))
+        if missing:
+            raise NotFound(f"{self.text!r}: there is no column {missing[0]!r}")
+        shown = {name: f"c{at}" for at, name in enumerate(sorted(self.columns))}
+        numbers = pa.array(np.arange(rows.num_rows))
+        columns = {short: rows.column(name) for name, short in shown.items()}
+        given = pa.table({"n": numbers, **columns})
+        tree = self.tree.transform(
+            lambda node: exp.column(shown[node.name]) if isinstance(node, exp.Column) else node
+        )
+        with Session() as session:
+            name = session.register(given)
+            query = exp.select(exp.alias_(tree, "value")).from_(name).order_by("n")
+            portable(query, {name: given.schema})  # notes types, so that it means what Spark means
+            found = session.query(generated(query), {}).column(0).combine_chunks()
+        values = pa.concat_arrays(found.chunks) if isinstance(found, pa.ChunkedArray) else found
+        return values if target is None else _cast(values, target, self.text)
+
+    def holds(self, rows: pa.Table) -> Mask:
+        """Where a condition is true; null is not."""
+        found = self.values(rows, pa.bool_())
+        mask: Mask = found.fill_null(False).to_numpy(zero_copy_only=False)
+        return mask
+
+
+def _with_fields(tree: exp.Expr) -> exp.Expr:
+    """`a.b` is the field `b` of the column `a`: there is no other table it could be of."""
+    from sqlglot import exp
+
+    for column in [c for c in tree.find_all(exp.Column) if len(c.parts) > 1]:
+        first, *fields = column.parts
+        made: exp.Expr = exp.Column(this=first)
+        for part in fields:
+            made = exp.Dot(this=made, expression=part)
+        if column is tree:
+            return made
+        column.replace(made)
+    return tree
+
+
+def _cast(values: pa.Array, target: pa.DataType, text: str) -> pa.Array:
+    if values.type == target:
+        return values
+    try:
+        return values.cast(target)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise InvalidData(f"{text!r} does not give {target}: {error}") from None
