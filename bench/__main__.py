@@ -10,7 +10,16 @@ import json
 import sys
 from pathlib import Path
 
-from bench import differences, graph, pack_open, report, sharing, table_speed
+from bench import (
+    differences,
+    evolution,
+    graph,
+    pack_open,
+    report,
+    sharing,
+    spark_speed,
+    table_speed,
+)
 from bench.measure import Result
 
 HOME = Path(__file__).parent
@@ -27,6 +36,8 @@ SUITES = {
     "packs": _packs,
     "sharing": sharing.run,
     "graph": graph.run,
+    "spark": spark_speed.run,
+    "evolution": evolution.run,
 }
 
 

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import json
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import livingdb
+from livingdb.graph.feed import feed_steps
+from livingdb.spark.feed_size import step_bytes
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from pyspark.sql.streaming import StreamingQuery
 
 pytestmark = pytest.mark.xdist_group("spark")
 
@@ -125,6 +130,161 @@ def test_a_stream_follows_the_branch_across_restarts(
     ]
     assert run() == [*HISTORY, *more]
     assert run() == [*HISTORY, *more]
+
+
+# --- limits ---------------------------------------------------------------------------------
+
+
+def sizes(db: livingdb.Database, table: str = "t") -> list[int]:
+    """The size of every movement of main."""
+    graph = db._graph
+    branch = graph.branch("main")
+    start = graph.snapshots.ancestor(graph.snapshots.at(branch.head), 0)
+    steps = feed_steps(graph, branch, table, start, -1, branch.position)
+    return [step_bytes(graph, step) for step in steps]
+
+
+def packed(steps: list[int], most_bytes: int, most_steps: int = 1_000) -> list[int]:
+    """The last movement of each batch, as the limits ask for."""
+    ends: list[int] = []
+    taken = count = 0
+    for position, size in enumerate(steps):
+        if count and ((size and taken + size > most_bytes) or count == most_steps):
+            ends.append(position - 1)
+            taken = count = 0
+        taken, count = taken + size, count + 1
+    return [*ends, len(steps) - 1]
+
+
+def follow(
+    spark: SparkSession,
+    db: livingdb.Database,
+    folder: Path,
+    trigger: dict[str, Any],
+    **options: Any,
+) -> StreamingQuery:
+    source = spark.readStream.format("livingdb").option("readChangeFeed", "true")
+    return (
+        source.option("table", "t")
+        .options(**options)
+        .load(db.name)
+        .writeStream.format("parquet")
+        .option("checkpointLocation", str(folder / "checkpoint"))
+        .trigger(**trigger)
+        .start(str(folder / "out"))
+    )
+
+
+def ends(folder: Path) -> list[int]:
+    """The offsets that the batches of a stream ended at."""
+    files = [path for path in (folder / "checkpoint" / "offsets").iterdir() if path.name.isdigit()]
+    files.sort(key=lambda path: int(path.name))
+    return [json.loads(path.read_text().splitlines()[-1])["position"] for path in files]
+
+
+def out(spark: SparkSession, folder: Path) -> list[tuple[Any, ...]]:
+    rows = spark.read.parquet(str(folder / "out")).collect()
+    return sorted((r["_commit_sequence"], r["_change_type"], r["id"]) for r in rows)
+
+
+def expected(spark: SparkSession, db: livingdb.Database) -> list[tuple[Any, ...]]:
+    return sorted(row[:3] for row in feed(spark, db))
+
+
+@pytest.fixture
+def busy(db: livingdb.Database) -> livingdb.Branch:
+    """Movements of different sizes, some of them of other tables."""
+    main = db.branch("main")
+    main.create_table("t", {"id": "bigint", "v": "string"}, key="id")
+    main.create_table("other", {"id": "bigint"}, key="id")
+    for number in range(6):
+        first = number * 1000
+        ids = range(first, first + 1 + 40 * (number % 4))
+        main.insert("t", {"id": list(ids), "v": [f"{id * 7919 % 1009}" for id in ids]})
+        main.insert("other", {"id": [number]})
+    return main
+
+
+def test_sizes_are_those_of_deltas_or_near(db: livingdb.Database, busy: livingdb.Branch) -> None:
+    start, empty = busy.head.id, db.at(f"main~{len(busy.log()) - 1}").id
+    found = sizes(db)
+    assert found[0] == found[1] == 0
+    assert all(size > 0 for size in found[3::2])
+    assert found[4::2] == [0] * len(found[4::2])
+    assert found[9] > found[7] > found[5] > found[3]
+    dev = busy.clone("dev")
+    dev.insert("t", {"id": list(range(100_000, 100_500)), "v": ["x"] * 500})
+    busy.delete("t", [0])
+    db.merge("dev", "main")
+    busy.reset(start)
+    busy.reset(empty)
+    *_, merged, reset, dropped = sizes(db)
+    rows = len(db.at(start).table("t"))
+    assert 0 < merged < 500 * (8 + 32)
+    assert reset == 501 * (8 + 32)
+    assert dropped == rows * (8 + 32)
+
+
+@pytest.mark.parametrize("most_snapshots", [None, 3])
+def test_a_batch_ends_before_it_is_too_large(
+    spark: SparkSession,
+    db: livingdb.Database,
+    busy: livingdb.Branch,
+    tmp_path: Path,
+    most_snapshots: int | None,
+) -> None:
+    steps = sizes(db)
+    limit = max(steps) + 1
+    options = {"maxBytesPerTrigger": str(limit)}
+    if most_snapshots is not None:
+        options["maxSnapshotsPerTrigger"] = str(most_snapshots)
+    query = follow(spark, db, tmp_path, {"availableNow": True}, **options)
+    query.awaitTermination(120)
+    assert query.exception() is None
+    wanted = packed(steps, limit, most_snapshots or 1_000)
+    assert 3 <= len(wanted) < len(steps)
+    assert ends(tmp_path) == wanted
+    assert out(spark, tmp_path) == expected(spark, db)
+
+
+def test_a_stream_with_limits_goes_on_where_it_was_cut(
+    spark: SparkSession, db: livingdb.Database, busy: livingdb.Branch, tmp_path: Path
+) -> None:
+    options = {"maxBytesPerTrigger": "1b"}
+    query = follow(spark, db, tmp_path, {"processingTime": "0 seconds"}, **options)
+    while len(query.recentProgress) < 4:
+        time.sleep(0.05)
+        assert query.exception() is None
+    query.stop()
+    cut = len(ends(tmp_path))
+    assert 4 <= cut < len(packed(sizes(db), 1))
+    busy.update("t", {"id": [0], "v": ["again"]})
+    query = follow(spark, db, tmp_path, {"availableNow": True}, **options)
+    query.awaitTermination(120)
+    assert query.exception() is None
+    assert ends(tmp_path) == packed(sizes(db), 1)
+    assert out(spark, tmp_path) == expected(spark, db)
+    query = follow(spark, db, tmp_path, {"processingTime": "0 seconds"}, maxBytesPerTrigger="1g")
+    busy.delete("t", [0])
+    busy.insert("t", {"id": [-1], "v": ["late"]})
+    query.processAllAvailable()
+    query.stop()
+    assert out(spark, tmp_path) == expected(spark, db)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"maxBytesPerTrigger": "much"}, {"maxBytesPerTrigger": "0"}, {"maxSnapshotsPerTrigger": "0"}],
+)
+def test_limits_that_are_none(
+    spark: SparkSession,
+    db: livingdb.Database,
+    main: livingdb.Branch,
+    tmp_path: Path,
+    options: dict[str, str],
+) -> None:
+    with pytest.raises(Exception, match="from 1 on"):
+        follow(spark, db, tmp_path, {"availableNow": True}, **options).awaitTermination(60)
 
 
 def test_a_stream_without_the_option_says_what_to_add(

@@ -26,11 +26,11 @@ def demo(
 
     from rich.console import Console
 
+    from livingdb.cli.bars import bars
     from livingdb.cli.story import tell
 
-    errors = Console(stderr=True)
     with TemporaryDirectory(prefix="livingdb-demo-") as folder:
-        story = tell(Path(folder), rows, errors.status)
+        story = tell(Path(folder), rows, bars(Console(stderr=True)))
     show(story, Console(highlight=False))
 
 
@@ -71,9 +71,10 @@ def _changed(counts: dict[str, int]) -> str:
 def _copies(story: Story, console: Console) -> None:
     first: Made = story.made[0]
     console.print(
-        f"{first.rows:,} orders were loaded in {story.load_seconds:.2f} s and take "
-        f"{_size(story.load_bytes)}. The branch took {story.clone_seconds * 1000:.1f} ms; it "
-        "copies nothing.\n"
+        f"Spark read {first.rows:,} orders from {_size(story.raw_bytes)} of text, cleaned and "
+        f"loaded them in {story.load_seconds:.1f} s; they take {_size(story.load_bytes)}. "
+        f"{story.daily_rows:,} daily medians took Spark {story.daily_seconds:.1f} s. "
+        f"The branch took {story.clone_seconds * 1000:.1f} ms; it copies nothing.\n"
     )
 
 

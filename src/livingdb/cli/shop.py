@@ -7,11 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from livingdb.tables.layout import Layout
 from livingdb.tables.schema import TableSchema
 
-__all__ = ["LAYOUT", "SCHEMA", "SHOPS", "Orders"]
+__all__ = ["CLEANING", "LAYOUT", "SCHEMA", "SHOPS", "Orders"]
 
 SHOPS = ("Bergen", "Bodø", "Drammen", "Hamar", "Kristiansand", "Oslo", "Tromsø", "Trondheim")
 SCHEMA = TableSchema.of(
@@ -27,6 +28,17 @@ SCHEMA = TableSchema.of(
     ["shop", "id"],
 )
 LAYOUT = Layout(target_rows=1024, groups=[["customer", "placed"], ["amount", "quantity"]])
+
+CLEANING = (
+    "initcap(shop) AS shop",
+    "CAST(id AS BIGINT) AS id",
+    "customer",
+    "timestamp_seconds(CAST(placed AS BIGINT)) AS placed",
+    "CAST(amount AS DOUBLE) AS amount",
+    "CAST(quantity AS INT) AS quantity",
+    "status",
+)
+"""What makes orders of the text of a cash register, in Spark's SQL."""
 
 _STATUSES = pa.array(["paid", "packed", "sent", "delivered", "returned"])
 _FIRST_SECOND = 1_767_225_600  # 2026-01-01
@@ -78,6 +90,14 @@ class Orders:
         """The orders the shop begins with."""
         shop = np.repeat(np.arange(len(SHOPS)), self.per_shop)
         return self.table(shop, np.tile(np.arange(self.per_shop), len(SHOPS)))
+
+    def raw(self) -> pa.Table:
+        """The first orders as a cash register writes them: all text, in no order."""
+        whole = self.first()
+        mixed = whole.take(pa.array(self.chance.permutation(whole.num_rows)))
+        placed = mixed.column("placed").cast(pa.timestamp("s", "UTC")).cast(pa.int64())
+        mixed = mixed.set_column(mixed.schema.get_field_index("placed"), "placed", placed)
+        return mixed.set_column(0, "shop", pc.utf8_upper(mixed.column("shop")))
 
     def new(self, shop: int, batch: int, count: int) -> pa.Table:
         """Orders that came in at one shop."""

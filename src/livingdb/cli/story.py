@@ -10,13 +10,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from pyarrow.csv import write_csv
 
 import livingdb
-from livingdb.cli.shop import LAYOUT, SCHEMA, SHOPS, Orders
+import livingdb.spark
+from livingdb.cli.shop import CLEANING, LAYOUT, SCHEMA, SHOPS, Orders
+from livingdb.spark.progress import watched
 
 __all__ = ["Asked", "Made", "Story", "tell"]
 
-Progress = Callable[[str], AbstractContextManager[object]]
+Report = Callable[[int, int], object]
+Progress = Callable[[str], AbstractContextManager[Report | None]]
+"""Says what is going on; who knows how far it is tells what the context gives."""
+
 COMMIT_ROWS = 400
 
 
@@ -50,6 +56,9 @@ class Story:
     asked: list[Asked] = field(default_factory=list)
     load_seconds: float = 0.0
     load_bytes: int = 0
+    raw_bytes: int = 0
+    daily_rows: int = 0
+    daily_seconds: float = 0.0
     clone_seconds: float = 0.0
     conflicts: list[dict[str, Any]] = field(default_factory=list)
     merged_rows: dict[str, int] = field(default_factory=dict)
@@ -65,11 +74,12 @@ class Story:
 def tell(folder: Path, rows: int, progress: Progress) -> Story:
     """Run the whole demonstration in a folder."""
     with livingdb.create(folder / "shop.ldb", author="you") as db:
-        return _Telling(db, rows, progress).run()
+        return _Telling(folder, db, rows, progress).run()
 
 
 class _Telling:
-    def __init__(self, db: livingdb.Database, rows: int, progress: Progress):
+    def __init__(self, folder: Path, db: livingdb.Database, rows: int, progress: Progress):
+        self.folder = folder
         self.db = db
         self.main = db.branch("main")
         self.orders = Orders.of(rows)
@@ -77,8 +87,12 @@ class _Telling:
         self.story = Story()
 
     def run(self) -> Story:
-        with self.progress("loading orders"):
+        with self.progress("starting Spark"):
+            self.spark = livingdb.spark.session()
+        with self.progress("loading orders through Spark") as report, watched(self.spark, report):
             self.load()
+        with self.progress("daily totals through Spark") as report, watched(self.spark, report):
+            self.summarise()
         with self.progress("selling for some days"):
             self.sell()
         with self.progress("auditing on a branch"):
@@ -92,13 +106,39 @@ class _Telling:
         return self.story
 
     def load(self) -> None:
-        data = self.orders.first()
-        self.main.create_table("orders", SCHEMA.arrow, key=list(SCHEMA.key), layout=LAYOUT)
+        """Raw text, read and cleaned by Spark, becomes a table."""
+        raw = self.folder / "orders.csv"
+        write_csv(self.orders.raw(), raw)
+        self.story.raw_bytes = raw.stat().st_size
+        read = self.spark.read.option("header", True).option("inferSchema", False)
+        frame = read.csv(str(raw)).selectExpr(*CLEANING)
         started = time.perf_counter()
-        made = self.main.insert("orders", data, message="first orders")
+        made = livingdb.spark.load(
+            self.db,
+            "main",
+            "orders",
+            frame,
+            key=list(SCHEMA.key),
+            layout=LAYOUT,
+            message="first orders",
+        )
         self.story.load_seconds = time.perf_counter() - started
         self.note(self.main, made, self.story.load_seconds)
         self.story.load_bytes = self.db.storage().bytes
+
+    def summarise(self) -> None:
+        """What Spark makes of a branch becomes a table beside it."""
+        started = time.perf_counter()
+        frame = livingdb.spark.sql(
+            self.db,
+            "main",
+            "SELECT shop, to_date(placed) AS day, count(*) AS orders, "
+            "percentile_approx(amount, 0.5) AS median FROM orders GROUP BY shop, to_date(placed)",
+            spark=self.spark,
+        )
+        livingdb.spark.load(self.db, "main", "daily", frame, key=["shop", "day"])
+        self.story.daily_rows = len(self.main.table("daily"))
+        self.story.daily_seconds = time.perf_counter() - started
 
     def note(self, branch: livingdb.Branch, made: livingdb.Snapshot, seconds: float) -> None:
         """Write down what a snapshot changed since its first parent."""

@@ -11,10 +11,11 @@ from livingdb.lazy import lazily
 
 if typing.TYPE_CHECKING:
     from livingdb.spark.bulk import load
+    from livingdb.spark.query import sql
     from livingdb.spark.source import LivingDBSource
     from livingdb.spark.start import session
 
-__all__ = ["LivingDBSource", "load", "session"]
+__all__ = ["LivingDBSource", "load", "session", "sql"]
 
 __getattr__ = lazily(
     __name__,
@@ -22,5 +23,6 @@ __getattr__ = lazily(
         "LivingDBSource": "livingdb.spark.source",
         "load": "livingdb.spark.bulk",
         "session": "livingdb.spark.start",
+        "sql": "livingdb.spark.query",
     },
 )

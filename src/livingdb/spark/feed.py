@@ -4,16 +4,11 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql.datasource import (
-    DataSourceReader,
-    DataSourceStreamReader,
-    InputPartition,
-)
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxFiles
+from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from livingdb.catalog.branches import BranchRow
 from livingdb.catalog.snapshots import SnapshotRow
@@ -30,7 +25,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql.types import StructType
 
-__all__ = ["FeedReader", "FeedStream", "feed_schema"]
+__all__ = ["Feed", "FeedReader", "feed_schema"]
 
 _CHANGE_TYPES = ("insert", "update_preimage", "update_postimage", "delete")
 _META = (
@@ -80,7 +75,7 @@ def feed_rows(schema: TableSchema, step: Step, batch: DiffBatch) -> pa.RecordBat
     return pa.RecordBatch.from_arrays([*columns, *about], schema=feed_schema(schema.arrow))
 
 
-class _Feed:
+class Feed:
     """A feed of one table of one branch: what both ways of reading it share."""
 
     def __init__(self, url: str, table: str, options: Mapping[str, str], schema: StructType):
@@ -109,6 +104,7 @@ class _Feed:
     ) -> list[InputPartition]:
         """The rows of the movements, a bounded number in each partition."""
         held: list[pa.RecordBatch] = []
+        rows = 0
         parts: list[InputPartition] = []
         names = self.spark_schema.fieldNames()
         for step in feed_steps(graph, branch, self.table, start, after, upto):
@@ -118,9 +114,10 @@ class _Feed:
             schema = graph.versions.definition(version).schema
             for batch in step.batches(graph):
                 held.append(feed_rows(schema, step, batch).select(names))
-                if sum(len(part) for part in held) > _PART_ROWS:
+                rows += len(held[-1])
+                if rows > _PART_ROWS:
                     parts.append(_packed(held))
-                    held = []
+                    held, rows = [], 0
         if held:
             parts.append(_packed(held))
         return parts
@@ -149,7 +146,7 @@ class FeedReader(DataSourceReader):
     """The feed between two snapshots of a branch, read once."""
 
     def __init__(self, url: str, table: str, options: Mapping[str, str], schema: StructType):
-        self.feed = _Feed(url, table, options, schema)
+        self.feed = Feed(url, table, options, schema)
 
     def partitions(self) -> Sequence[InputPartition]:
         """The rows after the start and up to the end."""
@@ -162,55 +159,6 @@ class FeedReader(DataSourceReader):
             if feed.end_ref:
                 upto = position_of(graph, branch, resolve(graph.catalog, feed.end_ref).snapshot)
             return feed.planned(graph, branch, start, after, upto)
-
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of one partition."""
-        return self.feed.unpacked(partition)
-
-
-class FeedStream(DataSourceStreamReader):
-    """The feed as a stream; an offset is a movement of the branch and the snapshot it led to."""
-
-    def __init__(self, url: str, table: str, options: Mapping[str, str], schema: StructType):
-        self.feed = _Feed(url, table, options, schema)
-        most = options.get("maxSnapshotsPerTrigger")
-        if most is not None and (not most.isdecimal() or int(most) < 1):
-            raise InvalidData(f"maxSnapshotsPerTrigger {most!r}: a number from 1 on")
-        self.most = None if most is None else int(most)
-
-    def initialOffset(self) -> dict[str, Any]:  # noqa: N802
-        """Where the stream starts."""
-        with open_database(self.feed.url) as db:
-            graph = db._graph
-            row, position = self.feed.started(graph, graph.branch(self.feed.branch))
-            return {"position": position, "snapshot": row.address.hex()}
-
-    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        """How many movements of the branch one trigger takes."""
-        return ReadAllAvailable() if self.most is None else ReadMaxFiles(self.most)
-
-    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
-        """Where the branch is, or as far as one trigger may go."""
-        with open_database(self.feed.url) as db:
-            graph = db._graph
-            branch = graph.branch(self.feed.branch)
-            upto = branch.position
-            if isinstance(limit, ReadMaxFiles):
-                upto = min(upto, int(start["position"]) + limit.max_files)
-            if upto <= int(start["position"]):
-                return start
-            (move,) = graph.branches.log(branch, upto - 1, upto)
-            row = graph.snapshots.at(move.snapshot)
-            return {"position": upto, "snapshot": row.address.hex()}
-
-    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """The rows between two offsets."""
-        with open_database(self.feed.url) as db:
-            graph = db._graph
-            branch = graph.branch(self.feed.branch)
-            row = resolve(graph.catalog, f"id:{start['snapshot']}").snapshot
-            after, upto = int(start["position"]), int(end["position"])
-            return self.feed.planned(graph, branch, row, after, upto)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one partition."""

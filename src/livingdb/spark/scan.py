@@ -24,6 +24,7 @@ from livingdb.engines.pruning import Part
 from livingdb.files.url import open_files
 from livingdb.graph.graph import Graph
 from livingdb.maintenance.reach import Trees
+from livingdb.tables.batches import large_batches
 from livingdb.tables.index import Version
 from livingdb.tables.recipe import Definition
 from livingdb.tables.rows import RowSet
@@ -32,7 +33,7 @@ from livingdb.trees.forest import Forest
 from livingdb.trees.scan import Span, ZoneFilter
 from livingdb.trees.shape import Shape
 
-__all__ = ["Plan", "ScanTask", "plan_scan"]
+__all__ = ["Plan", "ScanTask", "plan_scan", "plan_spans"]
 
 
 @dataclass(frozen=True)
@@ -60,14 +61,17 @@ class ScanTask:
     filters: tuple[ZoneFilter, ...]
     tail: bytes | None
 
-    def batches(self) -> Iterator[pa.RecordBatch]:
-        """The rows of the range, read here."""
-        schema = self.plan.described().schema
+    def rows(self) -> RowSet:
+        """The version as far as the range goes: what it holds beyond is not to be read."""
         forest = _forest(self.plan)
         tail = None if self.tail is None else unpack_changes(forest.shape, self.tail)
-        rows = RowSet(schema, forest, Address(self.plan.root), tail)
+        return RowSet(self.plan.described().schema, forest, Address(self.plan.root), tail)
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """The rows of the range, read here."""
+        rows = self.rows()
         for span in self.spans:
-            yield from rows.batches(self.columns, span, self.filters)
+            yield from large_batches(rows.batches(self.columns, span, self.filters))
 
 
 @lru_cache(maxsize=8)
@@ -84,7 +88,16 @@ def plan_scan(
     graph: Graph, version: Version, columns: Sequence[str], part: Part, parts: int
 ) -> list[ScanTask]:
     """The tasks that together read a part of a version, of about equal row counts."""
-    rows = graph.versions.rows(version)
+    rows = graph.versions.tree_rows(version)
+    spans = rows.forest.split(rows.root, max(1, parts))
+    return plan_spans(graph, version, columns, part, spans)
+
+
+def plan_spans(
+    graph: Graph, version: Version, columns: Sequence[str], part: Part, ranges: Sequence[Span]
+) -> list[ScanTask]:
+    """The tasks that read a part of a version, one for each range that meets the part."""
+    rows = graph.versions.tree_rows(version)
     definition = graph.versions.definition(version)
     plan = Plan(
         graph.place.files.url,
@@ -94,7 +107,7 @@ def plan_scan(
         bytes(rows.root),
     )
     tasks = []
-    for span in rows.forest.split(rows.root, max(1, parts)):
+    for span in ranges:
         spans = tuple(met for wanted in part.spans if (met := _meet(span, wanted)) is not None)
         if spans:
             tail = None if rows.tail is None else _within(rows.tail, span)
@@ -105,6 +118,8 @@ def plan_scan(
 
 def _loose(graph: Graph, version: Version, root: Address) -> tuple[tuple[bytes, bytes], ...]:
     """The chunks of a tree that are still in the journal: a few small ones, or none."""
+    if not len(graph.store.journal):
+        return ()
     addresses = list(Trees(graph.store, graph.versions.cache).walk(version.definition, root))
     found = graph.store.journal.get_many(addresses)
     return tuple((bytes(address), found[address]) for address in sorted(found))

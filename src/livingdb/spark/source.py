@@ -3,12 +3,14 @@
 Options: the path is the database; `table`; one of `branch`, `tag`, `versionAsOf` (any ref) and
 `timestampAsOf` (of `branch`, by default main); `columns`, a list to read only those;
 `partitions`, how many tasks to read with.  `readChangeFeed` reads what changed instead: on
-`branch`, after `startingVersion` or `startingTimestamp` and up to `endingVersion`.
+`branch`, after `startingVersion` or `startingTimestamp` and up to `endingVersion`; as a stream,
+at most `maxSnapshotsPerTrigger` and `maxBytesPerTrigger` at a time.
 """
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -43,6 +45,10 @@ _COMPARED = {
 }
 
 
+_LISTED = re.compile(r"\s*`(?:[^`]|``)*`\s*|[^,`]+")
+"""Names between commas; those with a comma in them stand in backticks."""
+
+
 class LivingDBSource(DataSource):
     """A table of a database at one snapshot, which is settled when the source is made."""
 
@@ -51,7 +57,7 @@ class LivingDBSource(DataSource):
         self.url = absolute(_required(self.options, "path", "load() names the database"))
         self.table = _required(self.options, "table", "which table?")
         self.is_feed = (self.options.get("readChangeFeed") or "false").lower() == "true"
-        self.snapshot = _pinned(self.url, self.options)
+        self.snapshot, self.columns = _pinned(self.url, self.options, self.table)
 
     @classmethod
     def name(cls) -> str:
@@ -62,11 +68,9 @@ class LivingDBSource(DataSource):
         """The table's columns, or those of the option `columns`."""
         import pyarrow as pa
 
-        from livingdb.database.database import open_database
         from livingdb.spark.types import spark_schema
 
-        with open_database(self.url) as db:
-            whole = db.at(self.snapshot).table(self.table).schema
+        whole = self.columns
         if self.is_feed:
             from livingdb.spark.feed import feed_schema
 
@@ -90,7 +94,7 @@ class LivingDBSource(DataSource):
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
         """Reads the change feed as it grows."""
-        from livingdb.spark.feed import FeedStream
+        from livingdb.spark.feed_stream import FeedStream
 
         if not self.is_feed:
             raise InvalidData(
@@ -207,8 +211,8 @@ def _required(options: Mapping[str, str], name: str, why: str) -> str:
     return value
 
 
-def _pinned(url: str, options: Mapping[str, str]) -> str:
-    """The id of the snapshot that the options name."""
+def _pinned(url: str, options: Mapping[str, str], table: str) -> tuple[str, pa.Schema]:
+    """The id of the snapshot that the options name, and the columns the table has there."""
     from livingdb.database.database import open_database
 
     given = [name for name in ("tag", "versionAsOf", "timestampAsOf") if options.get(name)]
@@ -221,14 +225,19 @@ def _pinned(url: str, options: Mapping[str, str]) -> str:
     elif given:
         ref = options[given[0]]
     with open_database(url) as db:
-        return db.at(ref).id
+        found = db.at(ref)
+        return found.id, found.table(table).schema
 
 
 def _columns(options: Mapping[str, str]) -> list[str] | None:
     text = options.get("columns")
     if text is None:
         return None
-    return [name.strip() for name in text.split(",") if name.strip()]
+    return [
+        name[1:-1].replace("``", "`") if name.startswith("`") else name
+        for name in (part.strip() for part in _LISTED.findall(text))
+        if name
+    ]
 
 
 def _parts(options: Mapping[str, str]) -> int:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from livingdb.errors import Unsupported
 from livingdb.spark.java import check_java
 from livingdb.spark.source import LivingDBSource
 
@@ -22,7 +24,7 @@ _RUNTIME = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": str(_BATCH_ROWS),
     "spark.sql.session.timeZone": "UTC",
 }
-_QUIET = "-Dlog4j2.level=ERROR -Dspark.log.level=ERROR"
+_QUIET = f"-Dlog4j2.configurationFile=file:{Path(__file__).with_name('log4j2.properties')}"
 
 
 def session(
@@ -40,19 +42,40 @@ def session(
     `remote` a Spark Connect server ("sc://…").  Without any of them Spark starts in this process
     on all cores.  `config` adds or overrides settings.
     """
-    if spark is None:
-        spark = _connected(remote, app) if remote else _started(master, app, memory, config or {})
-    for name, value in {**_RUNTIME, **(config or {})}.items():
-        if name in _RUNTIME:
-            spark.conf.set(name, value)
-    spark.dataSource.register(LivingDBSource)
+    settings = dict(config or {})
+    if spark is None and remote is None:
+        spark = _started(master, app, memory, settings)
+        settings = {name: value for name, value in settings.items() if name in _RUNTIME}
+    elif spark is None:
+        spark = _connected(str(remote), app)
+    for name, value in {**_RUNTIME, **settings}.items():
+        spark.conf.set(name, value)
+    _teach(spark)
     return spark
+
+
+def _teach(spark: SparkSession) -> None:
+    """Register the format; a session that knows it learns it anew."""
+    from pyspark.errors import AnalysisException
+
+    try:
+        spark.dataSource.register(LivingDBSource)
+    except AnalysisException as error:
+        if error.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":
+            raise
+        # Spark asks the active session, and that is another one which knows the name.  Making a
+        # data frame makes ours the active one.
+        spark.createDataFrame([], "id int")
+        spark.dataSource.register(LivingDBSource)
 
 
 def _connected(remote: str, app: str) -> SparkSession:
     from pyspark.sql import SparkSession
 
-    found: SparkSession = SparkSession.builder.appName(app).remote(remote).getOrCreate()
+    try:
+        found: SparkSession = SparkSession.builder.appName(app).remote(remote).getOrCreate()
+    except ImportError:
+        raise Unsupported("Spark Connect needs `pip install livingdb[connect]`") from None
     return found
 
 

@@ -1,0 +1,159 @@
+"""The change feed as a stream: an offset is a movement of the branch and where it led.
+
+A trigger takes one movement at least.  It takes no more than `maxSnapshotsPerTrigger`, and none
+that would bring it above `maxBytesPerTrigger`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    ReadMaxFiles,
+    SupportsTriggerAvailableNow,
+)
+
+from livingdb.catalog.branches import BranchRow
+from livingdb.catalog.snapshots import SnapshotRow
+from livingdb.database.database import open_database
+from livingdb.errors import InvalidData
+from livingdb.graph.feed import Step, feed_steps
+from livingdb.graph.graph import Graph
+from livingdb.graph.refs import resolve
+from livingdb.spark.feed import Feed
+from livingdb.spark.feed_size import step_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql.types import StructType
+
+__all__ = ["FeedStream"]
+
+_LOG_PAGE = 64
+_BYTES = re.compile(r"([0-9]+)([kmg]?)b?")
+_SHIFTS = {"": 0, "k": 10, "m": 20, "g": 30}
+
+
+class FeedStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Reads the feed as it grows, within the limits of its options."""
+
+    def __init__(self, url: str, table: str, options: Mapping[str, str], schema: StructType):
+        self.feed = Feed(url, table, options, schema)
+        self.most_snapshots = _count(options, "maxSnapshotsPerTrigger")
+        self.most_bytes = _size(options, "maxBytesPerTrigger")
+        self.last: int | None = None
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802
+        """Where the stream starts."""
+        with open_database(self.feed.url) as db:
+            graph = db._graph
+            row, position = self.feed.started(graph, graph.branch(self.feed.branch))
+            return _offset(position, row)
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        """What is there now is all that this run reads."""
+        with open_database(self.feed.url) as db:
+            self.last = db._graph.branch(self.feed.branch).position
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        """The limit of the options; Spark takes one, and we keep to the other as well."""
+        if self.most_bytes is not None:
+            return ReadMaxBytes(self.most_bytes)
+        if self.most_snapshots is not None:
+            return ReadMaxFiles(self.most_snapshots)
+        return ReadAllAvailable()
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
+        """Where the branch is, or as far as one trigger may go."""
+        most, size = self.most_snapshots, self.most_bytes
+        if isinstance(limit, ReadAllAvailable):
+            most = size = None
+        elif isinstance(limit, ReadMaxFiles):
+            most = limit.max_files
+        elif isinstance(limit, ReadMaxBytes):
+            size = limit.max_bytes
+        with open_database(self.feed.url) as db:
+            graph = db._graph
+            branch = graph.branch(self.feed.branch)
+            after = int(start["position"])
+            upto = branch.position if self.last is None else min(branch.position, self.last)
+            if most is not None:
+                upto = min(upto, after + most)
+            if upto <= after:
+                return start
+            if size is not None:
+                return self._within(graph, branch, start, upto, size)
+            (move,) = graph.branches.log(branch, upto - 1, upto)
+            return _offset(upto, graph.snapshots.at(move.snapshot))
+
+    def _within(
+        self, graph: Graph, branch: BranchRow, start: dict[str, Any], upto: int, size: int
+    ) -> dict[str, Any]:
+        """The last movement before the one that would make the batch too large."""
+        end, taken = start, 0
+        for step in self._steps(graph, branch, start, upto):
+            more = step_bytes(graph, step)
+            taken += more
+            if more and taken > size and end is not start:
+                break
+            end = _offset(step.position, step.snapshot)
+        return end
+
+    def _steps(
+        self, graph: Graph, branch: BranchRow, start: dict[str, Any], upto: int
+    ) -> Iterator[Step]:
+        """The movements after an offset, the log read page by page."""
+        row, at = _snapshot(graph, start), int(start["position"])
+        while at < upto:
+            page = min(at + _LOG_PAGE, upto)
+            for step in feed_steps(graph, branch, self.feed.table, row, at, page):
+                yield step
+                row = step.snapshot
+            at = page
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        """The rows between two offsets."""
+        with open_database(self.feed.url) as db:
+            graph = db._graph
+            branch = graph.branch(self.feed.branch)
+            after, upto = int(start["position"]), int(end["position"])
+            return self.feed.planned(graph, branch, _snapshot(graph, start), after, upto)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of one partition."""
+        return self.feed.unpacked(partition)
+
+
+def _offset(position: int, row: SnapshotRow) -> dict[str, Any]:
+    return {"position": position, "snapshot": row.address.hex()}
+
+
+def _snapshot(graph: Graph, offset: Mapping[str, Any]) -> SnapshotRow:
+    return resolve(graph.catalog, f"id:{offset['snapshot']}").snapshot
+
+
+def _count(options: Mapping[str, str], name: str) -> int | None:
+    text = options.get(name)
+    if text is None:
+        return None
+    if not text.isdecimal() or int(text) < 1:
+        raise InvalidData(f"{name} {text!r}: a number from 1 on")
+    return int(text)
+
+
+def _size(options: Mapping[str, str], name: str) -> int | None:
+    text = options.get(name)
+    if text is None:
+        return None
+    found = _BYTES.fullmatch(text.strip().lower())
+    if found is None or not int(found[1]):
+        raise InvalidData(f"{name} {text!r}: a number of bytes from 1 on, or as in 64k, 64m, 2g")
+    return int(found[1]) << _SHIFTS[found[2]]

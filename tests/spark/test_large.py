@@ -1,0 +1,147 @@
+"""Large work on Spark: the result is the one this process finds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import livingdb
+from livingdb.graph.compare import diff_versions
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.xdist_group("spark")
+
+ROWS = 40_000
+
+
+def rows(keys: np.ndarray, seed: int) -> pa.Table:
+    chance = np.random.default_rng(seed)
+    return pa.table(
+        {
+            "shop": pa.array(["Oslo", "Ærø", "z🐟"]).take(pa.array(keys % 3)),
+            "id": pa.array(keys, pa.int64()),
+            "v": pa.array(chance.random(len(keys)), mask=chance.random(len(keys)) < 0.1),
+            "s": pa.array([f"text {n}" for n in chance.integers(0, 99, len(keys))]),
+        }
+    )
+
+
+def fill(db: livingdb.Database, layout: livingdb.Layout) -> livingdb.Branch:
+    main = db.branch("main")
+    data = rows(np.arange(ROWS), 1)
+    main.create_table("t", data.schema, ["shop", "id"], layout=layout)
+    main.insert("t", data)
+    main.upsert("t", rows(np.arange(0, ROWS, 7), 2))
+    main.delete("t", rows(np.arange(5, ROWS, 11), 3).select(["shop", "id"]))
+    main.upsert("t", rows(np.arange(ROWS - 100, ROWS + 500), 4))
+    return main
+
+
+GROUPS = [None, [["v"], ["s"]]]
+
+
+@pytest.mark.parametrize("groups", GROUPS)
+def test_fold(spark: SparkSession, tmp_path: Path, groups: list[list[str]] | None) -> None:
+    layout = livingdb.Layout(target_rows=300, fold="never", groups=groups)
+    roots, answers = [], []
+    for engine in ("embedded", "spark"):
+        with livingdb.create(tmp_path / engine, engine=engine) as db:
+            main = fill(db, layout)
+            graph = db._graph
+            version = graph.version(main._head(), "t")
+            before = main.table("t").to_arrow()
+            packs = len(graph.catalog.packs.names())
+            roots.append(graph.fold(version))
+            assert graph.index.root(version.address) == roots[-1]
+            assert engine == "embedded" or len(graph.catalog.packs.names()) > packs
+            assert main.table("t").to_arrow().equals(before)
+            assert db.check().problems == []
+        with livingdb.open(tmp_path / engine) as db:
+            answers.append(db.branch("main").table("t").to_arrow())
+            assert db.check().problems == []
+    assert roots[0] == roots[1]
+    assert answers[0].equals(answers[1])
+
+
+@pytest.mark.parametrize("groups", GROUPS)
+def test_diff(spark: SparkSession, tmp_path: Path, groups: list[list[str]] | None) -> None:
+    layout = livingdb.Layout(target_rows=300, fold=0.05, groups=groups)
+    with livingdb.create(tmp_path / "db", engine="spark") as db:
+        main = fill(db, layout)
+        fill_again = main.clone("dev")
+        fill_again.upsert("t", rows(np.arange(ROWS, ROWS + 3000), 9))
+        log = main.log()
+        pairs = [(log[0].id, log[3].id), ("dev", "main"), (log[4].id, "dev")]
+        for before, after in pairs:
+            found = db.diff(before, after)["t"]
+            old = db._graph.version(db._resolve(before).snapshot, "t")
+            new = db._graph.version(db._resolve(after).snapshot, "t")
+            expected = list(diff_versions(db._graph.versions, old, new))
+            assert sum(len(batch.keys) for batch in expected) == len(found) > 0
+            with livingdb.open(tmp_path / "db", engine="embedded") as other:
+                assert other.diff(before, after)["t"].to_arrow().equals(found.to_arrow())
+
+
+def test_compact(spark: SparkSession, tmp_path: Path) -> None:
+    layout = livingdb.Layout(target_rows=300, fold="always")
+    sizes = {}
+    for engine in ("embedded", "spark"):
+        with livingdb.create(tmp_path / engine, engine=engine) as db:
+            main = fill(db, layout)
+            before = {s.id: s.table("t").to_arrow() for s in main.log() if "t" in s.tables()}
+            db.compact()
+            sizes[engine] = sum(
+                path.stat().st_size for path in (tmp_path / engine / "packs").rglob("*.pack")
+            )
+            for name, data in before.items():
+                assert db.at(name).table("t").to_arrow().equals(data)
+            assert db.check().problems == []
+    assert sizes["spark"] < 1.3 * sizes["embedded"]
+
+
+def test_only_large_work_is_handed_over(spark: SparkSession, tmp_path: Path) -> None:
+    with livingdb.create(tmp_path / "db") as db:
+        large = db._graph.large
+        assert large is not None
+        assert not large.takes(lambda: 3_999_999)
+        assert large.takes(lambda: 4_000_000)  # a session is running here
+    with livingdb.open(tmp_path / "db", engine="embedded") as db:
+        assert not db._graph.large.takes(lambda: 1 << 40)
+    with livingdb.open(tmp_path / "db", engine="spark") as db:
+        assert db._graph.large.takes(lambda: 1)
+
+
+def test_migrate(spark: SparkSession, tmp_path: Path) -> None:
+    """Rows of several schema changes at once, carried by tasks; then with changes over them."""
+    from livingdb.evolution import AddColumn, DropColumn, RenameColumn
+
+    changes = [
+        AddColumn("t", "w", "double", default=0.5),
+        RenameColumn("t", "s", "text"),
+        AddColumn("t", "twice", "double", computed="v * 2"),
+        DropColumn("t", "w"),
+    ]
+    roots = []
+    for engine in ("embedded", "spark"):
+        with livingdb.create(tmp_path / engine, engine=engine) as db:
+            main = fill(db, livingdb.Layout(target_rows=300, fold="never"))
+            main.evolve(changes, to="new")
+            new = db.branch("new")
+            before = new.table("t").to_arrow()
+            assert new.migrate() == ["t"]
+            roots.append(new.table("t").root())
+            assert new.table("t").to_arrow().equals(before)
+            main.evolve(changes, to="later")
+            later = db.branch("later")
+            later.delete("t", [("Oslo", 0)])
+            assert later.migrate() == ["t"]
+            roots.append(later.table("t").root())
+            assert len(later.table("t")) == len(before) - 1
+            assert db.check().problems == []
+    assert roots[:2] == roots[2:]
