@@ -119,6 +119,11 @@ class Branches:
         rows = self._queries.all(self._every.order_by(_branch.c.name))
         return [BranchRow(*row) for row in rows]
 
+    def numbered(self, number: int) -> BranchRow | None:
+        """The branch of that number."""
+        row = self._queries.first(self._every.where(_branch.c.id == number))
+        return None if row is None else BranchRow(*row)
+
     def count(self) -> int:
         """How many branches there are."""
         return int(self._queries.scalar(select(func.count()).select_from(_branch)))
@@ -147,8 +152,8 @@ class Branches:
         time: int,
         origin: str | None = None,
         operation: str = "clone",
-    ) -> None:
-        """A new branch; `AlreadyExists` if the name is taken."""
+    ) -> int:
+        """A new branch and its number; `AlreadyExists` if the name is taken."""
         values = {
             "name": name,
             "head": head,
@@ -163,6 +168,26 @@ class Branches:
             raise AlreadyExists(f"there is a branch {name!r} already") from None
         assert key is not None
         self._write_log(connection, key[0], 0, head, time, operation)
+        return int(key[0])
+
+    def copy_log(self, connection: Connection, source: BranchRow, target: int, since: int) -> None:
+        """Let a new branch that stands where another one did have been where that one was."""
+        rows = connection.execute(
+            select(_log.c.snapshot, _log.c.time, _log.c.operation)
+            .where(_log.c.branch == source.id, _log.c.position <= source.position)
+            .where(_log.c.time >= since)
+            .order_by(_log.c.position)
+        ).all()
+        if not rows:
+            return
+        connection.execute(_log.delete().where(_log.c.branch == target))
+        values = [
+            {"branch": target, "position": at, "snapshot": s, "time": t, "operation": o}
+            for at, (s, t, o) in enumerate(rows)
+        ]
+        connection.execute(_log.insert(), values)
+        moved = _branch.update().where(_branch.c.id == target)
+        connection.execute(moved.values(position=len(rows) - 1))
 
     def lock(self, connection: Connection, branch: BranchRow) -> None:
         """Keep everybody else from moving a branch until the transaction ends."""

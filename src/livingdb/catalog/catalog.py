@@ -14,6 +14,7 @@ from livingdb.catalog.migrations import create_schema, migrate
 from livingdb.catalog.packs import Packs
 from livingdb.catalog.snapshots import Snapshots
 from livingdb.catalog.streams import Streams
+from livingdb.catalog.syncs import Syncs
 from livingdb.catalog.touches import Touches
 from livingdb.catalog.versions import VersionRows
 from livingdb.chunks.journal import Journal
@@ -35,6 +36,7 @@ class Catalog:
         self.snapshots = Snapshots(engine, queries)
         self.touches = Touches(engine, queries)
         self.streams = Streams(engine, queries)
+        self.syncs = Syncs(queries)
         self.branches = Branches(engine, queries)
         self.versions = VersionRows(engine, queries)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from sqlalchemy import Engine, ExceptionContext, create_engine, event
@@ -30,12 +30,13 @@ LEASE_FILE = "lease"
 
 @dataclass(frozen=True)
 class Place:
-    """Where a database lies: `name` for messages (no secrets), its catalog and its files.
+    """Where a database lies: `name` for messages (no secrets), `url` to open it elsewhere.
 
     `lease` is our share of its use, where only this machine can use it.
     """
 
     name: str
+    url: str = field(repr=False)
     engine: Engine
     files: Files
     lease: Lease | None = None
@@ -69,7 +70,7 @@ def locate(url: str | Path, *, create: bool) -> Place:
     elif not catalog.exists():
         raise NotFound(f"there is no database at {folder}; `livingdb.create` makes one")
     lease = Lease(folder / LEASE_FILE)
-    return Place(str(folder), sqlite_engine(catalog), open_files(str(folder)), lease)
+    return Place(str(folder), str(folder), sqlite_engine(catalog), open_files(str(folder)), lease)
 
 
 def _check_free(folder: Path, catalog: Path) -> None:
@@ -99,7 +100,7 @@ def _shared(text: str) -> Place:
         raise Unsupported("PostgreSQL needs `pip install livingdb[postgres]`") from None
     event.listen(engine, "handle_error", _translated)
     name = f"postgresql://{parsed.host or ''}/{parsed.database or ''}"
-    return Place(name, engine, open_files(data))
+    return Place(name, text, engine, open_files(data))
 
 
 def _translated(context: ExceptionContext) -> BaseException | None:

@@ -12,7 +12,12 @@ from livingdb.errors import AlreadyExists, Corruption, NotFound, Unsupported
 
 __all__ = ["MIGRATIONS", "create_schema", "migrate"]
 
-MIGRATIONS: dict[int, Callable[[Connection], None]] = {}
+
+def _add_syncs(connection: Connection) -> None:
+    schema.sync.create(connection)
+
+
+MIGRATIONS: dict[int, Callable[[Connection], None]] = {1: _add_syncs}
 """What brings a catalog from one schema version to the next."""
 
 _LOCK = 0x4C44_4221

@@ -34,12 +34,13 @@ __all__ = [
     "retired",
     "snapshot",
     "stream",
+    "sync",
     "tag",
     "touch",
     "version",
 ]
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 metadata = MetaData()
 _Number = BigInteger().with_variant(Integer, "sqlite")
@@ -116,6 +117,23 @@ branch_log = Table(
     Column("time", _Number, nullable=False),
     Column("operation", Text, nullable=False),
     sqlite_with_rowid=False,
+)
+
+sync = Table(
+    "sync",
+    metadata,
+    Column("id", _Number, primary_key=True, autoincrement=True),
+    Column("name", Text, nullable=False, unique=True),
+    Column("kind", Text, nullable=False),
+    Column("sources", Text, nullable=False),
+    Column("target", _Number, nullable=False),
+    Column("direction", Text, nullable=False),
+    Column("frequency", Text, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("spec", Text, nullable=False),
+    Column("time", _Number, nullable=False),
+    sqlite_autoincrement=True,
 )
 
 tag = Table(

@@ -29,7 +29,7 @@ class Streams:
             index_elements=["name"],
             set_={"batch": insert.excluded.batch, "snapshot": insert.excluded.snapshot},
             where=_stream.c.batch < insert.excluded.batch,
-        )
+        ).execution_options(preserve_rowcount=True)
         self._last = select(_stream.c.batch).where(_stream.c.name == bindparam("name"))
 
     def last(self, name: str) -> int | None:

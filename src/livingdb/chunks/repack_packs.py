@@ -12,7 +12,7 @@ from livingdb.chunks.repack import DEFAULT_LEVEL, DEPTH_LIMIT, Repacked, repack
 from livingdb.chunks.types import parse_descriptor
 from livingdb.errors import Corruption, NotFound
 
-__all__ = ["PackSwap", "repack_packs"]
+__all__ = ["PackSwap", "repack_packs", "write_again"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,32 +51,52 @@ def repack_packs(
     unknown = sorted(set(names) - set(store.names))
     if unknown:
         raise NotFound(f"no such pack: {', '.join(unknown)}")
-    source = store.reading(names)
+    pairs = {
+        address: older.get(address) if older else None
+        for address in store.reading(names).in_written_order()
+        if live is None or address in live
+    }
+    new, report = write_again(
+        store, names, pairs, level, depth_limit, bytes_limit=bytes_limit, chunks_limit=chunks_limit
+    )
+    done = PackSwap(names, new, report)
+    if swap is not None:
+        swap(done)
+    store.remove(*names)
+    return done
+
+
+def write_again(
+    store: PackStore,
+    names: Sequence[str],
+    pairs: Mapping[Address, Address | None],
+    level: int = DEFAULT_LEVEL,
+    depth_limit: int = DEPTH_LIMIT,
+    *,
+    bytes_limit: int = PACK_BYTES_LIMIT,
+    chunks_limit: int = PACK_CHUNKS_LIMIT,
+) -> tuple[tuple[str, ...], Repacked]:
+    """Write chunks of some packs into new ones, and read them back without the old ones.
+
+    `pairs` are the chunks and those they replaced.  What is written may lean on chunks of the
+    store's other packs, and on nothing else.  If anything fails, the new packs are gone.
+    """
     others = tuple(name for name in store.names if name not in names)
     remaining = store.reading(others)
-    pairs = [
-        (address, older.get(address) if older else None)
-        for address in source.in_written_order()
-        if live is None or address in live
-    ]
 
     def lasts(address: Address) -> bool:
         return bool(remaining.contains([address])[0])
 
     with store.writer(bytes_limit, chunks_limit, again=True) as stream:
         report = repack(
-            pairs, store.get, stream.add, level=level, depth_limit=depth_limit, lasts=lasts
+            pairs.items(), store.get, stream.add, level=level, depth_limit=depth_limit, lasts=lasts
         )
         new = stream.flush()
         written = store.reading(new)
-        if not written.contains([address for address, _ in pairs]).all():
+        if not written.contains(list(pairs)).all():
             raise Corruption("a pack was written and not all of its chunks are there")
         _read_back(written, store.reading((*others, *new)))
-    done = PackSwap(names, new, report)
-    if swap is not None:
-        swap(done)
-    store.remove(*names)
-    return done
+    return new, report
 
 
 def _read_back(new: PackStore, whole: PackStore) -> None:

@@ -19,8 +19,10 @@ from livingdb.tables.versions import Versions
 from livingdb.trees.changes import Changes, merge_changes, no_changes
 from livingdb.trees.compare import differs
 from livingdb.trees.diff import DELETED, INSERTED, UPDATED, DiffBatch, to_changes
+from livingdb.trees.forest import Forest
 from livingdb.trees.keys import KeyArray, member
 from livingdb.trees.keys import union_keys as joined_keys
+from livingdb.trees.scan import ALL, Span
 
 __all__ = [
     "changed_keys",
@@ -28,6 +30,8 @@ __all__ = [
     "diff_changes",
     "diff_versions",
     "lookup_diff",
+    "most_changes",
+    "range_diff",
     "union_keys",
 ]
 
@@ -55,6 +59,23 @@ def diff_versions(
     else:
         keys = changed_keys(versions, before, after)
         yield from lookup_diff(versions.rows(before), versions.rows(after), keys)
+
+
+def most_changes(versions: Versions, before: Version, after: Version) -> int:
+    """A number that the rows that differ do not exceed."""
+    whole = versions.count(before) + versions.count(after)
+    common = common_version(versions.index, before, after)
+    if common is None:
+        return whole
+    return min(whole, before.changed + after.changed - 2 * common.changed)
+
+
+def range_diff(old: RowSet, new: RowSet, span: Span) -> Iterator[DiffBatch]:
+    """What differs between the rows of two versions in one range of keys.
+
+    Of their tails only the part within the range counts.
+    """
+    yield from lookup_diff(old, new, _range_keys(old, new, span))
 
 
 def _one_change(rows: RowSet, delta: Changes) -> Iterator[DiffBatch]:
@@ -110,8 +131,8 @@ def changed_keys(versions: Versions, before: Version, after: Version) -> KeyArra
     common = common_version(versions.index, before, after)
     if common is not None:
         distance = before.changed + after.changed - 2 * common.changed
-        nearest = versions.nearest(after), versions.nearest(before)
-        if distance <= _SHARE * max(versions.count(frame) for frame in nearest) + _BATCH_KEYS:
+        frames = (versions.kept(version) or version for version in (after, before))
+        if distance <= _SHARE * max(versions.count(frame) for frame in frames) + _BATCH_KEYS:
             return _chain_keys(versions, common, before, after)
     return _tree_keys(versions, before, after)
 
@@ -126,10 +147,15 @@ def _chain_keys(versions: Versions, common: Version, before: Version, after: Ver
 
 
 def _tree_keys(versions: Versions, before: Version, after: Version) -> KeyArray:
-    old, new = versions.rows(before), versions.rows(after)
+    return _range_keys(versions.tree_rows(before), versions.tree_rows(after), ALL)
+
+
+def _range_keys(old: RowSet, new: RowSet, span: Span) -> KeyArray:
+    """Keys of a range that may differ; tails hold keys of the range only."""
     parts = [rows.tail.keys for rows in (old, new) if rows.tail is not None]
     if old.root != new.root:
-        parts += [batch.keys for batch in new.forest.diff(old.root, new.root)]
+        assert isinstance(new.forest, Forest)
+        parts += [batch.keys for batch in new.forest.diff(old.root, new.root, span)]
     return union_keys(parts, new)
 
 

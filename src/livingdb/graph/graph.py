@@ -10,8 +10,6 @@ import time as clock
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
-from typing import Any
 
 from sqlalchemy import Connection
 
@@ -19,18 +17,21 @@ from livingdb.catalog.branches import EPOCH, BranchRow
 from livingdb.catalog.catalog import Catalog
 from livingdb.catalog.connect import Place
 from livingdb.catalog.snapshots import SnapshotRow
+from livingdb.catalog.syncs import SyncRow
 from livingdb.chunks.address import Address
 from livingdb.errors import LivingDBError, NotFound
+from livingdb.graph.carry import Carrier, Draft, Intent, LiftsChanges
 from livingdb.graph.drain import JOURNAL_LIMIT_BYTES, drain
 from livingdb.graph.index import CatalogIndex
+from livingdb.graph.large import LargeWork
 from livingdb.graph.refs import Resolved, resolve
 from livingdb.graph.snapshot import Edge, SnapshotRecord, TableMap
-from livingdb.graph.staging import Staging
+from livingdb.graph.staging import Scratch, Staging
 from livingdb.graph.store import DatabaseStore
 from livingdb.tables.index import Version
 from livingdb.tables.versions import Versions
 
-__all__ = ["FIRST_BRANCH", "AlreadyDone", "Graph", "Intent", "now"]
+__all__ = ["FIRST_BRANCH", "AlreadyDone", "Graph", "Intent", "Moved", "now"]
 
 FIRST_BRANCH = "main"
 _KEPT_RECORDS = 4096
@@ -40,27 +41,6 @@ FOLD_BYTES = 64 << 10  # of a tree, that the journal takes
 def now() -> int:
     """Microseconds since 1970, UTC."""
     return clock.time_ns() // 1000
-
-
-@dataclass(frozen=True)
-class Intent:
-    """What a new snapshot is to be.
-
-    `changes` are the tables that differ from the first parent's (None: dropped), `moves` the
-    branches that are to stand on it, as they were last seen, and `batch` the name of a stream and
-    the number of its batch, if it is one.
-    """
-
-    parents: Sequence[SnapshotRow]
-    moves: Sequence[BranchRow]
-    kind: str
-    operation: str
-    author: str
-    message: str
-    changes: Mapping[str, Version | None]
-    sources: Mapping[str, str] = field(default_factory=dict)
-    details: Mapping[str, Any] = field(default_factory=dict)
-    batch: tuple[str, int] | None = None
 
 
 class Graph:
@@ -77,6 +57,15 @@ class Graph:
         self.versions = Versions(self.store, self.index)
         self._records: OrderedDict[Address, SnapshotRecord] = OrderedDict()
         self._journal_bytes = 0
+        self._unsettled: list[Version] = []
+        self._scratch: Scratch | None = None
+        self._syncs: tuple[str, list[SyncRow]] | None = None
+        self.large: LargeWork | None = None
+        """Who does large work; None for this process."""
+        self.carrier: Carrier | None = None
+        """Who keeps branches in step."""
+        self.lifter: LiftsChanges | None = None
+        """Who knows what schema changes do to rows."""
 
     @classmethod
     def create(cls, place: Place, author: str) -> Graph:
@@ -178,6 +167,15 @@ class Graph:
         address = self.tables(snapshot).get(table)
         return None if address is None else self.versions.require(address)
 
+    def syncs(self, epoch: str) -> list[SyncRow]:
+        """The syncs that carry changes, as of an epoch of the catalog.
+
+        Who commits says which epoch it saw, so that syncs that are out of date are noticed.
+        """
+        if self._syncs is None or self._syncs[0] != epoch:
+            self._syncs = epoch, [sync for sync in self.catalog.syncs.all() if sync.is_active]
+        return self._syncs[1]
+
     # --- the commit point --------------------------------------------------------------------
 
     def commit(
@@ -187,13 +185,41 @@ class Graph:
 
         `held` is the connection of somebody who is alone with the branch.
         """
+        if self.carrier is not None:
+            intent = self.carrier.settled(intent, staging)
+        draft = self._draft(intent, staging)
+        drafts = [draft]
+        try:
+            if self.carrier is not None:
+                drafts += self.carrier.carry(draft, staging, lambda i: self._draft(i, staging))
+            rows = self._committed(drafts, staging, held)
+        except BaseException:
+            self._forget(drafts[1:])
+            raise
+        if rows is None:
+            self._forget(drafts[1:])
+            return None
+        staging.publish()
+        for row, made in zip(rows, drafts, strict=True):
+            self.snapshots.remember(row)
+            self._remember(row.address, made.record)
+            self.index.saved(made.made)
+        self._unsettled += [version for other in drafts[1:] for version in other.made]
+        self._journal_bytes += staging.journal_bytes
+        return rows[0]
+
+    def _forget(self, drafts: Sequence[Draft]) -> None:
+        for draft in drafts:
+            self.index.forget(draft.made)
+
+    def _draft(self, intent: Intent, staging: Staging) -> Draft:
+        """The record of a snapshot to be."""
         parents = intent.parents
-        moment = max(now(), *(parent.time + 1 for parent in parents))
         edge = Edge(
             intent.kind,
             intent.operation,
             intent.author,
-            moment,
+            max(now(), *(parent.time + 1 for parent in parents)),
             intent.message,
             intent.sources,
             intent.details,
@@ -204,53 +230,77 @@ class Graph:
         record = SnapshotRecord(tuple(parent.address for parent in parents), edge, tables)
         stored = record.stored()
         staging.sink(stored)
-        made = [version for version in intent.changes.values() if version is not None]
+        return Draft(intent, stored.address, record, addresses)
+
+    def _committed(
+        self, drafts: Sequence[Draft], staging: Staging, held: Connection | None
+    ) -> list[SnapshotRow] | None:
+        """Store the snapshots and move their branches, all at one time; None if one had moved."""
+        moment = max(draft.record.edge.time for draft in drafts)
         staging.finish_packs()
         try:
             catalog = self.catalog
             with catalog.write() if held is None else catalog.committing(held) as connection:
                 staging.write(connection)
-                self.index.save(connection, made)
-                row = self.snapshots.add(
-                    connection,
-                    stored.address,
-                    parents,
-                    moment,
-                    edge.kind,
-                    edge.author,
-                    edge.message,
-                )
-                self.catalog.touches.add(connection, row.sequence, addresses)
-                for branch in intent.moves:
-                    if not self.branches.move(
-                        connection, branch, row.sequence, moment, edge.operation
-                    ):
-                        raise _Moved
-                if intent.batch is not None and not self.catalog.streams.put(
-                    connection, *intent.batch, row.sequence
-                ):
-                    raise AlreadyDone(f"batch {intent.batch[1]} of the stream is in already")
+                self.index.save(connection, [v for draft in drafts for v in draft.made])
+                rows = [self._store(connection, draft, moment) for draft in drafts]
                 # Whatever becomes of the answer, what a commit may have named has to stay.
                 staging.keep()
-        except _Moved:
+        except Moved:
             return None
         except LivingDBError:
-            found = self.snapshots.find(stored.address)
-            if found is None:
+            found = [self.snapshots.find(draft.address) for draft in drafts]
+            kept = [row for row in found if row is not None]
+            if len(kept) < len(drafts):
                 raise
-            row = found
-        staging.publish()
-        self.snapshots.remember(row)
-        self._remember(row.address, record)
-        self.index.saved(made)
-        self._journal_bytes += staging.journal_bytes
+            rows = kept
+        return rows
+
+    def _store(self, connection: Connection, draft: Draft, moment: int) -> SnapshotRow:
+        intent, edge = draft.intent, draft.record.edge
+        row = self.snapshots.add(
+            connection,
+            draft.address,
+            intent.parents,
+            edge.time,
+            edge.kind,
+            edge.author,
+            edge.message,
+        )
+        self.catalog.touches.add(connection, row.sequence, draft.addresses)
+        for branch in intent.moves:
+            if not self.branches.move(connection, branch, row.sequence, moment, edge.operation):
+                raise Moved
+        if intent.batch is not None and not self.catalog.streams.put(
+            connection, *intent.batch, row.sequence
+        ):
+            raise AlreadyDone(f"batch {intent.batch[1]} of the stream is in already")
+        if intent.along is not None:
+            intent.along(connection, row)
         return row
 
     def move(self, branch: BranchRow, to: SnapshotRow, operation: str) -> bool:
         """Move a branch to a snapshot that is there; False if it had moved meanwhile."""
-        moment = max(now(), self.snapshots.at(branch.head).time + 1)
-        with self.catalog.write() as connection:
-            return self.branches.move(connection, branch, to.sequence, moment, operation)
+        return self.move_all([(branch, to)], operation)
+
+    def move_all(self, moves: Sequence[tuple[BranchRow, SnapshotRow]], operation: str) -> bool:
+        """Move branches to snapshots, all or none; False if one had moved meanwhile."""
+        moment = max(now(), *(self.snapshots.at(branch.head).time + 1 for branch, _ in moves))
+        try:
+            with self.catalog.write() as connection:
+                for branch, to in moves:
+                    if not self.branches.move(connection, branch, to.sequence, moment, operation):
+                        raise Moved
+        except Moved:
+            return False
+        return True
+
+    def scratch(self) -> Scratch:
+        """Where recipes go that only this process asks for."""
+        if self._scratch is None:
+            self._scratch = Scratch()
+            self.store.attach(self._scratch)
+        return self._scratch
 
     # --- upkeep after a commit ---------------------------------------------------------------
 
@@ -258,7 +308,8 @@ class Graph:
         """What a commit leaves to be done: folding long tails, draining a long journal."""
         # The commit is made: what fails here does not undo it, and is tried after the next one.
         with suppress(LivingDBError):
-            for version in made:
+            waiting, self._unsettled = self._unsettled, []
+            for version in (*made, *waiting):
                 if self.versions.fold_due(version):
                     self.fold(version)
         if self._journal_bytes > JOURNAL_LIMIT_BYTES // 4:
@@ -273,7 +324,7 @@ class Graph:
         self._notice(epoch)
         try:
             with Staging(self.store, FOLD_BYTES) as staging:
-                root = self.versions.fold(version, staging.sink)
+                root = self._folded(version, staging)
                 staging.finish_packs()
                 with self.catalog.write() as connection:
                     is_current = self.catalog.meta(EPOCH, connection) == epoch
@@ -289,12 +340,27 @@ class Graph:
             self.index.forget([version])
         return root
 
+    def _folded(self, version: Version, staging: Staging) -> Address:
+        """The root of the version's tree, made here or by who does large work."""
+        large = self.large
+        layout = self.versions.definition(version).layout
+        is_free = layout.splitter == "content" and self.index.root(version.address) is None
+        if large is None or not is_free or not large.takes(lambda: self.versions.count(version)):
+            return self.versions.fold(version, staging.sink)
+        if self.versions.kept(version) is None and version.origin != version.address:
+            self.fold(self.versions.require(version.origin))
+        built = large.fold(self, version)
+        staging.adopt(built.packs, ours=True)
+        root = self.versions.forest(version).join(built.roots, staging.sink)
+        self.index.materialize(version.address, root)
+        return root
+
 
 class AlreadyDone(Exception):
     """A batch of a stream that is in the database already."""
 
 
-class _Moved(Exception):
+class Moved(Exception):
     """A head was not where it had been seen."""
 
 

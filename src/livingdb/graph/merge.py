@@ -17,6 +17,7 @@ from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.errors import MergeConflict
 from livingdb.graph.compare import diff_changes, diff_versions, lookup_diff, union_keys
 from livingdb.graph.constraints import check_links, check_targets
+from livingdb.graph.fixed import check_conditions
 from livingdb.graph.graph import Graph
 from livingdb.graph.history import common_ancestors, common_ancestors_of
 from livingdb.graph.lineage import is_base, tail_between
@@ -297,10 +298,13 @@ def merge_error(graph: Graph, merged: MergedTables, tables: Tables) -> MergeConf
 
 
 def check_merged(graph: Graph, ours: Tables, merged: MergedTables) -> None:
-    """Foreign keys hold in what a merge made."""
+    """Conditions and foreign keys hold in what a merge made."""
     tables = overlaid(ours, merged.tables)
     schemas = {name: graph.versions.definition(v).schema for name, v in tables.items()}
     check_targets(schemas)
+    for name, change in merged.changes.items():
+        if name in tables:
+            check_conditions(name, graph.versions.rows(tables[name]), change)
     if not any(schema.foreign_keys for schema in schemas.values()):
         return
     changes = dict(merged.changes)

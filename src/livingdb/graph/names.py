@@ -7,11 +7,16 @@ import unicodedata
 
 from livingdb.errors import InvalidName
 
-__all__ = ["check_branch", "check_table", "check_tag"]
+__all__ = ["check_branch", "check_table", "check_tag", "is_hidden"]
 
 LENGTH_LIMIT = 200
 _FORBIDDEN = re.compile(r"[\s~^:@?*\[\]\\'\"`;]")
 _RESERVED = ("livingdb", "id")
+
+
+def is_hidden(name: str) -> bool:
+    """Whether a branch is one that no user made: a stage between two schemas."""
+    return name.startswith("~")
 
 
 def check_branch(name: object) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from livingdb.catalog.branches import BranchRow
@@ -11,7 +11,8 @@ from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.errors import InvalidData, RuleViolation, TransactionConflict
 from livingdb.graph.compare import count_changes
 from livingdb.graph.graph import Graph, Intent, now
-from livingdb.graph.history import is_ancestor
+from livingdb.graph.groups import paired
+from livingdb.graph.history import common_ancestors, is_ancestor
 from livingdb.graph.merge import (
     MergeBase,
     MergedTables,
@@ -23,6 +24,7 @@ from livingdb.graph.merge import (
 )
 from livingdb.graph.names import check_branch
 from livingdb.graph.policy import Policies, check_policy
+from livingdb.graph.rules import check_writable, is_synced
 from livingdb.graph.staging import Staging
 from livingdb.tables.index import Version
 
@@ -55,7 +57,9 @@ def reset(graph: Graph, name: str, to: SnapshotRow) -> None:
     """Move a branch to any snapshot."""
 
     def attempt(branch: BranchRow) -> SnapshotRow | None:
-        return to if graph.move(branch, to, "reset") else None
+        check_writable(graph.syncs(branch.epoch), branch)
+        moves = [(branch, to), *paired(graph, branch, to)]
+        return to if graph.move_all(moves, "reset") else None
 
     _retried(graph, name, attempt)
 
@@ -71,6 +75,8 @@ def merge(
     """Put what the source changed on a branch; where the branch then stands."""
 
     def attempt(branch: BranchRow) -> SnapshotRow | None:
+        syncs = graph.syncs(branch.epoch)
+        check_writable(syncs, branch)
         ours = graph.snapshots.at(branch.head)
         resolved = graph.resolve(source)
         theirs = resolved.snapshot
@@ -83,7 +89,10 @@ def merge(
             if other is None or other.head == branch.head:
                 return ours
             return ours if graph.move(other, ours, "merge") else None
-        if options.fast_forward and is_ancestor(graph.snapshots, ours, theirs):
+        if other is not None:
+            check_writable(syncs, other)
+        is_free = not any(is_synced(syncs, moved) for moved in (branch, other) if moved is not None)
+        if options.fast_forward and is_free and is_ancestor(graph.snapshots, ours, theirs):
             return theirs if graph.move(branch, theirs, "merge") else None
         moves = (branch,) if other is None else (branch, other)
         text = message or f"merge {source} into {into}"
@@ -103,8 +112,8 @@ def _merge_heads(
 ) -> SnapshotRow | None:
     source, options = how
     with Staging(graph.store) as staging:
-        base = merge_base(graph, ours, theirs, staging)
-        merged = _merged(graph, base, ours, tables_of(graph, theirs), options, staging)
+        base, tables = _sides(graph, ours, theirs, staging)
+        merged = _merged(graph, base, ours, tables, options, staging)
         rows = {name: len(changes) for name, changes in merged.changes.items()}
         intent = Intent(
             (ours, theirs),
@@ -118,6 +127,23 @@ def _merge_heads(
             {"granularity": options.granularity, "rows": rows},
         )
         return _commit(graph, intent, merged, staging)
+
+
+def _sides(
+    graph: Graph, ours: SnapshotRow, theirs: SnapshotRow, staging: Staging
+) -> tuple[MergeBase, Mapping[str, Version]]:
+    """What both come from, and theirs, in the schema of ours."""
+    base = merge_base(graph, ours, theirs, staging)
+    tables: Mapping[str, Version] = tables_of(graph, theirs)
+    ancestors = common_ancestors(graph.snapshots, ours, theirs)
+    lifter = graph.lifter
+    if lifter is None or not ancestors:
+        return base, tables
+    steps = (lifter.steps(ancestors[0], ours), lifter.steps(ancestors[0], theirs))
+    if not any(steps):
+        return base, tables
+    lifted, tables = lifter.lifted(base.tables, tables, steps, staging)
+    return replace(base, tables=lifted), tables
 
 
 def _merged(
@@ -163,10 +189,10 @@ def preview(graph: Graph, source: str, into: str, options: MergeOptions) -> Prev
     """Merge and write nothing."""
     ours = graph.resolve(into).snapshot
     theirs = graph.resolve(source).snapshot
-    mine, yours = tables_of(graph, ours), tables_of(graph, theirs)
-    policies = _policies(graph, options, mine, yours)
+    mine = tables_of(graph, ours)
     with Staging(graph.store) as staging:
-        base = merge_base(graph, ours, theirs, staging)
+        base, yours = _sides(graph, ours, theirs, staging)
+        policies = _policies(graph, options, mine, yours)
         merged = merge_tables(graph, base, mine, yours, policies, staging)
         changes = {
             name: count_changes(graph.versions, mine.get(name), version)
@@ -214,6 +240,7 @@ def _replay(
     operation, which = how
 
     def attempt(branch: BranchRow) -> SnapshotRow | None:
+        check_writable(graph.syncs(branch.epoch), branch)
         ours = graph.snapshots.at(branch.head)
         with Staging(graph.store) as staging:
             base = MergeBase(tables_of(graph, before))

@@ -8,19 +8,19 @@
 6. One-way chains are allowed and propagate in topological order.
 7. A change that a sync cannot carry detaches it.
 8. A commit and all its immediate propagation land together or not at all.
-
-What there are no syncs for yet has nothing to ask: a rule joins this file with its first case.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
 from livingdb.catalog.branches import BranchRow
-from livingdb.errors import RuleViolation
+from livingdb.catalog.syncs import SyncRow
+from livingdb.errors import ReadOnlyBranch, RuleViolation
 
-__all__ = ["Rule", "Write", "check_write"]
+__all__ = ["Rule", "Write", "check_new_sync", "check_writable", "check_write", "is_synced"]
 
 
 class Rule(IntEnum):
@@ -52,3 +52,61 @@ def check_write(write: Write) -> BranchRow:
             "is no branch; clone it: db.at(ref).clone(name)"
         )
     return write.branch
+
+
+def check_writable(syncs: Iterable[SyncRow], branch: BranchRow) -> None:
+    """`ReadOnlyBranch` if a one-way sync writes the branch; it names the sync."""
+    for sync in syncs:
+        if branch.id in _written(sync):
+            raise ReadOnlyBranch(
+                f"rule {Rule.ONE_WAY_TARGET_IS_READ_ONLY}: the sync {sync.name!r} writes the "
+                f"branch {branch.name!r}, so nobody else does; db.sync({branch.name!r}).detach() "
+                "ends that"
+            )
+
+
+def _written(sync: SyncRow) -> tuple[int, ...]:
+    """The branches that only the sync writes."""
+    if sync.direction == "forward":
+        return (sync.target,)
+    return sync.sources if sync.direction == "reverse" else ()
+
+
+def is_synced(syncs: Iterable[SyncRow], branch: BranchRow) -> bool:
+    """Whether the branch is in any sync."""
+    return any(branch.id in (*sync.sources, sync.target) for sync in syncs)
+
+
+def check_new_sync(
+    syncs: Sequence[SyncRow], branch: BranchRow, direction: str, is_new_target: bool
+) -> None:
+    """The rules on a sync between a branch and one that is new.
+
+    `is_new_target`: the new branch is the sync's target, else its source.  A tree stays a tree
+    when a new branch is joined to one of it.
+    """
+    if direction == "none":
+        if not is_new_target:
+            check_writable(syncs, branch)
+        return
+    writes_branch = direction == ("reverse" if is_new_target else "forward")
+    for sync in syncs:
+        others = (*sync.sources, sync.target)
+        if branch.id not in others:
+            continue
+        is_written = branch.id in _written(sync)
+        if is_written and direction == "both":
+            raise RuleViolation(
+                f"rule {Rule.NO_TWO_WAY_AT_ONE_WAY_TARGET}: {branch.name!r} is written by the sync "
+                f"{sync.name!r}, so it takes part in no two-way sync"
+            )
+        if sync.direction == "both" and writes_branch:
+            raise RuleViolation(
+                f"rule {Rule.NO_TWO_WAY_AT_ONE_WAY_TARGET}: {branch.name!r} is in the two-way sync "
+                f"{sync.name!r}, so no one-way sync can write it"
+            )
+        if is_written and writes_branch:
+            raise RuleViolation(
+                f"rule {Rule.ONE_INCOMING_ONE_WAY}: the sync {sync.name!r} writes {branch.name!r} "
+                "already"
+            )

@@ -17,7 +17,7 @@ from livingdb.chunks.pack_store import PackStream
 from livingdb.chunks.store import Buffer, StoredChunk
 from livingdb.graph.store import JOURNAL_BYTES, DatabaseStore
 
-__all__ = ["Staging"]
+__all__ = ["Scratch", "Staging"]
 
 TRANSACTION_BYTES = 4 << 20
 
@@ -82,11 +82,15 @@ class Staging:
         self._stream.add(chunk)
         self._spilled.add(chunk.address)
 
-    def adopt(self, packs: Iterable[str]) -> None:
-        """Commit packs, too, that somebody else has written, and keeps if this does not."""
+    def adopt(self, packs: Iterable[str], ours: bool = False) -> None:
+        """Commit packs, too, that somebody else has written, and keeps if this does not.
+
+        Those that are `ours` go with the rest if this does not.
+        """
         names = list(packs)
         self._own.add(*names)
-        self._adopted.update(names)
+        if not ours:
+            self._adopted.update(names)
         self._levels |= self._store.levels(names)
 
     def find(self, address: Address) -> Buffer | None:
@@ -126,3 +130,18 @@ class Staging:
         """The catalog's transaction has committed: everybody here reads from its packs."""
         if self._own.names:
             self._store.packs.add(*self._own.names)
+
+
+class Scratch:
+    """Chunks that are never committed: they last as long as the process has the database open."""
+
+    def __init__(self) -> None:
+        self._held: dict[Address, Buffer] = {}
+
+    def sink(self, chunk: StoredChunk) -> None:
+        """Take a chunk."""
+        self._held[chunk.address] = chunk.data
+
+    def find(self, address: Address) -> Buffer | None:
+        """The chunk, if it is among these."""
+        return self._held.get(address)

@@ -67,8 +67,9 @@ class DatabaseStore:
             return self.journal.get(address)
         except Corruption:
             pass
-        if self.refresh():
-            return self.packs.get(address)
+        self.refresh()
+        with suppress(Corruption):
+            return self.packs.get(address)  # which another thread may have refreshed
         raise damage
 
     def contains(self, addresses: Sequence[Address]) -> npt.NDArray[np.bool_]:

@@ -16,7 +16,7 @@ import numpy as np
 
 from livingdb.catalog.branches import BranchRow
 from livingdb.catalog.snapshots import SnapshotRow
-from livingdb.chunks.address import Address
+from livingdb.engines.built import Built
 from livingdb.errors import (
     AlreadyExists,
     DuplicateKey,
@@ -26,9 +26,11 @@ from livingdb.errors import (
 )
 from livingdb.graph.compare import changed_keys, diff_changes
 from livingdb.graph.constraints import check_links, check_new_table
+from livingdb.graph.fixed import check_conditions, with_fixed
 from livingdb.graph.graph import Graph, Intent, no_table
 from livingdb.graph.names import check_table
 from livingdb.graph.reads import Reads, TrackedRows
+from livingdb.graph.rules import check_writable
 from livingdb.graph.snapshot import overlaid
 from livingdb.graph.staging import Staging
 from livingdb.tables import ingest
@@ -39,20 +41,11 @@ from livingdb.tables.schema import TableSchema
 from livingdb.trees.changes import UPSERT, Changes, merge_changes, no_changes
 from livingdb.trees.keys import KeyArray, member
 
-__all__ = ["ISOLATIONS", "Built", "Work"]
+__all__ = ["ISOLATIONS", "Work"]
 
 ISOLATIONS = ("snapshot", "serializable")
 _ATTEMPTS = 16
 _PATIENCE = 4  # lost races before the branch is taken alone
-
-
-@dataclass(frozen=True)
-class Built:
-    """Trees of consecutive key ranges that hold all rows of a table, and the packs they are in."""
-
-    roots: tuple[Address, ...]
-    count: int
-    packs: tuple[str, ...]
 
 
 @dataclass
@@ -83,6 +76,7 @@ class Work:
     def __init__(self, graph: Graph, branch: BranchRow, isolation: str = "snapshot"):
         if isolation not in ISOLATIONS:
             raise InvalidData(f"isolation {isolation!r}: choose {' or '.join(ISOLATIONS)}")
+        check_writable(graph.syncs(branch.epoch), branch)
         self.graph = graph
         self.branch = branch
         self.base: SnapshotRow = graph.snapshots.at(branch.head)
@@ -231,6 +225,9 @@ class Work:
 
     def _add(self, table: _Table, changes: Changes, inserts: bool = False) -> int:
         if len(changes):
+            if any(column.is_fixed for column in table.definition.schema.columns):
+                rows = self._with_changes(table.version, table.definition, table.changes)
+                changes = with_fixed(rows, changes)
             table.inserts_only = table.inserts_only and inserts
             earlier = table.changes
             table.changes = changes if earlier is None else merge_changes([earlier, changes])
@@ -261,7 +258,8 @@ class Work:
                 if attempt >= _PATIENCE:
                     held = stack.enter_context(self.graph.catalog.alone(self.branch))
                 if attempt:
-                    branch, head = self._moved(written)
+                    branch, head = self._moved()
+                    written = [table for table in self._tables.values() if table.is_written]
                 staging = stack.enter_context(Staging(self.graph.store))
                 changes = {
                     t.name: None if t.is_dropped else self._make(t, head, staging) for t in written
@@ -294,14 +292,40 @@ class Work:
         self.graph.settle(made)
         return row
 
-    def _moved(self, written: list[_Table]) -> tuple[BranchRow, SnapshotRow]:
+    def _moved(self) -> tuple[BranchRow, SnapshotRow]:
         """Where the branch is now; `TransactionConflict` if the changes cannot go there."""
         branch = self.graph.branch(self.branch.name)
         if branch.id != self.branch.id:
             raise TransactionConflict(f"the branch {branch.name!r} was dropped meanwhile")
+        check_writable(self.graph.syncs(branch.epoch), branch)
         head = self.graph.snapshots.at(branch.head)
-        self._rebase(written, head)
+        lifter = self.graph.lifter
+        for step in () if lifter is None else lifter.steps(self.base, head):
+            assert step.first is not None
+            self._rebase(self.graph.snapshots.at(step.first))
+            self._lift(step)
+        self._rebase(head)
         return branch, head
+
+    def _lift(self, step: SnapshotRow) -> None:
+        """Carry the changes through a schema change that was made meanwhile."""
+        assert self.graph.lifter is not None
+        written = [table for table in self._tables.values() if table.is_written]
+        for table in written:
+            if table.changes is None or table.is_new or table.built is not None:
+                raise TransactionConflict(
+                    f"table {table.name!r}: the schema was changed meanwhile; try again"
+                )
+        if self.reads is not None:
+            raise TransactionConflict("the schema was changed meanwhile; try again")
+        changes = {table.name: table.changes for table in written if table.changes is not None}
+        with Staging(self.graph.store) as staging:
+            carried = self.graph.lifter.carried(step, changes, staging)
+        self.base = step
+        self._tables = {}
+        for name, change in carried.items():
+            table = self._table(name)
+            table.changes, table.inserts_only = change, False
 
     def _make(self, table: _Table, head: SnapshotRow, staging: Staging) -> Version:
         """The version the head's table becomes."""
@@ -328,8 +352,13 @@ class Work:
     def _check(
         self, written: list[_Table], head: SnapshotRow, made: Mapping[str, Version | None]
     ) -> None:
-        """Foreign keys hold in the tables as they will be."""
+        """Conditions and foreign keys hold in the tables as they will be."""
         graph = self.graph
+        for table in written:
+            version = made[table.name]
+            if version is not None and table.definition.schema.checks:
+                changes = self._changes(table, head, made)
+                check_conditions(table.name, graph.versions.rows(version), changes)
         addresses = {n: None if v is None else v.address for n, v in made.items()}
         names = overlaid(graph.tables(head), addresses)
         schemas = SchemaView(names, graph)
@@ -350,9 +379,11 @@ class Work:
         assert after is not None
         return diff_changes(self.graph.versions, self.graph.find_version(head, table.name), after)
 
-    def _rebase(self, written: list[_Table], head: SnapshotRow) -> None:
+    def _rebase(self, head: SnapshotRow) -> None:
         """Nobody changed, since the work began, what it changed or read."""
-        for table in written:
+        for table in self._tables.values():
+            if not table.is_written:
+                continue
             now = self.graph.find_version(head, table.name)
             if table.is_new:
                 if now is not None:

@@ -16,6 +16,7 @@ from sqlalchemy import select
 
 from livingdb.catalog import schema
 from livingdb.chunks.address import Address
+from livingdb.chunks.repack import Repacked
 from livingdb.chunks.repack_packs import PackSwap, repack_packs
 from livingdb.graph.drain import drain, give_back_pages
 from livingdb.graph.graph import Graph, now
@@ -77,9 +78,26 @@ def _repack(graph: Graph, say: Progress) -> bool:
     live, older = _live(graph)
     say("writing packs")
     swap = _Swap(graph, pulse)
-    repack_packs(store.packs.reading(names), names, older=older, live=live, swap=swap)
+    source = store.packs.reading(names)
+    large = graph.large
+    if large is not None and large.takes(lambda: _rows(graph)):
+        pairs = {a: older.get(a) for a in source.in_written_order() if a in live}
+        new = large.repack(graph, names, pairs)
+        swap(PackSwap(names, new, Repacked()))
+    else:
+        repack_packs(source, names, older=older, live=live, swap=swap)
     swap.remove_files()
     return swap.is_done
+
+
+def _rows(graph: Graph) -> int:
+    """How many rows the heads of all branches hold, each version counted once."""
+    heads = {
+        address
+        for branch in graph.branches.all()
+        for address in graph.tables(graph.snapshots.at(branch.head)).values()
+    }
+    return sum(graph.versions.count(graph.versions.require(address)) for address in heads)
 
 
 def _bytes(graph: Graph, names: Sequence[str]) -> int:
@@ -92,7 +110,8 @@ def _thin(graph: Graph) -> int:
     for branch in graph.branches.all():
         for address in graph.tables(graph.snapshots.at(branch.head)).values():
             heads[address] = graph.versions.require(address)
-    keep = {graph.versions.nearest(version).address for version in heads.values()}
+    frames = (graph.versions.kept(version) for version in heads.values())
+    keep = {frame.address for frame in frames if frame is not None}
     return sum(len(graph.versions.thin(version, keep)) for version in heads.values())
 
 

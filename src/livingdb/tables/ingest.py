@@ -19,7 +19,7 @@ from livingdb.trees.changes import DELETE, PATCH, UPSERT, Changes
 from livingdb.trees.keys import KeyArray
 from livingdb.trees.shape import Shape
 
-__all__ = ["deletes", "patches", "sorted_rows", "upserts", "whole_rows"]
+__all__ = ["carried", "deletes", "patches", "sorted_rows", "upserts", "whole_rows"]
 
 Mask = npt.NDArray[np.bool_]
 
@@ -31,15 +31,25 @@ def upserts(schema: TableSchema, shape: Shape, data: object) -> Changes:
     return Changes(shape, keys, ops, tuple(columns), (None,) * len(columns))
 
 
+def carried(schema: TableSchema, shape: Shape, rows: pa.Table) -> Changes:
+    """Changes that upsert rows which another side gives: all columns, also fixed ones."""
+    columns, keys, _ = _sorted(schema, shape, whole_rows(schema, rows, fixed=True))
+    ops = np.full(len(keys), UPSERT, np.int8)
+    return Changes(shape, keys, ops, tuple(columns), (None,) * len(columns))
+
+
 def sorted_rows(schema: TableSchema, shape: Shape, data: object) -> tuple[list[pa.Array], KeyArray]:
     """Whole rows as stored columns, sorted by key, and their keys."""
     columns, keys, _ = _sorted(schema, shape, whole_rows(schema, data))
     return columns, keys
 
 
-def whole_rows(schema: TableSchema, data: object) -> list[pa.Array]:
-    """Whole rows as stored columns, in the order they come."""
-    given = _checked_names(schema, tabular(data))
+def whole_rows(schema: TableSchema, data: object, fixed: bool = False) -> list[pa.Array]:
+    """Whole rows as stored columns, in the order they come.
+
+    `fixed`: they may name columns that users do not write.
+    """
+    given = _checked_names(schema, tabular(data), fixed=fixed)
     return [_whole(given, column) for column in schema.stored]
 
 
@@ -104,7 +114,10 @@ def _keys(schema: TableSchema, keys: object) -> Tabular:
 
 
 def _checked_names(
-    schema: TableSchema, given: Tabular, only: Sequence[str] | None = None
+    schema: TableSchema,
+    given: Tabular,
+    only: Sequence[str] | None = None,
+    fixed: bool = False,
 ) -> Tabular:
     if not given.columns and not given.rows:
         return Tabular(0, {name: [] for name in schema.key})
@@ -114,6 +127,8 @@ def _checked_names(
             raise InvalidData(
                 f"column {name!r} is not in the table; its columns are {', '.join(known)}"
             )
+    if only is None and not fixed:
+        _check_fixed(schema, given)
     for name in schema.key:
         if name not in given.columns:
             raise InvalidData(f"the key column {name!r} is missing from the data")
@@ -121,6 +136,13 @@ def _checked_names(
             row = int(given.absent[name].argmax())
             raise InvalidData(f"row {row}: the key column {name!r} is missing")
     return given.select(only) if only is not None else given
+
+
+def _check_fixed(schema: TableSchema, given: Tabular) -> None:
+    for column in schema.columns:
+        if column.is_fixed and column.name in given.columns:
+            why = f"is computed as {column.computed}" if column.computed else "is read-only here"
+            raise InvalidData(f"column {column.name!r} {why}: leave it out")
 
 
 def _whole(given: Tabular, column: Column) -> pa.Array:
@@ -144,7 +166,7 @@ def _default(column: Column, rows: int) -> pa.Array:
     """The column where the data does not name it."""
     if column.default is not None:
         return pa.array([column.default], column.type).take(pa.array(np.zeros(rows, np.int64)))
-    if not column.nullable and rows:
+    if not column.nullable and rows and not column.is_fixed:
         raise InvalidData(
             f"column {column.name!r} is NOT NULL, has no default and is missing from the data"
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +19,9 @@ from livingdb.trees.forest import Forest
 from livingdb.trees.keys import KeyArray, member, search
 from livingdb.trees.scan import ALL, Span, ZoneFilter
 
+if TYPE_CHECKING:
+    from livingdb.tables.mapped import MappedForest
+
 __all__ = ["RowSet"]
 
 _EXACT = (int, str, bytes)
@@ -29,7 +32,7 @@ class RowSet:
     """The rows of one version."""
 
     schema: TableSchema
-    forest: Forest
+    forest: Forest | MappedForest
     root: Address
     tail: Changes | None = None
 

@@ -32,13 +32,24 @@ _NOT_NULL = re.compile(r"\s+not\s+null\s*$", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class Column:
-    """One column.  `default` fills it where a new row does not name it."""
+    """One column.  `default` fills it where a new row does not name it.
+
+    `computed` is the expression over the row's other columns that gives its values; writers may
+    not name it, nor any other that is `read_only`.
+    """
 
     id: int
     name: str
     type: pa.DataType
     nullable: bool = True
     default: object = None
+    computed: str | None = None
+    read_only: bool = False
+
+    @property
+    def is_fixed(self) -> bool:
+        """Whether writers may not name it."""
+        return self.read_only or self.computed is not None
 
     @property
     def field(self) -> pa.Field:
@@ -51,13 +62,15 @@ class TableSchema:
     """What a table holds.
 
     Columns keep the order they were given in; `stored` has them as trees store them, the
-    key columns first.  `foreign_keys` maps a column to the table whose key it names.
+    key columns first.  `foreign_keys` maps a column to the table whose key it names.  `checks`
+    are conditions in SQL, by name, that no row may make false.
     """
 
     columns: tuple[Column, ...]
     key: tuple[str, ...]
     foreign_keys: tuple[tuple[str, str], ...] = ()
     next_id: int = 0
+    checks: tuple[tuple[str, str], ...] = ()
 
     @classmethod
     def of(
@@ -142,14 +155,18 @@ class TableSchema:
                 "type": type_name(column.type),
                 "nullable": column.nullable,
                 "default": encode_value(column.default),
+                **({} if column.computed is None else {"computed": column.computed}),
+                **({"read_only": True} if column.read_only else {}),
             }
             for column in self.columns
         ]
+        checks = {"checks": [list(check) for check in self.checks]} if self.checks else {}
         return {
             "columns": columns,
             "key": list(self.key),
             "foreign_keys": [list(link) for link in self.foreign_keys],
             "next_id": self.next_id,
+            **checks,
         }
 
     @classmethod
@@ -162,11 +179,14 @@ class TableSchema:
                 parse_type(item["type"]),
                 item["nullable"],
                 decode_value(item["default"]),
+                item.get("computed"),
+                item.get("read_only", False),
             )
             for item in data["columns"]
         )
         links = tuple((name, table) for name, table in data["foreign_keys"])
-        return cls(columns, tuple(data["key"]), links, data["next_id"])
+        checks = tuple((name, text) for name, text in data.get("checks", ()))
+        return cls(columns, tuple(data["key"]), links, data["next_id"], checks)
 
 
 def _names(schema: SchemaLike) -> list[str]:

@@ -7,6 +7,7 @@ what a read costs and nothing else.
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from itertools import islice, pairwise
 from typing import Protocol
@@ -27,6 +28,7 @@ from livingdb.tables.index import (
     skip_depth,
 )
 from livingdb.tables.layout import FOLD_FLOOR_ROWS
+from livingdb.tables.mapped import MappedForest
 from livingdb.tables.recipe import Change, Counts, Definition, Derived, Recipe, Rows, load_recipe
 from livingdb.tables.rows import RowSet
 from livingdb.tables.tail import Tails
@@ -47,6 +49,10 @@ class Evaluator(Protocol):
 
     def definition(self, recipe: Derived) -> Address:
         """The definition of the table the recipe yields."""
+        ...
+
+    def rows(self, recipe: Derived, versions: Versions) -> RowSet | None:
+        """Its rows, found as they are read; None if that needs all of them at once."""
         ...
 
     def root(self, recipe: Derived, versions: Versions, sink: Sink) -> Address:
@@ -71,6 +77,7 @@ class Versions:
         self._tails = Tails(index, self._load_delta)
         self._definition = lru_cache(maxsize=1024)(lambda a: Definition.load(store, a))
         self._forest = lru_cache(maxsize=1024)(self._make_forest)
+        self._mapped = lru_cache(maxsize=256)(self._map)
         self._empty: dict[Address, tuple[Forest, Address]] = {}
 
     # --- making ------------------------------------------------------------------------------
@@ -167,8 +174,23 @@ class Versions:
         return Forest(self.store, known.layout.grouping(known.schema), self.cache)
 
     def rows(self, version: Version) -> RowSet:
-        """The rows of a version: its nearest materialization and the tail over it."""
-        keyframe = self.nearest(version)
+        """The rows of a version: its nearest materialization and the tail over it.
+
+        Rows that can be found as they are read are: nothing is materialized for them.
+        """
+        kept = self.kept(version)
+        mapped = None if kept is not None else self._mapped(version.origin)
+        if mapped is not None:
+            is_origin = version.origin == version.address
+            tail = None if is_origin else self._tails.tail(self.require(version.origin), version)
+            return replace(mapped, tail=tail)
+        return self._over(kept if kept is not None else self._evaluate(version), version)
+
+    def tree_rows(self, version: Version) -> RowSet:
+        """The rows of a version as a stored tree and the tail over it."""
+        return self._over(self.nearest(version), version)
+
+    def _over(self, keyframe: Version, version: Version) -> RowSet:
         root = self.index.root(keyframe.address)
         assert root is not None
         schema = self.definition(version).schema
@@ -227,11 +249,11 @@ class Versions:
 
     def nearest(self, version: Version) -> Version:
         """The nearest materialized ancestor, the version itself included."""
-        kept = self._kept(version)
+        kept = self.kept(version)
         return kept if kept is not None else self._evaluate(version)
 
-    def _kept(self, version: Version) -> Version | None:
-        """What `nearest` finds without evaluating anything."""
+    def kept(self, version: Version) -> Version | None:
+        """The nearest materialized ancestor that is there already, the version itself included."""
         if self.index.root(version.address) is not None:
             return version
         recorded = self.require(version.keyframe)
@@ -268,6 +290,12 @@ class Versions:
         self.index.materialize(origin.address, root)
         return origin
 
+    def _map(self, origin: Address) -> RowSet | None:
+        """The rows of a derived version, if they can be found as they are read."""
+        recipe = self.recipe(self.require(origin))
+        assert isinstance(recipe, Derived)
+        return self._evaluator(recipe).rows(recipe, self)
+
     def _evaluator(self, recipe: Derived) -> Evaluator:
         evaluator = self.evaluators.get(recipe.kind)
         if evaluator is None:
@@ -302,9 +330,14 @@ class Versions:
         if root is not None:
             return root
         rows = self.rows(version)
-        if rows.tail is None:
+        if isinstance(rows.forest, MappedForest):
+            names = [column.name for column in rows.schema.stored]
+            batches = (batch.columns for batch in rows.batches(names))
+            root = self.forest(version).build(batches, sink)
+        elif rows.tail is None:
             return rows.root
-        root = rows.forest.edit(rows.root, rows.tail, sink)
+        else:
+            root = rows.forest.edit(rows.root, rows.tail, sink)
         self.index.materialize(version.address, root)
         return root
 
@@ -341,10 +374,10 @@ class Versions:
     def _keyframes(self, head: Version) -> list[Version]:
         """The materialized ancestors of a version, nearest first."""
         frames: list[Version] = []
-        frame = self._kept(head)
+        frame = self.kept(head)
         while frame is not None:
             frames.append(frame)
-            frame = None if frame.base is None else self._kept(self.require(frame.base))
+            frame = None if frame.base is None else self.kept(self.require(frame.base))
         return frames
 
 

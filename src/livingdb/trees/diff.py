@@ -22,7 +22,7 @@ from livingdb.trees.changes import DELETE, UPSERT, Changes
 from livingdb.trees.compare import choose, differs
 from livingdb.trees.keys import KeyArray, align, search
 from livingdb.trees.nodes import Entries, Entry, Leaf, Reader, node_entry
-from livingdb.trees.scan import leaf_rows
+from livingdb.trees.scan import ALL, Span, leaf_rows
 from livingdb.trees.shape import Shape
 from livingdb.trees.workers import in_order
 from livingdb.trees.zones import zone_of
@@ -87,12 +87,22 @@ class Region:
     above: Any
     last: Any
 
+    def meets(self, span: Span) -> bool:
+        """Whether a key of the range can be in the region."""
+        if span.upper is not None and self.above is not None and self.above >= span.upper:
+            return False
+        return span.lower is None or self.last is None or self.last >= span.lower
 
-def diff(reader: Reader, before: Address, after: Address) -> Iterator[DiffBatch]:
-    """The rows that differ between two roots."""
-    for group in in_order(partial(_fetch, reader), _grouped(reader, before, after), ahead=2):
+
+def diff(reader: Reader, before: Address, after: Address, span: Span = ALL) -> Iterator[DiffBatch]:
+    """The rows that differ between two roots, within a range of keys."""
+    regions = _grouped(reader, before, after, span)
+    for group in in_order(partial(_fetch, reader), regions, ahead=2):
         for pair in group:
             batch = _compare_pair(reader, pair)
+            if batch is not None and span.bounded:
+                start, stop = span.rows(batch.keys)
+                batch = batch.select(np.arange(start, stop)) if stop > start else None
             if batch is not None:
                 yield batch
 
@@ -106,8 +116,8 @@ class _Pair:
     changed: list[int]
 
 
-def _grouped(reader: Reader, before: Address, after: Address) -> Iterator[list[Region]]:
-    regions = differing_regions(reader, before, after)
+def _grouped(reader: Reader, before: Address, after: Address, span: Span) -> Iterator[list[Region]]:
+    regions = (region for region in differing_regions(reader, before, after) if region.meets(span))
     while group := list(itertools.islice(regions, _GROUP_REGIONS)):
         yield group
 

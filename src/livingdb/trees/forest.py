@@ -316,14 +316,16 @@ class Forest:
 
     # --- two and three roots -----------------------------------------------------------------
 
-    def diff(self, before: Address, after: Address) -> Iterator[tree_diff.DiffBatch]:
-        """The rows that differ, whole, in key order."""
+    def diff(
+        self, before: Address, after: Address, span: tree_scan.Span = tree_scan.ALL
+    ) -> Iterator[tree_diff.DiffBatch]:
+        """The rows that differ within a range of keys, whole, in key order."""
         if self.single:
-            yield from tree_diff.diff(self.readers[0], before, after)
+            yield from tree_diff.diff(self.readers[0], before, after, span)
             return
         olds, news = self.roots(before), self.roots(after)
         parts = [
-            list(tree_diff.diff(reader, old, new))
+            list(tree_diff.diff(reader, old, new, span))
             for reader, old, new in zip(self.readers, olds, news, strict=True)
         ]
         batches = [batch for part in parts for batch in part]

@@ -72,13 +72,14 @@ def test_a_newer_catalog_is_refused_and_an_older_one_migrated(
         migrations.set_version(connection, schema.SCHEMA_VERSION + 1)
     with pytest.raises(livingdb.Unsupported, match="newer"):
         livingdb.open(tmp_path / "a.ldb")
-    monkeypatch.setattr(schema, "SCHEMA_VERSION", schema.SCHEMA_VERSION + 3)
+    newer = schema.SCHEMA_VERSION + 1
+    monkeypatch.setattr(schema, "SCHEMA_VERSION", newer + 2)
     with pytest.raises(livingdb.Unsupported, match="no way leads"):
         livingdb.open(tmp_path / "a.ldb")
     done: list[int] = []
-    steps = {n: (lambda _, n=n: done.append(n)) for n in (2, 3)}
+    steps = {n: (lambda _, n=n: done.append(n)) for n in (newer, newer + 1)}
     migrations.migrate(engine, steps)
-    assert done == [2, 3]
+    assert done == [newer, newer + 1]
     with livingdb.open(tmp_path / "a.ldb") as db:
         assert db.branches() == ["main"]
     engine.dispose()

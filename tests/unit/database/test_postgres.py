@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,6 +26,8 @@ from livingdb import (
     StorageFailure,
     TransactionConflict,
 )
+from livingdb.evolution import AddColumn
+from livingdb.graph.graph import AlreadyDone
 
 CANARY = "hunter2-canary"
 ORDERS = {"id": "bigint", "city": "string", "amount": "double"}
@@ -87,6 +90,27 @@ def test_create_and_open(place: Place) -> None:
     with livingdb.open(place.url()) as db:
         assert db.branch("main").head.id == head
         assert db.check().problems == []
+
+
+def test_a_batch_of_a_stream_is_in_once(db: Database) -> None:
+    main = db.branch("main")
+    for number, city in ((0, "Oslo"), (1, "Oslo"), (1, "again")):
+        with suppress(AlreadyDone), main.transaction() as tx:
+            tx.mark("stream", number)
+            tx.upsert("orders", orders(100 + 10 * number, 10, city))
+    assert ids(main.table("orders")) == [*range(20), *range(100, 120)]
+    assert set(main.table("orders").to_arrow()["city"].to_pylist()) == {"Oslo"}
+    assert db._graph.catalog.streams.last("stream") == 1
+
+
+def test_a_schema_change_in_step(db: Database) -> None:
+    main = db.branch("main")
+    main.evolve(AddColumn("orders", "vat", "double", default=0.5), keep="old", sync="both")
+    db.branch("old").delete("orders", [1])
+    main.update("orders", {"id": [2], "vat": [0.1]})
+    assert 1 not in ids(main.table("orders"))
+    assert len(db.syncs()) == 1
+    assert db.check().problems == []
 
 
 def test_a_place_for_the_data_is_needed(place: Place) -> None:

@@ -25,6 +25,9 @@ class OnlyCity:
     def definition(self, recipe):
         return DEFINITION.stored().address
 
+    def rows(self, recipe, versions):
+        return None
+
     def root(self, recipe, versions, sink):
         self.calls += 1
         source = versions.index.get(bytes.fromhex(recipe.data["input"]))

@@ -1,0 +1,122 @@
+"""Syncs: standing relations between branches."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from sqlalchemy import Connection, select
+from sqlalchemy.exc import IntegrityError
+
+from livingdb.catalog import schema
+from livingdb.chunks.queries import Queries
+from livingdb.errors import AlreadyExists
+
+__all__ = ["ACTIVE", "DETACHED", "SyncRow", "Syncs"]
+
+ACTIVE, DETACHED = "active", "detached"
+_sync = schema.sync
+
+
+@dataclass(frozen=True)
+class SyncRow:
+    """A sync from source branches to a target, by the branches' numbers.
+
+    `direction` is relative to what made it: "forward" from the sources to the target, "reverse"
+    the other way, or "both".  `spec` is what carries changes, in the words of its `kind`.
+    """
+
+    id: int
+    name: str
+    kind: str
+    sources: tuple[int, ...]
+    target: int
+    direction: str
+    frequency: str
+    state: str
+    reason: str
+    time: int
+    spec: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def is_active(self) -> bool:
+        """Whether it carries changes."""
+        return self.state == ACTIVE
+
+
+class Syncs:
+    """Reads and writes them.  What writes takes the connection of a transaction.
+
+    A change of the syncs raises the catalog's epoch with it: who did not see it cannot commit.
+    """
+
+    def __init__(self, queries: Queries):
+        self._queries = queries
+
+    def all(self) -> list[SyncRow]:
+        """Every sync, by name."""
+        return [_row(row) for row in self._queries.all(select(_sync).order_by(_sync.c.name))]
+
+    def add(
+        self,
+        connection: Connection,
+        name: str,
+        kind: str,
+        sources: tuple[int, ...],
+        target: int,
+        direction: str,
+        frequency: str,
+        time: int,
+        spec: Mapping[str, Any],
+    ) -> None:
+        """A new sync; `AlreadyExists` if the name is taken."""
+        values = {
+            "name": name,
+            "kind": kind,
+            "sources": json.dumps(list(sources)),
+            "target": target,
+            "direction": direction,
+            "frequency": frequency,
+            "state": ACTIVE,
+            "reason": "",
+            "spec": json.dumps(spec),
+            "time": time,
+        }
+        try:
+            connection.execute(_sync.insert(), values)
+        except IntegrityError:
+            raise AlreadyExists(f"there is a sync {name!r} already") from None
+
+    def set_state(self, connection: Connection, number: int, state: str, reason: str) -> None:
+        """Change what a sync does, and say why."""
+        values = {"state": state, "reason": reason}
+        connection.execute(_sync.update().where(_sync.c.id == number).values(values))
+
+    def set_ends(
+        self, connection: Connection, number: int, sources: tuple[int, ...], target: int, name: str
+    ) -> None:
+        """Let a sync join other branches."""
+        values = {"sources": json.dumps(list(sources)), "target": target, "name": name}
+        connection.execute(_sync.update().where(_sync.c.id == number).values(values))
+
+    def drop(self, connection: Connection, number: int) -> None:
+        """Forget a sync."""
+        connection.execute(_sync.delete().where(_sync.c.id == number))
+
+
+def _row(row: Any) -> SyncRow:
+    return SyncRow(
+        row.id,
+        row.name,
+        row.kind,
+        tuple(json.loads(row.sources)),
+        row.target,
+        row.direction,
+        row.frequency,
+        row.state,
+        row.reason,
+        row.time,
+        json.loads(row.spec),
+    )

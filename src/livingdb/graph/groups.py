@@ -1,0 +1,65 @@
+"""Sync groups: branches that move together, and where each was when one of them was somewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from livingdb.catalog.branches import BranchRow
+from livingdb.catalog.snapshots import SnapshotRow
+from livingdb.catalog.syncs import SyncRow
+from livingdb.errors import RuleViolation
+from livingdb.graph.graph import Graph
+
+__all__ = ["paired", "reached"]
+
+
+def reached(syncs: Sequence[SyncRow], branch: int) -> Iterator[tuple[SyncRow, int, int]]:
+    """The immediate syncs a change of the branch goes along: from which branch, to which."""
+    seen, waiting = {branch}, [branch]
+    while waiting:
+        here = waiting.pop(0)
+        for sync in syncs:
+            if sync.frequency != "immediate":
+                continue
+            ends = []
+            if sync.direction in ("forward", "both") and here in sync.sources:
+                ends.append(sync.target)
+            if sync.direction in ("reverse", "both") and here == sync.target:
+                ends += sync.sources
+            for end in ends:
+                if end not in seen:
+                    seen.add(end)
+                    waiting.append(end)
+                    yield sync, here, end
+
+
+def paired(graph: Graph, branch: BranchRow, to: SnapshotRow) -> list[tuple[BranchRow, SnapshotRow]]:
+    """The other branches of a group, and where they stood when this one came to a snapshot.
+
+    `RuleViolation` if the group was not one yet.
+    """
+    found: list[tuple[BranchRow, SnapshotRow]] = []
+    at = {branch.id: (branch, to)}
+    for sync, here, other in reached(graph.syncs(branch.epoch), branch.id):
+        mine, snapshot = at[here]
+        row = graph.branches.numbered(other)
+        assert row is not None
+        since = _since(graph, mine, snapshot, sync)
+        there = None if since is None else graph.branches.log_at(row, since)
+        if there is None:
+            raise RuleViolation(
+                f"{mine.name!r} is in the sync {sync.name!r} with {row.name!r}, which has no "
+                f"snapshot that belongs to {snapshot.address.hex()[:12]}; detach the sync first"
+            )
+        at[other] = row, graph.snapshots.at(there.snapshot)
+        found.append(at[other])
+    return found
+
+
+def _since(graph: Graph, branch: BranchRow, to: SnapshotRow, sync: SyncRow) -> int | None:
+    """When a branch came to a snapshot, or the sync to the branch there; None if it never did."""
+    move = graph.branches.moved_to(branch, to.sequence)
+    if move is None or move.time >= sync.time:
+        return None if move is None else move.time
+    first = graph.branches.log_at(branch, sync.time)
+    return sync.time if first is not None and first.position == move.position else None
