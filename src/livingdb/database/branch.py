@@ -72,12 +72,17 @@ class Branch:
         *,
         message: str = "",
         author: str | None = None,
+        engine: str | None = None,
     ) -> Any:
-        """A query, or INSERT, UPDATE, DELETE, MERGE as one transaction."""
+        """A query, or INSERT, UPDATE, DELETE, MERGE as one transaction.
+
+        `engine` is "embedded", "spark" or "auto"; by default queries that every engine answers
+        alike run in this process, and others on Spark.
+        """
         from livingdb.database.scope import BranchScope
 
         scope = BranchScope(self, message or text.strip()[:200], author)
-        return import_module("livingdb.sql").execute(scope, text, parameters)
+        return self.database._execute(scope, text, parameters, engine)
 
     # --- writing -----------------------------------------------------------------------------
 
@@ -148,6 +153,40 @@ class Branch:
         with self.transaction(message, author) as tx:
             tx.delete(table, keys, strict=strict)
         return _made(tx)
+
+    # --- the schema --------------------------------------------------------------------------
+
+    def evolve(
+        self,
+        changes: object,
+        *,
+        keep: str | None = None,
+        to: str | None = None,
+        sync: str = "none",
+        message: str = "",
+        author: str | None = None,
+    ) -> Snapshot:
+        """Change the schema; no rows are written.
+
+        `keep` names a branch that stays on the old schema, and this one gets the new one; or
+        `to` names a branch for the new schema, and this one stays.  `sync` says how the two are
+        kept in step: "none", "forward" (old to new), "reverse" or "both".
+        """
+        schema = import_module("livingdb.database.schema_changes")
+        who = author or self.database.author
+        row = schema.evolve(self._graph, self.name, changes, keep, to, sync, who, message)
+        return Snapshot(self.database, row)
+
+    def explain_evolution(self, changes: object) -> Any:
+        """Which directions are legal for a change, why others are not, and whether it scans."""
+        schema = import_module("livingdb.database.schema_changes")
+        return schema.explain(self._graph, self.name, changes)
+
+    def migrate(self, progress: Any = False) -> list[str]:
+        """Materialize what schema changes left to be done; the names of the tables."""
+        schema = import_module("livingdb.database.schema_changes")
+        done: list[str] = schema.migrate(self._graph, self.name, progress)
+        return done
 
     # --- the graph ---------------------------------------------------------------------------
 

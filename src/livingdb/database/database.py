@@ -18,17 +18,23 @@ from livingdb.catalog.connect import locate
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.database.branch import Branch
 from livingdb.database.diff import CHANGE_TYPES, Diff, Summary
+from livingdb.database.large import OnSpark
 from livingdb.database.snapshot import Snapshot
+from livingdb.database.sync import Sync, drop_branch, every_sync
 from livingdb.database.system import snapshot_columns
 from livingdb.errors import InvalidData, LivingDBError, NotFound
+from livingdb.evolution.evaluator import KIND as LENS
+from livingdb.evolution.evaluator import LensEvaluator
+from livingdb.evolution.lift import Lifter
 from livingdb.graph import operations
 from livingdb.graph.blame import blame_cells, blame_rows, row_history
 from livingdb.graph.graph import Graph, now
 from livingdb.graph.merge import conflict_table
-from livingdb.graph.names import check_tag
+from livingdb.graph.names import check_tag, is_hidden
 from livingdb.graph.operations import MergeOptions
 from livingdb.graph.refs import Resolved
 from livingdb.graph.rules import Write, check_write
+from livingdb.sync.carry import SchemaCarrier
 from livingdb.tables import ingest
 from livingdb.trees.diff import to_changes
 
@@ -37,20 +43,32 @@ __all__ = ["Database", "MergePreview", "create", "open_database"]
 _AUTHOR_VARIABLE = "LIVINGDB_AUTHOR"
 
 
-def create(url: str | Path, *, author: str | None = None, trust: Sequence[str] = ()) -> Database:
+def create(
+    url: str | Path,
+    *,
+    author: str | None = None,
+    trust: Sequence[str] = (),
+    engine: str | None = None,
+) -> Database:
     """A new database with the branch "main"; `AlreadyExists` if there is one."""
     who = author or default_author()
-    return Database(Graph.create(locate(url, create=True), who), who, trust)
+    return Database(Graph.create(locate(url, create=True), who), who, trust, engine)
 
 
 def open_database(
-    url: str | Path, *, author: str | None = None, trust: Sequence[str] = ()
+    url: str | Path,
+    *,
+    author: str | None = None,
+    trust: Sequence[str] = (),
+    engine: str | None = None,
 ) -> Database:
     """The database at a path or URL; `NotFound` if there is none.
 
-    `trust` names the functions the database may run here, like "shop.*".
+    `trust` names the functions the database may run here, like "shop.*"; `engine` answers
+    queries unless a call says otherwise: "embedded", "spark" or "auto".
     """
-    return Database(Graph.open(locate(url, create=False)), author or default_author(), trust)
+    graph = Graph.open(locate(url, create=False))
+    return Database(graph, author or default_author(), trust, engine)
 
 
 def default_author() -> str:
@@ -86,9 +104,20 @@ class MergePreview:
 class Database:
     """An open database; also a context manager that closes it."""
 
-    def __init__(self, graph: Graph, author: str, trust: Sequence[str] = ()):
+    def __init__(
+        self,
+        graph: Graph,
+        author: str,
+        trust: Sequence[str] = (),
+        engine: str | None = None,
+    ):
         self.author = author
         self.trust = tuple(trust)
+        self.engine = engine
+        graph.large = OnSpark(engine)
+        graph.carrier = SchemaCarrier(graph)
+        graph.lifter = Lifter(graph)
+        graph.versions.evaluators[LENS] = LensEvaluator()
         self._open_graph: Graph | None = graph
 
     @property
@@ -137,7 +166,8 @@ class Database:
 
     def branches(self) -> list[Branch]:
         """Every branch, by name."""
-        return [Branch(self, row.name) for row in self._graph.branches.all()]
+        rows = self._graph.branches.all()
+        return [Branch(self, row.name) for row in rows if not is_hidden(row.name)]
 
     def tags(self) -> dict[str, Snapshot]:
         """Every tag and its snapshot."""
@@ -149,9 +179,14 @@ class Database:
         """Every snapshot, newest first."""
         return [Snapshot(self, row) for row in self._graph.snapshots.everything()]
 
-    def at(self, ref: object) -> Snapshot:
-        """The snapshot a ref names."""
-        return Snapshot(self, self._resolve(ref).snapshot)
+    def at(self, ref: object, schema: object = None) -> Snapshot:
+        """The snapshot a ref names; with `schema`, its rows in the schema of another ref."""
+        row = self._resolve(ref).snapshot
+        if schema is None:
+            return Snapshot(self, row)
+        evolution = import_module("livingdb.evolution.lift")
+        lifted = evolution.in_schema_of(self._graph, row, self._resolve(schema).snapshot)
+        return Snapshot(self, row, lifted)
 
     def _resolve(self, ref: object) -> Resolved:
         if isinstance(ref, Snapshot):
@@ -177,15 +212,36 @@ class Database:
         row = self._graph.branch(str(name))
         if self._graph.branches.count() == 1:
             raise InvalidData(f"{name!r} is the only branch; a database has at least one")
-        with self._graph.catalog.write() as connection:
-            self._graph.branches.drop(connection, row)
+        drop_branch(self._graph, row, detach)
 
     def _clone(self, row: SnapshotRow, name: str, origin: str) -> Branch:
         operations.clone(self._graph, name, row, origin)
         return Branch(self, name)
 
-    def _execute(self, scope: object, text: str, parameters: object) -> Any:
-        return import_module("livingdb.sql").execute(scope, text, parameters)
+    def _execute(
+        self, scope: object, text: str, parameters: object, engine: str | None = None
+    ) -> Any:
+        chosen = self.engine if engine is None else engine
+        return import_module("livingdb.sql").execute(scope, text, parameters, chosen)
+
+    # --- syncs -------------------------------------------------------------------------------
+
+    def syncs(self) -> list[Sync]:
+        """Every sync, by name."""
+        return every_sync(self)
+
+    def sync(self, name: str) -> Sync:
+        """A sync by its name, or by that of a branch that is in no other."""
+        every = every_sync(self)
+        text = str(name)
+        found = [sync for sync in every if sync.name == text] or [
+            sync for sync in every if text in (*sync.sources, sync.target)
+        ]
+        if len(found) != 1:
+            known = ", ".join(sync.name for sync in every) or "none"
+            what = "more than one sync" if found else "no sync"
+            raise NotFound(f"there is {what} {text!r}; there are: {known}")
+        return found[0]
 
     # --- comparing ---------------------------------------------------------------------------
 

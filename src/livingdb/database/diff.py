@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 import pyarrow as pa
 
-from livingdb.graph.compare import count_changes, diff_versions
+from livingdb.graph.compare import count_changes, diff_versions, most_changes
 from livingdb.graph.graph import Graph
 from livingdb.tables.index import Version
 from livingdb.tables.schema import TableSchema
@@ -63,7 +63,13 @@ class Diff:
 
     @cached_property
     def _batches(self) -> list[DiffBatch]:
-        return list(diff_versions(self._graph.versions, self.before, self.after))
+        graph, before, after = self._graph, self.before, self.after
+        if graph.large is not None and before is not None and after is not None:
+            is_alike = before.definition == after.definition
+            most = partial(most_changes, graph.versions, before, after)
+            if is_alike and graph.large.takes(most):
+                return list(graph.large.diff(graph, before, after))
+        return list(diff_versions(graph.versions, before, after))
 
     @property
     def key(self) -> tuple[str, ...]:

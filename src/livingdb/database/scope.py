@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from typing import TYPE_CHECKING
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.database.snapshot import Snapshot
 from livingdb.database.system import system_table
+from livingdb.engines.request import Stored
 from livingdb.errors import NotFound, RuleViolation
+from livingdb.graph.graph import no_table
+from livingdb.sql.definitions import SchemaStatement
+from livingdb.tables.index import Version
 from livingdb.tables.rows import RowSet
 
 if TYPE_CHECKING:
@@ -25,10 +30,17 @@ __all__ = ["BranchScope", "SnapshotScope", "TransactionScope"]
 class SnapshotScope:
     """One snapshot, to be read; `branch` is the one whose log `@time` follows."""
 
-    def __init__(self, database: Database, row: SnapshotRow, branch: str | None):
+    def __init__(
+        self,
+        database: Database,
+        row: SnapshotRow,
+        branch: str | None,
+        lifted: Mapping[str, Version] | None = None,
+    ):
         self.database = database
         self.branch = branch
         self._row = row
+        self._lifted = lifted
 
     def _at(self, ref: str | None) -> SnapshotRow:
         if ref is None:
@@ -42,10 +54,22 @@ class SnapshotScope:
     def rows(self, name: str, ref: str | None = None) -> RowSet:
         """A table here, or at another ref."""
         graph = self.database._graph
+        if ref is None and self._lifted is not None:
+            if name not in self._lifted:
+                raise no_table(name, {n: v.address for n, v in self._lifted.items()})
+            return graph.versions.rows(self._lifted[name])
         return graph.versions.rows(graph.version(self._at(ref), name))
+
+    def stored(self, name: str, ref: str | None = None) -> Stored | None:
+        """Where other processes find the table."""
+        if ref is None and self._lifted is not None:
+            return None
+        return Stored(self.database._graph.place.url, self._at(ref).address.hex(), name)
 
     def tables(self, ref: str | None = None) -> list[str]:
         """The tables here, or at another ref."""
+        if ref is None and self._lifted is not None:
+            return sorted(self._lifted)
         return sorted(self.database._graph.tables(self._at(ref)))
 
     def is_branch(self, name: str) -> bool:
@@ -56,6 +80,12 @@ class SnapshotScope:
         """One of the tables the database has about itself."""
         ref = self.branch or self._row.address.hex()
         return system_table(self.database, ref, name, arguments)
+
+    def define(self, statement: SchemaStatement) -> Snapshot | None:
+        """Refused: only a branch has a schema to change."""
+        raise RuleViolation(
+            "a schema is changed on a branch, not in a transaction or a snapshot: branch.sql(…)"
+        )
 
     def writing(self) -> AbstractContextManager[TransactionScope]:
         """Refused: a snapshot never changes."""
@@ -71,6 +101,16 @@ class BranchScope(SnapshotScope):
         super().__init__(branch.database, branch._head(), branch.name)
         self._of = branch
         self._message, self._author = message, author
+
+    def define(self, statement: SchemaStatement) -> Snapshot | None:
+        """Evolve the branch."""
+        there = statement.table in self.tables()
+        if (statement.if_exists and not there) or (statement.if_missing and there):
+            return None
+        known = import_module("livingdb.evolution")
+        changes = [getattr(known, name)(**given) for name, given in statement.changes]
+        options: dict[str, Any] = dict(statement.options)
+        return self._of.evolve(changes, message=self._message, author=self._author, **options)
 
     @contextmanager
     def writing(self) -> Iterator[TransactionScope]:
@@ -93,6 +133,10 @@ class TransactionScope(SnapshotScope):
     def rows(self, name: str, ref: str | None = None) -> RowSet:
         """A table with the changes made so far, or at another ref."""
         return self._transaction.work.rows(name) if ref is None else super().rows(name, ref)
+
+    def stored(self, name: str, ref: str | None = None) -> Stored | None:
+        """Nowhere yet, unless it is at another ref."""
+        return None if ref is None else super().stored(name, ref)
 
     def tables(self, ref: str | None = None) -> list[str]:
         """The tables the transaction sees, or those at another ref."""

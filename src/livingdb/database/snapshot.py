@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.database.table import Table
+from livingdb.graph.graph import no_table
 from livingdb.graph.snapshot import Edge
+from livingdb.tables.index import Version
 
 if TYPE_CHECKING:
     from livingdb.database.branch import Branch
@@ -28,9 +31,13 @@ def moment(microseconds: int) -> datetime:
 class Snapshot:
     """An immutable state of the whole database."""
 
-    def __init__(self, database: Database, row: SnapshotRow):
+    def __init__(
+        self, database: Database, row: SnapshotRow, lifted: Mapping[str, Version] | None = None
+    ):
         self.database = database
         self._row = row
+        self._lifted = lifted
+        """Its tables in another schema, if they are to be seen in one."""
 
     @property
     def _graph(self) -> Graph:
@@ -74,22 +81,25 @@ class Snapshot:
 
     def tables(self) -> list[str]:
         """The names of its tables."""
-        return sorted(self._graph.tables(self._row))
+        return sorted(self._graph.tables(self._row) if self._lifted is None else self._lifted)
 
     def table(self, name: str) -> Table:
         """One of its tables."""
         graph = self._graph
-        version = graph.version(self._row, name)
-        return Table(graph, name, version)
+        if self._lifted is None:
+            return Table(graph, name, graph.version(self._row, name))
+        if name not in self._lifted:
+            raise no_table(name, {n: v.address for n, v in self._lifted.items()})
+        return Table(graph, name, self._lifted[name])
 
-    def sql(self, text: str, parameters: object = None) -> object:
+    def sql(self, text: str, parameters: object = None, *, engine: str | None = None) -> Any:
         """The answer of a query over its tables."""
-        return self.database._execute(self._scope(), text, parameters)
+        return self.database._execute(self._scope(), text, parameters, engine)
 
     def _scope(self) -> object:
         from livingdb.database.scope import SnapshotScope
 
-        return SnapshotScope(self.database, self._row, None)
+        return SnapshotScope(self.database, self._row, None, self._lifted)
 
     def clone(self, name: str) -> Branch:
         """A new branch that stands on this snapshot."""

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, Self
 
 from livingdb.database.snapshot import Snapshot
 from livingdb.database.table import TableReader
+from livingdb.engines.built import Built
 from livingdb.errors import RuleViolation
-from livingdb.graph.work import Built, Work
+from livingdb.graph.work import Work
 from livingdb.tables.layout import Layout
 from livingdb.tables.recipe import Definition
 from livingdb.tables.schema import TableSchema
@@ -86,7 +87,9 @@ class Transaction:
         """A query, or a change that joins the transaction."""
         from livingdb.database.scope import TransactionScope
 
-        return import_module("livingdb.sql").execute(TransactionScope(self), text, parameters)
+        return import_module("livingdb.sql").execute(
+            TransactionScope(self), text, parameters, "embedded"
+        )
 
     # --- writing -----------------------------------------------------------------------------
 

@@ -1,0 +1,92 @@
+"""Schema changes of a branch: one, or several that compose."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterable
+
+from livingdb.catalog.snapshots import SnapshotRow
+from livingdb.errors import InvalidData
+from livingdb.evolution.change import Change
+from livingdb.evolution.evolve import Explanation, Wish, check_plan, evolve_once
+from livingdb.evolution.evolve import explain as explained
+from livingdb.graph.graph import Graph
+from livingdb.graph.merge import tables_of
+
+__all__ = ["evolve", "explain", "migrate"]
+
+
+def _listed(changes: object) -> tuple[Change, ...]:
+    if isinstance(changes, Change):
+        return (changes,)
+    if isinstance(changes, (str, bytes)) or not isinstance(changes, Iterable):
+        raise InvalidData(f"{changes!r} is no schema change; see livingdb.evolution")
+    return tuple(changes)
+
+
+def evolve(
+    graph: Graph,
+    branch: str,
+    changes: object,
+    keep: str | None,
+    to: str | None,
+    sync: str,
+    author: str,
+    message: str,
+) -> SnapshotRow:
+    """Make the changes; the snapshot in the new schema.
+
+    In a sync, every change is a stage of its own between branches that are not shown, so that
+    what one of them cannot hold is remembered beside it.
+    """
+    listed = _listed(changes)
+    whole = Wish(listed, keep, to, sync, author, message)
+    if sync == "none" or len(listed) < 2:
+        return evolve_once(graph, branch, whole)
+    check_plan(graph, branch, whole)
+    here, row = branch, None
+    for number, change in enumerate(listed):
+        hidden = f"~{uuid.uuid4().hex[:12]}"
+        is_last = number == len(listed) - 1
+        if to is not None:
+            target = to if is_last else hidden
+            step = Wish((change,), None, target, sync, author, message)
+            row = evolve_once(graph, here, step)
+            here = target
+        else:
+            kept = keep if number == 0 else hidden
+            row = evolve_once(graph, here, Wish((change,), kept, None, sync, author, message))
+    assert row is not None
+    return row
+
+
+def explain(graph: Graph, branch: str, changes: object) -> Explanation:
+    """Which directions are legal, and why others are not."""
+    return explained(graph, branch, _listed(changes))
+
+
+def migrate(graph: Graph, branch: str, progress: object) -> list[str]:
+    """Give every table of a branch a tree of its own; the names of those that had none.
+
+    Each is finished before the next: what was done stays done if this is stopped.
+    """
+    say = _teller(progress)
+    tables = tables_of(graph, graph.snapshots.at(graph.branch(branch).head))
+    waiting = [name for name, v in sorted(tables.items()) if graph.versions.kept(v) is None]
+    for number, name in enumerate(waiting):
+        say(number, len(waiting), name)
+        graph.fold(tables[name])
+    say(len(waiting), len(waiting), "")
+    return waiting
+
+
+def _teller(progress: object) -> Callable[[int, int, str], object]:
+    if callable(progress):
+        return progress
+    if not progress:
+        return lambda done, total, name: None
+
+    def show(done: int, total: int, name: str) -> None:
+        print(f"migrating {name}: {done} of {total}" if name else f"{total} tables migrated")
+
+    return show

@@ -1,0 +1,147 @@
+"""A sync as users see it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from livingdb.catalog.branches import BranchRow
+from livingdb.catalog.syncs import ACTIVE, DETACHED, SyncRow
+from livingdb.errors import RuleViolation
+from livingdb.graph.graph import Graph
+from livingdb.graph.names import is_hidden
+
+if TYPE_CHECKING:
+    from livingdb.database.database import Database
+
+__all__ = ["Sync", "drop_branch", "every_sync"]
+
+Stages = tuple[SyncRow, ...]
+"""The rows of one sync: several where changes compose, joined by branches that are not shown."""
+
+
+def _chains(graph: Graph) -> tuple[list[Stages], dict[int, str]]:
+    """Every sync, and the names of all branches."""
+    names = {branch.id: branch.name for branch in graph.branches.all()}
+    rows = graph.catalog.syncs.all()
+    after = {row.sources[0]: row for row in rows if is_hidden(names.get(row.sources[0], ""))}
+    chains = []
+    for row in rows:
+        if row.sources[0] in after and after[row.sources[0]] is row:
+            continue
+        stages = [row]
+        while stages[-1].target in after:
+            stages.append(after[stages[-1].target])
+        chains.append(tuple(stages))
+    return chains, names
+
+
+def every_sync(database: Database) -> list[Sync]:
+    """Every sync, by name."""
+    chains, names = _chains(database._graph)
+    found = [Sync(database, stages, names) for stages in chains]
+    return sorted(found, key=lambda sync: sync.name)
+
+
+class Sync:
+    """A standing relation between branches."""
+
+    def __init__(self, database: Database, stages: Stages, names: dict[int, str]):
+        self.database = database
+        self._stages = stages
+        self._names = names
+
+    @property
+    def kind(self) -> str:
+        """What made it: a schema change."""
+        return self._stages[0].kind
+
+    @property
+    def name(self) -> str:
+        """What it is called: by its branches."""
+        return f"{'+'.join(self.sources)}/{self.target}"
+
+    @property
+    def sources(self) -> list[str]:
+        """The branches it comes from; of a schema change, that of the old schema."""
+        return [self._names.get(number, "?") for number in self._stages[0].sources]
+
+    @property
+    def target(self) -> str:
+        """The branch it leads to; of a schema change, that of the new schema."""
+        return self._names.get(self._stages[-1].target, "?")
+
+    @property
+    def direction(self) -> str:
+        """Where changes go: "forward", "reverse" or "both"."""
+        return self._stages[0].direction
+
+    @property
+    def when(self) -> str:
+        """When changes go."""
+        return self._stages[0].frequency
+
+    @property
+    def state(self) -> str:
+        """Whether it carries changes: "active", or "detached" for good."""
+        return ACTIVE if all(row.is_active for row in self._stages) else DETACHED
+
+    @property
+    def reason(self) -> str:
+        """Why it is not active."""
+        return next((row.reason for row in self._stages if row.reason), "")
+
+    @property
+    def lag(self) -> int:
+        """How many snapshots of the source the target has not seen: none, if it is immediate."""
+        return 0
+
+    def detach(self, reason: str = "") -> None:
+        """Let both branches go their own ways; what is read-only can be written from now on."""
+        graph = self.database._graph
+        with graph.catalog.write() as connection:
+            for row in self._stages:
+                graph.catalog.syncs.set_state(
+                    connection, row.id, DETACHED, reason or "detached by hand"
+                )
+            graph.catalog.raise_epoch(connection)
+        mine = {row.id for row in self._stages}
+        self._stages = next(c for c in _chains(graph)[0] if {row.id for row in c} == mine)
+
+    def explain(self) -> str:
+        """What it does, in a sentence."""
+        arrow = {"forward": "→", "reverse": "←", "both": "↔"}[self.direction]
+        ends = f"{', '.join(self.sources)} {arrow} {self.target}"
+        why = f" ({self.reason})" if self.reason else ""
+        return f"{ends}: {self.kind}, {self.when}, {self.state}{why}"
+
+    def __repr__(self) -> str:
+        return f"<Sync {self.explain()}>"
+
+    def _repr_html_(self) -> str:
+        from html import escape
+
+        return f"<p>{escape(self.explain())}</p>"
+
+
+def drop_branch(graph: Graph, branch: BranchRow, detach: bool) -> None:
+    """Forget a branch; one in an active sync only with `detach`, and the sync with it."""
+    chains, names = _chains(graph)
+    held = [c for c in chains if branch.id in (*c[0].sources, c[-1].target)]
+    for stages in held:
+        if stages[0].is_active and not detach:
+            ends = f"{names.get(stages[0].sources[0])} and {names.get(stages[-1].target)}"
+            raise RuleViolation(
+                f"{branch.name!r} is in the sync of {ends}; detach=True drops the branch and lets "
+                "the other go its own way"
+            )
+    with graph.catalog.write() as connection:
+        for stages in held:
+            for row in stages:
+                graph.catalog.syncs.drop(connection, row.id)
+            for row in stages[1:]:
+                hidden = graph.branches.numbered(row.sources[0])
+                if hidden is not None:
+                    graph.branches.drop(connection, hidden)
+        if held:
+            graph.catalog.raise_epoch(connection)
+        graph.branches.drop(connection, branch)

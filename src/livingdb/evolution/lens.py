@@ -1,0 +1,115 @@
+"""Lenses: what a schema change does to rows and to changes of rows, in both directions.
+
+A lens relates tables of an old and a new schema.  What one side cannot hold is remembered by
+the other: both sides are always there, and each is the complement of the other.  A change on
+one side is carried by looking at the rows it touched, before and after, and at the rows of the
+other side that belong to them; what the change left alone is left alone there, too.
+
+The law: carrying a change over, and what came of it straight back, changes nothing.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import pyarrow as pa
+
+from livingdb.tables.recipe import Definition
+
+__all__ = ["DIRECTIONS", "Delta", "Deltas", "Lens", "Side", "Verdicts"]
+
+DIRECTIONS = ("forward", "reverse", "both", "none")
+
+Verdicts = Mapping[str, str | None]
+"""For each direction None if it is legal, else the reason why it is not."""
+
+
+@dataclass(frozen=True)
+class Delta:
+    """Rows of one table that a change touched: as they were and as they are now.
+
+    Whole rows, in the columns of the table's schema.  A key only in `before` was deleted, one
+    only in `after` was inserted; rows are in no particular order.
+    """
+
+    before: pa.Table
+    after: pa.Table
+
+    def __bool__(self) -> bool:
+        return bool(self.before.num_rows or self.after.num_rows)
+
+
+Deltas = Mapping[str, Delta]
+"""The deltas of tables, by name; a table that is not named did not change."""
+
+
+class Side(Protocol):
+    """The tables of one side as they were before the change that is being carried."""
+
+    def lookup(self, table: str, keys: pa.Table) -> pa.Table:
+        """The rows with these keys (a table of the key columns), in no particular order."""
+        ...
+
+    def matching(self, table: str, values: pa.Table) -> pa.Table:
+        """The rows whose columns, those that `values` has, hold one of its rows.  May scan."""
+        ...
+
+    def scan(self, table: str, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
+        """All rows, in key order."""
+        ...
+
+
+class Lens(ABC):
+    """A schema change on tables that are known; made by the `plan` of a change."""
+
+    old: Mapping[str, Definition]
+    """The tables it reads, in the old schema."""
+    new: Mapping[str, Definition]
+    """The tables that take their place, in the new schema."""
+
+    @abstractmethod
+    def directions(self) -> Verdicts:
+        """Which directions are legal, and why the others are not."""
+
+    def scan_reason(self) -> str | None:
+        """Why the rows have to be looked at before the change; None if it takes them unseen."""
+        return None
+
+    def check(self, old: Side) -> None:
+        """Look at the rows; `InvalidData` if the change cannot be made on them."""
+        return
+
+    def same_as(self, name: str) -> str | None:
+        """The old table that a new one has the rows of, one by one; None if none."""
+        return None
+
+    @abstractmethod
+    def create(self, old: Side) -> Mapping[str, Iterator[pa.RecordBatch]]:
+        """The new tables made of the old ones, in no particular order of rows."""
+
+    @property
+    def settles(self) -> bool:
+        """Whether a change of one side may bring others of the same side with it."""
+        return type(self).settle_old is not Lens.settle_old
+
+    def settle_old(self, deltas: Deltas, old: Side, new: Side) -> Deltas:
+        """A change of old tables with what follows from it in the old tables themselves.
+
+        Whoever writes makes all of it, and `putr` is given all of it.
+        """
+        return deltas
+
+    def settle_new(self, deltas: Deltas, new: Side, old: Side) -> Deltas:
+        """The same for a change of new tables, and `putl`."""
+        return deltas
+
+    @abstractmethod
+    def putr(self, deltas: Deltas, old: Side, new: Side) -> Deltas:
+        """What a change of old tables changes in the new ones."""
+
+    @abstractmethod
+    def putl(self, deltas: Deltas, new: Side, old: Side) -> Deltas:
+        """What a change of new tables changes in the old ones."""

@@ -1,0 +1,1 @@
+"""Syncs: branches that are kept in step."""
