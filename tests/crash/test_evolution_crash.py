@@ -1,0 +1,295 @@
+"""kill -9 in the middle of schema changes: both schemas as they were, or both as they will be.
+
+Run as a program, this file is the one whose children are killed: that of `victim`, with the
+scenarios below.
+
+A single change, a write on branches in step, a reset of a group and a migration are one
+transaction of the catalog (a migration: one for each table).  A list of changes with a sync is
+one for each change: what is left after a kill between two of them is a database in step that
+can be used and evolved on.  With `to=`, the branch is as it was, and hidden branches that
+nobody asked for are in step with it; evolving once more makes the branch.  With `keep=`, the
+branch has the first of the changes already and the kept branch is there: to evolve on, the
+changes that are missing are made, in step with a branch of another name.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from tests.crash.conftest import REPOSITORY, Victim
+from tests.crash.scenarios import SCENARIOS, Contents, Scenario, contents, opened, orders, shop
+
+import livingdb
+from livingdb import Database
+from livingdb.evolution import (
+    AddColumn,
+    AddConstraint,
+    Change,
+    DropColumn,
+    Normalize,
+    RenameColumn,
+    SplitTable,
+)
+
+SAMPLE = 8
+VAT = AddColumn("orders", "vat", "double", default=0.25)
+PLACES = Normalize("orders", ["city"], "places")
+LIST: list[Change] = [VAT, RenameColumn("orders", "amount", "total"), PLACES]
+
+
+# --- what is interrupted ----------------------------------------------------------------------
+
+
+def in_step(path: Path) -> None:
+    """Three schemas: `old`, `main` with the cities apart, and a read-only one."""
+    shop(path)
+    with livingdb.open(path) as db:
+        main = db.branch("main")
+        main.evolve([VAT, PLACES], keep="old", sync="both")
+        main.evolve(DropColumn("blobs", "data"), to="thin", sync="forward")
+
+
+def moved(path: Path) -> None:
+    in_step(path)
+    with livingdb.open(path) as db:
+        db.tag("before", "old")
+        write_old(db)
+        write_new(db)
+
+
+def lazy(path: Path) -> None:
+    """Two tables that are recipes only."""
+    shop(path)
+    with livingdb.open(path) as db:
+        split = SplitTable("orders", {"few": "amount < 100", "many": "amount >= 90"})
+        db.branch("main").evolve([VAT, split])
+
+
+def write_old(db: Database) -> None:
+    with db.branch("old").transaction() as tx:
+        tx.upsert("orders", [{**row, "city": "Ærø"} for row in orders(190, 20, 3.0)])
+        tx.delete("orders", [1, 2])
+
+
+def write_new(db: Database) -> None:
+    db.branch("main").sql("UPDATE places SET city = 'Bodø' WHERE city = 'city 1'")
+
+
+EVOLUTION: dict[str, Scenario] = {
+    "evolve": Scenario(shop, opened(lambda db: db.branch("main").evolve([VAT, PLACES]))),
+    "evolve, keep": Scenario(
+        shop, opened(lambda db: db.branch("main").evolve(PLACES, keep="old", sync="both"))
+    ),
+    "evolve, to": Scenario(
+        shop, opened(lambda db: db.branch("main").evolve(VAT, to="new", sync="forward"))
+    ),
+    "evolve a chain": Scenario(
+        in_step,
+        opened(
+            lambda db: db.branch("main").evolve(
+                AddConstraint("orders", check="amount > 20", on_violation="quarantine"),
+                keep="middle",
+                sync="both",
+            )
+        ),
+    ),
+    "write on the old side": Scenario(in_step, opened(write_old)),
+    "write on the new side": Scenario(in_step, opened(write_new)),
+    "reset": Scenario(moved, opened(lambda db: db.branch("old").reset("before"))),
+    "detach": Scenario(in_step, opened(lambda db: db.sync("old/main").detach()), False),
+    "drop": Scenario(in_step, opened(lambda db: db.drop_branch("old", detach=True))),
+    "migrate": Scenario(lazy, opened(lambda db: db.branch("main").migrate()), False),
+    "list, keep": Scenario(
+        shop, opened(lambda db: db.branch("main").evolve(LIST, keep="old", sync="both"))
+    ),
+    "list, to": Scenario(
+        shop, opened(lambda db: db.branch("main").evolve(LIST, to="new", sync="both"))
+    ),
+}
+WHOLE = [name for name in EVOLUTION if not name.startswith("list")]
+LISTS = [name for name in EVOLUTION if name.startswith("list")]
+
+
+def main() -> None:
+    """Be the program whose children are killed."""
+    from tests.crash import victim
+
+    SCENARIOS.update(EVOLUTION)
+    victim.WARM += tuple(
+        f"livingdb.{name}"
+        for name in (
+            "database.schema_changes",
+            "evolution.lift",
+            "sync.carry",
+            "sql",
+            "sql.expressions",
+        )
+    )
+    victim.main()
+
+
+class EvolutionVictim(Victim):
+    """The same as `Victim`, with other scenarios."""
+
+    def __init__(self) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "tests.crash.test_evolution_crash"],
+            cwd=REPOSITORY,
+            env={
+                **os.environ,
+                "OPENBLAS_NUM_THREADS": "1",
+                "JE_ARROW_MALLOC_CONF": "background_thread:false",
+            },
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+
+@pytest.fixture(scope="module")
+def victim() -> Victim:
+    """One for all tests here."""
+    made = EvolutionVictim()
+    yield made
+    assert made.process.stdin is not None
+    made.process.stdin.close()
+    made.process.wait(timeout=30)
+
+
+# --- what is left -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class State:
+    """What users see: rows, syncs, and whether a head is a recipe or has rows."""
+
+    rows: Contents
+    syncs: tuple[str, ...]
+
+
+def state(db: Database) -> State:
+    return State(contents(db), tuple(sync.explain() for sync in db.syncs()))
+
+
+class Trial:
+    """One scenario, started over and over and killed somewhere else each time."""
+
+    def __init__(self, name: str, victim: Victim, folder: Path):
+        self.name, self.victim, self.folder = name, victim, folder
+        self.start = folder / "start"
+        EVOLUTION[name].start(self.start)
+        with livingdb.open(self.start) as db:
+            self.before = state(db)
+            self.snapshots = {snapshot.id for snapshot in db.snapshots()}
+        whole = Path(shutil.copytree(self.start, folder / "whole"))
+        outcome = victim.run(name, whole)
+        assert outcome.acknowledged
+        assert not outcome.failed
+        self.moments = outcome.moments
+        with livingdb.open(whole) as db:
+            self.after = state(db)
+            check_groups(db)
+        if name != "migrate":
+            assert self.before != self.after
+
+    def kill(self, moment: int, check: Callable[[Path, bool], None]) -> None:
+        """Kill it there and look at what is left."""
+        path = Path(shutil.copytree(self.start, self.folder / "killed"))
+        outcome = self.victim.run(self.name, path, moment)
+        assert not outcome.failed
+        try:
+            check(path, outcome.acknowledged)
+        except BaseException as error:
+            near = ", ".join(self.moments[max(0, moment - 3) : moment])
+            error.add_note(f"{self.name}, killed at moment {moment} (the last one of: {near})")
+            raise
+        shutil.rmtree(path)
+
+    def check_whole(self, path: Path, acknowledged: bool) -> None:
+        """It happened or it did not; if it did not, it does when it is tried again."""
+        with livingdb.open(path) as db:
+            found = state(db)
+            assert found == self.after or (found == self.before and not acknowledged)
+            assert self.snapshots <= {snapshot.id for snapshot in db.snapshots()}
+            check_groups(db)
+            assert db.check().problems == []
+        if found != self.after or self.name == "migrate":
+            EVOLUTION[self.name].run(path, lambda: None)
+        with livingdb.open(path) as db:
+            assert state(db) == self.after
+            if self.name == "migrate":
+                assert db.branch("main").migrate() == []
+            check_groups(db)
+            check_writes(db)
+            assert db.check().problems == []
+
+
+def check_groups(db: Database) -> None:
+    """Every branch that a sync of branches in step writes can be reached from each end."""
+    graph = db._graph
+    known = {branch.id for branch in graph.branches.all()}
+    for sync in graph.catalog.syncs.all():
+        assert {*sync.sources, sync.target} <= known
+    for sync in db.syncs():
+        if sync.state == "active" and sync.direction == "both":
+            assert keys(db, sync.sources[0]) == keys(db, sync.target)
+
+
+def keys(db: Database, branch: str) -> list[object]:
+    """The keys of the orders, which no change here but the constraint hides."""
+    rows = db.branch(branch).table("orders").to_arrow().to_pylist()
+    return [row["id"] for row in rows if row.get("amount", row.get("total")) > 20]
+
+
+def check_writes(db: Database) -> None:
+    """The next write reaches all that are in step, and one that is refused none."""
+    graph = db._graph
+    for branch in db.branches():
+        reads_only = {sync.target for sync in db.syncs() if sync.direction == "forward"}
+        if branch in reads_only or "orders" not in branch.tables():
+            continue
+        names = branch.table("orders").schema.names
+        amount = "total" if "total" in names else "amount"
+        number = 10_000 + len(db.snapshots())
+        branch.insert("orders", [{"id": number, amount: 77.0}])
+        for sync in graph.syncs(graph.branch(branch.name).epoch):
+            ends = [graph.branches.numbered(n).name for n in (*sync.sources, sync.target)]
+            if branch.name in ends:
+                assert [
+                    end for end in ends if db.branch(end).table("orders").get(number) is None
+                ] == []
+
+
+def sample(moments: Sequence[str], count: int) -> list[int]:
+    """The first moment and the last, those around commits, and more evenly between them."""
+    commits = [n for n, name in enumerate(moments, 1) if name == "before commit"]
+    near = {n + step for n in commits for step in (0, 1, 4) if n + step <= len(moments)}
+    spread = range(1, len(moments) + 1, max(1, len(moments) // count))
+    return sorted({1, len(moments), *near, *spread})
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_killed_at_some_moments(name: str, victim: Victim, folder: Path) -> None:
+    trial = Trial(name, victim, folder)
+    for moment in sample(trial.moments, SAMPLE):
+        trial.kill(moment, trial.check_whole)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("name", WHOLE)
+def test_killed_at_every_moment(name: str, victim: Victim, folder: Path) -> None:
+    trial = Trial(name, victim, folder)
+    for moment in range(1, len(trial.moments) + 1):
+        trial.kill(moment, trial.check_whole)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,391 @@
+"""Laws of the whole: whatever is done to branches of many schemas, those in step stay in step.
+
+The machine holds one database and calls all that changes a schema or moves a head.  After each
+call every sync is asked through its lens: all rows of one side, carried, change nothing on the
+other.  What was refused moved nothing, and nobody can write where a one-way sync does.
+"""
+
+from __future__ import annotations
+
+import random
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+from tests.property.test_composed_lens_laws import EVERY, KEYS, POOLS, VALUES, Maker
+
+import livingdb
+from livingdb.catalog.syncs import SyncRow
+from livingdb.errors import Conflict, InvalidData, LivingDBError, Refused, Unsupported
+from livingdb.evolution import Change
+from livingdb.evolution.evolve import planned
+from livingdb.evolution.lens import Delta
+from livingdb.evolution.sides import VersionSide, changes_of
+from livingdb.graph.merge import tables_of
+from livingdb.sync.carry import lens_of
+from livingdb.tables.schema import Column, TableSchema
+
+SEEDS = st.integers(0, 2**32)
+MOST_BRANCHES = 7
+REASONS = (InvalidData, Refused, Conflict, Unsupported)
+"""What a call may be refused with; anything else is a failure."""
+
+
+class EvolutionMachine(RuleBasedStateMachine):
+    """A database whose branches have different schemas."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.folder = Path(tempfile.mkdtemp(prefix="livingdb-evolution-"))
+        self.db = livingdb.create(self.folder / "shop.ldb", author="machine")
+        self.count = 0
+        self.been: dict[str, list[str]] = {}
+        """Where branches have been, by name."""
+        self.looked: dict[int, tuple[str, ...]] = {}
+        """The heads of each sync when it was last looked at."""
+
+    @initialize(seed=SEEDS)
+    def start(self, seed: int) -> None:
+        source = random.Random(seed)
+        key = source.choice(KEYS)
+        main = self.db.branch("main")
+        for name in source.choice(("x", "xy")):
+            main.create_table(name, {**key, **VALUES}, list(key))
+        for _ in range(2):
+            self._write(main, source)
+
+    def teardown(self) -> None:
+        try:
+            self._reopen()
+            self.looked.clear()
+            self.in_step()
+            assert self.db.check().problems == []
+        finally:
+            self.db.close()
+            shutil.rmtree(self.folder)
+
+    # --- helpers -----------------------------------------------------------------------------
+
+    @property
+    def graph(self) -> Any:
+        return self.db._graph
+
+    def chosen(self, source: random.Random) -> livingdb.Branch:
+        return source.choice(self.db.branches())
+
+    def named(self) -> str:
+        self.count += 1
+        return f"b{self.count}"
+
+    def heads(self) -> dict[str, str]:
+        """Of all branches, hidden ones as well."""
+        rows = self.graph.branches.all()
+        return {row.name: self.graph.snapshots.at(row.head).address.hex() for row in rows}
+
+    @contextmanager
+    def attempt(self) -> Iterator[None]:
+        """What happens within is refused as a whole, or done."""
+        before = self.heads(), len(self.db.syncs()), len(self.db.snapshots())
+        try:
+            yield
+        except REASONS:
+            assert (self.heads(), len(self.db.syncs()), len(self.db.snapshots())) == before
+
+    def _write(self, branch: livingdb.Branch, source: random.Random) -> None:
+        with branch.transaction() as tx:
+            for name in source.sample(branch.tables(), min(2, len(branch.tables()))):
+                rows, gone = drawn(branch, name, source)
+                tx.delete(name, gone)
+                tx.upsert(name, rows)
+
+    def _reopen(self) -> None:
+        path = self.db.name
+        self.db.close()
+        self.db = livingdb.open(path, author="machine")
+
+    # --- what can be done --------------------------------------------------------------------
+
+    @rule(seed=SEEDS)
+    def write(self, seed: int) -> None:
+        source = random.Random(seed)
+        with self.attempt():
+            self._write(self.chosen(source), source)
+
+    @rule(seed=SEEDS)
+    def write_more(self, seed: int) -> None:
+        self.write(seed)
+
+    @precondition(lambda self: len(self.db.branches()) < MOST_BRANCHES)
+    @rule(seed=SEEDS, direction=st.sampled_from(("both", "both", "both", "forward", "reverse")))
+    def evolve(self, seed: int, direction: str) -> None:
+        """One change or several, beside the branch or on it."""
+        source = random.Random(seed)
+        branch = self.chosen(source)
+        changes = changes_of_schema(self.db, branch, source, direction)
+        place = "to" if direction == "forward" else source.choice(("to", "keep"))
+        before = contents(branch)
+        name = self.named()
+        with self.attempt():
+            branch.evolve(changes, sync=direction, **{place: name})
+            old = branch if place == "to" else self.db.branch(name)
+            assert contents(old) == before
+            sync = self.db.sync(f"{branch.name}/{name}" if place == "to" else f"{name}/{branch}")
+            assert (sync.direction, sync.state) == (direction, "active")
+
+    @rule(seed=SEEDS)
+    def evolve_alone(self, seed: int) -> None:
+        """Without a sync, if the branch is in none."""
+        source = random.Random(seed)
+        branch = self.chosen(source)
+        with self.attempt():
+            branch.evolve(changes_of_schema(self.db, branch, source, "none"))
+
+    @precondition(lambda self: len(self.db.branches()) < MOST_BRANCHES)
+    @rule(seed=SEEDS, has_moved=st.booleans())
+    def merge_a_clone(self, seed: int, has_moved: bool) -> None:
+        """What was written on a clone comes to the branch, and to all in step with it."""
+        source = random.Random(seed)
+        branch = self.chosen(source)
+        clone = branch.clone(self.named())
+        with self.attempt():
+            self._write(clone, source)
+        if has_moved:
+            with self.attempt():
+                self._write(branch, source)
+        with self.attempt():
+            self.db.merge(clone, into=branch, on_conflict=source.choice(("fail", "theirs")))
+        self.db.drop_branch(clone.name)
+
+    @rule(seed=SEEDS)
+    def merge_any(self, seed: int) -> None:
+        """Also such as have other schemas."""
+        source = random.Random(seed)
+        one, other = self.chosen(source), self.chosen(source)
+        with self.attempt():
+            self.db.merge(one, into=other, on_conflict="ours", symmetric=False)
+
+    @rule(seed=SEEDS)
+    def revert(self, seed: int) -> None:
+        source = random.Random(seed)
+        branch = self.chosen(source)
+        with self.attempt():
+            branch.revert(source.choice(branch.log(4)))
+
+    @precondition(lambda self: self.been)
+    @rule(seed=SEEDS)
+    def reset(self, seed: int) -> None:
+        """To where the branch has been, with all that are in step with it."""
+        source = random.Random(seed)
+        branch = self.chosen(source)
+        wanted = source.choice(self.been.get(branch.name, [branch.head.id]))
+        with self.attempt():
+            branch.reset(wanted)
+            assert branch.head.id == wanted
+
+    @precondition(lambda self: self.db.syncs())
+    @rule(seed=SEEDS, is_due=st.integers(0, 2))
+    def detach(self, seed: int, is_due: int) -> None:
+        if is_due == 0:
+            random.Random(seed).choice(self.db.syncs()).detach()
+
+    @rule()
+    def reopen(self) -> None:
+        self._reopen()
+
+    @rule(seed=SEEDS)
+    def migrate(self, seed: int) -> None:
+        source = random.Random(seed)
+        branch = self.chosen(source)
+        before = contents(branch)
+        branch.migrate()
+        if source.random() < 0.3:
+            self.db.compact()
+        assert contents(branch) == before
+
+    @rule(seed=SEEDS)
+    def write_back(self, seed: int) -> None:
+        """What is there, written once more, moves nobody else."""
+        branch = self.chosen(random.Random(seed))
+        before = self.heads()
+        try:
+            with branch.transaction() as tx:
+                for name in branch.tables():
+                    tx.upsert(name, writable(branch, name))
+        except livingdb.ReadOnlyBranch:
+            pass
+        after = self.heads()
+        assert {name for name in after if after[name] != before[name]} <= {branch.name}
+
+    # --- what always holds -------------------------------------------------------------------
+
+    @invariant()
+    def in_step(self) -> None:
+        """All rows of a side, carried by the lens of a sync, are on the other side already."""
+        for sync in self.graph.catalog.syncs.all():
+            if not sync.is_active:
+                continue
+            heads = tuple(self.heads_of(sync))
+            if self.looked.get(sync.id) != heads:
+                self._look(sync)
+                self.looked[sync.id] = heads
+        for branch in self.db.branches():
+            known = self.been.setdefault(branch.name, [])
+            if branch.head.id not in known[-1:]:
+                known.append(branch.head.id)
+
+    def heads_of(self, sync: SyncRow) -> Iterator[str]:
+        for number in (sync.sources[0], sync.target):
+            row = self.graph.branches.numbered(number)
+            yield self.graph.snapshots.at(row.head).address.hex()
+
+    def _look(self, sync: SyncRow) -> None:
+        graph, lens = self.graph, lens_of(self.graph, sync)
+        rows = [graph.branches.numbered(number) for number in (sync.sources[0], sync.target)]
+        old, new = (tables_of(graph, graph.snapshots.at(row.head)) for row in rows)
+        sides = VersionSide(graph.versions, old), VersionSide(graph.versions, new)
+        if sync.direction in ("forward", "both"):
+            carried = lens.putr(everything(sides[0], lens.old), *sides)
+            assert_nothing(sides[1], carried, f"{sync.name}, forward")
+        if sync.direction in ("reverse", "both"):
+            carried = lens.putl(everything(sides[1], lens.new), *sides[::-1])
+            assert_nothing(sides[0], carried, f"{sync.name}, reverse")
+        for name in set(old) & set(new) - set(lens.old) - set(lens.new):
+            one, other = (repr(side.rows(name).to_arrow().to_pylist()) for side in sides)
+            assert one.replace("-0.0", "0.0") == other.replace("-0.0", "0.0"), name
+
+    @invariant()
+    def one_way_targets_are_read_only(self) -> None:
+        for sync in self.db.syncs():
+            target = {"forward": sync.target, "reverse": sync.sources[0]}.get(sync.direction)
+            if target is None or sync.state != "active":
+                continue
+            with pytest.raises(livingdb.ReadOnlyBranch):
+                self.db.branch(target).create_table("never", {"id": "int"}, "id")
+
+
+def everything(side: VersionSide, tables: Any) -> dict[str, Delta]:
+    """Every row of some tables, as it is."""
+    found = {}
+    for name, definition in tables.items():
+        rows = pa.Table.from_batches(side.scan(name), definition.schema.arrow)
+        found[name] = Delta(rows, rows)
+    return found
+
+
+def assert_nothing(side: VersionSide, carried: Any, what: str) -> None:
+    for name, delta in carried.items():
+        changes = changes_of(side.rows(name), delta)
+        shown = (
+            f"{what}: {name}\n{side.rows(name).to_arrow().to_pylist()}\n{delta.after.to_pylist()}"
+        )
+        assert len(changes) == 0, shown
+
+
+def contents(branch: livingdb.Branch) -> dict[str, str]:
+    """All rows; by their text, since NaN is not itself, and without the sign of zeros."""
+    tables = {name: branch.table(name).to_arrow().to_pylist() for name in branch.tables()}
+    return {name: repr(rows).replace("-0.0", "0.0") for name, rows in tables.items()}
+
+
+def changes_of_schema(
+    db: livingdb.Database, branch: livingdb.Branch, source: random.Random, direction: str
+) -> list[Change] | Change:
+    """Changes that the tables allow, mostly such as are legal in the direction."""
+    graph = db._graph
+    versions = tables_of(graph, graph.snapshots.at(graph.branch(branch.name).head))
+    tables = {name: graph.versions.definition(version) for name, version in versions.items()}
+    changes: list[Change] = []
+    wanted = source.choice((1, 1, 2, 3))
+    while len(changes) < wanted:
+        try:
+            maker = Maker(source, tables, f"{len(changes)}{source.randrange(1000)}")
+            change = source.choice(EVERY)(maker)
+            plan = planned(tables, [change])
+        except LivingDBError:
+            continue
+        if plan.verdicts()[direction] is None or source.random() < 0.05:
+            changes.append(change)
+            tables = plan.tables
+    return changes if wanted > 1 else changes[0]
+
+
+def writable(branch: livingdb.Branch, name: str) -> pa.Table:
+    """The rows of a table in the columns that a writer may name."""
+    table = branch.table(name)
+    fixed = {column.name for column in table.rows.schema.columns if column.is_fixed}
+    data = table.to_arrow()
+    return data.select([column for column in data.column_names if column not in fixed])
+
+
+def drawn(
+    branch: livingdb.Branch, name: str, source: random.Random
+) -> tuple[pa.Table, list[tuple[Any, ...]]]:
+    """Rows to put, some of them there already, and keys to delete."""
+    schema = branch.table(name).rows.schema
+    there = writable(branch, name)
+    known = there.to_pylist()
+    made: dict[str, dict[str, Any]] = {}
+    gone: dict[tuple[Any, ...], None] = {}
+    for _ in range(source.randint(1, 3)):
+        old = source.choice(known) if known and source.random() < 0.6 else None
+        if old is not None and source.random() < 0.25:
+            gone[tuple(old[key] for key in schema.key)] = None
+            continue
+        row = {
+            column.name: old[column.name]
+            if old is not None and (column.name in schema.key or source.random() < 0.5)
+            else value(branch, schema, column, source)
+            for column in schema.columns
+            if not column.is_fixed
+        }
+        made[repr([row[key] for key in schema.key])] = row
+    return pa.Table.from_pylist(list(made.values()), there.schema), list(gone)
+
+
+def value(
+    branch: livingdb.Branch, schema: TableSchema, column: Column, source: random.Random
+) -> Any:
+    """A value for a column; of a foreign key, one that is there."""
+    pool = list(POOLS[str(column.type)])
+    target = dict(schema.foreign_keys).get(column.name)
+    if target is not None:
+        rows = branch.table(target)
+        pool = rows.to_arrow().column(rows.rows.schema.key[0]).to_pylist() or pool
+    return source.choice([*pool, None] if column.nullable else pool)
+
+
+def run(examples: int, steps: int) -> None:
+    run_state_machine_as_test(
+        EvolutionMachine,
+        settings=settings(
+            max_examples=examples,
+            stateful_step_count=steps,
+            phases=(Phase.explicit, Phase.reuse, Phase.generate),  # shrinking takes too long
+            suppress_health_check=list(HealthCheck),
+        ),
+    )
+
+
+def test_branches_in_step_stay_in_step() -> None:
+    run(12, 14)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_branches_in_step_stay_in_step_for_long() -> None:
+    run(120, 40)
