@@ -32,7 +32,7 @@ test: setup ## the tests a newcomer can wait for
 	$(BIN)/python -m pytest -n auto --dist worksteal
 
 test-all: setup ## every test, the slow ones too
-	$(BIN)/python -m pytest -n auto --dist worksteal -m ""
+	LIVINGDB_EXAMPLES=500 $(BIN)/python -m pytest -n auto --dist worksteal -m ""
 
 lint: setup ## style, types and the order of the layers
 	$(BIN)/ruff check .

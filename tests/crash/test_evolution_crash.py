@@ -20,6 +20,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -38,7 +39,7 @@ from livingdb.evolution import (
     SplitTable,
 )
 
-SAMPLE = 8
+SAMPLE = 3
 VAT = AddColumn("orders", "vat", "double", default=0.25)
 PLACES = Normalize("orders", ["city"], "places")
 LIST: list[Change] = [VAT, RenameColumn("orders", "amount", "total"), PLACES]
@@ -193,17 +194,18 @@ class Trial:
         assert outcome.acknowledged
         assert not outcome.failed
         self.moments = outcome.moments
+        self.seen: set[int] = set()
+        """How much was done when it was killed."""
         with livingdb.open(whole) as db:
             self.after = state(db)
             check_groups(db)
-        if name != "migrate":
-            assert self.before != self.after
+        assert (self.before == self.after) == (name == "migrate")
 
     def kill(self, moment: int, check: Callable[[Path, bool], None]) -> None:
         """Kill it there and look at what is left."""
         path = Path(shutil.copytree(self.start, self.folder / "killed"))
         outcome = self.victim.run(self.name, path, moment)
-        assert not outcome.failed
+        assert outcome.killed
         try:
             check(path, outcome.acknowledged)
         except BaseException as error:
@@ -217,6 +219,7 @@ class Trial:
         with livingdb.open(path) as db:
             found = state(db)
             assert found == self.after or (found == self.before and not acknowledged)
+            self.seen.add(int(found == self.after))
             assert self.snapshots <= {snapshot.id for snapshot in db.snapshots()}
             check_groups(db)
             assert db.check().problems == []
@@ -270,7 +273,7 @@ def check_writes(db: Database) -> None:
 def sample(moments: Sequence[str], count: int) -> list[int]:
     """The first moment and the last, those around commits, and more evenly between them."""
     commits = [n for n, name in enumerate(moments, 1) if name == "before commit"]
-    near = {n + step for n in commits for step in (0, 1, 4) if n + step <= len(moments)}
+    near = {n + step for n in commits for step in (0, 4) if n + step <= len(moments)}
     spread = range(1, len(moments) + 1, max(1, len(moments) // count))
     return sorted({1, len(moments), *near, *spread})
 
@@ -280,6 +283,7 @@ def test_killed_at_some_moments(name: str, victim: Victim, folder: Path) -> None
     trial = Trial(name, victim, folder)
     for moment in sample(trial.moments, SAMPLE):
         trial.kill(moment, trial.check_whole)
+    assert trial.seen == ({1} if name == "migrate" else {0, 1})
 
 
 @pytest.mark.slow
@@ -289,6 +293,83 @@ def test_killed_at_every_moment(name: str, victim: Victim, folder: Path) -> None
     trial = Trial(name, victim, folder)
     for moment in range(1, len(trial.moments) + 1):
         trial.kill(moment, trial.check_whole)
+
+
+# --- lists of changes with a sync --------------------------------------------------------------
+
+
+def hidden(db: Database) -> list[str]:
+    return [row.name for row in db._graph.branches.all() if row.name.startswith("~")]
+
+
+def check_beside(trial: Trial, path: Path, acknowledged: bool) -> None:
+    """`to=`: nobody sees anything but the whole, and asking again makes it."""
+    with livingdb.open(path) as db:
+        done = len(hidden(db)) + ("new" in db.branches())
+        assert contents(db) == (trial.after if done == len(LIST) else trial.before).rows
+        check_between(trial, db, done, acknowledged)
+    if done < len(LIST):
+        EVOLUTION[trial.name].run(path, lambda: None)
+    with livingdb.open(path) as db:
+        assert contents(db) == trial.after.rows
+        check_writes(db)
+        left = [sync for sync in db.syncs() if sync.target.startswith("~")]
+        assert len(left) == (0 < done < len(LIST))
+        for sync in left:  # a user can be rid of what was left
+            db.drop_branch(sync.target, detach=True)
+        assert [sync.name for sync in db.syncs()] == ["main/new"]
+        assert len(hidden(db)) == len(LIST) - 1
+        check_writes(db)
+        assert db.check().problems == []
+
+
+def check_on(trial: Trial, path: Path, acknowledged: bool) -> None:
+    """`keep=`: the branch has some of the changes, and gets the others when they are made."""
+    with livingdb.open(path) as db:
+        branch = db.branch("main")
+        done = sum(snapshot.edge.kind == "schema_change" for snapshot in branch.log())
+        assert ("old" in db.branches()) == (done > 0)
+        kept = contents(db)["old" if done else "main"]
+        assert kept == trial.before.rows["main"]
+        check_between(trial, db, done, acknowledged)
+        if done < len(LIST):
+            name = "old" if done == 0 else "rest"
+            branch.evolve(LIST[done:], keep=name, sync="both")
+    with livingdb.open(path) as db:
+        found = contents(db)
+        assert {name: found[name] for name in ("main", "old")} == trial.after.rows
+        check_groups(db)
+        check_writes(db)
+        assert db.check().problems == []
+
+
+def check_between(trial: Trial, db: Database, done: int, acknowledged: bool) -> None:
+    """Whatever was done is in step."""
+    trial.seen.add(done)
+    assert done == len(LIST) or not acknowledged
+    assert trial.snapshots <= {snapshot.id for snapshot in db.snapshots()}
+    check_groups(db)
+    assert db.check().problems == []
+
+
+CHECKS = {"list, to": check_beside, "list, keep": check_on}
+
+
+@pytest.mark.parametrize("name", LISTS)
+def test_a_list_of_changes_killed_at_some_moments(name: str, victim: Victim, folder: Path) -> None:
+    trial = Trial(name, victim, folder)
+    for moment in sample(trial.moments, SAMPLE):
+        trial.kill(moment, partial(CHECKS[name], trial))
+    assert trial.seen == set(range(len(LIST) + 1))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("name", LISTS)
+def test_a_list_of_changes_killed_at_every_moment(name: str, victim: Victim, folder: Path) -> None:
+    trial = Trial(name, victim, folder)
+    for moment in range(1, len(trial.moments) + 1):
+        trial.kill(moment, partial(CHECKS[name], trial))
 
 
 if __name__ == "__main__":

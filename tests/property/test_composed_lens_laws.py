@@ -18,7 +18,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from tests.property.lens_lab import MemorySide, Pair, Row, Writes, assert_same
 from tests.property.table_lens_lab import held
@@ -54,9 +54,14 @@ from livingdb.tables.schema import Column, TableSchema
 
 Tables = Mapping[str, Definition]
 
-quick = settings(max_examples=60, suppress_health_check=list(HealthCheck))
-few = settings(max_examples=15, suppress_health_check=list(HealthCheck))
-many = settings(max_examples=500, suppress_health_check=list(HealthCheck))
+SHORT = settings(
+    phases=(Phase.explicit, Phase.reuse, Phase.generate),  # small as they are; shrinking is slow
+    suppress_health_check=list(HealthCheck),
+)
+quick = settings(SHORT, max_examples=60)
+few = settings(SHORT, max_examples=15)
+handful = settings(SHORT, max_examples=5)
+many = settings(SHORT, max_examples=500)
 
 
 # --- a chain ----------------------------------------------------------------------------------
@@ -590,7 +595,7 @@ BACK: dict[str, tuple[Change, Change]] = {
 
 
 @pytest.mark.parametrize("name", BACK)
-@settings(max_examples=5, suppress_health_check=list(HealthCheck))
+@handful
 @given(data=st.data())
 def test_there_and_back_both_ends_are_the_same(name: str, data: st.DataObject) -> None:
     """Whoever writes, at an end or in the middle."""

@@ -7,6 +7,7 @@ more changes nothing, and that creating is inserting everything into nothing.
 from __future__ import annotations
 
 import math
+import os
 import struct
 from collections.abc import Mapping
 from typing import Any
@@ -49,7 +50,11 @@ from livingdb.evolution.split_table import SplitTable
 from livingdb.evolution.union import UnionTables
 from livingdb.tables.recipe import Definition
 
-quick = settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
+quick = settings(
+    max_examples=int(os.environ.get("LIVINGDB_EXAMPLES", "60")),
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+)
 
 
 def run(world: World, data: st.DataObject) -> None:

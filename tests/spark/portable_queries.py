@@ -52,6 +52,7 @@ def shop() -> dict[str, pa.Table]:
 
 
 PORTABLE = """
+SELECT 'it''s' AS v, 'a\\'b' AS w
 SELECT * FROM people
 SELECT p.*, o.id FROM people p JOIN orders o ON p.id = o.person
 SELECT id, tags, place, extra FROM orders
@@ -279,7 +280,6 @@ SELECT CAST(score AS STRING) AS v FROM people
 SELECT CAST(name AS TIMESTAMP) AS v FROM people
 SELECT CAST(born AS INT) AS v FROM people
 SELECT name + 1 AS v FROM people
-SELECT 'it''s' AS v
 SELECT 1.5F AS v
 SELECT id = name AS v FROM people
 SELECT id FROM people WHERE born = '1990-2-3'

@@ -137,7 +137,7 @@ def test_migrate(spark: SparkSession, tmp_path: Path) -> None:
             assert new.migrate() == ["t"]
             roots.append(new.table("t").root())
             assert new.table("t").to_arrow().equals(before)
-            main.evolve(changes, to="later")
+            main.evolve(changes[:2], to="later")  # the same ones would be the same version
             later = db.branch("later")
             later.delete("t", [("Oslo", 0)])
             assert later.migrate() == ["t"]

@@ -20,6 +20,9 @@ def bars(console: Console) -> Callable[[str], AbstractContextManager[Report]]:
 
     @contextmanager
     def step(text: str) -> Iterator[Report]:
+        if not console.is_terminal:
+            yield lambda done, total: None
+            return
         columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(24))
         shown = Progress(*columns, TimeElapsedColumn(), console=console, transient=True)
         with shown as progress:

@@ -170,7 +170,9 @@ def evolve_once(graph: Graph, branch: str, wish: Wish) -> SnapshotRow:
         tables = tables_of(graph, head)
         plan = planned(_definitions(graph, tables), wish.changes)
         _check_direction(plan, wish.sync)
-        check_new_sync(graph.syncs(row.epoch), row, wish.sync, is_new_target=wish.to is not None)
+        # What is kept has the branch's syncs from now on, and "reverse" writes it.
+        beside = wish.to is not None or wish.sync == "reverse"
+        check_new_sync(graph.syncs(row.epoch), row, wish.sync, is_new_target=beside)
         with Staging(graph.store) as staging:
             made, stages = new_tables(graph, plan, tables, staging)
             intent = Intent(

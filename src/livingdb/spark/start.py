@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from livingdb.errors import Unsupported
 from livingdb.spark.java import check_java
+from livingdb.spark.quiet import quietly
 from livingdb.spark.source import LivingDBSource
 
 if TYPE_CHECKING:
@@ -105,7 +106,8 @@ def _started(
     builder = SparkSession.builder.appName(app).master(master or f"local[{cores}]")
     for name, value in settings.items():
         builder = builder.config(name, value)
-    started: SparkSession = builder.getOrCreate()
+    with quietly():
+        started: SparkSession = builder.getOrCreate()
     started.sparkContext.setLogLevel("ERROR")
     return started
 

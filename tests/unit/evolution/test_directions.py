@@ -399,3 +399,51 @@ def test_a_list_is_legal_where_each_of_its_changes_is(db: livingdb.Database) -> 
     assert db.branch("listed_new").table("orders").schema.names == [
         "id", "text", "small", "large", "stock",
     ]  # fmt: skip
+
+
+# --- what holds for as long as a sync does ------------------------------------------------------
+
+
+def test_a_foreign_key_of_one_side_holds_for_writes_on_the_other(db: livingdb.Database) -> None:
+    """Also for writes to the table that it names, which both sides share."""
+    link = AddConstraint("orders", foreign_key=("large", "shops"))
+    branch = db.branch("main").clone("linked")
+    branch.delete("visits", [1])
+    branch.evolve(link, keep="linked_old", sync="both")
+    old = db.branch("linked_old")
+    with pytest.raises(livingdb.InvalidData, match="branch 'linked', in step with 'linked_old'"):
+        old.update("orders", {"id": [1], "large": [99]})
+    with pytest.raises(livingdb.InvalidData, match="'orders' still refers to 'shops'"):
+        old.delete("shops", [1])
+    assert old.table("shops").get(1) is not None
+    assert branch.table("shops").get(1) is not None
+    with old.transaction() as tx:
+        tx.update("orders", {"id": [1, 2], "large": [None, None]})
+        tx.delete("shops", [1])
+    assert branch.table("shops").get(1) is None
+
+
+def test_a_merge_does_not_change_a_schema_that_is_in_step(db: livingdb.Database) -> None:
+    branch = db.branch("main").clone("stays")
+    branch.evolve(RenameColumn("orders", "note", "text"), to="stays_new", sync="both")
+    for number, change in enumerate((AddColumn("orders", "x", "int"), DropTable("visits"))):
+        clone = branch.clone(f"stays_{number}")
+        clone.evolve(change)
+        with pytest.raises(livingdb.RuleViolation, match="rule 4"):
+            db.merge(clone, into=branch)
+    with pytest.raises(livingdb.RuleViolation, match="rule 4"):
+        db.merge("stays_new", into=branch)
+    branch.update("orders", {"id": [1], "note": ["é"]})
+    assert db.branch("stays_new").table("orders").get(1)["text"] == "é"
+
+
+def test_what_is_kept_keeps_the_rules_of_its_syncs(db: livingdb.Database) -> None:
+    """`keep=` takes the branch's syncs over, so it cannot become read-only."""
+    branch = db.branch("main").clone("ruled")
+    branch.evolve(RenameColumn("orders", "note", "text"), keep="ruled_1", sync="both")
+    with pytest.raises(livingdb.RuleViolation, match="rule 3"):
+        branch.evolve(AddColumn("orders", "x", "int"), keep="ruled_2", sync="reverse")
+    branch.evolve(AddColumn("orders", "x", "int"), keep="ruled_2", sync="both")
+    branch.evolve(DropColumn("orders", "x"), to="ruled_3", sync="forward")
+    with pytest.raises(livingdb.RuleViolation, match="rule 5"):
+        db.branch("ruled_3").evolve(DropTable("visits"), keep="ruled_4", sync="reverse")
