@@ -68,6 +68,8 @@ class EvolutionMachine(RuleBasedStateMachine):
             main.create_table(name, {**key, **VALUES}, list(key))
         for _ in range(2):
             self._write(main, source)
+        for number in range(source.randint(1, 2)):
+            self.evolve(seed + number, "both")
 
     def teardown(self) -> None:
         try:
@@ -147,9 +149,11 @@ class EvolutionMachine(RuleBasedStateMachine):
             sync = self.db.sync(f"{branch.name}/{name}" if place == "to" else f"{name}/{branch}")
             assert (sync.direction, sync.state) == (direction, "active")
 
-    @rule(seed=SEEDS)
-    def evolve_alone(self, seed: int) -> None:
+    @rule(seed=SEEDS, is_due=st.integers(0, 2))
+    def evolve_alone(self, seed: int, is_due: int) -> None:
         """Without a sync, if the branch is in none."""
+        if is_due != 0:
+            return
         source = random.Random(seed)
         branch = self.chosen(source)
         with self.attempt():
@@ -175,7 +179,7 @@ class EvolutionMachine(RuleBasedStateMachine):
     def merge_any(self, seed: int) -> None:
         """Also such as have other schemas."""
         source = random.Random(seed)
-        one, other = self.chosen(source), self.chosen(source)
+        one, other = source.sample(self.db.branches() * 2, 2)
         with self.attempt():
             self.db.merge(one, into=other, on_conflict="ours", symmetric=False)
 
@@ -192,7 +196,8 @@ class EvolutionMachine(RuleBasedStateMachine):
         """To where the branch has been, with all that are in step with it."""
         source = random.Random(seed)
         branch = self.chosen(source)
-        wanted = source.choice(self.been.get(branch.name, [branch.head.id]))
+        known = self.been.get(branch.name, [])
+        wanted = source.choice(known[-4:-1] or [branch.head.id])
         with self.attempt():
             branch.reset(wanted)
             assert branch.head.id == wanted
@@ -417,6 +422,7 @@ def run(examples: int, steps: int) -> None:
         settings=settings(
             max_examples=examples,
             stateful_step_count=steps,
+            deadline=None,
             phases=(Phase.explicit, Phase.reuse, Phase.generate),  # shrinking takes too long
             suppress_health_check=list(HealthCheck),
         ),

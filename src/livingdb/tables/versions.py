@@ -316,7 +316,7 @@ class Versions:
         recorded = self.require(version.keyframe)
         if layout.fold == "auto" and _weight(recorded, version) <= FOLD_FLOOR_ROWS:
             return False
-        keyframe = self.nearest(version)
+        keyframe = self.kept(version) or self.require(version.origin)
         tail = version.changed - keyframe.changed
         if layout.fold == "auto":
             tail = _weight(keyframe, version)
