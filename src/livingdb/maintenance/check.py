@@ -22,7 +22,7 @@ from livingdb.chunks.types import parse_descriptor
 from livingdb.errors import Corruption, LivingDBError
 from livingdb.graph.graph import Graph
 from livingdb.graph.snapshot import SnapshotRecord
-from livingdb.maintenance.reach import Trees, recipe_chunks
+from livingdb.maintenance.reach import Trees, recipe_chunks, recipe_inputs
 from livingdb.tables.recipe import Change, Definition, Rows, load_recipe
 
 __all__ = ["Problem", "Report", "check"]
@@ -179,6 +179,9 @@ class _Check:
             self._tree(row.definition, recipe.root, where)
         elif isinstance(recipe, Change):
             self._change(row, recipe, where)
+        for address in recipe_inputs(recipe):
+            if address not in self.versions:
+                self._problem(where, f"it is made of {short(address)}, which is not in the index")
 
     def _change(self, row: VersionRow, recipe: Change, where: str) -> None:
         base = self.versions.get(recipe.base)

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from livingdb.chunks.address import Address
 from livingdb.chunks.chunk import Chunk
 from livingdb.chunks.store import ChunkStore
-from livingdb.tables.recipe import Change, Definition, Recipe, Rows
+from livingdb.tables.recipe import Change, Definition, Derived, Recipe, Rows
 from livingdb.trees.forest import Forest
 from livingdb.trees.nodes import Cache, Entries, Reader
 
-__all__ = ["Trees", "recipe_chunks", "references"]
+__all__ = ["Trees", "recipe_chunks", "recipe_inputs", "references"]
 
 
 def recipe_chunks(recipe: Recipe) -> Iterator[Address]:
@@ -20,6 +20,13 @@ def recipe_chunks(recipe: Recipe) -> Iterator[Address]:
         yield from recipe.chunks
     elif isinstance(recipe, Rows):
         yield recipe.definition
+
+
+def recipe_inputs(recipe: Recipe) -> list[Address]:
+    """The versions whose rows a derived one is made of."""
+    if not isinstance(recipe, Derived):
+        return []
+    return [Address(bytes.fromhex(text)) for text in recipe.data.get("inputs", {}).values()]
 
 
 class Trees:

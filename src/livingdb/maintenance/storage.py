@@ -9,7 +9,7 @@ from pathlib import Path
 from livingdb.catalog.connect import CATALOG_FILE
 from livingdb.chunks.address import Address
 from livingdb.graph.graph import Graph
-from livingdb.maintenance.reach import Trees, recipe_chunks
+from livingdb.maintenance.reach import Trees, recipe_chunks, recipe_inputs
 from livingdb.tables.index import Version
 
 __all__ = ["Storage", "Weight", "storage"]
@@ -112,11 +112,14 @@ class _Scales:
 
     def _needed(self, version: Version) -> set[Address]:
         versions = self._graph.versions
-        nearest = versions.nearest(version)
+        nearest = versions.kept(version) or versions.require(version.origin)
         root = self._graph.index.root(nearest.address)
-        assert root is not None
         found = {version.definition}
-        found.update(Trees(self._graph.store).walk(version.definition, root))
+        if root is not None:
+            found.update(Trees(self._graph.store).walk(version.definition, root))
+        else:  # rows of other versions, seen through a lens
+            for address in recipe_inputs(versions.recipe(nearest)):
+                found |= self.version(versions.require(address))
         while version.address != nearest.address:
             found.add(version.address)
             found.update(recipe_chunks(versions.recipe(version)))
