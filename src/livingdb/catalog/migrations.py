@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from sqlalchemy import Connection, Engine, inspect, select
+from sqlalchemy.exc import DBAPIError
 
 from livingdb.catalog import schema
 from livingdb.chunks.sqlite import writing
@@ -57,10 +58,13 @@ def migrate(engine: Engine, steps: dict[int, Callable[[Connection], None]] | Non
 
 def stored_version(connection: Connection) -> int:
     """The schema version a catalog says it has."""
-    if not inspect(connection).has_table("meta"):
-        raise NotFound("there is no database here; use `livingdb.create`")
     statement = select(schema.meta.c.value).where(schema.meta.c.name == "schema")
-    value = connection.execute(statement).scalar()
+    try:
+        value = connection.execute(statement).scalar()
+    except DBAPIError:
+        if inspect(connection.engine).has_table("meta"):
+            raise
+        raise NotFound("there is no database here; use `livingdb.create`") from None
     if value is None or not value.isdecimal():
         raise Corruption("the catalog does not say which schema it has")
     return int(value)
