@@ -35,6 +35,8 @@ from livingdb.trees.shape import Shape
 
 __all__ = ["Plan", "ScanTask", "plan_scan", "plan_spans"]
 
+_LOOSE_BYTES = 128 << 10
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -118,8 +120,9 @@ def plan_spans(
 
 def _loose(graph: Graph, version: Version, root: Address) -> tuple[tuple[bytes, bytes], ...]:
     """The chunks of a tree that are still in the journal: a few small ones, or none."""
-    if not len(graph.store.journal):
-        return ()
+    journal = graph.store.journal
+    if journal.size_bytes() <= _LOOSE_BYTES:  # rather all of them than to look which are needed
+        return tuple((bytes(c.address), bytes(c.data)) for c in journal.chunks())
     addresses = list(Trees(graph.store, graph.versions.cache).walk(version.definition, root))
     found = graph.store.journal.get_many(addresses)
     return tuple((bytes(address), found[address]) for address in sorted(found))
