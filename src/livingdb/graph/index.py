@@ -135,7 +135,12 @@ class CatalogIndex:
             self._unsaved_roots.pop(version.address, None)
 
     def refresh(self) -> None:
-        """Ask the catalog anew what is materialized."""
+        """Ask the catalog anew what is materialized.
+
+        Trees that were made for reading only may have gone with what was dropped.
+        """
+        for version in [v for v in self._unsaved_roots if v not in self._unsaved]:
+            del self._unsaved_roots[version]
         self._roots.clear()
         self._frames.clear()
 

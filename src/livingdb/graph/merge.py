@@ -310,5 +310,7 @@ def check_merged(graph: Graph, ours: Tables, merged: MergedTables) -> None:
     changes = dict(merged.changes)
     for name, version in merged.tables.items():
         if version is not None and name not in changes:
-            changes[name] = diff_changes(graph.versions, ours.get(name), version)
+            before = ours.get(name)
+            is_alike = before is not None and before.definition == version.definition
+            changes[name] = diff_changes(graph.versions, before if is_alike else None, version)
     check_links(changes, schemas, lambda name: graph.versions.rows(tables[name]))

@@ -85,13 +85,14 @@ def merge(
                 f"rule 1: a symmetric merge moves both heads, and {source!r} is no branch"
             )
         other = resolved.branch if options.symmetric else None
-        if is_ancestor(graph.snapshots, theirs, ours):
-            if other is None or other.head == branch.head:
-                return ours
-            return ours if graph.move(other, ours, "merge") else None
         if other is not None:
             check_writable(syncs, other)
         is_free = not any(is_synced(syncs, moved) for moved in (branch, other) if moved is not None)
+        if is_ancestor(graph.snapshots, theirs, ours):
+            if other is None or other.head == branch.head:
+                return ours
+            if is_free:
+                return ours if graph.move(other, ours, "merge") else None
         if options.fast_forward and is_free and is_ancestor(graph.snapshots, ours, theirs):
             return theirs if graph.move(branch, theirs, "merge") else None
         moves = (branch,) if other is None else (branch, other)

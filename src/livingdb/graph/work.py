@@ -266,7 +266,6 @@ class Work:
                 }
                 made = [version for version in changes.values() if version is not None]
                 try:
-                    self._check(written, head, changes)
                     intent = Intent(
                         (head,),
                         (branch,),
@@ -278,6 +277,9 @@ class Work:
                         details=details,
                         batch=batch,
                     )
+                    if self.graph.carrier is not None:
+                        intent = self.graph.carrier.settled(intent, staging)
+                    self._check(written, head, changes, intent.changes)
                     row = self.graph.commit(intent, staging, held)
                 except BaseException:
                     self.graph.index.forget(made)
@@ -350,21 +352,32 @@ class Work:
         return made
 
     def _check(
-        self, written: list[_Table], head: SnapshotRow, made: Mapping[str, Version | None]
+        self,
+        written: list[_Table],
+        head: SnapshotRow,
+        made: Mapping[str, Version | None],
+        settled: Mapping[str, Version | None],
     ) -> None:
-        """Conditions and foreign keys hold in the tables as they will be."""
+        """Conditions and foreign keys hold in the tables as they will be, once all is settled."""
         graph = self.graph
-        for table in written:
-            version = made[table.name]
-            if version is not None and table.definition.schema.checks:
-                changes = self._changes(table, head, made)
-                check_conditions(table.name, graph.versions.rows(version), changes)
-        addresses = {n: None if v is None else v.address for n, v in made.items()}
+        own = {t.name: t for t in written if settled[t.name] == made[t.name]}
+
+        def happens(name: str) -> Changes:
+            if name in own:
+                return self._changes(own[name], head, made)
+            after = settled[name]
+            assert after is not None
+            return diff_changes(graph.versions, graph.find_version(head, name), after)
+
+        for name, version in settled.items():
+            if version is not None and graph.versions.definition(version).schema.checks:
+                check_conditions(name, graph.versions.rows(version), happens(name))
+        addresses = {n: None if v is None else v.address for n, v in settled.items()}
         names = overlaid(graph.tables(head), addresses)
         schemas = SchemaView(names, graph)
         if any(schemas[name].foreign_keys for name in names):
             check_links(
-                {t.name: self._changes(t, head, made) for t in written if not t.is_dropped},
+                {name: happens(name) for name, version in settled.items() if version is not None},
                 {name: schemas[name] for name in names},
                 lambda name: graph.versions.rows(graph.versions.require(names[name])),
             )
