@@ -26,7 +26,7 @@ from livingdb.tables.schema import TableSchema
 
 KEY = {"id": "int", "code": "string"}
 many = settings(max_examples=300)
-some = settings(max_examples=25)
+some = settings(max_examples=15)
 few = settings(max_examples=10)
 each_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 
