@@ -120,7 +120,7 @@ class Mirror(Model):
 
 
 class SplitModel(Model):
-    """Split by predicates, as LENSES.md prints it."""
+    """Split by predicates, with the six key sets kept from step to step."""
 
     def __init__(self, old: State, table: str, conditions: Mapping[str, Callable[[Row], bool]]):
         self.table = table
