@@ -22,10 +22,11 @@ import numpy as np
 import pyarrow as pa
 
 from livingdb.evolution.lens import Delta, Deltas, Lens
-from livingdb.evolution.rows import empty_rows, keys_of, match, pick, unequal
-from livingdb.evolution.rules import check_rows, with_computed
+from livingdb.evolution.rows import empty_rows, keys_of, match
+from livingdb.graph.row_rules import check_not_null, check_rows, with_computed
 from livingdb.tables.recipe import Definition
 from livingdb.tables.schema import TableSchema
+from livingdb.trees.compare import choose, differs
 from livingdb.trees.keys import member
 
 Row = dict[str, Any]
@@ -89,6 +90,7 @@ class MemorySide:
         """What a write would change; `InvalidData` where the schema forbids it."""
         schema = self.schemas[table]
         rows = self._filled(table, _table(schema, upserts))
+        check_not_null(schema, rows)
         check_rows(schema, rows)
         gone = _keys(schema, deletes)
         touched = keys_of(schema, pa.concat_tables([gone, rows.select(list(schema.key))]))
@@ -101,7 +103,7 @@ class MemorySide:
         for at, column in enumerate(schema.columns):
             if column.read_only and column.computed is None:
                 default = pa.array([column.default] * rows.num_rows, column.type)
-                values = pick(default, held.column(column.name), held.there)
+                values = choose(default, held.column(column.name), held.there)
                 rows = rows.set_column(at, column.field, values)
         return with_computed(schema, rows).cast(schema.arrow)
 
@@ -111,6 +113,7 @@ class MemorySide:
             schema = self.schemas[table]
             assert delta.after.schema.equals(schema.arrow), f"{table}: {delta.after.schema}"
             self.assert_holds(table, delta.before)
+            check_not_null(schema, delta.after)
             check_rows(schema, delta.after)
             encoded = keys_of(schema, pa.concat_tables([delta.before, delta.after]))
             rest = self._where(table, encoded, inverted=True)
@@ -208,6 +211,7 @@ class Pair:
             (self.new_side, self.old_side, "putl"),
         ):
             for name, schema in here.schemas.items():
+                check_not_null(schema, here.tables[name])
                 check_rows(schema, here.tables[name])
             self._touch({n: Delta(t, t) for n, t in here.tables.items()}, here, there, put)
 
@@ -240,7 +244,7 @@ def assert_same(schema: TableSchema, first: pa.Table, second: pa.Table, what: st
             pa.concat_arrays([pa.array([], column.type), *rows.column(column.name).chunks])
             for rows in (one, two)
         ]
-        assert not unequal(*arrays).any(), f"column {column.name!r}: {shown}"
+        assert not differs(*arrays).any(), f"column {column.name!r}: {shown}"
 
 
 def _table(schema: TableSchema, rows: Rows) -> pa.Table:

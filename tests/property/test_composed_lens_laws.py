@@ -47,7 +47,7 @@ from livingdb.evolution import (
 )
 from livingdb.evolution.evolve import planned
 from livingdb.evolution.lens import Delta, Deltas, Lens, Side, Verdicts
-from livingdb.evolution.rows import empty_rows, keys_of, match, unequal
+from livingdb.evolution.rows import empty_rows, keys_of, match
 from livingdb.tables.layout import Layout
 from livingdb.tables.recipe import Definition
 from livingdb.tables.schema import Column, TableSchema
@@ -200,7 +200,7 @@ def changed(schema: TableSchema, delta: Delta) -> Delta:
         after = pa.concat_arrays(
             [pa.array([], column.type), *delta.after.column(column.name).chunks]
         )
-        differs |= unequal(was.column(column.name), after)
+        differs |= differs(was.column(column.name), after)
     after = delta.after.filter(pa.array(differs))
     same = delta.after.filter(pa.array(~differs))
     stays = match(schema, keys_of(schema, delta.before), same).there

@@ -43,7 +43,7 @@ from livingdb.evolution import (
 from livingdb.evolution.evolve import planned
 from livingdb.evolution.lens import Delta
 from livingdb.evolution.sides import VersionSide, changes_of
-from livingdb.graph.merge import tables_of
+from livingdb.graph.graph import tables_of
 from livingdb.sync.carry import lens_of
 from livingdb.tables.schema import Column, TableSchema
 

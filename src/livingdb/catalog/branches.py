@@ -189,6 +189,11 @@ class Branches:
         moved = _branch.update().where(_branch.c.id == target)
         connection.execute(moved.values(position=len(rows) - 1))
 
+    def is_at(self, connection: Connection, branch: BranchRow) -> bool:
+        """Whether a branch is still where it was seen."""
+        position = select(_branch.c.position).where(_branch.c.id == branch.id)
+        return bool(connection.execute(position).scalar() == branch.position)
+
     def lock(self, connection: Connection, branch: BranchRow) -> None:
         """Keep everybody else from moving a branch until the transaction ends."""
         connection.execute(select(_branch.c.id).where(_branch.c.id == branch.id).with_for_update())

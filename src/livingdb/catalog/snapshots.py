@@ -61,6 +61,7 @@ class Snapshots:
         self._many = columns.where(wanted)
         between = _table.c.sequence.between(bindparam("low"), bindparam("high"))
         self._window = columns.where(between)
+        self._of_kind = self._window.where(_table.c.kind == bindparam("kind"))
         named = _table.c.address.between(bindparam("low"), bindparam("high"))
         self._prefixed = columns.where(named).limit(2)
         columns_given = [column.name for column in _table.c if column.name != "sequence"]
@@ -107,6 +108,11 @@ class Snapshots:
         """All snapshots with numbers from `low` to `high`."""
         rows = self._queries.all(self._window, {"low": low, "high": high})
         return {row[0]: self._by_sequence.get(row[0]) or self._remember(_row(row)) for row in rows}
+
+    def of_kind(self, kind: str, low: int, high: int) -> list[SnapshotRow]:
+        """The snapshots that an edge of one kind made, with numbers from `low` to `high`."""
+        rows = self._queries.all(self._of_kind, {"low": low, "high": high, "kind": kind})
+        return [_row(row) for row in rows]
 
     def prefixed(self, prefix: str) -> list[SnapshotRow]:
         """Up to two snapshots whose id begins with these hex digits."""

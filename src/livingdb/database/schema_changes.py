@@ -10,8 +10,7 @@ from livingdb.errors import InvalidData
 from livingdb.evolution.change import Change
 from livingdb.evolution.evolve import Explanation, Wish, check_plan, evolve_once
 from livingdb.evolution.evolve import explain as explained
-from livingdb.graph.graph import Graph
-from livingdb.graph.merge import tables_of
+from livingdb.graph.graph import Graph, tables_of
 
 __all__ = ["evolve", "explain", "migrate"]
 

@@ -8,14 +8,12 @@ rows are few and every engine gives the same.
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Literal, TypeAlias
 
 from livingdb.engines.request import Engine, Request
 from livingdb.errors import InvalidData
 
-__all__ = ["ENGINES", "SMALL_ROWS", "EngineName", "choose", "engine_named"]
+__all__ = ["ENGINES", "SMALL_ROWS", "choose", "engine_named"]
 
-EngineName: TypeAlias = Literal["auto", "embedded", "spark"]
 ENGINES = ("auto", "embedded", "spark")
 SMALL_ROWS = 1_000_000
 

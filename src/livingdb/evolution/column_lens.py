@@ -9,9 +9,10 @@ import pyarrow as pa
 
 from livingdb.evolution.lens import Verdicts
 from livingdb.evolution.row_lens import Carried, RowLens, Touched
-from livingdb.evolution.rows import Mask, pick
+from livingdb.evolution.rows import Mask
 from livingdb.tables.recipe import Definition
 from livingdb.tables.schema import TableSchema
+from livingdb.trees.compare import choose
 
 __all__ = [
     "ColumnLens",
@@ -87,7 +88,7 @@ def renewed(
 def replaced(held: pa.Array, made: pa.Array, where: Mask) -> pa.Array:
     """A column with other values in some rows, given in their order."""
     places = np.maximum(np.cumsum(where) - 1, 0)
-    return pick(held, made.take(pa.array(places, mask=~where)), where)
+    return choose(held, made.take(pa.array(places, mask=~where)), where)
 
 
 def constant(value: object, data_type: pa.DataType) -> Callable[[pa.Table], pa.Array]:

@@ -17,11 +17,12 @@ from livingdb.errors import DuplicateKey, InvalidData
 from livingdb.evolution.column_lens import ColumnLens, outdated, replaced, same, verdicts
 from livingdb.evolution.lens import Side, Verdicts
 from livingdb.evolution.row_lens import Carried, Touched
-from livingdb.evolution.rows import Mask, pick
-from livingdb.evolution.rules import breaks, first_key
+from livingdb.evolution.rows import Mask
+from livingdb.graph.row_rules import first_key
 from livingdb.sql.expressions import Expression
 from livingdb.tables.recipe import Definition
 from livingdb.tables.schema import TableSchema
+from livingdb.trees.compare import choose
 
 __all__ = ["ConstraintLens", "LinkLens", "Rule"]
 
@@ -40,7 +41,7 @@ class Rule:
         """A condition that may not be false."""
         condition = Expression(text)
         shown = f"the check {name!r} ({text})"
-        return cls(shown, condition.columns, lambda rows: breaks(condition, rows))
+        return cls(shown, condition.columns, condition.broken)
 
     @classmethod
     def of_not_null(cls, name: str) -> Rule:
@@ -124,7 +125,7 @@ class ConstraintLens(ColumnLens):
         still = self.rule.broken(mended)
         for name in self.repairs:
             values = pa.concat_arrays(mended.column(name).chunks)
-            columns[name] = pick(touched.other.column(name), values, need)
+            columns[name] = choose(touched.other.column(name), values, need)
         return Carried(there & ~(need & still), columns)
 
     def _memo_reads(self) -> frozenset[str]:
@@ -158,7 +159,7 @@ class ConstraintLens(ColumnLens):
             )
         for name in self.repairs:
             need = outdated(touched, [name])
-            columns[name] = pick(touched.other.column(name), columns[name], need)
+            columns[name] = choose(touched.other.column(name), columns[name], need)
         return Carried(touched.after.there, columns)
 
 

@@ -28,7 +28,7 @@ from livingdb.evolution.parts import (
     verdicts,
 )
 from livingdb.evolution.rows import Mask, Matched, keys_of, match
-from livingdb.evolution.rules import first_key
+from livingdb.graph.row_rules import first_key
 from livingdb.tables.schema import TableSchema
 
 __all__ = ["Decompose", "DecomposeLens", "KeyParts"]

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection
 
-from livingdb.catalog import schema
 from livingdb.catalog.branches import BranchRow
 from livingdb.catalog.snapshots import SnapshotRow
-from livingdb.catalog.syncs import SyncRow
 from livingdb.chunks.store import StoredChunk
 from livingdb.errors import IllegalSync, InvalidData, RuleViolation, TransactionConflict
 from livingdb.evolution.change import Change
@@ -19,8 +17,8 @@ from livingdb.evolution.evaluator import lens_recipe
 from livingdb.evolution.lens import DIRECTIONS, Lens
 from livingdb.evolution.sides import VersionSide
 from livingdb.graph.constraints import check_targets
-from livingdb.graph.graph import Graph, Intent, Moved
-from livingdb.graph.merge import tables_of
+from livingdb.graph.graph import Graph, Intent, Moved, tables_of
+from livingdb.graph.groups import schema_syncs
 from livingdb.graph.names import check_branch, check_table, is_hidden
 from livingdb.graph.rules import check_new_sync
 from livingdb.graph.staging import Staging
@@ -184,6 +182,7 @@ def evolve_once(graph: Graph, branch: str, wish: Wish) -> SnapshotRow:
                 wish.message or _described(wish.changes),
                 made,
                 details={"changes": [change.to_json() for change in wish.changes]},
+                stages=stages,
                 along=_along(graph, row, head, wish),
             )
             try:
@@ -191,11 +190,9 @@ def evolve_once(graph: Graph, branch: str, wish: Wish) -> SnapshotRow:
             except BaseException:
                 graph.index.forget(stages)
                 raise
-            if found is None:
-                graph.index.forget(stages)
-                continue
-            graph.index.saved(stages)
-            return found
+            if found is not None:
+                return found
+            graph.index.forget(stages)
     raise TransactionConflict(f"others keep moving {branch!r}; try again")
 
 
@@ -266,17 +263,16 @@ def _titled(change: Change) -> str:
     return " ".join([type(change).__name__, *given[:2]])
 
 
-def _along(graph: Graph, row: BranchRow, head: SnapshotRow, wish: Wish):  # type: ignore[no-untyped-def]
+def _along(
+    graph: Graph, row: BranchRow, head: SnapshotRow, wish: Wish
+) -> Callable[[Connection, SnapshotRow], None]:
     """What else the commit does: the other branch, and the sync between the two."""
 
     def along(connection: Connection, made: SnapshotRow) -> None:
         branches, syncs = graph.branches, graph.catalog.syncs
         time = made.time
         if wish.to is not None:
-            found = connection.execute(
-                select(schema.branch.c.position).where(schema.branch.c.id == row.id)
-            ).scalar()
-            if found != row.position:
+            if not branches.is_at(connection, row):
                 raise Moved
             target = branches.add(
                 connection, wish.to, made.sequence, time, row.name, operation="evolve"
@@ -311,16 +307,8 @@ def _along(graph: Graph, row: BranchRow, head: SnapshotRow, wish: Wish):  # type
     return along
 
 
-def _schema_syncs(graph: Graph, row: BranchRow) -> list[SyncRow]:
-    return [
-        sync
-        for sync in graph.syncs(row.epoch)
-        if sync.kind == "schema_change" and row.id in (*sync.sources, sync.target)
-    ]
-
-
 def _refuse_kept_syncs(graph: Graph, row: BranchRow) -> None:
-    for sync in _schema_syncs(graph, row):
+    for sync in schema_syncs(graph, row, of_branch=True):
         raise RuleViolation(
             f"rule 4: {row.name!r} is in the sync {sync.name!r}, which stays with its present "
             "schema: keep= names the branch that goes on with it, or detach the sync first"
@@ -332,7 +320,7 @@ def _move_syncs(graph: Graph, connection: Connection, row: BranchRow, kept: int,
 
     So does where the branch has been since, which is what the other side was in step with.
     """
-    syncs = _schema_syncs(graph, row)
+    syncs = schema_syncs(graph, row, of_branch=True)
     if syncs:
         since = min(sync.time for sync in syncs)
         graph.branches.copy_log(connection, row, kept, since)

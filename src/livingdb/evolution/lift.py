@@ -12,9 +12,9 @@ from livingdb.evolution.change import Change
 from livingdb.evolution.evolve import Takes, new_tables, planned
 from livingdb.evolution.lens import Delta
 from livingdb.evolution.sides import VersionSide, changes_of
-from livingdb.graph.graph import Graph
+from livingdb.graph.carry import Lifted
+from livingdb.graph.graph import Graph, tables_of
 from livingdb.graph.history import common_ancestors
-from livingdb.graph.merge import tables_of
 from livingdb.graph.snapshot import overlaid
 from livingdb.graph.staging import Staging
 from livingdb.tables.index import Version
@@ -34,26 +34,33 @@ class Lifter:
 
     def steps(self, older: SnapshotRow, newer: SnapshotRow) -> list[SnapshotRow]:
         """The schema changes on the way from one snapshot to a later one, oldest first."""
-        graph = self._graph
-        found: list[SnapshotRow] = []
-        at: SnapshotRow | None = newer
-        while at is not None and at.sequence != older.sequence and at.depth > older.depth:
-            if at.kind == "schema_change":
-                found.append(at)
-            at = None if at.first is None else graph.snapshots.at(at.first)
-        return found[::-1]
+        snapshots = self._graph.snapshots
+        made = snapshots.of_kind("schema_change", older.sequence + 1, newer.sequence)
+        return sorted(
+            (
+                row
+                for row in made
+                if older.depth < row.depth <= newer.depth
+                and snapshots.ancestor(newer, row.depth).sequence == row.sequence
+            ),
+            key=lambda row: row.depth,
+        )
 
     def changes(self, step: SnapshotRow) -> list[Change]:
         """The changes a snapshot made to the schema."""
         details = self._graph.record(step.address).edge.details
         return [Change.from_json(data) for data in details.get("changes", ())]
 
-    def tables(self, tables: Tables, changes: list[Change], staging: Takes) -> dict[str, Version]:
-        """Tables in the schema that the changes lead to; only recipes are made."""
+    def tables(
+        self, tables: Tables, changes: Sequence[Change], staging: Takes
+    ) -> tuple[Tables, list[Version]]:
+        """Tables in the schema that the changes lead to; only recipes are made: those, too."""
+        if not changes:
+            return tables, []
         graph = self._graph
         definitions = {name: graph.versions.definition(v) for name, v in tables.items()}
-        made, _ = new_tables(graph, planned(definitions, changes), tables, staging)
-        return overlaid(tables, made)
+        made, stages = new_tables(graph, planned(definitions, changes), tables, staging)
+        return overlaid(tables, made), stages
 
     def lifted(
         self,
@@ -61,17 +68,15 @@ class Lifter:
         theirs: Tables,
         steps: tuple[Sequence[SnapshotRow], Sequence[SnapshotRow]],
         staging: Staging,
-    ) -> tuple[Tables, Tables]:
+    ) -> Lifted:
         """Base and theirs in the schema of ours; what theirs changed, too, is not repeated."""
         ours, yours = ([c for step in side for c in self.changes(step)] for side in steps)
-        missing = list(ours)
-        for change in yours:
-            if change not in missing:
-                return base, theirs
-            missing.remove(change)
-        if ours:
-            base = self.tables(base, ours, staging)
-        return base, self.tables(theirs, missing, staging) if missing else theirs
+        missing = _without(ours, yours)
+        if missing is None:
+            return Lifted(base, theirs)
+        base, first = self.tables(base, ours, staging)
+        theirs, second = self.tables(theirs, missing, staging)
+        return Lifted(base, theirs, [*first, *second])
 
     def carried(
         self, step: SnapshotRow, changes: Mapping[str, Changes], staging: Staging
@@ -80,14 +85,14 @@ class Lifter:
         graph = self._graph
         versions = graph.versions
         assert step.first is not None
-        before = tables_of(graph, graph.snapshots.at(step.first))
+        before: Tables = tables_of(graph, graph.snapshots.at(step.first))
         deltas = {
             name: _delta(versions.rows(before[name]), change) for name, change in changes.items()
         }
         for change in self.changes(step):
             definitions = {name: versions.definition(v) for name, v in before.items()}
             (lens,) = planned(definitions, [change]).lenses
-            after = self.tables(before, [change], staging)
+            after, _ = self.tables(before, [change], staging)
             old, new = VersionSide(versions, before), VersionSide(versions, after)
             mine = {name: delta for name, delta in deltas.items() if name in lens.old}
             rest = {name: delta for name, delta in deltas.items() if name not in lens.old}
@@ -101,25 +106,33 @@ class Lifter:
         return found
 
 
-def in_schema_of(graph: Graph, row: SnapshotRow, other: SnapshotRow) -> dict[str, Version]:
+def in_schema_of(graph: Graph, row: SnapshotRow, other: SnapshotRow) -> Tables:
     """The tables of a snapshot in the schema of another one that changed it since.
 
     `Unsupported` if the way between them is not one of schema changes of the other.
     """
     lifter = Lifter(graph)
-    ancestors = common_ancestors(graph.snapshots, row, other)
-    own = lifter.steps(ancestors[0], row) if ancestors else []
-    theirs = [c for s in lifter.steps(ancestors[0], other) for c in lifter.changes(s)]
-    for change in (change for step in own for change in lifter.changes(step)):
-        if change not in theirs:
-            raise Unsupported(
-                "its schema was changed in a way that the other one was not: read it as it is"
-            )
-        theirs.remove(change)
-    tables = tables_of(graph, row)
-    if not theirs:
-        return tables
-    return lifter.tables(tables, theirs, graph.scratch())
+    common = common_ancestors(graph.snapshots, row, other)[0]
+    own, theirs = (
+        [change for step in lifter.steps(common, end) for change in lifter.changes(step)]
+        for end in (row, other)
+    )
+    missing = _without(theirs, own)
+    if missing is None:
+        raise Unsupported(
+            "its schema was changed in a way that the other one was not: read it as it is"
+        )
+    return lifter.tables(tables_of(graph, row), missing, graph.scratch())[0]
+
+
+def _without(changes: Sequence[Change], made: Sequence[Change]) -> list[Change] | None:
+    """The changes but those that were made; None if others were made, too."""
+    missing = list(changes)
+    for change in made:
+        if change not in missing:
+            return None
+        missing.remove(change)
+    return missing
 
 
 def _delta(rows: RowSet, changes: Changes) -> Delta:

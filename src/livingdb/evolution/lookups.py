@@ -28,9 +28,10 @@ from livingdb.evolution.parts import (
     without,
 )
 from livingdb.evolution.row_hash import Ids, encoded_rows, row_ids
-from livingdb.evolution.rows import Mask, Matched, empty_rows, key_rows, keys_of, match, unequal
-from livingdb.evolution.rules import check_not_null, first_key
+from livingdb.evolution.rows import Mask, Matched, empty_rows, key_rows, keys_of, match
+from livingdb.graph.row_rules import check_not_null, first_key
 from livingdb.tables.schema import TableSchema
+from livingdb.trees.compare import differs
 
 __all__ = ["FANOUT", "FORK", "RESTRICT", "SET_NULL", "Lookups", "Named"]
 
@@ -240,7 +241,7 @@ class Lookups:
         held = held_rows(side, name, schema, keys)
         now = match(schema, encoded, held)
         before, after = (match(self.wide[1], encoded, rows) for rows in (delta.before, delta.after))
-        differ = [unequal(before.column(moved), after.column(moved)) for moved in self.moved]
+        differ = [differs(before.column(moved), after.column(moved)) for moved in self.moved]
         changed = after.there & (~now.there | np.logical_or.reduce(differ))
         references = now.column(self.reference)
         refers: Mask = references.is_valid().to_numpy(zero_copy_only=False)

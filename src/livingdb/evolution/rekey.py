@@ -23,7 +23,7 @@ from livingdb.evolution.parts import (
     without,
 )
 from livingdb.evolution.rows import Mask, keys_of
-from livingdb.evolution.rules import check_not_null, first_key
+from livingdb.graph.row_rules import check_not_null, first_key
 from livingdb.tables.recipe import Definition
 from livingdb.tables.schema import TableSchema
 from livingdb.trees.keys import KeyArray, concat_keys

@@ -13,7 +13,6 @@ from livingdb.evolution.change import Change, Schemas, definition_of
 from livingdb.evolution.column_lens import verdicts
 from livingdb.evolution.crossing import Crossing, CrossingLens, by_expressions
 from livingdb.evolution.lens import Lens, Side, Verdicts
-from livingdb.evolution.rules import first_key
 from livingdb.evolution.schemas import (
     TypeLike,
     checked_type,
@@ -23,6 +22,7 @@ from livingdb.evolution.schemas import (
     refuse_link,
     refuse_used,
 )
+from livingdb.graph.row_rules import first_key
 from livingdb.tables.recipe import Definition
 from livingdb.tables.schema import Column, TableSchema
 from livingdb.tables.type_names import type_name

@@ -9,10 +9,11 @@ import numpy as np
 import pyarrow as pa
 
 from livingdb.evolution.lens import Delta, Deltas, Lens, Side
-from livingdb.evolution.rows import Mask, Matched, key_rows, keys_of, match, unequal
-from livingdb.evolution.rules import check_not_null
+from livingdb.evolution.rows import Mask, Matched, key_rows, keys_of, match
+from livingdb.graph.row_rules import check_not_null
 from livingdb.tables.recipe import Definition
 from livingdb.tables.schema import TableSchema
+from livingdb.trees.compare import differs
 
 __all__ = ["Carried", "RowLens", "Touched"]
 
@@ -38,7 +39,7 @@ class Touched:
         A row that was not there before has changed in every column.
         """
         was = self.before.there
-        return ~was | unequal(self.before.column(name), self.after.column(name))
+        return ~was | differs(self.before.column(name), self.after.column(name))
 
 
 class Carried:

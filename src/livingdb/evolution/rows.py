@@ -8,11 +8,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from livingdb.tables.batches import flat
 from livingdb.tables.schema import TableSchema
-from livingdb.trees.compare import choose, differs
 from livingdb.trees.keys import KeyArray, KeyCodec, align, search
 
-__all__ = ["Mask", "Matched", "empty_rows", "key_rows", "keys_of", "match", "pick", "unequal"]
+__all__ = ["Mask", "Matched", "empty_rows", "key_rows", "keys_of", "match"]
 
 Mask = npt.NDArray[np.bool_]
 
@@ -25,14 +25,7 @@ def empty_rows(schema: TableSchema) -> pa.Table:
 def keys_of(schema: TableSchema, rows: pa.Table) -> KeyArray:
     """The keys of rows, encoded so that they sort and compare."""
     codec = KeyCodec([column.type for column in schema.key_columns])
-    columns = [rows.column(name).combine_chunks() for name in schema.key]
-    return codec.encode([_flat(column) for column in columns])
-
-
-def _flat(column: pa.Array | pa.ChunkedArray) -> pa.Array:
-    if isinstance(column, pa.ChunkedArray):
-        return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
-    return column
+    return codec.encode([flat(rows.column(name)) for name in schema.key])
 
 
 def key_rows(schema: TableSchema, *parts: pa.Table) -> pa.Table:
@@ -54,7 +47,7 @@ class Matched:
 
     def column(self, name: str) -> pa.Array:
         """One column."""
-        return _flat(self.rows.column(name).combine_chunks())
+        return flat(self.rows.column(name))
 
     def kept(self) -> pa.Table:
         """Only the rows that are there."""
@@ -67,7 +60,7 @@ def match(
     """The rows in the order of the keys.  `key_names` if the rows call their keys otherwise."""
     names = list(key_names or schema.key)
     codec = KeyCodec([column.type for column in schema.key_columns])
-    held = codec.encode([_flat(rows.column(name).combine_chunks()) for name in names])
+    held = codec.encode([flat(rows.column(name)) for name in names])
     wanted, held = align(keys, held)
     order = np.argsort(held, kind="stable")
     there = np.zeros(len(keys), bool)
@@ -78,13 +71,3 @@ def match(
         places = order[at]
     taken = rows.take(pa.array(places, mask=~there))
     return Matched(there, taken)
-
-
-def pick(first: pa.Array, second: pa.Array, take_second: Mask) -> pa.Array:
-    """Of two columns the values of the second where the mask says so, else of the first."""
-    return choose(first, second, take_second)
-
-
-def unequal(first: pa.Array, second: pa.Array) -> Mask:
-    """Where two columns hold different values; nulls are equal to each other, as is NaN."""
-    return differs(first, second)

@@ -10,6 +10,7 @@ import pyarrow as pa
 from livingdb.evolution.lens import Delta
 from livingdb.graph.compare import diff_versions
 from livingdb.tables import ingest
+from livingdb.tables.batches import flat
 from livingdb.tables.index import Version
 from livingdb.tables.recipe import Counts
 from livingdb.tables.rows import RowSet
@@ -42,7 +43,7 @@ class VersionSide:
     def lookup(self, table: str, keys: pa.Table) -> pa.Table:
         """The rows with these keys."""
         rows = self.rows(table)
-        columns = [_flat(keys.column(name)) for name in rows.schema.key]
+        columns = [flat(keys.column(name)) for name in rows.schema.key]
         encoded = np.unique(rows.forest.shape.keys(columns))
         _, arrays = rows.lookup(encoded, rows.schema.arrow.names)
         return pa.Table.from_arrays(arrays, schema=rows.schema.arrow)
@@ -52,7 +53,7 @@ class VersionSide:
         rows = self.rows(table)
         names = values.column_names
         codec = KeyCodec([rows.schema.column(name).type for name in names])
-        wanted = np.unique(codec.encode([_flat(c) for c in values.drop_null().columns]))
+        wanted = np.unique(codec.encode([flat(c) for c in values.drop_null().columns]))
         parts = []
         for batch in self.scan(table):
             columns = [batch.column(name) for name in names]
@@ -70,13 +71,6 @@ class VersionSide:
         """All rows, in key order."""
         rows = self.rows(table)
         return rows.batches(rows.schema.arrow.names if columns is None else columns)
-
-
-def _flat(column: pa.ChunkedArray | pa.Array) -> pa.Array:
-    whole = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-    if isinstance(whole, pa.ChunkedArray):
-        return pa.concat_arrays(whole.chunks) if whole.num_chunks else pa.array([], whole.type)
-    return whole
 
 
 def delta_of(versions: Versions, before: Version | None, after: Version | None) -> Delta:

@@ -22,10 +22,11 @@ from livingdb.evolution.parts import (
     touched_keys,
     verdicts,
 )
-from livingdb.evolution.rows import Mask, Matched, keys_of, match, pick, unequal
-from livingdb.evolution.rules import first_key
+from livingdb.evolution.rows import Mask, Matched, keys_of, match
+from livingdb.graph.row_rules import first_key
 from livingdb.sql.expressions import Expression
 from livingdb.tables.schema import TableSchema
+from livingdb.trees.compare import choose, differs
 
 __all__ = ["SplitLens", "SplitTable", "StrictSplitLens"]
 
@@ -159,14 +160,14 @@ class SplitLens(_Split):
 
     def _differ(self, first: Matched, second: Matched) -> Mask:
         names = [column.name for column in self.schema.columns]
-        masks = [unequal(first.column(name), second.column(name)) for name in names]
+        masks = [differs(first.column(name), second.column(name)) for name in names]
         made: Mask = np.logical_or.reduce(masks)
         return made
 
     def _rows(self, one: Matched, other: Matched, take_other: Mask, there: Mask) -> pa.Table:
         """Of two rows one for each key, where one is there."""
         names = [column.name for column in self.schema.columns]
-        columns = [pick(one.column(name), other.column(name), take_other) for name in names]
+        columns = [choose(one.column(name), other.column(name), take_other) for name in names]
         rows = pa.Table.from_arrays(columns, schema=self.schema.arrow)
         return rows.filter(pa.array(there))
 

@@ -27,8 +27,8 @@ from livingdb.evolution.parts import (
     verdicts,
 )
 from livingdb.evolution.rows import Mask, keys_of, match
-from livingdb.evolution.rules import check_not_null, first_key
 from livingdb.evolution.schemas import check_new_name
+from livingdb.graph.row_rules import check_not_null, first_key
 from livingdb.tables.recipe import Definition
 from livingdb.tables.schema import Column, TableSchema
 

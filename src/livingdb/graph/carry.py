@@ -18,7 +18,7 @@ from livingdb.trees.changes import Changes
 if TYPE_CHECKING:
     from livingdb.graph.staging import Staging
 
-__all__ = ["Carrier", "Draft", "Intent", "LiftsChanges"]
+__all__ = ["Carrier", "Draft", "Intent", "Lifted", "LiftsChanges"]
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,8 @@ class Intent:
 
     `changes` are the tables that differ from the first parent's (None: dropped), `moves` the
     branches that are to stand on it, as they were last seen, and `batch` the name of a stream and
-    the number of its batch, if it is one.  `along` does more in the transaction of the commit.
+    the number of its batch, if it is one.  `stages` are versions that are in no snapshot, but that
+    its tables are made of.  `along` does more in the transaction of the commit.
     """
 
     parents: Sequence[SnapshotRow]
@@ -40,6 +41,7 @@ class Intent:
     sources: Mapping[str, str] = field(default_factory=dict)
     details: Mapping[str, Any] = field(default_factory=dict)
     batch: tuple[str, int] | None = None
+    stages: Sequence[Version] = ()
     along: Callable[[Connection, SnapshotRow], None] | None = None
 
 
@@ -55,7 +57,10 @@ class Draft:
     @property
     def made(self) -> list[Version]:
         """The versions it brings."""
-        return [version for version in self.intent.changes.values() if version is not None]
+        tables = (version for version in self.intent.changes.values() if version is not None)
+        return list(
+            {version.address: version for version in (*self.intent.stages, *tables)}.values()
+        )
 
 
 class Carrier(Protocol):
@@ -68,6 +73,15 @@ class Carrier(Protocol):
     def carry(self, draft: Draft, staging: Staging, make: Callable[[Intent], Draft]) -> list[Draft]:
         """The snapshots of other branches that are to be committed along."""
         ...
+
+
+@dataclass(frozen=True)
+class Lifted:
+    """Tables of two snapshots in one schema, and the versions that were made on the way."""
+
+    base: Mapping[str, Version]
+    theirs: Mapping[str, Version]
+    stages: Sequence[Version] = ()
 
 
 class LiftsChanges(Protocol):
@@ -89,7 +103,7 @@ class LiftsChanges(Protocol):
         theirs: Mapping[str, Version],
         steps: tuple[Sequence[SnapshotRow], Sequence[SnapshotRow]],
         staging: Staging,
-    ) -> tuple[Mapping[str, Version], Mapping[str, Version]]:
+    ) -> Lifted:
         """Base and theirs in the schema of ours; `steps` are the schema changes of ours and theirs.
 
         Where theirs changed its schema in another way, both stay as they are.

@@ -1,4 +1,4 @@
-"""Constraints between tables: every foreign key names a row that is there.
+"""Constraints: every row meets its table's conditions, and every foreign key names a row.
 
 Checked when a change is about to become a snapshot, on the tables as they will be.  The tables
 before the change are known to be sound, so only what it touches is looked at.
@@ -6,18 +6,22 @@ before the change are known to be sound, so only what it touches is looked at.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from livingdb.errors import InvalidData, NotFound
+from livingdb.graph.row_rules import check_conditions
+from livingdb.tables.index import Version
 from livingdb.tables.rows import RowSet
 from livingdb.tables.schema import TableSchema
+from livingdb.tables.versions import Versions
 from livingdb.trees.changes import DELETE, Changes
 
-__all__ = ["check_links", "check_new_table", "check_targets"]
+__all__ = ["check_new_table", "check_tables", "check_targets"]
 
 
 def check_new_table(
@@ -49,6 +53,27 @@ def check_targets(schemas: Mapping[str, TableSchema]) -> None:
                     f"table {name!r}, column {column!r}: refers to the table {target!r}, which "
                     "would not be there"
                 )
+
+
+def check_tables(
+    versions: Versions,
+    tables: Mapping[str, Version],
+    changed: Iterable[str],
+    happens: Callable[[str], Changes],
+) -> None:
+    """Conditions and foreign keys hold in all tables as they will be.
+
+    `changed` are those that differ from what was there, and `happens` tells how.
+    """
+    schemas = {name: versions.definition(version).schema for name, version in tables.items()}
+    found = cache(happens)
+    names = [name for name in changed if name in tables]
+    for name in names:
+        if schemas[name].checks:
+            check_conditions(name, versions.rows(tables[name]), found(name))
+    if any(schema.foreign_keys for schema in schemas.values()):
+        changes = {name: found(name) for name in names}
+        check_links(changes, schemas, lambda name: versions.rows(tables[name]))
 
 
 def check_links(

@@ -31,7 +31,16 @@ from livingdb.graph.store import DatabaseStore
 from livingdb.tables.index import Version
 from livingdb.tables.versions import Versions
 
-__all__ = ["FIRST_BRANCH", "AlreadyDone", "Graph", "Intent", "Moved", "now"]
+__all__ = [
+    "FIRST_BRANCH",
+    "AlreadyDone",
+    "Graph",
+    "Intent",
+    "Moved",
+    "no_table",
+    "now",
+    "tables_of",
+]
 
 FIRST_BRANCH = "main"
 _KEPT_RECORDS = 4096
@@ -185,8 +194,6 @@ class Graph:
 
         `held` is the connection of somebody who is alone with the branch.
         """
-        if self.carrier is not None:
-            intent = self.carrier.settled(intent, staging)
         draft = self._draft(intent, staging)
         drafts = [draft]
         try:
@@ -207,6 +214,10 @@ class Graph:
         self._unsettled += [version for other in drafts[1:] for version in other.made]
         self._journal_bytes += staging.journal_bytes
         return rows[0]
+
+    def settled(self, intent: Intent, staging: Staging) -> Intent:
+        """The change with what follows from it on its own branch, before it is checked."""
+        return intent if self.carrier is None else self.carrier.settled(intent, staging)
 
     def _forget(self, drafts: Sequence[Draft]) -> None:
         for draft in drafts:
@@ -362,6 +373,13 @@ class AlreadyDone(Exception):
 
 class Moved(Exception):
     """A head was not where it had been seen."""
+
+
+def tables_of(graph: Graph, snapshot: SnapshotRow) -> dict[str, Version]:
+    """The tables of a snapshot."""
+    return {
+        name: graph.versions.require(address) for name, address in graph.tables(snapshot).items()
+    }
 
 
 def no_table(table: str, tables: Mapping[str, Address]) -> NotFound:

@@ -10,7 +10,17 @@ from livingdb.catalog.syncs import SyncRow
 from livingdb.errors import RuleViolation
 from livingdb.graph.graph import Graph
 
-__all__ = ["paired", "reached"]
+__all__ = ["paired", "reached", "schema_syncs"]
+
+
+def schema_syncs(graph: Graph, branch: BranchRow, of_branch: bool = False) -> list[SyncRow]:
+    """The syncs of schema changes, as of when the branch was seen; `of_branch`: those it is in."""
+    return [
+        sync
+        for sync in graph.syncs(branch.epoch)
+        if sync.kind == "schema_change"
+        and (not of_branch or branch.id in (*sync.sources, sync.target))
+    ]
 
 
 def reached(syncs: Sequence[SyncRow], branch: int) -> Iterator[tuple[SyncRow, int, int]]:

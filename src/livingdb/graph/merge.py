@@ -16,9 +16,8 @@ import pyarrow as pa
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.errors import MergeConflict
 from livingdb.graph.compare import diff_changes, diff_versions, lookup_diff, union_keys
-from livingdb.graph.constraints import check_links, check_targets
-from livingdb.graph.fixed import check_conditions
-from livingdb.graph.graph import Graph
+from livingdb.graph.constraints import check_tables, check_targets
+from livingdb.graph.graph import Graph, tables_of
 from livingdb.graph.history import common_ancestors, common_ancestors_of
 from livingdb.graph.lineage import is_base, tail_between
 from livingdb.graph.policy import Policies
@@ -39,7 +38,6 @@ __all__ = [
     "merge_base",
     "merge_error",
     "merge_tables",
-    "tables_of",
 ]
 
 Tables = Mapping[str, Version]
@@ -71,13 +69,6 @@ class MergeBase:
 
     tables: Tables
     contested: Mapping[str, KeyArray] = field(default_factory=dict)
-
-
-def tables_of(graph: Graph, snapshot: SnapshotRow) -> dict[str, Version]:
-    """The tables of a snapshot."""
-    return {
-        name: graph.versions.require(address) for name, address in graph.tables(snapshot).items()
-    }
 
 
 def merge_base(graph: Graph, ours: SnapshotRow, theirs: SnapshotRow, staging: Staging) -> MergeBase:
@@ -302,15 +293,12 @@ def check_merged(graph: Graph, ours: Tables, merged: MergedTables) -> None:
     tables = overlaid(ours, merged.tables)
     schemas = {name: graph.versions.definition(v).schema for name, v in tables.items()}
     check_targets(schemas)
-    for name, change in merged.changes.items():
-        if name in tables:
-            check_conditions(name, graph.versions.rows(tables[name]), change)
-    if not any(schema.foreign_keys for schema in schemas.values()):
-        return
-    changes = dict(merged.changes)
-    for name, version in merged.tables.items():
-        if version is not None and name not in changes:
-            before = ours.get(name)
-            is_alike = before is not None and before.definition == version.definition
-            changes[name] = diff_changes(graph.versions, before if is_alike else None, version)
-    check_links(changes, schemas, lambda name: graph.versions.rows(tables[name]))
+
+    def happens(name: str) -> Changes:
+        if name in merged.changes:
+            return merged.changes[name]
+        before, after = ours.get(name), tables[name]
+        is_alike = before is not None and before.definition == after.definition
+        return diff_changes(graph.versions, before if is_alike else None, after)
+
+    check_tables(graph.versions, tables, {**merged.changes, **merged.tables}, happens)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,7 +10,7 @@ from livingdb.catalog.branches import BranchRow
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.errors import InvalidData, RuleViolation, TransactionConflict
 from livingdb.graph.compare import count_changes
-from livingdb.graph.graph import Graph, Intent, now
+from livingdb.graph.graph import Graph, Intent, now, tables_of
 from livingdb.graph.groups import paired
 from livingdb.graph.history import common_ancestors, is_ancestor
 from livingdb.graph.merge import (
@@ -20,7 +20,6 @@ from livingdb.graph.merge import (
     merge_base,
     merge_error,
     merge_tables,
-    tables_of,
 )
 from livingdb.graph.names import check_branch
 from livingdb.graph.policy import Policies, check_policy
@@ -113,7 +112,7 @@ def _merge_heads(
 ) -> SnapshotRow | None:
     source, options = how
     with Staging(graph.store) as staging:
-        base, tables = _sides(graph, ours, theirs, staging)
+        base, tables, stages = _sides(graph, ours, theirs, staging)
         merged = _merged(graph, base, ours, tables, options, staging)
         rows = {name: len(changes) for name, changes in merged.changes.items()}
         intent = Intent(
@@ -126,25 +125,25 @@ def _merge_heads(
             merged.tables,
             {source: theirs.address.hex()},
             {"granularity": options.granularity, "rows": rows},
+            stages=stages,
         )
         return _commit(graph, intent, merged, staging)
 
 
 def _sides(
     graph: Graph, ours: SnapshotRow, theirs: SnapshotRow, staging: Staging
-) -> tuple[MergeBase, Mapping[str, Version]]:
-    """What both come from, and theirs, in the schema of ours."""
+) -> tuple[MergeBase, Mapping[str, Version], Sequence[Version]]:
+    """What both come from, and theirs, in the schema of ours; and what was made for that."""
     base = merge_base(graph, ours, theirs, staging)
-    tables: Mapping[str, Version] = tables_of(graph, theirs)
-    ancestors = common_ancestors(graph.snapshots, ours, theirs)
-    lifter = graph.lifter
-    if lifter is None or not ancestors:
-        return base, tables
-    steps = (lifter.steps(ancestors[0], ours), lifter.steps(ancestors[0], theirs))
+    tables = tables_of(graph, theirs)
+    if graph.lifter is None:
+        return base, tables, ()
+    common = common_ancestors(graph.snapshots, ours, theirs)[0]
+    steps = (graph.lifter.steps(common, ours), graph.lifter.steps(common, theirs))
     if not any(steps):
-        return base, tables
-    lifted, tables = lifter.lifted(base.tables, tables, steps, staging)
-    return replace(base, tables=lifted), tables
+        return base, tables, ()
+    lifted = graph.lifter.lifted(base.tables, tables, steps, staging)
+    return replace(base, tables=lifted.base), lifted.theirs, lifted.stages
 
 
 def _merged(
@@ -192,14 +191,14 @@ def preview(graph: Graph, source: str, into: str, options: MergeOptions) -> Prev
     theirs = graph.resolve(source).snapshot
     mine = tables_of(graph, ours)
     with Staging(graph.store) as staging:
-        base, yours = _sides(graph, ours, theirs, staging)
+        base, yours, stages = _sides(graph, ours, theirs, staging)
         policies = _policies(graph, options, mine, yours)
         merged = merge_tables(graph, base, mine, yours, policies, staging)
         changes = {
             name: count_changes(graph.versions, mine.get(name), version)
             for name, version in merged.tables.items()
         }
-        graph.index.forget(merged.made)
+        graph.index.forget([*merged.made, *stages])
     forward = is_ancestor(graph.snapshots, ours, theirs)
     return Preview(merged, {**yours, **mine}, changes, forward)
 
@@ -267,13 +266,14 @@ def _replay(
 def _commit(
     graph: Graph, intent: Intent, merged: MergedTables, staging: Staging
 ) -> SnapshotRow | None:
+    made = [*merged.made, *intent.stages]
     try:
-        row = graph.commit(intent, staging)
+        row = graph.commit(graph.settled(intent, staging), staging)
     except BaseException:
-        graph.index.forget(merged.made)
+        graph.index.forget(made)
         raise
     if row is None:
-        graph.index.forget(merged.made)
+        graph.index.forget(made)
     else:
         graph.settle(merged.made)
     return row

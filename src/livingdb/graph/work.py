@@ -23,13 +23,14 @@ from livingdb.errors import (
     InvalidData,
     MissingKey,
     TransactionConflict,
+    Unsupported,
 )
 from livingdb.graph.compare import changed_keys, diff_changes
-from livingdb.graph.constraints import check_links, check_new_table
-from livingdb.graph.fixed import check_conditions, with_fixed
-from livingdb.graph.graph import Graph, Intent, no_table
+from livingdb.graph.constraints import check_new_table, check_tables
+from livingdb.graph.graph import Graph, Intent, no_table, tables_of
 from livingdb.graph.names import check_table
 from livingdb.graph.reads import Reads, TrackedRows
+from livingdb.graph.row_rules import with_fixed
 from livingdb.graph.rules import check_writable
 from livingdb.graph.snapshot import overlaid
 from livingdb.graph.staging import Staging
@@ -198,6 +199,12 @@ class Work:
         table = self._table(name)
         if table.changes is not None:
             raise InvalidData(f"table {name!r} has changes already: replace its rows first")
+        fixed = [column.name for column in table.definition.schema.columns if column.is_fixed]
+        if fixed:
+            raise Unsupported(
+                f"table {name!r}: the column {fixed[0]!r} is not for writers, so rows cannot come "
+                "as trees; insert or upsert them"
+            )
         table.built = built
 
     def _shape(self, table: _Table) -> Any:
@@ -277,8 +284,7 @@ class Work:
                         details=details,
                         batch=batch,
                     )
-                    if self.graph.carrier is not None:
-                        intent = self.graph.carrier.settled(intent, staging)
+                    intent = self.graph.settled(intent, staging)
                     self._check(written, head, changes, intent.changes)
                     row = self.graph.commit(intent, staging, held)
                 except BaseException:
@@ -369,18 +375,8 @@ class Work:
             assert after is not None
             return diff_changes(graph.versions, graph.find_version(head, name), after)
 
-        for name, version in settled.items():
-            if version is not None and graph.versions.definition(version).schema.checks:
-                check_conditions(name, graph.versions.rows(version), happens(name))
-        addresses = {n: None if v is None else v.address for n, v in settled.items()}
-        names = overlaid(graph.tables(head), addresses)
-        schemas = SchemaView(names, graph)
-        if any(schemas[name].foreign_keys for name in names):
-            check_links(
-                {name: happens(name) for name, version in settled.items() if version is not None},
-                {name: schemas[name] for name in names},
-                lambda name: graph.versions.rows(graph.versions.require(names[name])),
-            )
+        whole = overlaid(tables_of(graph, head), settled)
+        check_tables(graph.versions, whole, settled, happens)
 
     def _changes(
         self, table: _Table, head: SnapshotRow, made: Mapping[str, Version | None]
@@ -424,23 +420,6 @@ class Work:
                 f"table {table.name!r}: somebody else changed the row with the key "
                 f"{shown(table, table.changes, int(both.argmax()))} meanwhile; try again"
             )
-
-
-class SchemaView(Mapping[str, TableSchema]):
-    """The schemas of tables, each read when it is asked for."""
-
-    def __init__(self, tables: Mapping[str, Any], graph: Graph):
-        self._tables, self._graph = tables, graph
-
-    def __getitem__(self, name: str) -> TableSchema:
-        versions = self._graph.versions
-        return versions.definition(versions.require(self._tables[name])).schema
-
-    def __iter__(self) -> Any:
-        return iter(self._tables)
-
-    def __len__(self) -> int:
-        return len(self._tables)
 
 
 def whole(changes: Changes) -> list[Any]:

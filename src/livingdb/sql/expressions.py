@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from livingdb.errors import InvalidData, NotFound, Unsupported
+from livingdb.tables.batches import flat
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -116,9 +117,14 @@ class Expression:
             name = session.register(given)
             query = exp.select(exp.alias_(tree, "value")).from_(name).order_by("n")
             portable(query, {name: given.schema})  # notes types, so that it means what Spark means
-            found = session.query(generated(query), {}).column(0).combine_chunks()
-        values = pa.concat_arrays(found.chunks) if isinstance(found, pa.ChunkedArray) else found
+            values = flat(session.query(generated(query), {}).column(0))
         return values if target is None else _cast(values, target, self.text)
+
+    def broken(self, rows: pa.Table) -> Mask:
+        """Where a condition is false; null is not."""
+        found = self.values(rows, pa.bool_())
+        mask: Mask = ~found.fill_null(True).to_numpy(zero_copy_only=False)
+        return mask
 
     def holds(self, rows: pa.Table) -> Mask:
         """Where a condition is true; null is not."""

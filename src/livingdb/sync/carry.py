@@ -9,28 +9,22 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from sqlalchemy import Connection
-
 from livingdb.catalog.branches import BranchRow
-from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.catalog.syncs import SyncRow
 from livingdb.chunks.address import Address
 from livingdb.errors import InvalidData, LivingDBError, RuleViolation
 from livingdb.evolution.change import Change
-from livingdb.evolution.evaluator import KIND, LensEvaluator
 from livingdb.evolution.lens import Delta, Lens
 from livingdb.evolution.sides import VersionSide, changes_of, delta_of, effective
 from livingdb.graph.carry import Draft, Intent
 from livingdb.graph.compare import diff_changes
-from livingdb.graph.constraints import check_links
-from livingdb.graph.fixed import check_conditions
-from livingdb.graph.graph import Graph
-from livingdb.graph.merge import tables_of
+from livingdb.graph.constraints import check_tables
+from livingdb.graph.graph import Graph, tables_of
+from livingdb.graph.groups import schema_syncs
 from livingdb.graph.snapshot import overlaid
 from livingdb.graph.staging import Staging
-from livingdb.graph.work import SchemaView
 from livingdb.tables.index import Version
-from livingdb.tables.recipe import Counts, Derived
+from livingdb.tables.recipe import Counts
 from livingdb.tables.versions import Versions
 from livingdb.trees.changes import Changes, merge_changes
 
@@ -65,12 +59,10 @@ class SchemaCarrier:
         An update of a shared row in one of the rows that show it changes the others, too.
         """
         graph = self._graph
-        if intent.kind in ("merge", "schema_change"):
-            intent = _with_stages(graph, intent)
-        if len(intent.moves) != 1 or intent.kind == "schema_change":
+        if len(intent.moves) != 1:
             return intent
         (branch,) = intent.moves
-        for sync, other, is_right in _neighbours(_schema_syncs(graph, branch), branch.id):
+        for sync, other, is_right in _neighbours(schema_syncs(graph, branch), branch.id):
             if self.lens(sync).settles:
                 intent = self._settled(intent, branch, sync, other, is_right, staging)
         return intent
@@ -110,7 +102,7 @@ class SchemaCarrier:
         moves = draft.intent.moves
         if not moves or draft.intent.kind == "schema_change":
             return []
-        syncs = _schema_syncs(self._graph, moves[0])
+        syncs = schema_syncs(self._graph, moves[0])
         if not syncs:
             return []
         reached = {branch.id for branch in moves}
@@ -271,66 +263,20 @@ class SchemaCarrier:
         changes: Mapping[str, Changes | Version],
     ) -> None:
         """Conditions and foreign keys hold on the other side, too."""
-        versions = self._graph.versions
-        whole = overlaid(tables, made)
-        own = {name: c for name, c in changes.items() if not isinstance(c, Version)}
-        for name, change in own.items():
-            if versions.definition(whole[name]).schema.checks:
-                check_conditions(name, versions.rows(whole[name]), change)
-        names = {name: version.address for name, version in whole.items()}
-        schemas = SchemaView(names, self._graph)
-        if not any(schemas[name].foreign_keys for name in names):
-            return
-        shared = {
-            name: diff_changes(versions, step.before[name], step.after[name])
-            for name in changes
-            if name not in own
-        }
-        check_links(
-            {**own, **shared},
-            {name: schemas[name] for name in names},
-            lambda name: versions.rows(whole[name]),
-        )
+
+        def happens(name: str) -> Changes:
+            change = changes[name]
+            if not isinstance(change, Version):
+                return change
+            return diff_changes(self._graph.versions, step.before[name], step.after[name])
+
+        check_tables(self._graph.versions, overlaid(tables, made), changes, happens)
 
     def lens(self, sync: SyncRow) -> Lens:
         """The lens of a sync."""
         if sync.id not in self._lenses:
             self._lenses[sync.id] = lens_of(self._graph, sync)
         return self._lenses[sync.id]
-
-
-def _with_stages(graph: Graph, intent: Intent) -> Intent:
-    """The change, keeping what the recipes of its tables are made of.
-
-    Where several schema changes follow one another, a table's recipe names versions that are in
-    no snapshot; the index has to have them, too.
-    """
-    versions, evaluator = graph.versions, LensEvaluator()
-    waiting = [version for version in intent.changes.values() if version is not None]
-    stages: dict[Address, Version] = {}
-    while waiting:
-        version = waiting.pop()
-        recipe = versions.recipe(version)
-        needed = [] if version.base is None else [versions.require(version.base)]
-        if isinstance(recipe, Derived) and recipe.kind == KIND:
-            needed += evaluator.inputs(recipe, versions).values()
-        for other in needed:
-            if other.address not in stages and graph.catalog.versions.get(other.address) is None:
-                stages[other.address] = other
-                waiting.append(other)
-    if not stages:
-        return intent
-
-    def along(connection: Connection, row: SnapshotRow) -> None:
-        graph.index.save(connection, list(stages.values()))
-        if intent.along is not None:
-            intent.along(connection, row)
-
-    return replace(intent, along=along)
-
-
-def _schema_syncs(graph: Graph, branch: BranchRow) -> list[SyncRow]:
-    return [sync for sync in graph.syncs(branch.epoch) if sync.kind == "schema_change"]
 
 
 def _deltas(

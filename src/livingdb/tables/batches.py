@@ -1,4 +1,4 @@
-"""Batches of rows, joined to large ones where each costs something of its own."""
+"""Batches and chunks of rows, joined where each costs something of its own."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
 
-__all__ = ["BATCH_ROWS", "large_batches"]
+__all__ = ["BATCH_ROWS", "flat", "large_batches"]
 
 BATCH_ROWS = 65_536
 
@@ -23,3 +23,12 @@ def large_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]
             held, count = [], 0
     if held:
         yield pa.concat_batches(held)
+
+
+def flat(column: pa.Array | pa.ChunkedArray) -> pa.Array:
+    """A column as one array."""
+    if not isinstance(column, pa.ChunkedArray):
+        return column
+    if column.num_chunks == 1:
+        return column.chunk(0)
+    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from livingdb.chunks.address import Address
-from livingdb.tables.batches import large_batches
+from livingdb.tables.batches import flat, large_batches
 from livingdb.tables.rows import RowSet
 from livingdb.tables.schema import TableSchema
 from livingdb.trees.changes import Changes
@@ -34,8 +34,6 @@ class MappedForest:
     `drops` says whether the function may leave rows out.  Its roots name nothing that is stored:
     trees cannot be compared or edited here, only read.
     """
-
-    is_mapped = True
 
     def __init__(
         self,
@@ -61,7 +59,7 @@ class MappedForest:
     def _mapped(self, batch: pa.RecordBatch) -> tuple[KeyArray, list[pa.Array]]:
         """Keys and stored columns of what rows of the source become."""
         made = self._function(pa.Table.from_batches([batch]))
-        columns = [_flat(made.column(column.name)) for column in self.schema.stored]
+        columns = [flat(made.column(column.name)) for column in self.schema.stored]
         return self.shape.keys(columns), columns
 
     def scan(
@@ -125,13 +123,6 @@ class MappedForest:
     def split(self, root: Address, parts: int) -> list[Span]:
         """Ranges of keys that hold about equally many rows of the source."""
         return self.source.forest.split(self.source.root, parts)
-
-
-def _flat(column: pa.ChunkedArray) -> pa.Array:
-    whole = column.combine_chunks()
-    if isinstance(whole, pa.ChunkedArray):
-        return pa.concat_arrays(whole.chunks) if whole.num_chunks else pa.array([], whole.type)
-    return whole
 
 
 def _within(changes: Changes, span: Span) -> Changes:
