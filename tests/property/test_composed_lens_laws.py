@@ -51,6 +51,7 @@ from livingdb.evolution.rows import empty_rows, keys_of, match
 from livingdb.tables.layout import Layout
 from livingdb.tables.recipe import Definition
 from livingdb.tables.schema import Column, TableSchema
+from livingdb.trees.compare import differs
 
 Tables = Mapping[str, Definition]
 
@@ -195,14 +196,14 @@ def changed(schema: TableSchema, delta: Delta) -> Delta:
     """A delta without the rows that it leaves as they are."""
     encoded = keys_of(schema, delta.after)
     was = match(schema, encoded, delta.before)
-    differs = ~was.there
+    unlike = ~was.there
     for column in schema.columns:
         after = pa.concat_arrays(
             [pa.array([], column.type), *delta.after.column(column.name).chunks]
         )
-        differs |= differs(was.column(column.name), after)
-    after = delta.after.filter(pa.array(differs))
-    same = delta.after.filter(pa.array(~differs))
+        unlike |= differs(was.column(column.name), after)
+    after = delta.after.filter(pa.array(unlike))
+    same = delta.after.filter(pa.array(~unlike))
     stays = match(schema, keys_of(schema, delta.before), same).there
     return Delta(delta.before.filter(pa.array(~stays)), after)
 
