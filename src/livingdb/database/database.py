@@ -11,23 +11,22 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-import numpy as np
 import pyarrow as pa
 
 from livingdb.catalog.connect import locate
 from livingdb.catalog.snapshots import SnapshotRow
+from livingdb.database import origins
+from livingdb.database.applying import apply_diffs
 from livingdb.database.branch import Branch
-from livingdb.database.diff import CHANGE_TYPES, Diff, Summary
+from livingdb.database.diff import Diff, Summary
 from livingdb.database.large import OnSpark
 from livingdb.database.snapshot import Snapshot
 from livingdb.database.sync import Sync, drop_branch, every_sync
-from livingdb.database.system import snapshot_columns
 from livingdb.errors import InvalidData, LivingDBError, NotFound
 from livingdb.evolution.evaluator import KIND as LENS
 from livingdb.evolution.evaluator import LensEvaluator
 from livingdb.evolution.lift import Lifter
 from livingdb.graph import operations
-from livingdb.graph.blame import blame_cells, blame_rows, row_history
 from livingdb.graph.graph import Graph, now
 from livingdb.graph.merge import conflict_table
 from livingdb.graph.names import check_tag, is_hidden
@@ -35,8 +34,6 @@ from livingdb.graph.operations import MergeOptions
 from livingdb.graph.refs import Resolved
 from livingdb.graph.rules import Write, check_write
 from livingdb.sync.carry import SchemaCarrier
-from livingdb.tables import ingest
-from livingdb.trees.diff import to_changes
 
 __all__ = ["Database", "MergePreview", "create", "open_database"]
 
@@ -281,8 +278,7 @@ class Database:
         parts = {diff.table: diff} if isinstance(diff, Diff) else dict(diff)
         target = self.branch(str(branch))
         with target.transaction(message or "apply a diff", author) as tx:
-            for name in _in_order(parts):
-                _apply(self._graph, tx, name, parts[name])
+            apply_diffs(self._graph, tx, parts)
         assert tx.snapshot is not None
         return tx.snapshot
 
@@ -333,63 +329,11 @@ class Database:
 
         `columns=True`: for every cell; the column is named in `column`.
         """
-        graph = self._graph
-        head = self._resolve(ref).snapshot
-        version = graph.version(head, table)
-        rows = graph.versions.rows(version)
-        schema = rows.schema
-        if key is None:
-            found = rows.to_arrow(list(schema.key))
-            keys = [column.combine_chunks() for column in found.columns]
-            encoded = rows.forest.shape.keys(keys)
-        else:
-            wanted = ingest.deletes(schema, rows.forest.shape, _key_rows(schema.key, key))
-            there, keys = rows.lookup(wanted.keys, list(schema.key))
-            encoded = wanted.keys[there]
-        if not columns:
-            who = blame_rows(graph, head, table, encoded)
-            return _blame_table(graph, schema.key, keys, who, None)
-        parts = [
-            _blame_table(
-                graph,
-                schema.key,
-                keys,
-                blame_cells(graph, head, table, encoded, position),
-                schema.stored[position].name,
-            )
-            for position in range(len(schema.key), len(schema.stored))
-        ]
-        if not parts:
-            who = blame_rows(graph, head, table, encoded)
-            return _blame_table(graph, schema.key, keys, who, schema.key[0])
-        return pa.concat_tables(parts)
+        return origins.blame(self._graph, self._resolve(ref).snapshot, table, key, columns)
 
     def history(self, ref: object, table: str, key: object = None) -> pa.Table:
         """Every value a row has had (no key: all rows), newest first."""
-        graph = self._graph
-        head = self._resolve(ref).snapshot
-        version = graph.version(head, table)
-        rows = graph.versions.rows(version)
-        schema = rows.schema
-        keys = None
-        if key is not None:
-            keys = ingest.deletes(schema, rows.forest.shape, _key_rows(schema.key, key)).keys
-        events = row_history(graph, head, table, keys)
-        found = graph.snapshots.many([event.snapshot for event in events])
-        fields = [column.field.with_nullable(True) for column in schema.columns]
-        parts = []
-        for event in events:
-            row = found[event.snapshot]
-            kinds = [CHANGE_TYPES[kind] for kind in event.kinds.tolist()]
-            about = snapshot_columns([row] * len(kinds))
-            values = [event.after[schema.position(column.name)] for column in schema.columns]
-            parts.append(
-                pa.table(
-                    [*about.values(), pa.array(kinds, pa.string()), *values],
-                    schema=_history_schema(fields),
-                )
-            )
-        return pa.concat_tables(parts) if parts else _history_schema(fields).empty_table()
+        return origins.history(self._graph, self._resolve(ref).snapshot, table, key)
 
     # --- upkeep ------------------------------------------------------------------------------
 
@@ -408,71 +352,3 @@ class Database:
 
 def _ref(given: object) -> str:
     return f"id:{given.id}" if isinstance(given, Snapshot) else str(given)
-
-
-def _key_rows(names: Sequence[str], key: object) -> object:
-    """A key as a user gives it (a value, or a tuple), as a list of one key."""
-    return [tuple(key)] if isinstance(key, (tuple, list)) else [key]
-
-
-def _blame_table(
-    graph: Graph,
-    names: Sequence[str],
-    keys: Sequence[pa.Array],
-    who: np.ndarray[Any, np.dtype[np.int64]],
-    column: str | None,
-) -> pa.Table:
-    numbers, places = np.unique(who, return_inverse=True)
-    found = graph.snapshots.many(numbers.tolist())
-    about = snapshot_columns([found[number] for number in numbers.tolist()])
-    taken = pa.array(places)
-    columns = dict(zip(names, keys, strict=True))
-    if column is not None:
-        columns["column"] = pa.array([column]).take(pa.array(np.zeros(len(who), np.int64)))
-    columns |= {name: values.take(taken) for name, values in about.items()}
-    return pa.table(columns)
-
-
-def _history_schema(fields: Sequence[pa.Field]) -> pa.Schema:
-    about = [
-        pa.field("snapshot", pa.string()),
-        pa.field("author", pa.string()),
-        pa.field("time", pa.timestamp("us", "UTC")),
-        pa.field("message", pa.string()),
-        pa.field("_change_type", pa.string()),
-    ]
-    return pa.schema([*about, *fields])
-
-
-def _in_order(parts: Mapping[str, Diff]) -> list[str]:
-    """Tables to drop before those they refer to, then tables to make after those."""
-    order: list[str] = []
-
-    def visit(name: str) -> None:
-        part = parts[name]
-        for _, target in part._schema(part.after).foreign_keys:
-            if target in parts and target != name and target not in order:
-                visit(target)
-        if name not in order:
-            order.append(name)
-
-    for name in parts:
-        visit(name)
-    dropped = [name for name in order if parts[name].after is None]
-    return dropped[::-1] + [name for name in order if parts[name].after is not None]
-
-
-def _apply(graph: Graph, tx: Any, name: str, part: Diff) -> None:
-    before, after = part.before, part.after
-    if after is None:
-        tx.work.drop_table(name)
-        return
-    if name not in tx.tables():
-        if before is not None:
-            raise NotFound(f"there is no table {name!r} to change")
-        tx.work.create_table(name, graph.versions.definition(after))
-    shape = tx.work.rows(name).forest.shape
-    if before is not None and before.definition != after.definition:
-        raise InvalidData(f"table {name!r}: a diff across schemas cannot be applied")
-    for batch in part._batches:
-        tx.work.apply(name, to_changes(shape, batch))

@@ -409,3 +409,31 @@ def test_sql_changes_schemas(db: livingdb.Database) -> None:
         tx.sql("DROP TABLE cities")
     with pytest.raises(livingdb.InvalidData, match="PRIMARY KEY"):
         main.sql("CREATE TABLE x (a INT)")
+
+
+def test_rows_that_come_as_trees_bring_no_computed_columns(db: livingdb.Database) -> None:
+    from livingdb.engines.built import Built
+
+    main = db.branch("main")
+    main.evolve(AddColumn("orders", "twice", "double", computed="amount * 2"))
+    with pytest.raises(livingdb.Unsupported, match="'twice'"), main.transaction() as tx:
+        tx.replace("orders", Built((), 0, ()))
+
+
+def test_the_schema_changes_between_two_snapshots(db: livingdb.Database) -> None:
+    """Among many snapshots, on this line of history only, oldest first."""
+    main = db.branch("main")
+    start = main.head
+    main.clone("side").evolve(DropColumn("orders", "note"))
+    main.evolve(VAT)
+    for number in range(20):
+        main.upsert("orders", {"id": [number], "amount": [1.0]})
+    main.evolve(TOTAL)
+    main.delete("orders", [1])
+    lifter = db._graph.lifter
+    assert lifter is not None
+    steps = lifter.steps(start._row, main.head._row)
+    names = [type(change).__name__ for step in steps for change in lifter.changes(step)]
+    assert names == ["AddColumn", "RenameColumn"]
+    assert lifter.steps(steps[1], main.head._row) == []
+    assert [step.sequence for step in lifter.steps(steps[0], main.head._row)] == [steps[1].sequence]

@@ -1,0 +1,53 @@
+"""Applying diffs: what differs between two snapshots, made on a branch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from livingdb.database.diff import Diff
+from livingdb.database.transaction import Transaction
+from livingdb.errors import InvalidData, NotFound
+from livingdb.graph.graph import Graph
+from livingdb.trees.diff import to_changes
+
+__all__ = ["apply_diffs"]
+
+
+def apply_diffs(graph: Graph, tx: Transaction, parts: Mapping[str, Diff]) -> None:
+    """Make the changes of all diffs; tables that others refer to come first and go last."""
+    for name in _in_order(parts):
+        _apply(graph, tx, name, parts[name])
+
+
+def _in_order(parts: Mapping[str, Diff]) -> list[str]:
+    """Tables to drop before those they refer to, then tables to make after those."""
+    order: list[str] = []
+
+    def visit(name: str) -> None:
+        part = parts[name]
+        for _, target in part._schema(part.after).foreign_keys:
+            if target in parts and target != name and target not in order:
+                visit(target)
+        if name not in order:
+            order.append(name)
+
+    for name in parts:
+        visit(name)
+    dropped = [name for name in order if parts[name].after is None]
+    return dropped[::-1] + [name for name in order if parts[name].after is not None]
+
+
+def _apply(graph: Graph, tx: Transaction, name: str, part: Diff) -> None:
+    before, after = part.before, part.after
+    if after is None:
+        tx.work.drop_table(name)
+        return
+    if name not in tx.tables():
+        if before is not None:
+            raise NotFound(f"there is no table {name!r} to change")
+        tx.work.create_table(name, graph.versions.definition(after))
+    shape = tx.work.rows(name).forest.shape
+    if before is not None and before.definition != after.definition:
+        raise InvalidData(f"table {name!r}: a diff across schemas cannot be applied")
+    for batch in part._batches:
+        tx.work.apply(name, to_changes(shape, batch))

@@ -1,0 +1,101 @@
+"""Where rows come from: who gave them their values, and which they have had."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from livingdb.catalog.snapshots import SnapshotRow
+from livingdb.database.diff import CHANGE_TYPES
+from livingdb.database.system import snapshot_columns
+from livingdb.graph.blame import blame_cells, blame_rows, row_history
+from livingdb.graph.graph import Graph
+from livingdb.tables import ingest
+from livingdb.tables.batches import flat
+
+__all__ = ["blame", "history"]
+
+
+def blame(graph: Graph, head: SnapshotRow, table: str, key: object, columns: bool) -> pa.Table:
+    """For every row (or that with the key), the snapshot that gave it its values, or its cells."""
+    rows = graph.versions.rows(graph.version(head, table))
+    schema = rows.schema
+    if key is None:
+        keys = [flat(column) for column in rows.to_arrow(list(schema.key)).columns]
+        encoded = rows.forest.shape.keys(keys)
+    else:
+        wanted = ingest.deletes(schema, rows.forest.shape, _key_rows(key))
+        there, keys = rows.lookup(wanted.keys, list(schema.key))
+        encoded = wanted.keys[there]
+    positions = range(len(schema.key), len(schema.stored))
+    if not columns or not positions:
+        who = blame_rows(graph, head, table, encoded)
+        return _blame_table(graph, schema.key, keys, who, schema.key[0] if columns else None)
+    parts = []
+    for position in positions:
+        who = blame_cells(graph, head, table, encoded, position)
+        name = schema.stored[position].name
+        parts.append(_blame_table(graph, schema.key, keys, who, name))
+    return pa.concat_tables(parts)
+
+
+def history(graph: Graph, head: SnapshotRow, table: str, key: object) -> pa.Table:
+    """Every value a row has had (no key: all rows), newest first."""
+    rows = graph.versions.rows(graph.version(head, table))
+    schema = rows.schema
+    keys = None
+    if key is not None:
+        keys = ingest.deletes(schema, rows.forest.shape, _key_rows(key)).keys
+    events = row_history(graph, head, table, keys)
+    found = graph.snapshots.many([event.snapshot for event in events])
+    fields = [column.field.with_nullable(True) for column in schema.columns]
+    parts = []
+    for event in events:
+        row = found[event.snapshot]
+        kinds = [CHANGE_TYPES[kind] for kind in event.kinds.tolist()]
+        about = snapshot_columns([row] * len(kinds))
+        values = [event.after[schema.position(column.name)] for column in schema.columns]
+        parts.append(
+            pa.table(
+                [*about.values(), pa.array(kinds, pa.string()), *values],
+                schema=_history_schema(fields),
+            )
+        )
+    return pa.concat_tables(parts) if parts else _history_schema(fields).empty_table()
+
+
+def _key_rows(key: object) -> object:
+    """A key as a user gives it (a value, or a tuple), as a list of one key."""
+    return [tuple(key)] if isinstance(key, (tuple, list)) else [key]
+
+
+def _blame_table(
+    graph: Graph,
+    names: Sequence[str],
+    keys: Sequence[pa.Array],
+    who: np.ndarray[Any, np.dtype[np.int64]],
+    column: str | None,
+) -> pa.Table:
+    numbers, places = np.unique(who, return_inverse=True)
+    found = graph.snapshots.many(numbers.tolist())
+    about = snapshot_columns([found[number] for number in numbers.tolist()])
+    taken = pa.array(places)
+    columns = dict(zip(names, keys, strict=True))
+    if column is not None:
+        columns["column"] = pa.array([column]).take(pa.array(np.zeros(len(who), np.int64)))
+    columns |= {name: values.take(taken) for name, values in about.items()}
+    return pa.table(columns)
+
+
+def _history_schema(fields: Sequence[pa.Field]) -> pa.Schema:
+    about = [
+        pa.field("snapshot", pa.string()),
+        pa.field("author", pa.string()),
+        pa.field("time", pa.timestamp("us", "UTC")),
+        pa.field("message", pa.string()),
+        pa.field("_change_type", pa.string()),
+    ]
+    return pa.schema([*about, *fields])
