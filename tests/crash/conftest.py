@@ -46,11 +46,14 @@ class Outcome:
 
 
 class Victim:
-    """Runs scenarios in children that are killed, or whose calls fail, where a test says so."""
+    """Runs scenarios in children that are killed, or whose calls fail, where a test says so.
 
-    def __init__(self) -> None:
+    `module` is the program that knows the scenarios.
+    """
+
+    def __init__(self, module: str = "tests.crash.victim") -> None:
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "tests.crash.victim"],
+            [sys.executable, "-m", module],
             cwd=REPOSITORY,
             env={
                 **os.environ,
@@ -70,12 +73,16 @@ class Victim:
         print(json.dumps(order), file=self.process.stdin, flush=True)
         return Outcome(**json.loads(self.process.stdout.readline()))
 
+    def close(self) -> None:
+        """Let it end."""
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        self.process.wait(timeout=30)
+
 
 @pytest.fixture(scope="session")
 def victim() -> Iterator[Victim]:
     """One for all tests: it takes a second to start, and its children a few milliseconds."""
     made = Victim()
     yield made
-    assert made.process.stdin is not None
-    made.process.stdin.close()
-    made.process.wait(timeout=30)
+    made.close()

@@ -14,17 +14,14 @@ changes that are missing are made, in step with a branch of another name.
 
 from __future__ import annotations
 
-import os
 import shutil
-import subprocess
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 import pytest
-from tests.crash.conftest import REPOSITORY, Victim
+from tests.crash.conftest import Victim
 from tests.crash.scenarios import SCENARIOS, Contents, Scenario, contents, opened, orders, shop
 
 import livingdb
@@ -136,32 +133,12 @@ def main() -> None:
     victim.main()
 
 
-class EvolutionVictim(Victim):
-    """The same as `Victim`, with other scenarios."""
-
-    def __init__(self) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "tests.crash.test_evolution_crash"],
-            cwd=REPOSITORY,
-            env={
-                **os.environ,
-                "OPENBLAS_NUM_THREADS": "1",
-                "JE_ARROW_MALLOC_CONF": "background_thread:false",
-            },
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-
-
 @pytest.fixture(scope="module")
-def victim() -> Victim:
-    """One for all tests here."""
-    made = EvolutionVictim()
+def victim() -> Iterator[Victim]:
+    """One for all tests here: this file knows the scenarios."""
+    made = Victim("tests.crash.test_evolution_crash")
     yield made
-    assert made.process.stdin is not None
-    made.process.stdin.close()
-    made.process.wait(timeout=30)
+    made.close()
 
 
 # --- what is left -----------------------------------------------------------------------------
