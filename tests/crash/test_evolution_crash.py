@@ -3,13 +3,8 @@
 Run as a program, this file is the one whose children are killed: that of `victim`, with the
 scenarios below.
 
-A single change, a write on branches in step, a reset of a group and a migration are one
-transaction of the catalog (a migration: one for each table).  A list of changes with a sync is
-one for each change: what is left after a kill between two of them is a database in step that
-can be used and evolved on.  With `to=`, the branch is as it was, and hidden branches that
-nobody asked for are in step with it; evolving once more makes the branch.  With `keep=`, the
-branch has the first of the changes already and the kept branch is there: to evolve on, the
-changes that are missing are made, in step with a branch of another name.
+Every schema change, also a list of changes with a sync, a write on branches in step and a reset
+of a group are one transaction of the catalog; a migration is one for each table.
 """
 
 from __future__ import annotations
@@ -17,7 +12,6 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -110,9 +104,21 @@ EVOLUTION: dict[str, Scenario] = {
     "list, to": Scenario(
         shop, opened(lambda db: db.branch("main").evolve(LIST, to="new", sync="both"))
     ),
+    "list, forward": Scenario(
+        shop, opened(lambda db: db.branch("main").evolve(LIST, to="new", sync="forward"))
+    ),
+    "list, reverse": Scenario(
+        shop, opened(lambda db: db.branch("main").evolve(LIST, keep="old", sync="reverse"))
+    ),
+    "list, in a chain": Scenario(
+        in_step,
+        opened(
+            lambda db: db.branch("main").evolve(
+                [LIST[1], AddColumn("orders", "note", "string")], keep="middle", sync="both"
+            )
+        ),
+    ),
 }
-WHOLE = [name for name in EVOLUTION if not name.startswith("list")]
-LISTS = [name for name in EVOLUTION if name.startswith("list")]
 
 
 def main() -> None:
@@ -146,14 +152,20 @@ def victim() -> Iterator[Victim]:
 
 @dataclass(frozen=True)
 class State:
-    """What users see: rows, syncs, and whether a head is a recipe or has rows."""
+    """What users see, and how much there is of what they do not.
+
+    `counts` are those of all branches and syncs, stages between changes as well, and snapshots.
+    """
 
     rows: Contents
     syncs: tuple[str, ...]
+    counts: tuple[int, int, int]
 
 
 def state(db: Database) -> State:
-    return State(contents(db), tuple(sync.explain() for sync in db.syncs()))
+    graph = db._graph
+    counts = graph.branches.count(), len(graph.catalog.syncs.all()), len(db.snapshots())
+    return State(contents(db), tuple(sync.explain() for sync in db.syncs()), counts)
 
 
 class Trial:
@@ -233,6 +245,7 @@ def check_writes(db: Database) -> None:
     graph = db._graph
     for branch in db.branches():
         reads_only = {sync.target for sync in db.syncs() if sync.direction == "forward"}
+        reads_only |= {sync.sources[0] for sync in db.syncs() if sync.direction == "reverse"}
         if branch in reads_only or "orders" not in branch.tables():
             continue
         names = branch.table("orders").schema.names
@@ -255,7 +268,7 @@ def sample(moments: Sequence[str], count: int) -> list[int]:
     return sorted({1, len(moments), *near, *spread})
 
 
-@pytest.mark.parametrize("name", WHOLE)
+@pytest.mark.parametrize("name", EVOLUTION)
 def test_killed_at_some_moments(name: str, victim: Victim, folder: Path) -> None:
     trial = Trial(name, victim, folder)
     for moment in sample(trial.moments, SAMPLE):
@@ -265,88 +278,11 @@ def test_killed_at_some_moments(name: str, victim: Victim, folder: Path) -> None
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("name", WHOLE)
+@pytest.mark.parametrize("name", EVOLUTION)
 def test_killed_at_every_moment(name: str, victim: Victim, folder: Path) -> None:
     trial = Trial(name, victim, folder)
     for moment in range(1, len(trial.moments) + 1):
         trial.kill(moment, trial.check_whole)
-
-
-# --- lists of changes with a sync --------------------------------------------------------------
-
-
-def hidden(db: Database) -> list[str]:
-    return [row.name for row in db._graph.branches.all() if row.name.startswith("~")]
-
-
-def check_beside(trial: Trial, path: Path, acknowledged: bool) -> None:
-    """`to=`: nobody sees anything but the whole, and asking again makes it."""
-    with livingdb.open(path) as db:
-        done = len(hidden(db)) + ("new" in db.branches())
-        assert contents(db) == (trial.after if done == len(LIST) else trial.before).rows
-        check_between(trial, db, done, acknowledged)
-    if done < len(LIST):
-        EVOLUTION[trial.name].run(path, lambda: None)
-    with livingdb.open(path) as db:
-        assert contents(db) == trial.after.rows
-        check_writes(db)
-        left = [sync for sync in db.syncs() if sync.target.startswith("~")]
-        assert len(left) == (0 < done < len(LIST))
-        for sync in left:  # a user can be rid of what was left
-            db.drop_branch(sync.target, detach=True)
-        assert [sync.name for sync in db.syncs()] == ["main/new"]
-        assert len(hidden(db)) == len(LIST) - 1
-        check_writes(db)
-        assert db.check().problems == []
-
-
-def check_on(trial: Trial, path: Path, acknowledged: bool) -> None:
-    """`keep=`: the branch has some of the changes, and gets the others when they are made."""
-    with livingdb.open(path) as db:
-        branch = db.branch("main")
-        done = sum(snapshot.edge.kind == "schema_change" for snapshot in branch.log())
-        assert ("old" in db.branches()) == (done > 0)
-        kept = contents(db)["old" if done else "main"]
-        assert kept == trial.before.rows["main"]
-        check_between(trial, db, done, acknowledged)
-        if done < len(LIST):
-            name = "old" if done == 0 else "rest"
-            branch.evolve(LIST[done:], keep=name, sync="both")
-    with livingdb.open(path) as db:
-        found = contents(db)
-        assert {name: found[name] for name in ("main", "old")} == trial.after.rows
-        check_groups(db)
-        check_writes(db)
-        assert db.check().problems == []
-
-
-def check_between(trial: Trial, db: Database, done: int, acknowledged: bool) -> None:
-    """Whatever was done is in step."""
-    trial.seen.add(done)
-    assert done == len(LIST) or not acknowledged
-    assert trial.snapshots <= {snapshot.id for snapshot in db.snapshots()}
-    check_groups(db)
-    assert db.check().problems == []
-
-
-CHECKS = {"list, to": check_beside, "list, keep": check_on}
-
-
-@pytest.mark.parametrize("name", LISTS)
-def test_a_list_of_changes_killed_at_some_moments(name: str, victim: Victim, folder: Path) -> None:
-    trial = Trial(name, victim, folder)
-    for moment in sample(trial.moments, SAMPLE):
-        trial.kill(moment, partial(CHECKS[name], trial))
-    assert trial.seen == set(range(len(LIST) + 1))
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(900)
-@pytest.mark.parametrize("name", LISTS)
-def test_a_list_of_changes_killed_at_every_moment(name: str, victim: Victim, folder: Path) -> None:
-    trial = Trial(name, victim, folder)
-    for moment in range(1, len(trial.moments) + 1):
-        trial.kill(moment, partial(CHECKS[name], trial))
 
 
 if __name__ == "__main__":

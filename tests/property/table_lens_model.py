@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from livingdb.evolution.row_hash import encoded_rows
+from livingdb.tables.row_hash import encoded_rows
 from livingdb.tables.schema import TableSchema
 
 __all__ = [

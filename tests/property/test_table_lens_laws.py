@@ -45,7 +45,7 @@ from livingdb.evolution.decompose import Decompose
 from livingdb.evolution.join import JoinTables
 from livingdb.evolution.normalize import Normalize
 from livingdb.evolution.rekey import ChangeKey
-from livingdb.evolution.row_hash import row_ids
+from livingdb.tables.row_hash import row_ids
 from livingdb.evolution.split_table import SplitTable
 from livingdb.evolution.union import UnionTables
 from livingdb.tables.recipe import Definition

@@ -6,9 +6,21 @@ that two writers never overwrite each other.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
+from functools import cache
 
-from sqlalchemy import Connection, Engine, bindparam, exists, func, literal, select, union_all
+from sqlalchemy import (
+    BindParameter,
+    Connection,
+    Engine,
+    bindparam,
+    exists,
+    func,
+    literal,
+    select,
+    union_all,
+)
 from sqlalchemy.exc import IntegrityError
 
 from livingdb.catalog import schema
@@ -69,6 +81,12 @@ class Branches:
         self._every = select(_branch, epoch)
         by_name = self._every.where(_branch.c.name == bindparam("name"))
         self._by_name = Prepared(engine, by_name)
+
+        def by_number(count: int) -> Prepared:
+            given: list[BindParameter[int]] = [bindparam(f"n{at}") for at in range(count)]
+            return Prepared(engine, self._every.where(_branch.c.id.in_(given)))
+
+        self._by_number = cache(by_number)
         move = (
             _branch.update()
             .where(
@@ -121,8 +139,13 @@ class Branches:
 
     def numbered(self, number: int) -> BranchRow | None:
         """The branch of that number."""
-        row = self._queries.first(self._every.where(_branch.c.id == number))
-        return None if row is None else BranchRow(*row)
+        return self.several([number]).get(number)
+
+    def several(self, numbers: Collection[int]) -> dict[int, BranchRow]:
+        """The branches of these numbers, by number, all seen at one time."""
+        given = {f"n{at}": number for at, number in enumerate(numbers)}
+        rows = self._queries.prepared(self._by_number(len(given)), given)
+        return {row[0]: BranchRow(*row) for row in rows}
 
     def count(self) -> int:
         """How many branches there are."""

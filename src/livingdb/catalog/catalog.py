@@ -9,9 +9,11 @@ from contextlib import AbstractContextManager, contextmanager
 from sqlalchemy import Connection, Engine, func, select
 
 from livingdb.catalog import schema
+from livingdb.catalog.alerts import Alerts
 from livingdb.catalog.branches import EPOCH, Branches, BranchRow
 from livingdb.catalog.migrations import create_schema, migrate
 from livingdb.catalog.packs import Packs
+from livingdb.catalog.runs import Runs
 from livingdb.catalog.snapshots import Snapshots
 from livingdb.catalog.streams import Streams
 from livingdb.catalog.syncs import Syncs
@@ -37,6 +39,8 @@ class Catalog:
         self.touches = Touches(engine, queries)
         self.streams = Streams(engine, queries)
         self.syncs = Syncs(queries)
+        self.runs = Runs(queries)
+        self.alerts = Alerts(queries)
         self.branches = Branches(engine, queries)
         self.versions = VersionRows(engine, queries)
 

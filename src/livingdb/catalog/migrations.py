@@ -18,7 +18,12 @@ def _add_syncs(connection: Connection) -> None:
     schema.sync.create(connection)
 
 
-MIGRATIONS: dict[int, Callable[[Connection], None]] = {1: _add_syncs}
+def _add_runs(connection: Connection) -> None:
+    schema.run.create(connection)
+    schema.alert.create(connection)
+
+
+MIGRATIONS: dict[int, Callable[[Connection], None]] = {1: _add_syncs, 2: _add_runs}
 """What brings a catalog from one schema version to the next."""
 
 _LOCK = 0x4C44_4221

@@ -24,6 +24,7 @@ from livingdb.chunks.journal import journal_table
 
 __all__ = [
     "SCHEMA_VERSION",
+    "alert",
     "branch",
     "branch_log",
     "chunk",
@@ -32,6 +33,7 @@ __all__ = [
     "metadata",
     "pack",
     "retired",
+    "run",
     "snapshot",
     "stream",
     "sync",
@@ -40,7 +42,7 @@ __all__ = [
     "version",
 ]
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 
 metadata = MetaData()
 _Number = BigInteger().with_variant(Integer, "sqlite")
@@ -135,6 +137,37 @@ sync = Table(
     Column("time", _Number, nullable=False),
     sqlite_autoincrement=True,
 )
+
+run = Table(
+    "run",
+    metadata,
+    Column("id", _Number, primary_key=True, autoincrement=True),
+    Column("sync", _Number, nullable=False),
+    Column("snapshot", _Number),
+    Column("time", _Number, nullable=False),
+    Column("duration", _Number, nullable=False),
+    Column("outcome", Text, nullable=False),
+    Column("details", Text, nullable=False),
+    sqlite_autoincrement=True,
+)
+
+Index("run_by_sync", run.c.sync, run.c.id)
+
+alert = Table(
+    "alert",
+    metadata,
+    Column("id", _Number, primary_key=True, autoincrement=True),
+    Column("time", _Number, nullable=False),
+    Column("sync", Text, nullable=False),
+    Column("event", Text, nullable=False),
+    Column("severity", Text, nullable=False),
+    Column("message", Text, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("details", Text, nullable=False),
+    sqlite_autoincrement=True,
+)
+
+Index("alert_by_state", alert.c.state, alert.c.id)
 
 tag = Table(
     "tag",

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sqlalchemy import Connection, select
@@ -14,9 +14,9 @@ from livingdb.catalog import schema
 from livingdb.chunks.queries import Queries
 from livingdb.errors import AlreadyExists
 
-__all__ = ["ACTIVE", "DETACHED", "SyncRow", "Syncs"]
+__all__ = ["ACTIVE", "DETACHED", "ERROR", "HELD", "SyncRow", "Syncs", "as_known"]
 
-ACTIVE, DETACHED = "active", "detached"
+ACTIVE, HELD, DETACHED, ERROR = "active", "held", "detached", "error"
 _sync = schema.sync
 
 
@@ -26,6 +26,7 @@ class SyncRow:
 
     `direction` is relative to what made it: "forward" from the sources to the target, "reverse"
     the other way, or "both".  `spec` is what carries changes, in the words of its `kind`.
+    `ends` are what users call the branches it leads from and to; see `as_known`.
     """
 
     id: int
@@ -39,6 +40,7 @@ class SyncRow:
     reason: str
     time: int
     spec: Mapping[str, Any] = field(default_factory=dict)
+    ends: tuple[str, str] = ("", "")
 
     @property
     def is_active(self) -> bool:
@@ -94,6 +96,11 @@ class Syncs:
         values = {"state": state, "reason": reason}
         connection.execute(_sync.update().where(_sync.c.id == number).values(values))
 
+    def set_spec(self, connection: Connection, number: int, spec: Mapping[str, Any]) -> None:
+        """Change what carries changes."""
+        values = {"spec": json.dumps(spec)}
+        connection.execute(_sync.update().where(_sync.c.id == number).values(values))
+
     def set_ends(
         self, connection: Connection, number: int, sources: tuple[int, ...], target: int, name: str
     ) -> None:
@@ -104,6 +111,31 @@ class Syncs:
     def drop(self, connection: Connection, number: int) -> None:
         """Forget a sync."""
         connection.execute(_sync.delete().where(_sync.c.id == number))
+
+
+def as_known(
+    syncs: Iterable[SyncRow], names: Mapping[int, str], stages: Collection[int]
+) -> list[SyncRow]:
+    """Syncs by what users call the branches at their ends.
+
+    Users do not know `stages`, each of which is between two syncs, but what is beyond them.
+    """
+    rows = list(syncs)
+    links = [(source, row.target) for row in rows for source in row.sources]
+    before = {target: source for source, target in links if target in stages}
+    after = {source: target for source, target in links if source in stages}
+    known = []
+    for row in rows:
+        first = source = next(iter(row.sources), row.target)
+        last = row.target
+        while first in before:
+            first = before[first]
+        while last in after:
+            last = after[last]
+        ends = names.get(first, "?"), names.get(last, "?")
+        is_whole = (first, last) == (source, row.target)
+        known.append(replace(row, ends=ends, name=row.name if is_whole else "/".join(ends)))
+    return known
 
 
 def _row(row: Any) -> SyncRow:

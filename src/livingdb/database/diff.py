@@ -74,15 +74,15 @@ class Diff:
     @property
     def key(self) -> tuple[str, ...]:
         """The names of the key columns."""
-        return self._schema(self.after).key
+        return self._schema(self.after).shown_key
 
     @cached_property
     def schema(self) -> pa.Schema:
         """The columns of `to_arrow`."""
         old, new = self._schema(self.before), self._schema(self.after)
-        keys = [column.field for column in new.key_columns]
+        keys = [new.column(name).field for name in new.shown_key]
         sides = [
-            pa.field(name, pa.struct([c.field.with_nullable(True) for c in side.columns]))
+            pa.field(name, pa.struct([c.field.with_nullable(True) for c in side.shown]))
             for name, side in (("_before", old), ("_after", new))
         ]
         return pa.schema([*keys, pa.field("_change_type", pa.string(), False), *sides])
@@ -93,7 +93,8 @@ class Diff:
         for batch in self._batches:
             before = _struct(old, batch.before, batch.kinds == INSERTED)
             after = _struct(new, batch.after, batch.kinds == DELETED)
-            keys = batch.key_columns(len(new.key))
+            stored = batch.key_columns(len(new.key))
+            keys = [stored[new.position(name)] for name in new.shown_key]
             kinds = pa.DictionaryArray.from_arrays(pa.array(batch.kinds), list(CHANGE_TYPES))
             columns = [*keys, kinds.cast(pa.string()), before, after]
             yield pa.RecordBatch.from_arrays(columns, schema=self.schema)
@@ -135,7 +136,7 @@ def _struct(
     stored: list[pa.Array],
     absent: np.ndarray[tuple[int], np.dtype[np.bool_]],
 ) -> pa.Array:
-    """Rows as structs in the order of the schema's columns."""
-    columns = [stored[schema.position(column.name)] for column in schema.columns]
-    fields = [column.field.with_nullable(True) for column in schema.columns]
+    """Rows as structs of the columns that are shown, in their order."""
+    columns = [stored[schema.position(column.name)] for column in schema.shown]
+    fields = [column.field.with_nullable(True) for column in schema.shown]
     return pa.StructArray.from_arrays(columns, fields=fields, mask=pa.array(absent))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -27,18 +27,23 @@ def blame(graph: Graph, head: SnapshotRow, table: str, key: object, columns: boo
         keys = [flat(column) for column in rows.to_arrow(list(schema.key)).columns]
         encoded = rows.forest.shape.keys(keys)
     else:
+        schema.require_key()
         wanted = ingest.deletes(schema, rows.forest.shape, _key_rows(key))
         there, keys = rows.lookup(wanted.keys, list(schema.key))
         encoded = wanted.keys[there]
-    positions = range(len(schema.key), len(schema.stored))
-    if not columns or not positions:
+    named = {
+        name: values
+        for name, values in zip(schema.key, keys, strict=True)
+        if name in schema.shown_key
+    }
+    cells = [column for column in schema.shown if column.name not in schema.key]
+    if not columns or not cells:
         who = blame_rows(graph, head, table, encoded)
-        return _blame_table(graph, schema.key, keys, who, schema.key[0] if columns else None)
+        return _blame_table(graph, named, who, schema.key[0] if columns else None)
     parts = []
-    for position in positions:
-        who = blame_cells(graph, head, table, encoded, position)
-        name = schema.stored[position].name
-        parts.append(_blame_table(graph, schema.key, keys, who, name))
+    for column in cells:
+        who = blame_cells(graph, head, table, encoded, schema.position(column.name))
+        parts.append(_blame_table(graph, named, who, column.name))
     return pa.concat_tables(parts)
 
 
@@ -48,16 +53,17 @@ def history(graph: Graph, head: SnapshotRow, table: str, key: object) -> pa.Tabl
     schema = rows.schema
     keys = None
     if key is not None:
+        schema.require_key()
         keys = ingest.deletes(schema, rows.forest.shape, _key_rows(key)).keys
     events = row_history(graph, head, table, keys)
     found = graph.snapshots.many([event.snapshot for event in events])
-    fields = [column.field.with_nullable(True) for column in schema.columns]
+    fields = [column.field.with_nullable(True) for column in schema.shown]
     parts = []
     for event in events:
         row = found[event.snapshot]
         kinds = [CHANGE_TYPES[kind] for kind in event.kinds.tolist()]
         about = snapshot_columns([row] * len(kinds))
-        values = [event.after[schema.position(column.name)] for column in schema.columns]
+        values = [event.after[schema.position(column.name)] for column in schema.shown]
         parts.append(
             pa.table(
                 [*about.values(), pa.array(kinds, pa.string()), *values],
@@ -74,8 +80,7 @@ def _key_rows(key: object) -> object:
 
 def _blame_table(
     graph: Graph,
-    names: Sequence[str],
-    keys: Sequence[pa.Array],
+    keys: Mapping[str, pa.Array],
     who: np.ndarray[Any, np.dtype[np.int64]],
     column: str | None,
 ) -> pa.Table:
@@ -83,7 +88,7 @@ def _blame_table(
     found = graph.snapshots.many(numbers.tolist())
     about = snapshot_columns([found[number] for number in numbers.tolist()])
     taken = pa.array(places)
-    columns = dict(zip(names, keys, strict=True))
+    columns = dict(keys)
     if column is not None:
         columns["column"] = pa.array([column]).take(pa.array(np.zeros(len(who), np.int64)))
     columns |= {name: values.take(taken) for name, values in about.items()}

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable, Iterable
 
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.errors import InvalidData
 from livingdb.evolution.change import Change
-from livingdb.evolution.evolve import Explanation, Wish, check_plan, evolve_once
+from livingdb.evolution.evolve import Explanation, Wish
+from livingdb.evolution.evolve import evolve as evolved
 from livingdb.evolution.evolve import explain as explained
 from livingdb.graph.graph import Graph, tables_of
 
@@ -33,30 +33,8 @@ def evolve(
     author: str,
     message: str,
 ) -> SnapshotRow:
-    """Make the changes; the snapshot in the new schema.
-
-    In a sync, every change is a stage of its own between branches that are not shown, so that
-    what one of them cannot hold is remembered beside it.
-    """
-    listed = _listed(changes)
-    whole = Wish(listed, keep, to, sync, author, message)
-    if sync == "none" or len(listed) < 2:
-        return evolve_once(graph, branch, whole)
-    check_plan(graph, branch, whole)
-    here, row = branch, None
-    for number, change in enumerate(listed):
-        hidden = f"~{uuid.uuid4().hex[:12]}"
-        is_last = number == len(listed) - 1
-        if to is not None:
-            target = to if is_last else hidden
-            step = Wish((change,), None, target, sync, author, message)
-            row = evolve_once(graph, here, step)
-            here = target
-        else:
-            kept = keep if number == 0 else hidden
-            row = evolve_once(graph, here, Wish((change,), kept, None, sync, author, message))
-    assert row is not None
-    return row
+    """Make the changes, all or none; the snapshot in the new schema."""
+    return evolved(graph, branch, Wish(_listed(changes), keep, to, sync, author, message))
 
 
 def explain(graph: Graph, branch: str, changes: object) -> Explanation:

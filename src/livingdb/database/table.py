@@ -39,14 +39,15 @@ class TableReader:
 
     @property
     def key(self) -> tuple[str, ...]:
-        """The names of the key columns."""
-        return self.rows.schema.key
+        """The names of the key columns; none if rows have no key that is shown."""
+        return self.rows.schema.shown_key
 
     def to_arrow(self, columns: Sequence[str] | None = None, where: str | None = None) -> pa.Table:
         """The rows in key order; `where` is a condition in SQL."""
         if where is None:
             return self.rows.to_arrow(columns)
-        found: pa.Table = import_module("livingdb.sql").select_where(self.rows, where, columns)
+        names = self.schema.names if columns is None else columns
+        found: pa.Table = import_module("livingdb.sql").select_where(self.rows, where, names)
         return found
 
     def to_pandas(
@@ -93,7 +94,8 @@ class TableReader:
 
     def __repr__(self) -> str:
         columns = ", ".join(f"{field.name} {field.type}" for field in self.schema)
-        return f"<{type(self).__name__} {self.name} ({columns}) key {', '.join(self.key)}>"
+        key = f" key {', '.join(self.key)}" if self.key else ""
+        return f"<{type(self).__name__} {self.name} ({columns}){key}>"
 
     def _repr_html_(self) -> str:
         from html import escape

@@ -10,7 +10,7 @@ import numpy as np
 
 from livingdb.engines.ranges import MAX_RANGES, Range, Ranges, after, codec_of, hull, points
 from livingdb.tables.schema import Column, TableSchema
-from livingdb.trees.keys import KeyCodec
+from livingdb.trees.keys import PRESENT, KeyCodec
 from livingdb.trees.scan import Span, ZoneFilter
 
 __all__ = ["Part", "part_of"]
@@ -30,7 +30,7 @@ def part_of(schema: TableSchema, wanted: Mapping[str, Ranges]) -> Part:
     """The part of a table that holds every row whose columns lie in the ranges."""
     if any(not ranges for ranges in wanted.values()):
         return Part(())
-    codec = KeyCodec([column.type for column in schema.key_columns])
+    codec = schema.key_codec
     spans = tuple(_span(codec, item) for item in _key_ranges(schema.key_columns, wanted))
     filters = [
         _filter(position, column, hull(wanted[column.name])[0])
@@ -41,13 +41,18 @@ def part_of(schema: TableSchema, wanted: Mapping[str, Ranges]) -> Part:
 
 
 def _key_ranges(columns: Sequence[Column], wanted: Mapping[str, Ranges]) -> list[Range]:
-    """Ranges of whole keys: as many leading columns as are compared for equality, and one."""
+    """Ranges of whole keys: as many leading columns as are compared for equality, and one.
+
+    No range of a column holds its nulls.
+    """
     prefixes = [b""]
     ends: list[Range] = []
     for column in columns:
         ranges = wanted.get(column.name)
         if ranges is None:
             break
+        if column.nullable:
+            prefixes = [prefix + PRESENT for prefix in prefixes]
         if len(prefixes) * len(ranges) > MAX_RANGES:
             ranges = hull(ranges)
         values = points(ranges)

@@ -14,7 +14,7 @@ import pyarrow.dataset as ds
 
 from livingdb.engines.pruning import part_of
 from livingdb.engines.ranges import Ranges
-from livingdb.errors import LivingDBError
+from livingdb.errors import LivingDBError, Unsupported
 from livingdb.tables.rows import RowSet
 
 __all__ = ["ScannedRows"]
@@ -28,7 +28,7 @@ class ScannedRows(ds.Dataset):  # type: ignore[misc]
         self.part = part_of(rows.schema, wanted or {})
         self.failure: LivingDBError | None = None
         """Why a scan ended early: engines lose the error they are handed."""
-        self._names = _distinct([column.name for column in rows.schema.columns])
+        self._names = _distinct([column.name for column in rows.schema.shown])
 
     @property
     def schema(self) -> pa.Schema:
@@ -39,8 +39,11 @@ class ScannedRows(ds.Dataset):  # type: ignore[misc]
         )
 
     def names_of(self, columns: Sequence[str]) -> list[str]:
-        """The names under which the engine sees these columns."""
+        """The names under which the engine sees these columns, none of which is hidden."""
         shown = {name: exposed for exposed, name in self._names.items()}
+        for name in columns:
+            if name not in shown:
+                raise Unsupported(f"the column {name!r} is hidden: no condition goes with it")
         return [shown[name] for name in columns]
 
     def scanner(

@@ -10,7 +10,7 @@ import pyarrow as pa
 from livingdb.errors import InvalidData
 from livingdb.evolution.change import Change, Schemas, definition_of
 from livingdb.evolution.column_lens import ColumnLens, Columns, constant, renewed, verdicts
-from livingdb.evolution.lens import Lens, Side, Verdicts
+from livingdb.evolution.lens import Follower, Lens, Side, Verdicts
 from livingdb.evolution.row_lens import Touched
 from livingdb.evolution.schemas import TypeLike, check_new_name, checked_type, rewritten
 from livingdb.sql.expressions import Expression
@@ -93,6 +93,10 @@ class AddColumnLens(ColumnLens):
                 f"the rows of {self.old_name!r} have no value for {self.column.name!r}, which is "
                 "NOT NULL: give a default or an `up` expression"
             )
+
+    def follower(self, table: str, is_right: bool) -> Follower | None:
+        recomputes = is_right and self.column.computed is not None
+        return None if recomputes else self.following(is_right)
 
     def to_new(self, touched: Touched) -> Columns:
         held = touched.other.column(self.column.name)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 import numpy as np
 import pyarrow as pa
 
-from livingdb.evolution.lens import Verdicts
+from livingdb.evolution.lens import Follower, Verdicts
 from livingdb.evolution.row_lens import Carried, RowLens, Touched
 from livingdb.evolution.rows import Mask
 from livingdb.tables.recipe import Definition
@@ -46,6 +46,10 @@ class ColumnLens(RowLens):
         """The columns of the old side that are made of new rows in some other way."""
         return {}
 
+    def following(self, is_right: bool) -> Follower:
+        """The other side's table, for lenses whose other columns stay while a row is there."""
+        return Follower(self.new_name, self.made if is_right else self.made_back)
+
     def right(self, touched: Touched) -> Carried:
         columns = {**same(touched, self.old_schema, self.new_schema), **self.to_new(touched)}
         return Carried(touched.after.there, columns)
@@ -68,6 +72,8 @@ def same(touched: Touched, source: TableSchema, target: TableSchema) -> dict[str
 def outdated(touched: Touched, names: Iterable[str]) -> Mask:
     """Where what was made of these columns has to be made anew: they changed, or it never was."""
     need = touched.after.there & ~touched.other.there
+    if need.all():
+        return need
     for name in sorted(names):
         need |= touched.after.there & touched.changed(name)
     return need

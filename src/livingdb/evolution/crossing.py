@@ -34,6 +34,8 @@ class Crossing:
         need = outdated(touched, self.reads)
         if not need.any():
             return held
+        if need.all():
+            return dict(zip(self.makes, self.compute(touched.after.rows), strict=True))
         made = self.compute(touched.after.rows.filter(pa.array(need)))
         return {
             name: replaced(held[name], values, need)

@@ -10,7 +10,7 @@ import pyarrow as pa
 from livingdb.errors import InvalidData
 from livingdb.evolution.change import Change, Schemas, definition_of
 from livingdb.evolution.column_lens import ColumnLens, Columns, constant, renewed, verdicts
-from livingdb.evolution.lens import Lens, Verdicts
+from livingdb.evolution.lens import Follower, Lens, Verdicts
 from livingdb.evolution.row_lens import Touched
 from livingdb.evolution.schemas import checked_type, refuse_key, refuse_used, rewritten
 from livingdb.sql.expressions import Expression
@@ -78,6 +78,10 @@ class DropColumnLens(ColumnLens):
             "NULL on the old side: give a default or a `down` expression"
         )
         return verdicts(None, None if has_value else reason)
+
+    def follower(self, table: str, is_right: bool) -> Follower | None:
+        recomputes = not is_right and self.column.computed is not None
+        return None if recomputes else self.following(is_right)
 
     def to_old(self, touched: Touched) -> Columns:
         name = self.column.name

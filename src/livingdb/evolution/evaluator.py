@@ -74,17 +74,15 @@ class LensEvaluator:
         """The rows, mapped as they are read, where every row is carried on its own."""
         lens = self.lens(recipe, versions)
         part = recipe.data["part"]
-        same = lens.same_as(part)
-        if isinstance(lens, RowLens):
-            name, function, drops, reads = lens.old_name, lens.made, lens.drops, lens.reads
-        elif same is not None:
-            name, function, drops, reads = same, _unchanged, False, None
-        else:
+        made = lens.row_map(part)
+        if made is None:
             return None
-        source = versions.rows(self.inputs(recipe, versions)[name])
+        source = versions.rows(self.inputs(recipe, versions)[made.source])
         definition = lens.new[part]
         grouping = definition.layout.grouping(definition.schema)
-        forest = MappedForest(source, definition.schema, grouping, function, drops, reads)
+        forest = MappedForest(
+            source, definition.schema, grouping, made.function, made.drops, made.reads
+        )
         return RowSet(definition.schema, forest, recipe.stored().address)
 
     def root(self, recipe: Derived, versions: Versions, sink: Sink) -> Address:
@@ -98,10 +96,6 @@ class LensEvaluator:
         forest = versions.forest_of(definition)
         changes = ingest.carried(definition.schema, forest.shape, whole)
         return forest.build([[c for c in changes.columns if c is not None]], sink)
-
-
-def _unchanged(rows: pa.Table) -> pa.Table:
-    return rows
 
 
 def below(graph: Graph, version: Version) -> tuple[Version, tuple[tuple[str, str], ...]]:

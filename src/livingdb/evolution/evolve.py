@@ -1,9 +1,15 @@
-"""Evolving a branch: a snapshot in the new schema, and a sync to the old one if it is kept."""
+"""Evolving a branch: a snapshot in the new schema, and a sync to the old one if it is kept.
+
+In a sync of several changes each of them has its own two sides: between them are *stages*,
+branches that are not shown.  All of it is one transaction of the catalog.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import uuid
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Protocol
 
 from sqlalchemy import Connection
@@ -19,7 +25,7 @@ from livingdb.evolution.sides import VersionSide
 from livingdb.graph.constraints import check_targets
 from livingdb.graph.graph import Graph, Intent, Moved, tables_of
 from livingdb.graph.groups import schema_syncs
-from livingdb.graph.names import check_branch, check_table, is_hidden
+from livingdb.graph.names import check_branch, check_table
 from livingdb.graph.rules import check_new_sync
 from livingdb.graph.staging import Staging
 from livingdb.tables.index import Version
@@ -30,8 +36,7 @@ __all__ = [
     "Plan",
     "Takes",
     "Wish",
-    "check_plan",
-    "evolve_once",
+    "evolve",
     "explain",
     "new_tables",
     "planned",
@@ -144,23 +149,12 @@ class Wish:
                 "name: to= names it"
             )
         for name in (self.keep, self.to):
-            if name is not None and not is_hidden(name):
+            if name is not None:
                 check_branch(name)
 
 
-def check_plan(graph: Graph, branch: str, wish: Wish) -> None:
-    """Whether all of the changes can be made, one after the other; nothing is."""
-    wish.check()
-    head = graph.snapshots.at(graph.branch(branch).head)
-    plan = planned(_definitions(graph, tables_of(graph, head)), wish.changes)
-    _check_direction(plan, wish.sync)
-    with Staging(graph.store) as staging:
-        _, stages = new_tables(graph, plan, tables_of(graph, head), staging)
-        graph.index.forget(stages)
-
-
-def evolve_once(graph: Graph, branch: str, wish: Wish) -> SnapshotRow:
-    """Make the changes as one snapshot; in a sync there is only one of them."""
+def evolve(graph: Graph, branch: str, wish: Wish) -> SnapshotRow:
+    """Make the changes, all or none; the snapshot in the new schema."""
     wish.check()
     for _ in range(_ATTEMPTS):
         row = graph.branch(branch)
@@ -172,27 +166,16 @@ def evolve_once(graph: Graph, branch: str, wish: Wish) -> SnapshotRow:
         beside = wish.to is not None or wish.sync == "reverse"
         check_new_sync(graph.syncs(row.epoch), row, wish.sync, is_new_target=beside)
         with Staging(graph.store) as staging:
-            made, stages = new_tables(graph, plan, tables, staging)
-            intent = Intent(
-                (head,),
-                (row,) if wish.to is None else (),
-                "schema_change",
-                "evolve",
-                wish.author,
-                wish.message or _described(wish.changes),
-                made,
-                details={"changes": [change.to_json() for change in wish.changes]},
-                stages=stages,
-                along=_along(graph, row, head, wish),
-            )
+            stages = _stages(graph, plan, tables, staging)
+            *between, last = _intents(graph, row, head, wish, stages)
             try:
-                found = graph.commit(intent, staging)
+                found = graph.commit(last, staging, before=between)
             except BaseException:
-                graph.index.forget(stages)
+                graph.index.forget(last.stages)
                 raise
             if found is not None:
                 return found
-            graph.index.forget(stages)
+            graph.index.forget(last.stages)
     raise TransactionConflict(f"others keep moving {branch!r}; try again")
 
 
@@ -203,6 +186,14 @@ def _check_direction(plan: Plan, sync: str) -> None:
         raise IllegalSync(f"sync={sync!r} is not possible: {verdicts[sync]}; legal: {legal}")
 
 
+@dataclass(frozen=True)
+class _Stage:
+    """All tables after one of the changes, and the versions it made."""
+
+    tables: Mapping[str, Version]
+    made: Sequence[Version]
+
+
 def new_tables(
     graph: Graph, plan: Plan, tables: Mapping[str, Version], staging: Takes
 ) -> tuple[dict[str, Version | None], list[Version]]:
@@ -210,33 +201,69 @@ def new_tables(
 
     Nothing is written but recipes; rows are looked at only by changes that say so.
     """
-    now: dict[str, Version] = dict(tables)
-    stages: list[Version] = []
-    for change, lens in zip(plan.changes, plan.lenses, strict=True):
-        inputs = {name: now[name] for name in lens.old}
-        if lens.scan_reason() is not None:
-            lens.check(VersionSide(graph.versions, now))
-        made = {}
-        for name, definition in lens.new.items():
-            same = _same(graph, lens, name, definition, inputs)
-            if same is not None:
-                made[name] = same
-                continue
-            if not inputs:
-                made[name] = graph.versions.create(definition, [], staging.sink)
-            else:
-                stored = definition.stored()
-                staging.sink(stored)
-                recipe = lens_recipe(change, inputs, name, stored.address)
-                made[name] = graph.versions.derive(recipe, staging.sink)
-            stages.append(made[name])
-        now = {name: version for name, version in now.items() if name not in lens.old}
-        now.update(made)
-    changes: dict[str, Version | None] = {
-        name: version for name, version in now.items() if tables.get(name) != version
+    stages = _stages(graph, plan, tables, staging)
+    return _differing(tables, stages[-1].tables), _made(stages)
+
+
+def _stages(
+    graph: Graph, plan: Plan, tables: Mapping[str, Version], staging: Takes
+) -> list[_Stage]:
+    """The tables after each of the changes; if one of them fails, nothing is left of any."""
+    stages: list[_Stage] = []
+    made: list[Version] = []
+    try:
+        for change, lens in zip(plan.changes, plan.lenses, strict=True):
+            made = []
+            tables = _after(graph, change, lens, tables, staging, made)
+            stages.append(_Stage(tables, made))
+    except BaseException:
+        graph.index.forget([*_made(stages), *made])
+        raise
+    return stages
+
+
+def _after(
+    graph: Graph,
+    change: Change,
+    lens: Lens,
+    tables: Mapping[str, Version],
+    staging: Takes,
+    made: list[Version],
+) -> dict[str, Version]:
+    """The tables after one change; the versions it makes go to `made`."""
+    inputs = {name: tables[name] for name in lens.old}
+    if lens.scan_reason() is not None:
+        lens.check(VersionSide(graph.versions, tables))
+    after = {name: version for name, version in tables.items() if name not in lens.old}
+    for name, definition in lens.new.items():
+        same = _same(graph, lens, name, definition, inputs)
+        if same is not None:
+            after[name] = same
+            continue
+        if not inputs:
+            after[name] = graph.versions.create(definition, [], staging.sink)
+        else:
+            stored = definition.stored()
+            staging.sink(stored)
+            recipe = lens_recipe(change, inputs, name, stored.address)
+            after[name] = graph.versions.derive(recipe, staging.sink)
+        made.append(after[name])
+    return after
+
+
+def _made(stages: Sequence[_Stage]) -> list[Version]:
+    return [version for stage in stages for version in stage.made]
+
+
+def _differing(
+    before: Mapping[str, Version], after: Mapping[str, Version]
+) -> dict[str, Version | None]:
+    """The tables that are not as before; None: gone."""
+    found: dict[str, Version | None] = {
+        name: version for name, version in after.items() if before.get(name) != version
     }
-    changes.update(dict.fromkeys(name for name in tables if name not in now))
-    return changes, stages
+    found.update(dict.fromkeys(name for name in before if name not in after))
+    return found
 
 
 def _same(
@@ -263,48 +290,95 @@ def _titled(change: Change) -> str:
     return " ".join([type(change).__name__, *given[:2]])
 
 
-def _along(
-    graph: Graph, row: BranchRow, head: SnapshotRow, wish: Wish
-) -> Callable[[Connection, SnapshotRow], None]:
-    """What else the commit does: the other branch, and the sync between the two."""
+def _intents(
+    graph: Graph, row: BranchRow, head: SnapshotRow, wish: Wish, stages: Sequence[_Stage]
+) -> list[Intent]:
+    """The snapshots to make, each a change of the head: those between, and the whole.
 
-    def along(connection: Connection, made: SnapshotRow) -> None:
-        branches, syncs = graph.branches, graph.catalog.syncs
-        time = made.time
+    Only the whole is a snapshot of a branch that users see.
+    """
+    along = _Along(graph, row, head, wish)
+    tables = tables_of(graph, head)
+    count = len(stages)
+    return [
+        Intent(
+            (head,),
+            (row,) if number == count and wish.to is None else (),
+            "schema_change",
+            "evolve",
+            wish.author,
+            wish.message or _described(wish.changes[:number]),
+            _differing(tables, stages[number - 1].tables),
+            details={"changes": [change.to_json() for change in wish.changes[:number]]},
+            stages=_made(stages if number == count else stages[number - 1 : number]),
+            along=along.whole if number == count else along.between,
+        )
+        for number in (range(1, count + 1) if wish.sync != "none" else (count,))
+    ]
+
+
+@dataclass(frozen=True)
+class _End:
+    """A side of a sync: a branch, and the snapshot whose schema it has."""
+
+    branch: int
+    name: str
+    snapshot: SnapshotRow
+
+
+class _Along:
+    """What else the commit does: the other branch, the stages, and the syncs between them."""
+
+    def __init__(self, graph: Graph, row: BranchRow, head: SnapshotRow, wish: Wish):
+        self._graph, self._row, self._head, self._wish = graph, row, head, wish
+        self._between: list[_End] = []
+
+    def between(self, connection: Connection, made: SnapshotRow) -> None:
+        """A stage."""
+        name = f"~{uuid.uuid4().hex[:12]}"
+        self._between.append(self._added(connection, name, made, made.time, "evolve"))
+
+    def whole(self, connection: Connection, made: SnapshotRow) -> None:
+        """The branch that is new, and everything's syncs."""
+        graph, row, wish = self._graph, self._row, self._wish
         if wish.to is not None:
-            if not branches.is_at(connection, row):
+            if not graph.branches.is_at(connection, row):
                 raise Moved
-            target = branches.add(
-                connection, wish.to, made.sequence, time, row.name, operation="evolve"
-            )
-            old, new = (row.id, row.name), (target, wish.to)
+            old = _End(row.id, row.name, self._head)
+            new = self._added(connection, wish.to, made, made.time, "evolve")
         elif wish.keep is not None:
-            kept = branches.add(
-                connection, wish.keep, head.sequence, time, row.name, operation="keep"
-            )
-            _move_syncs(graph, connection, row, kept, wish.keep)
-            old, new = (kept, wish.keep), (row.id, row.name)
+            old = self._added(connection, wish.keep, self._head, made.time, "keep")
+            _move_syncs(graph, connection, row, old.branch, old.name)
+            new = _End(row.id, row.name, made)
         else:
             _refuse_kept_syncs(graph, row)
             return
         if wish.sync != "none":
-            if len(wish.changes) != 1:
-                raise InvalidData("a sync carries one change at a time")
-            spec = {"change": wish.changes[0].to_json(), "snapshot": head.address.hex()}
-            syncs.add(
-                connection,
-                f"{old[1]}/{new[1]}",
-                "schema_change",
-                (old[0],),
-                new[0],
-                wish.sync,
-                "immediate",
-                time,
-                spec,
-            )
+            self._join(connection, [old, *self._between, new], made.time)
         graph.catalog.raise_epoch(connection)
 
-    return along
+    def _added(
+        self, connection: Connection, name: str, at: SnapshotRow, time: int, operation: str
+    ) -> _End:
+        number = self._graph.branches.add(
+            connection, name, at.sequence, time, self._row.name, operation
+        )
+        return _End(number, name, at)
+
+    def _join(self, connection: Connection, ends: Sequence[_End], time: int) -> None:
+        """A sync of each change between its two sides."""
+        for change, (old, new) in zip(self._wish.changes, pairwise(ends), strict=True):
+            self._graph.catalog.syncs.add(
+                connection,
+                f"{old.name}/{new.name}",
+                "schema_change",
+                (old.branch,),
+                new.branch,
+                self._wish.sync,
+                "immediate",
+                time,
+                {"change": change.to_json(), "snapshot": old.snapshot.address.hex()},
+            )
 
 
 def _refuse_kept_syncs(graph: Graph, row: BranchRow) -> None:

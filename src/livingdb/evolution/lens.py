@@ -11,7 +11,7 @@ The law: carrying a change over, and what came of it straight back, changes noth
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from livingdb.tables.recipe import Definition
 
-__all__ = ["DIRECTIONS", "Delta", "Deltas", "Lens", "Side", "Verdicts"]
+__all__ = ["DIRECTIONS", "Delta", "Deltas", "Follower", "Lens", "RowMap", "Side", "Verdicts"]
 
 DIRECTIONS = ("forward", "reverse", "both", "none")
 
@@ -62,6 +62,31 @@ class Side(Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class RowMap:
+    """How each row of a new table is made of the row of an old one with the same key.
+
+    `drops`: an old row may have no new one.  `reads` are the old columns it takes; None for all.
+    """
+
+    source: str
+    function: Callable[[pa.Table], pa.Table]
+    drops: bool = False
+    reads: Sequence[str] | None = None
+
+
+@dataclass(frozen=True)
+class Follower:
+    """A table whose rows come and go with those of a table of the other side.
+
+    A change of a row that is there is the same change here, of the columns that both have.
+    """
+
+    table: str
+    made: Callable[[pa.Table], pa.Table]
+    """The rows here that new ones of the other side become."""
+
+
 class Lens(ABC):
     """A schema change on tables that are known; made by the `plan` of a change."""
 
@@ -86,6 +111,11 @@ class Lens(ABC):
         """The old table that a new one has the rows of, one by one; None if none."""
         return None
 
+    def row_map(self, name: str) -> RowMap | None:
+        """How the rows of a new table are made one by one; None if they are not."""
+        same = self.same_as(name)
+        return None if same is None else RowMap(same, lambda rows: rows)
+
     @abstractmethod
     def create(self, old: Side) -> Mapping[str, Iterator[pa.RecordBatch]]:
         """The new tables made of the old ones, in no particular order of rows."""
@@ -105,6 +135,10 @@ class Lens(ABC):
     def settle_new(self, deltas: Deltas, new: Side, old: Side) -> Deltas:
         """The same for a change of new tables, and `putl`."""
         return deltas
+
+    def follower(self, table: str, is_right: bool) -> Follower | None:
+        """The table of the other side that follows this one, an old one if `is_right`."""
+        return None
 
     @abstractmethod
     def putr(self, deltas: Deltas, old: Side, new: Side) -> Deltas:

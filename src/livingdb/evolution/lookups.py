@@ -27,7 +27,7 @@ from livingdb.evolution.parts import (
     touched_keys,
     without,
 )
-from livingdb.evolution.row_hash import Ids, encoded_rows, row_ids
+from livingdb.tables.row_hash import Ids, encoded_rows, numbered_rows, row_ids
 from livingdb.evolution.rows import Mask, Matched, empty_rows, key_rows, keys_of, match
 from livingdb.graph.row_rules import check_not_null, first_key
 from livingdb.tables.schema import TableSchema
@@ -82,8 +82,8 @@ class Lookups:
 
     def narrowed(self, rows: pa.Table) -> pa.Table:
         """The narrow rows of wide ones of which nothing is known yet."""
-        encoded = encoded_rows(self.values(rows)).dictionary_encode()
-        ids = row_ids(encoded.dictionary)[encoded.indices.to_numpy()]
+        first, numbers = numbered_rows(self.values(rows))
+        ids = row_ids(encoded_rows(self.values(rows.take(pa.array(first)))))[numbers]
         whole = Matched(np.ones(rows.num_rows, bool), rows)
         return self._narrow_rows(whole, pa.array(ids, mask=all_null(whole, self.moved)))
 
@@ -185,13 +185,12 @@ class Lookups:
 
         In the order of their codes, so that the order of rows does not matter.
         """
-        codes = encoded_rows(self.values(rows)).dictionary_encode()
-        numbers = codes.indices.to_numpy()
-        _, first = np.unique(numbers, return_index=True)
-        order = pc.array_sort_indices(codes.dictionary)
+        first, numbers = numbered_rows(self.values(rows))
+        distinct = rows.take(pa.array(first))
+        codes = encoded_rows(self.values(distinct))
+        order = pc.array_sort_indices(codes)
         rank = np.argsort(order.to_numpy(), kind="stable")
-        distinct = rows.take(pa.array(first)).take(order)
-        return distinct, codes.dictionary.take(order), rank[numbers]
+        return distinct.take(order), codes.take(order), rank[numbers]
 
     def _narrow_rows(self, rows: Matched, references: pa.Array) -> pa.Table:
         schema = self.narrow[1]

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from livingdb.errors import InvalidData
 from livingdb.evolution.change import Change, Schemas, definition_of
-from livingdb.evolution.lens import Deltas, Lens, Side, Verdicts
+from livingdb.evolution.lens import Deltas, Lens, RowMap, Side, Verdicts
 from livingdb.evolution.lookups import FANOUT, FORK, RESTRICT, SET_NULL, Lookups
 from livingdb.evolution.parts import (
     check_names,
@@ -22,9 +22,10 @@ from livingdb.evolution.parts import (
     rows_of,
     verdicts,
 )
-from livingdb.evolution.row_hash import encoded_rows, row_ids
+from livingdb.tables.row_hash import encoded_rows, row_ids
 from livingdb.evolution.schemas import check_new_name, checked_type
 from livingdb.sql.expressions import Expression
+from livingdb.tables.batches import large_batches
 from livingdb.tables.recipe import Definition
 from livingdb.tables.schema import Column, TableSchema
 
@@ -135,6 +136,10 @@ class NormalizeLens(Lens):
     def directions(self) -> Verdicts:
         return verdicts()
 
+    def row_map(self, name: str) -> RowMap | None:
+        lookups = self.lookups
+        return RowMap(lookups.wide[0], lookups.narrowed) if name == lookups.narrow[0] else None
+
     def create(self, old: Side) -> Mapping[str, Iterator[pa.RecordBatch]]:
         narrow, lookup = self.lookups.narrow[0], self.lookups.lookup[0]
         return {narrow: self._narrow(old), lookup: self._lookup(old)}
@@ -146,10 +151,9 @@ class NormalizeLens(Lens):
 
     def _lookup(self, old: Side) -> Iterator[pa.RecordBatch]:
         """The rows of the lookup table, each when its values are first seen."""
-        name, schema = self.lookups.wide
         seen, proofs = np.empty(0, np.int64), np.empty(0, np.int64)
-        for batch in old.scan(name):
-            rows = self.lookups.looked_up(rows_of(schema, batch))
+        for batch in large_batches(old.scan(self.lookups.wide[0], self.lookups.moved)):
+            rows = self.lookups.looked_up(pa.Table.from_batches([batch]))
             ids = rows.column(0).to_numpy()
             proof = row_ids(encoded_rows(self.lookups.values(rows)), 1)
             at = np.searchsorted(seen, ids)

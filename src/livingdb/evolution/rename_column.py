@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from livingdb.errors import InvalidData
 from livingdb.evolution.change import Change, Schemas, definition_of
 from livingdb.evolution.column_lens import ColumnLens, verdicts
-from livingdb.evolution.lens import Lens, Verdicts
+from livingdb.evolution.lens import Follower, Lens, Verdicts
 from livingdb.evolution.schemas import check_new_name, fitting, with_names
 from livingdb.sql.expressions import Expression
 from livingdb.tables.recipe import Definition
@@ -40,6 +40,9 @@ class RenameColumnLens(ColumnLens):
 
     def directions(self) -> Verdicts:
         return verdicts(None, None)
+
+    def follower(self, table: str, is_right: bool) -> Follower:
+        return self.following(is_right)
 
 
 def _renamed(schema: TableSchema, name: str, to: str) -> TableSchema:

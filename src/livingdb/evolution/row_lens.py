@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 import pyarrow as pa
 
-from livingdb.evolution.lens import Delta, Deltas, Lens, Side
+from livingdb.evolution.lens import Delta, Deltas, Lens, RowMap, Side
 from livingdb.evolution.rows import Mask, Matched, key_rows, keys_of, match
 from livingdb.graph.row_rules import check_not_null
 from livingdb.tables.recipe import Definition
@@ -89,13 +89,16 @@ class RowLens(Lens):
 
     def made(self, rows: pa.Table) -> pa.Table:
         """The new rows that old ones become if nothing is known of any: the first migration."""
-        keys = rows.select(list(self.old_schema.key))
-        nothing = np.zeros(rows.num_rows, bool)
-        absent_old = Matched(nothing, _nulls(self.old_schema, rows.num_rows))
-        absent_new = Matched(nothing, _nulls(self.new_schema, rows.num_rows))
-        here = Matched(~nothing, rows)
-        carried = self.right(Touched(keys, absent_old, here, absent_new))
-        return _rows(self.new_schema, self.old_schema, keys, carried)
+        touched = _unknown(rows, self.old_schema, self.new_schema)
+        return _rows(self.new_schema, self.old_schema, touched.keys, self.right(touched))
+
+    def made_back(self, rows: pa.Table) -> pa.Table:
+        """The old rows that new ones become if nothing is known of any."""
+        touched = _unknown(rows, self.new_schema, self.old_schema)
+        return _rows(self.old_schema, self.new_schema, touched.keys, self.left(touched))
+
+    def row_map(self, name: str) -> RowMap:
+        return RowMap(self.old_name, self.made, self.drops, self.reads)
 
     def create(self, old: Side) -> Mapping[str, Iterator[pa.RecordBatch]]:
         return {self.new_name: self._created(old)}
@@ -121,6 +124,13 @@ class RowLens(Lens):
         touched, held = _touched(delta, old, self.old_name, *sides)
         made = _rows(self.old_schema, self.new_schema, touched.keys, self.left(touched))
         return {self.old_name: Delta(held, made)}
+
+
+def _unknown(rows: pa.Table, here: TableSchema, there: TableSchema) -> Touched:
+    """Rows that neither side has had."""
+    nothing = np.zeros(rows.num_rows, bool)
+    absent, other = (Matched(nothing, _nulls(side, rows.num_rows)) for side in (here, there))
+    return Touched(rows.select(list(here.key)), absent, Matched(~nothing, rows), other)
 
 
 def _touched(

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from livingdb.tables.batches import flat
 from livingdb.tables.schema import TableSchema
-from livingdb.trees.keys import KeyArray, KeyCodec, align, search
+from livingdb.trees.keys import KeyArray, align, search
 
 __all__ = ["Mask", "Matched", "empty_rows", "key_rows", "keys_of", "match"]
 
@@ -24,8 +24,7 @@ def empty_rows(schema: TableSchema) -> pa.Table:
 
 def keys_of(schema: TableSchema, rows: pa.Table) -> KeyArray:
     """The keys of rows, encoded so that they sort and compare."""
-    codec = KeyCodec([column.type for column in schema.key_columns])
-    return codec.encode([flat(rows.column(name)) for name in schema.key])
+    return schema.key_codec.encode([flat(rows.column(name)) for name in schema.key])
 
 
 def key_rows(schema: TableSchema, *parts: pa.Table) -> pa.Table:
@@ -59,8 +58,7 @@ def match(
 ) -> Matched:
     """The rows in the order of the keys.  `key_names` if the rows call their keys otherwise."""
     names = list(key_names or schema.key)
-    codec = KeyCodec([column.type for column in schema.key_columns])
-    held = codec.encode([flat(rows.column(name)) for name in names])
+    held = schema.key_codec.encode([flat(rows.column(name)) for name in names])
     wanted, held = align(keys, held)
     order = np.argsort(held, kind="stable")
     there = np.zeros(len(keys), bool)

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import numpy as np
 import pyarrow as pa
 
-from livingdb.evolution.lens import Delta
+from livingdb.evolution.lens import Delta, Follower
+from livingdb.evolution.rows import Mask
 from livingdb.graph.compare import diff_versions
 from livingdb.tables import ingest
 from livingdb.tables.batches import flat
@@ -16,13 +17,24 @@ from livingdb.tables.recipe import Counts
 from livingdb.tables.rows import RowSet
 from livingdb.tables.schema import TableSchema
 from livingdb.tables.versions import Versions, classify
-from livingdb.trees.changes import Changes, merge_changes
+from livingdb.trees.changes import DELETE, PATCH, UPSERT, Changes, merge_changes
 from livingdb.trees.compare import differs
 from livingdb.trees.diff import DELETED, INSERTED, DiffBatch
-from livingdb.trees.keys import KeyCodec, member, search
+from livingdb.trees.keys import KeyCodec, member
 from livingdb.trees.shape import Shape
 
-__all__ = ["VersionSide", "changes_of", "delta_of", "effective"]
+__all__ = [
+    "VersionSide",
+    "changes_of",
+    "counts_of",
+    "delta_of",
+    "effective",
+    "followed",
+    "narrow_changes",
+]
+
+
+_FIRST_ROWS = 16  # sorted, so that they mostly lie in one leaf
 
 
 class VersionSide:
@@ -85,7 +97,7 @@ def delta_of(versions: Versions, before: Version | None, after: Version | None) 
     )
 
 
-Chosen = tuple[list[pa.Array], "np.ndarray[tuple[int], np.dtype[np.bool_]]"]
+Chosen = tuple[list[pa.Array], Mask]
 
 
 def _rows(
@@ -100,30 +112,104 @@ def _rows(
     return pa.concat_tables(parts) if parts else schema.arrow.empty_table()
 
 
-def effective(schema: TableSchema, shape: Shape, delta: Delta) -> tuple[Changes, Delta, Counts]:
-    """The changes that a delta makes, the delta without rows it leaves as they are, and counts.
+def narrowed(changes: Changes, found: Mask, old: Sequence[pa.Array | None]) -> Changes:
+    """Changes as what they do: upserts of new rows, patches of what differs, deletes of rows.
+
+    `found` says which of their keys have rows, `old` what those rows hold in the columns carried.
+    """
+    shape = changes.shape
+    ops = np.where(found & (changes.ops == UPSERT), PATCH, changes.ops).astype(np.int8)
+    is_new = ops == UPSERT
+    does = is_new | (found & (ops == DELETE))
+    spread = None if found.all() else pa.array(np.cumsum(found) - 1, mask=~found)
+    columns, present = list(changes.columns), list(changes.present)
+    for position in range(shape.key_count, len(columns)):
+        column, held = columns[position], old[position]
+        if column is None:
+            continue
+        assert held is not None
+        unequal = differs(column, held if spread is None else held.take(spread))
+        carried = changes.carries(position) & (is_new | (found & unequal))
+        columns[position] = column if carried.any() else None
+        present[position] = None if carried.all() else carried
+        does |= carried
+    made = Changes(shape, changes.keys, ops, tuple(columns), tuple(present))
+    return made.select(np.flatnonzero(does))
+
+
+def narrow_changes(rows: RowSet, changes: Changes) -> Changes:
+    """What changes do to rows; only the columns that they carry are read.
+
+    Patches that, by their first rows, change something in each column stay as they were written:
+    other rows among them may hold already what they set.
+    """
+    count = len(changes.columns)
+    carried = [
+        at for at in range(changes.shape.key_count, count) if changes.columns[at] is not None
+    ]
+    if carried and not changes.structural:
+        first = _narrow(rows, changes.slice(0, min(_FIRST_ROWS, len(changes))), carried)
+        if all(first.columns[at] is not None for at in carried):
+            return changes
+    return _narrow(rows, changes, carried)
+
+
+def _narrow(rows: RowSet, changes: Changes, carried: Sequence[int]) -> Changes:
+    old = list(changes.columns)
+    if not carried:
+        return narrowed(changes, rows.contains(changes.keys), old)
+    stored = rows.schema.stored
+    found, held = rows.lookup(changes.keys, [stored[at].name for at in carried])
+    for at, array in zip(carried, held, strict=True):
+        old[at] = array
+    return narrowed(changes, found, old)
+
+
+def followed(
+    changes: Changes, source: TableSchema, target: TableSchema, shape: Shape, follower: Follower
+) -> Changes:
+    """What narrow changes of one table do to another that follows it."""
+    known = {(column.id, column.type): at for at, column in enumerate(source.stored)}
+    places = [known.get((column.id, column.type)) for column in target.stored]
+    columns = [None if at is None else changes.columns[at] for at in places]
+    present = [None if at is None else changes.present[at] for at in places]
+    is_new = changes.ops == UPSERT
+    if None in places and is_new.any():
+        rows = follower.made(_rows_of(source, changes.select(np.flatnonzero(is_new))))
+        spread = pa.array(np.cumsum(is_new) - 1, mask=~is_new)
+        for position, column in enumerate(target.stored):
+            if places[position] is None:
+                columns[position] = flat(rows.column(column.name)).take(spread)
+                present[position] = is_new
+    made = Changes(shape, changes.keys, changes.ops, tuple(columns), tuple(present))
+    does = made.ops != PATCH
+    for position in range(shape.key_count, len(columns)):
+        does |= made.carries(position)
+    return made.select(np.flatnonzero(does))
+
+
+def counts_of(changes: Changes) -> Counts | None:
+    """How many rows narrow changes insert, update and delete; None of patches as written."""
+    inserted, updated, deleted = np.bincount(changes.ops, minlength=3).tolist()
+    return Counts(inserted, updated, deleted) if changes.structural else None
+
+
+def effective(schema: TableSchema, shape: Shape, delta: Delta) -> tuple[Changes, Delta]:
+    """The narrow changes that a delta makes, and the delta without rows it leaves as they are.
 
     Its rows before the change are those that are there.
     """
     after = ingest.carried(schema, shape, delta.after)
     before = ingest.carried(schema, shape, delta.before)
-    found = member(after.keys, before.keys)
-    keep = ~found
-    both = np.flatnonzero(found)
-    if len(both):
-        mine = pa.array(both)
-        theirs = pa.array(search(before.keys, after.keys[both]))
-        for new, old in zip(after.columns, before.columns, strict=True):
-            if new is not None and old is not None:
-                keep[both] |= differs(new.take(mine), old.take(theirs))
-    gone = ~member(before.keys, after.keys)
-    upserts = after.select(np.flatnonzero(keep))
-    deletes = ingest.deletes(schema, shape, _rows_of(schema, before.select(np.flatnonzero(gone))))
-    counts = Counts(int((keep & ~found).sum()), int((keep & found).sum()), int(gone.sum()))
-    changes = merge_changes([deletes, upserts]) if len(deletes) else upserts
-    was = member(before.keys, changes.keys)
-    rest = Delta(_rows_of(schema, before.select(np.flatnonzero(was))), _rows_of(schema, upserts))
-    return changes, rest, counts
+    gone = before.select(np.flatnonzero(~member(before.keys, after.keys)))
+    deletes = ingest.deletes(schema, shape, _rows_of(schema, gone))
+    whole = merge_changes([deletes, after]) if len(gone) else after
+    changes = narrowed(whole, member(whole.keys, before.keys), before.columns)
+    was, now = (
+        _rows_of(schema, side.select(np.flatnonzero(member(side.keys, changes.keys))))
+        for side in (before, after)
+    )
+    return changes, Delta(was, now)
 
 
 def _rows_of(schema: TableSchema, changes: Changes) -> pa.Table:

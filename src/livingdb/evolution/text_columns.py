@@ -134,13 +134,17 @@ def _apart(separator: str, whole: Column, parts: Sequence[Column]) -> Crossing:
 
     def compute(rows: pa.Table) -> list[pa.Array]:
         text = rows.column(whole.name).combine_chunks()
-        pieces = pc.split_pattern(text.fill_null(""), separator, max_splits=count - 1)
-        flat = pc.list_slice(pieces, 0, count, return_fixed_size_list=True).flatten()
+        pieces = pc.split_pattern(text, separator, max_splits=count - 1)
+        first = pieces.offsets.to_numpy()
+        missing = text.is_null().to_numpy(zero_copy_only=False)
         made = []
         for at, part in enumerate(parts):
-            values = flat.take(pa.array(np.arange(at, count * rows.num_rows, count)))
-            values = values if part.nullable else values.fill_null("")
-            made.append(pc.if_else(text.is_valid(), values, pa.scalar(None, _STRING)))
+            places = first[:-1] + at
+            short = places >= first[1:]
+            values = pieces.values.take(pa.array(places, mask=short))
+            if not part.nullable and short.any():
+                values = pc.if_else(pa.array(short & ~missing), pa.scalar(""), values)
+            made.append(values)
         return made
 
     return Crossing(frozenset([whole.name]), tuple(part.name for part in parts), compute)

@@ -18,7 +18,7 @@ from livingdb.trees.changes import Changes
 if TYPE_CHECKING:
     from livingdb.graph.staging import Staging
 
-__all__ = ["Carrier", "Draft", "Intent", "Lifted", "LiftsChanges"]
+__all__ = ["Carried", "Carrier", "Draft", "Intent", "Lifted", "LiftsChanges"]
 
 
 @dataclass(frozen=True)
@@ -63,6 +63,14 @@ class Draft:
         )
 
 
+@dataclass(frozen=True)
+class Carried:
+    """What a commit brings with it: snapshots of other branches, and more in its transaction."""
+
+    drafts: Sequence[Draft] = ()
+    actions: Sequence[Callable[[Connection], None]] = ()
+
+
 class Carrier(Protocol):
     """Carries a change to the branches in step with the one it is made on."""
 
@@ -70,8 +78,17 @@ class Carrier(Protocol):
         """The change with what follows from it on its own branch."""
         ...
 
-    def carry(self, draft: Draft, staging: Staging, make: Callable[[Intent], Draft]) -> list[Draft]:
+    def carry(self, draft: Draft, staging: Staging, make: Callable[[Intent], Draft]) -> Carried:
         """The snapshots of other branches that are to be committed along."""
+        ...
+
+    def follow(
+        self,
+        moves: Sequence[tuple[BranchRow, SnapshotRow]],
+        staging: Staging,
+        make: Callable[[Intent], Draft],
+    ) -> Carried:
+        """The same for branches that move to snapshots that are there."""
         ...
 
 

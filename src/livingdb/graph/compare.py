@@ -228,11 +228,13 @@ def unlike_diff(old: RowSet, new: RowSet) -> Iterator[DiffBatch]:
     """What differs between tables of different schemas.
 
     A row differs if a column that both have does, or if it holds a value in a column that only
-    one has.  Tables with keys of different types have no row in common.
+    one has.  Tables with keys of different types, or of which one takes nulls, have no row in
+    common.
     """
     old_keys, old_columns = _everything(old)
     new_keys, new_columns = _everything(new)
-    if old.forest.shape.codec.types != new.forest.shape.codec.types:
+    one, other = old.forest.shape.codec, new.forest.shape.codec
+    if (one.types, one.nullable) != (other.types, other.nullable):
         yield _whole(old_keys, old_columns, [c.type for c in new.schema.stored], DELETED)
         yield _whole(new_keys, new_columns, [c.type for c in old.schema.stored], INSERTED)
         return

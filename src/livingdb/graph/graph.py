@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import time as clock
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
+from threading import RLock
 
 from sqlalchemy import Connection
 
@@ -17,18 +18,21 @@ from livingdb.catalog.branches import EPOCH, BranchRow
 from livingdb.catalog.catalog import Catalog
 from livingdb.catalog.connect import Place
 from livingdb.catalog.snapshots import SnapshotRow
-from livingdb.catalog.syncs import SyncRow
+from livingdb.catalog.syncs import SyncRow, as_known
 from livingdb.chunks.address import Address
+from livingdb.chunks.store import StoredChunk
 from livingdb.errors import LivingDBError, NotFound
-from livingdb.graph.carry import Carrier, Draft, Intent, LiftsChanges
+from livingdb.graph.carry import Carried, Carrier, Draft, Intent, LiftsChanges
 from livingdb.graph.drain import JOURNAL_LIMIT_BYTES, drain
 from livingdb.graph.index import CatalogIndex
 from livingdb.graph.large import LargeWork
+from livingdb.graph.names import is_hidden
 from livingdb.graph.refs import Resolved, resolve
 from livingdb.graph.snapshot import Edge, SnapshotRecord, TableMap
 from livingdb.graph.staging import Scratch, Staging
 from livingdb.graph.store import DatabaseStore
 from livingdb.tables.index import Version
+from livingdb.tables.recipe import Derived
 from livingdb.tables.versions import Versions
 
 __all__ = [
@@ -68,6 +72,10 @@ class Graph:
         self._journal_bytes = 0
         self._unsettled: list[Version] = []
         self._scratch: Scratch | None = None
+        self._answers: list[tuple[Version, Sequence[StoredChunk]]] = []
+        self.versions.keep_answer = self._keep_answer
+        self._lock = RLock()
+        self._folding = RLock()
         self._syncs: tuple[str, list[SyncRow]] | None = None
         self.large: LargeWork | None = None
         """Who does large work; None for this process."""
@@ -108,6 +116,8 @@ class Graph:
     def close(self) -> None:
         """Let go of everything."""
         with suppress(LivingDBError):
+            self._save_answers()
+        with suppress(LivingDBError):
             self.sweep()
         self.catalog.close()
         self.place.close()
@@ -132,9 +142,10 @@ class Graph:
         return SnapshotRecord.load(self.store, address)
 
     def _remember(self, address: Address, record: SnapshotRecord) -> SnapshotRecord:
-        self._records[address] = record
-        if len(self._records) > _KEPT_RECORDS:
-            self._records.popitem(last=False)
+        with self._lock:
+            self._records[address] = record
+            if len(self._records) > _KEPT_RECORDS:
+                self._records.popitem(last=False)
         return record
 
     def branch(self, name: str) -> BranchRow:
@@ -144,6 +155,14 @@ class Graph:
             resolved = resolve(self.catalog, name)
             raise NotFound(f"{name!r} is no branch, but snapshot {resolved.snapshot.address.hex()}")
         self._notice(found.epoch)
+        return found
+
+    def several(self, numbers: Collection[int]) -> dict[int, BranchRow]:
+        """The branches of these numbers as they are now, all seen at one time."""
+        found = self.branches.several(numbers)
+        for row in found.values():
+            self._notice(row.epoch)
+            break
         return found
 
     def _notice(self, epoch: str | None) -> None:
@@ -177,43 +196,62 @@ class Graph:
         return None if address is None else self.versions.require(address)
 
     def syncs(self, epoch: str) -> list[SyncRow]:
-        """The syncs that carry changes, as of an epoch of the catalog.
+        """The syncs that carry changes, as of an epoch of the catalog, by names that users know.
 
         Who commits says which epoch it saw, so that syncs that are out of date are noticed.
         """
-        if self._syncs is None or self._syncs[0] != epoch:
-            self._syncs = epoch, [sync for sync in self.catalog.syncs.all() if sync.is_active]
-        return self._syncs[1]
+        known = self._syncs
+        if known is None or known[0] != epoch:
+            active = [sync for sync in self.catalog.syncs.all() if sync.is_active]
+            names = {row.id: row.name for row in self.branches.all()} if active else {}
+            stages = {number for number, name in names.items() if is_hidden(name)}
+            known = self._syncs = epoch, as_known(active, names, stages)
+        return known[1]
 
     # --- the commit point --------------------------------------------------------------------
 
     def commit(
-        self, intent: Intent, staging: Staging, held: Connection | None = None
+        self,
+        intent: Intent,
+        staging: Staging,
+        held: Connection | None = None,
+        before: Sequence[Intent] = (),
     ) -> SnapshotRow | None:
         """Make the snapshot and move the heads; None if a head had moved meanwhile.
 
-        `held` is the connection of somebody who is alone with the branch.
+        `held` is the connection of somebody who is alone with the branch.  Those `before` are
+        stored first, in the same transaction.
         """
-        draft = self._draft(intent, staging)
-        drafts = [draft]
+        drafts = [self._draft(each, staging) for each in (*before, intent)]
+        draft, own = drafts[-1], len(drafts)
         try:
+            carried = Carried()
             if self.carrier is not None:
-                drafts += self.carrier.carry(draft, staging, lambda i: self._draft(i, staging))
-            rows = self._committed(drafts, staging, held)
+                carried = self.carrier.carry(draft, staging, lambda i: self._draft(i, staging))
+                drafts += carried.drafts
+            rows = self._committed(drafts, staging, held, carried.actions)
         except BaseException:
-            self._forget(drafts[1:])
+            self._forget(drafts[own:])
             raise
         if rows is None:
-            self._forget(drafts[1:])
+            self._forget(drafts[own:])
             return None
+        self._published(rows, drafts, staging)
+        with self._lock:
+            self._unsettled += [version for other in drafts[own:] for version in other.made]
+        return rows[own - 1]
+
+    def _published(
+        self, rows: Sequence[SnapshotRow], drafts: Sequence[Draft], staging: Staging
+    ) -> None:
+        """What was committed is known here from now on."""
         staging.publish()
         for row, made in zip(rows, drafts, strict=True):
             self.snapshots.remember(row)
             self._remember(row.address, made.record)
             self.index.saved(made.made)
-        self._unsettled += [version for other in drafts[1:] for version in other.made]
-        self._journal_bytes += staging.journal_bytes
-        return rows[0]
+        with self._lock:
+            self._journal_bytes += staging.journal_bytes
 
     def settled(self, intent: Intent, staging: Staging) -> Intent:
         """The change with what follows from it on its own branch, before it is checked."""
@@ -230,13 +268,13 @@ class Graph:
             intent.kind,
             intent.operation,
             intent.author,
-            max(now(), *(parent.time + 1 for parent in parents)),
+            max([now(), *(parent.time + 1 for parent in parents)]),
             intent.message,
             intent.sources,
             intent.details,
         )
         addresses = {n: None if v is None else v.address for n, v in intent.changes.items()}
-        before = self.record(parents[0].address).map
+        before = self.record(parents[0].address).map if parents else TableMap.empty()
         tables = before.with_changes(addresses, staging.sink)
         record = SnapshotRecord(tuple(parent.address for parent in parents), edge, tables)
         stored = record.stored()
@@ -244,10 +282,15 @@ class Graph:
         return Draft(intent, stored.address, record, addresses)
 
     def _committed(
-        self, drafts: Sequence[Draft], staging: Staging, held: Connection | None
+        self,
+        drafts: Sequence[Draft],
+        staging: Staging,
+        held: Connection | None,
+        actions: Sequence[Callable[[Connection], None]],
+        moment: int = 0,
     ) -> list[SnapshotRow] | None:
         """Store the snapshots and move their branches, all at one time; None if one had moved."""
-        moment = max(draft.record.edge.time for draft in drafts)
+        moment = max([moment, *(draft.record.edge.time for draft in drafts)])
         staging.finish_packs()
         try:
             catalog = self.catalog
@@ -255,6 +298,8 @@ class Graph:
                 staging.write(connection)
                 self.index.save(connection, [v for draft in drafts for v in draft.made])
                 rows = [self._store(connection, draft, moment) for draft in drafts]
+                for act in actions:
+                    act(connection)
                 # Whatever becomes of the answer, what a commit may have named has to stay.
                 staging.keep()
         except Moved:
@@ -262,7 +307,7 @@ class Graph:
         except LivingDBError:
             found = [self.snapshots.find(draft.address) for draft in drafts]
             kept = [row for row in found if row is not None]
-            if len(kept) < len(drafts):
+            if not drafts or len(kept) < len(drafts):
                 raise
             rows = kept
         return rows
@@ -295,23 +340,66 @@ class Graph:
         return self.move_all([(branch, to)], operation)
 
     def move_all(self, moves: Sequence[tuple[BranchRow, SnapshotRow]], operation: str) -> bool:
-        """Move branches to snapshots, all or none; False if one had moved meanwhile."""
+        """Move branches to snapshots, all or none; False if one had moved meanwhile.
+
+        What follows from it in other branches is committed with it.
+        """
         moment = max(now(), *(self.snapshots.at(branch.head).time + 1 for branch, _ in moves))
-        try:
-            with self.catalog.write() as connection:
+        with Staging(self.store) as staging:
+            carried = Carried()
+            if self.carrier is not None:
+                carried = self.carrier.follow(moves, staging, lambda i: self._draft(i, staging))
+            drafts = carried.drafts
+
+            def move(connection: Connection) -> None:
                 for branch, to in moves:
                     if not self.branches.move(connection, branch, to.sequence, moment, operation):
                         raise Moved
-        except Moved:
-            return False
-        return True
+
+            try:
+                rows = self._committed(drafts, staging, None, [move, *carried.actions], moment)
+            except BaseException:
+                self._forget(drafts)
+                raise
+            if rows is None:
+                self._forget(drafts)
+                return False
+            self._published(rows, drafts, staging)
+            return True
 
     def scratch(self) -> Scratch:
         """Where recipes go that only this process asks for."""
-        if self._scratch is None:
-            self._scratch = Scratch()
-            self.store.attach(self._scratch)
-        return self._scratch
+        with self._lock:
+            if self._scratch is None:
+                self._scratch = Scratch()
+                self.store.attach(self._scratch)
+            return self._scratch
+
+    # --- answers -----------------------------------------------------------------------------
+
+    def _keep_answer(
+        self, version: Version, recipe: Derived, chunks: Sequence[StoredChunk]
+    ) -> None:
+        """Have the tree of a version that is being read; a recipe may say that it is to stay.
+
+        It stays here until the next commit, or the end: a reader may be in the middle of one.
+        """
+        scratch = self.scratch()
+        for chunk in chunks:
+            scratch.sink(chunk)
+        if recipe.data.get("keep", True):
+            with self._lock:
+                self._answers.append((version, chunks))
+
+    def _save_answers(self) -> None:
+        """Write down the trees that were made for readers."""
+        with self._lock:
+            waiting, self._answers = self._answers, []
+        for version, chunks in waiting:
+            with Staging(self.store, FOLD_BYTES) as staging:
+                for chunk in chunks:
+                    staging.sink(chunk)
+                self._save(version, staging, self.catalog.meta(EPOCH))
 
     # --- upkeep after a commit ---------------------------------------------------------------
 
@@ -319,37 +407,51 @@ class Graph:
         """What a commit leaves to be done: folding long tails, draining a long journal."""
         # The commit is made: what fails here does not undo it, and is tried after the next one.
         with suppress(LivingDBError):
-            waiting, self._unsettled = self._unsettled, []
+            self._save_answers()
+            with self._lock:
+                waiting, self._unsettled = self._unsettled, []
             for version in (*made, *waiting):
                 if self.versions.fold_due(version):
                     self.fold(version)
         if self._journal_bytes > JOURNAL_LIMIT_BYTES // 4:
-            with suppress(LivingDBError):
+            with suppress(LivingDBError), self._folding:
                 if self.store.journal.size_bytes() > JOURNAL_LIMIT_BYTES:
                     drain(self.store)
                 self._journal_bytes = 0
 
     def fold(self, version: Version) -> Address:
-        """Materialize a version, durably; its root."""
+        """Materialize a version, durably; its root.
+
+        One thread at a time: a tree is never built upon one that may come to nothing.
+        """
+        with self._folding:
+            return self._fold(version)
+
+    def _fold(self, version: Version) -> Address:
         epoch = self.catalog.meta(EPOCH)
         self._notice(epoch)
         try:
             with Staging(self.store, FOLD_BYTES) as staging:
                 root = self._folded(version, staging)
-                staging.finish_packs()
-                with self.catalog.write() as connection:
-                    is_current = self.catalog.meta(EPOCH, connection) == epoch
-                    if is_current:
-                        staging.write(connection)
-                        self.index.save(connection, [version])
-                        staging.keep()
-            if is_current:
-                staging.publish()
-                self.index.saved([version])
-                self._journal_bytes += staging.journal_bytes
+                self._save(version, staging, epoch)
         finally:
             self.index.forget([version])
         return root
+
+    def _save(self, version: Version, staging: Staging, epoch: str | None) -> None:
+        """Write down the tree of a version, unless what it was built upon may be gone."""
+        staging.finish_packs()
+        with self.catalog.write() as connection:
+            is_current = self.catalog.meta(EPOCH, connection) == epoch
+            if is_current:
+                staging.write(connection)
+                self.index.save(connection, [version])
+                staging.keep()
+        if is_current:
+            staging.publish()
+            self.index.saved([version])
+            with self._lock:
+                self._journal_bytes += staging.journal_bytes
 
     def _folded(self, version: Version, staging: Staging) -> Address:
         """The root of the version's tree, made here or by who does large work."""

@@ -29,7 +29,7 @@ def reached(syncs: Sequence[SyncRow], branch: int) -> Iterator[tuple[SyncRow, in
     while waiting:
         here = waiting.pop(0)
         for sync in syncs:
-            if sync.frequency != "immediate":
+            if sync.kind != "schema_change" or sync.frequency != "immediate":
                 continue
             ends = []
             if sync.direction in ("forward", "both") and here in sync.sources:
@@ -58,8 +58,8 @@ def paired(graph: Graph, branch: BranchRow, to: SnapshotRow) -> list[tuple[Branc
         there = None if since is None else graph.branches.log_at(row, since)
         if there is None:
             raise RuleViolation(
-                f"{mine.name!r} is in the sync {sync.name!r} with {row.name!r}, which has no "
-                f"snapshot that belongs to {snapshot.address.hex()[:12]}; detach the sync first"
+                f"{branch.name!r} is in the sync {sync.name!r}, whose other side has no snapshot "
+                f"that belongs to {snapshot.address.hex()[:12]}; detach the sync first"
             )
         at[other] = row, graph.snapshots.at(there.snapshot)
         found.append(at[other])

@@ -1,7 +1,8 @@
 """The index over versions as the catalog keeps it, remembered in memory.
 
 Versions never change, so what was read once stays.  Versions of an open transaction are in
-memory only, until they are written with it.
+memory only, until they are written with it.  Threads may share it: several may be making the
+same version at a time, and one that comes to nothing leaves it to the others.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from threading import RLock, get_ident
 
 from sqlalchemy import Connection
 
@@ -32,6 +34,9 @@ class CatalogIndex:
         self._frames: dict[Address, list[Version]] = {}
         self._unsaved: dict[Address, Version] = {}
         self._unsaved_roots: dict[Address, Address] = {}
+        self._makers: dict[Address, set[int]] = {}
+        self._age = 0
+        self._lock = RLock()  # never held while the catalog is asked
 
     def get(self, version: Address) -> Version | None:
         """See `VersionIndex.get`."""
@@ -44,17 +49,20 @@ class CatalogIndex:
 
     def put(self, version: Version) -> None:
         """See `VersionIndex.put`; written by `save`."""
-        if version.address not in self._known:
-            self._unsaved[version.address] = version
+        with self._lock:
+            if version.address not in self._known:
+                self._unsaved[version.address] = version
+                self._makers.setdefault(version.address, set()).add(get_ident())
 
     def set_rows(self, version: Address, rows: int) -> None:
         """See `VersionIndex.set_rows`."""
-        if version in self._unsaved:
-            self._unsaved[version] = replace(self._unsaved[version], rows=rows)
-            return
         known = self.get(version)
         assert known is not None
-        self._known[version] = replace(known, rows=rows)
+        with self._lock:
+            if version in self._unsaved:
+                self._unsaved[version] = replace(self._unsaved[version], rows=rows)
+            else:
+                self._known[version] = replace(known, rows=rows)
 
     def root(self, version: Address) -> Address | None:
         """See `VersionIndex.root`."""
@@ -62,26 +70,37 @@ class CatalogIndex:
         if unsaved is not None:
             return unsaved
         if version in self._unsaved:
-            return None
-        if version not in self._roots:
-            self._roots[version] = self._rows.root(version)
-        return self._roots[version]
+            return self._roots.get(version)  # known, if it is made a second time
+        try:
+            return self._roots[version]
+        except KeyError:
+            age = self._age
+            found = self._rows.root(version)
+        with self._lock:
+            if age != self._age:  # which may be news of before the refresh
+                return found
+            return self._roots.setdefault(version, found)
 
     def materialize(self, version: Address, root: Address) -> None:
         """See `VersionIndex.materialize`; written by `save`."""
-        self._unsaved_roots[version] = root
+        with self._lock:
+            self._unsaved_roots[version] = root
 
     def evict(self, version: Address) -> None:
         """See `VersionIndex.evict`."""
-        self._unsaved_roots.pop(version, None)
-        self._roots[version] = None
-        self._frames.clear()
+        with self._lock:
+            self._unsaved_roots.pop(version, None)
+            self._roots[version] = None
+            self._frames.clear()
+            self._age += 1
         self._rows.evict(version)
 
     def materialized(self, origin: Address, above: int, upto: int) -> Iterable[Version]:
         """See `VersionIndex.materialized`."""
         found = {frame.address: frame for frame in self._materialized(origin)}
-        for address in self._unsaved_roots:
+        with self._lock:
+            unsaved = list(self._unsaved_roots)
+        for address in unsaved:
             known = self.get(address)
             if known is not None and known.origin == origin:
                 found[address] = known
@@ -97,10 +116,15 @@ class CatalogIndex:
         frames = self._frames.get(origin)
         if frames is None:
             frames = []
-            for row, root in self._rows.near(origin):
-                self._roots[row.address] = root
-                frames.append(self._known.get(row.address) or self._keep(_version(row)))
-            self._frames[origin] = frames
+            age = self._age
+            near = self._rows.near(origin)
+            with self._lock:
+                for row, root in near:
+                    frames.append(self._known.get(row.address) or self._keep(_version(row)))
+                    if age == self._age:
+                        self._roots[row.address] = root
+                if age == self._age:
+                    self._frames[origin] = frames
         return frames
 
     def preload(self, versions: Sequence[Address]) -> None:
@@ -112,43 +136,57 @@ class CatalogIndex:
 
     def save(self, connection: Connection, versions: Iterable[Version]) -> None:
         """Write versions and those of their roots that are new, in a transaction."""
-        wanted = [self._unsaved.get(version.address, version) for version in versions]
+        with self._lock:
+            wanted = [self._unsaved.get(version.address, version) for version in versions]
+            roots = self._unsaved_roots
+            made = [(_row(v), roots[v.address]) for v in wanted if v.address in roots]
         self._rows.add(connection, [_row(version) for version in wanted])
-        roots = self._unsaved_roots
-        made = [(_row(v), roots[v.address]) for v in wanted if v.address in roots]
         self._rows.materialize(connection, made)
 
     def saved(self, versions: Iterable[Version]) -> None:
         """The transaction that saved them has committed."""
-        for version in versions:
-            self._keep(self._unsaved.pop(version.address, version))
-            root = self._unsaved_roots.pop(version.address, None)
-            self._roots.setdefault(version.address, None)
-            if root is not None:
-                self._roots[version.address] = root
-                self._frames.pop(version.origin, None)
+        with self._lock:
+            for version in versions:
+                self._keep(self._unsaved.pop(version.address, version))
+                self._makers.pop(version.address, None)
+                root = self._unsaved_roots.pop(version.address, None)
+                self._roots.setdefault(version.address, None)
+                if root is not None:
+                    self._roots[version.address] = root
+                    self._frames.pop(version.origin, None)
+                    self._age += 1
 
     def forget(self, versions: Iterable[Version]) -> None:
-        """The transaction that made them came to nothing."""
-        for version in versions:
-            self._unsaved.pop(version.address, None)
-            self._unsaved_roots.pop(version.address, None)
+        """The transaction that made them came to nothing; others that make them go on."""
+        me = get_ident()
+        with self._lock:
+            for version in versions:
+                makers = self._makers.get(version.address, set())
+                if me in makers and len(makers) > 1:
+                    makers.discard(me)
+                    continue
+                self._makers.pop(version.address, None)
+                self._unsaved.pop(version.address, None)
+                self._unsaved_roots.pop(version.address, None)
 
     def refresh(self) -> None:
         """Ask the catalog anew what is materialized.
 
         Trees that were made for reading only may have gone with what was dropped.
         """
-        for version in [v for v in self._unsaved_roots if v not in self._unsaved]:
-            del self._unsaved_roots[version]
-        self._roots.clear()
-        self._frames.clear()
+        with self._lock:
+            for version in [v for v in self._unsaved_roots if v not in self._unsaved]:
+                del self._unsaved_roots[version]
+            self._roots.clear()
+            self._frames.clear()
+            self._age += 1
 
     def _keep(self, version: Version) -> Version:
-        self._known[version.address] = version
-        if len(self._known) > _KEPT:
-            dropped, _ = self._known.popitem(last=False)
-            self._roots.pop(dropped, None)
+        with self._lock:
+            self._known[version.address] = version
+            if len(self._known) > _KEPT:
+                dropped, _ = self._known.popitem(last=False)
+                self._roots.pop(dropped, None)
         return version
 
 

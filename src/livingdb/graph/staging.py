@@ -7,6 +7,7 @@ all chunks of a large transaction, go straight to packs; those count once the ca
 from __future__ import annotations
 
 from collections.abc import Iterable
+from threading import RLock
 from types import TracebackType
 from typing import Self
 
@@ -15,6 +16,7 @@ from sqlalchemy import Connection
 from livingdb.chunks.address import Address
 from livingdb.chunks.pack_store import PackStream
 from livingdb.chunks.store import Buffer, StoredChunk
+from livingdb.errors import Corruption
 from livingdb.graph.store import JOURNAL_BYTES, DatabaseStore
 
 __all__ = ["Scratch", "Staging"]
@@ -26,7 +28,8 @@ class Staging:
     """The chunks of one transaction; for use as a context manager.
 
     Left without `keep`, nothing of it remains.  What is larger than `limit_bytes` in all goes
-    to packs, which no other transaction relies upon before they count.
+    to packs, which no other transaction relies upon before they count.  One thread fills it;
+    others may find chunks in it meanwhile.
     """
 
     def __init__(self, store: DatabaseStore, limit_bytes: int = TRANSACTION_BYTES):
@@ -40,6 +43,8 @@ class Staging:
         self._adopted: set[str] = set()
         self._levels: dict[str, int] = {}
         self._kept = False
+        self._ended = False
+        self._lock = RLock()
 
     def __enter__(self) -> Self:
         self._store.attach(self)
@@ -52,27 +57,31 @@ class Staging:
         trace: TracebackType | None,
     ) -> None:
         self._store.detach(self)
-        if self._stream is not None:
-            self._stream.__exit__(RuntimeError, None, None)
+        with self._lock:
+            stream, self._stream = self._stream, None
+            self._ended = True
+        if stream is not None:
+            stream.__exit__(RuntimeError, None, None)
         made = [name for name in self._own.names if name not in self._adopted]
         if made and not self._kept:
             self._store.drop_packs(made)
 
     def sink(self, chunk: StoredChunk) -> None:
         """Take a chunk."""
-        if chunk.address in self._small or chunk.address in self._spilled:
-            return
-        size_bytes = len(chunk.data)
-        if size_bytes > JOURNAL_BYTES:
-            self._spill(chunk)
-            return
-        self._small[chunk.address] = chunk
-        self._size_bytes += size_bytes
-        if self._size_bytes > self._limit_bytes:
-            for held in self._small.values():
-                self._spill(held)
-            self._small.clear()
-            self._size_bytes = 0
+        with self._lock:
+            if chunk.address in self._small or chunk.address in self._spilled:
+                return
+            size_bytes = len(chunk.data)
+            if size_bytes > JOURNAL_BYTES:
+                self._spill(chunk)
+                return
+            self._small[chunk.address] = chunk
+            self._size_bytes += size_bytes
+            if self._size_bytes > self._limit_bytes:
+                for held in self._small.values():
+                    self._spill(held)
+                self._small.clear()
+                self._size_bytes = 0
 
     def _spill(self, chunk: StoredChunk) -> None:
         if self._store.packs.contains([chunk.address])[0]:
@@ -95,21 +104,28 @@ class Staging:
 
     def find(self, address: Address) -> Buffer | None:
         """The chunk, if it is among these."""
-        small = self._small.get(address)
-        if small is not None:
-            return small.data
-        if address in self._spilled:
-            self.finish_packs()
-        if not self._own.names or not self._own.contains([address])[0]:
-            return None
-        return self._own.get(address)
+        with self._lock:
+            small = self._small.get(address)
+            if small is not None:
+                return small.data
+            if address in self._spilled:
+                self.finish_packs()
+        try:
+            if not self._own.names or not self._own.contains([address])[0]:
+                return None
+            return self._own.get(address)
+        except Corruption:
+            if not self._ended:
+                raise
+            return None  # its packs went while another thread looked
 
     def finish_packs(self) -> None:
         """Make what went to packs durable and readable here."""
-        if self._stream is not None:
-            stream, self._stream = self._stream, None
-            stream.__exit__(None, None, None)
-            self._levels |= self._store.levels(stream.names)
+        with self._lock:
+            if self._stream is not None:
+                stream, self._stream = self._stream, None
+                stream.__exit__(None, None, None)
+                self._levels |= self._store.levels(stream.names)
 
     @property
     def journal_bytes(self) -> int:

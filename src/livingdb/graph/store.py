@@ -110,7 +110,9 @@ class DatabaseStore:
         Packs that count no more are read for some time still, by those here and by others:
         somebody may be in the middle of what they hold.
         """
-        names, known = set(self.catalog.packs.names()), set(self.packs.names)
+        # In this order: what another thread reads from meanwhile is not taken for gone.
+        known = set(self.packs.names)
+        names = set(self.catalog.packs.names())
         new = [name for name in names if name not in known]
         if new:
             self.packs.add(*new)
@@ -120,11 +122,12 @@ class DatabaseStore:
         left = [name for name, _ in self.catalog.packs.retired()]
         self.packs.linger(*left)
         moment = monotonic()
-        self._gone |= dict.fromkeys(gone, moment)
-        late = [name for name, since in self._gone.items() if moment - since > _GRACE_SECONDS]
+        with self._lock:
+            self._gone |= dict.fromkeys(gone, moment)
+            late = [name for name, since in self._gone.items() if moment - since > _GRACE_SECONDS]
+            self._gone = {name: since for name, since in self._gone.items() if name not in late}
         if late:
             self.packs.remove(*late)
-            self._gone = {name: since for name, since in self._gone.items() if name not in late}
         return bool(new or left)
 
     def levels(self, names: Iterable[str]) -> dict[str, int]:

@@ -60,7 +60,7 @@ def feed_rows(schema: TableSchema, step: Step, batch: DiffBatch) -> pa.RecordBat
     taken = pa.array(places[by_key])
     columns = [
         pa.concat_arrays([batch.before[at], batch.after[at]]).take(taken)
-        for at in (schema.position(column.name) for column in schema.columns)
+        for at in (schema.position(column.name) for column in schema.shown)
     ]
     count = len(places)
     row = step.snapshot

@@ -15,7 +15,15 @@ from livingdb.chunks.address import Address
 from livingdb.errors import InvalidData, LivingDBError, RuleViolation
 from livingdb.evolution.change import Change
 from livingdb.evolution.lens import Delta, Lens
-from livingdb.evolution.sides import VersionSide, changes_of, delta_of, effective
+from livingdb.evolution.sides import (
+    VersionSide,
+    changes_of,
+    counts_of,
+    delta_of,
+    effective,
+    followed,
+    narrow_changes,
+)
 from livingdb.graph.carry import Draft, Intent
 from livingdb.graph.compare import diff_changes
 from livingdb.graph.constraints import check_tables
@@ -24,7 +32,6 @@ from livingdb.graph.groups import schema_syncs
 from livingdb.graph.snapshot import overlaid
 from livingdb.graph.staging import Staging
 from livingdb.tables.index import Version
-from livingdb.tables.recipe import Counts
 from livingdb.tables.versions import Versions
 from livingdb.trees.changes import Changes, merge_changes
 
@@ -42,8 +49,10 @@ class _Step:
     before: Tables
     after: Tables
     snapshot: Address
+    changes: dict[str, Changes]
+    """What happens to the rows of tables, and no more, where it is known."""
     deltas: dict[str, Delta]
-    """What differs in some tables, as far as it is known."""
+    """The same, as whole rows before and after."""
 
 
 class SchemaCarrier:
@@ -106,9 +115,11 @@ class SchemaCarrier:
         if not syncs:
             return []
         reached = {branch.id for branch in moves}
+        group = self._graph.branches.several(_joined(syncs, reached))
+        self._graph.snapshots.many(branch.head for branch in group.values())
         waiting = [self._first(branch, draft) for branch in moves]
         for step in waiting:
-            self._check_schemas(syncs, step)
+            self._check_schemas(syncs, step, group)
         made: list[Draft] = []
         while waiting:
             step = waiting.pop(0)
@@ -116,30 +127,38 @@ class SchemaCarrier:
                 if other in reached:
                     continue
                 reached.add(other)
-                found = self._carried(sync, is_right, other, step, draft, staging)
+                branch = group[other]
+                found = self._carried(sync, is_right, branch, step, draft, staging)
                 if found is None:
                     continue
-                branch, before, intent, deltas = found
+                before, intent, changes, deltas = found
                 made.append(make(intent))
                 after = overlaid(before, intent.changes)
                 address = made[-1].address
-                waiting.append(_Step(branch.id, branch.name, before, after, address, deltas))
+                waiting.append(
+                    _Step(branch.id, branch.name, before, after, address, changes, deltas)
+                )
         return made
 
-    def _check_schemas(self, syncs: Sequence[SyncRow], step: _Step) -> None:
+    def _check_schemas(
+        self, syncs: Sequence[SyncRow], step: _Step, group: Mapping[int, BranchRow]
+    ) -> None:
         """`RuleViolation` if a change, as a merge may be, is one of a schema in a sync."""
         graph = self._graph
-        for sync in syncs:
+        changed = [
+            name
+            for name, before in step.before.items()
+            if name not in step.after or step.after[name].definition != before.definition
+        ]
+        for sync in syncs if changed else ():
             if step.branch not in (*sync.sources, sync.target):
                 continue
             lens = self.lens(sync)
             other = sync.target if step.branch in sync.sources else sync.sources[0]
-            row = graph.branches.numbered(other)
-            assert row is not None
-            shared = {*lens.old, *lens.new, *graph.tables(graph.snapshots.at(row.head))}
-            for name, before in step.before.items():
-                after = step.after.get(name)
-                if name in shared and (after is None or after.definition != before.definition):
+            head = graph.snapshots.at(group[other].head)
+            shared = {*lens.old, *lens.new, *graph.tables(head)}
+            for name in changed:
+                if name in shared:
                     raise RuleViolation(
                         f"rule 4: {step.name!r} is in the sync {sync.name!r}, which stays with its "
                         f"present schema, and this would change that of {name!r}: evolve the "
@@ -150,31 +169,29 @@ class SchemaCarrier:
         before = tables_of(self._graph, self._graph.snapshots.at(branch.head))
         versions = self._graph.versions
         after = {name: versions.require(a) for name, a in draft.record.tables.items()}
-        return _Step(branch.id, branch.name, before, after, draft.address, {})
+        return _Step(branch.id, branch.name, before, after, draft.address, {}, {})
 
     def _carried(
         self,
         sync: SyncRow,
         is_right: bool,
-        other: int,
+        branch: BranchRow,
         step: _Step,
         draft: Draft,
         staging: Staging,
-    ) -> tuple[BranchRow, Tables, Intent, dict[str, Delta]] | None:
-        """What the change makes of the other branch; None if nothing."""
+    ) -> tuple[Tables, Intent, dict[str, Changes], dict[str, Delta]] | None:
+        """What the change makes of another branch; None if nothing."""
         graph = self._graph
-        branch = graph.branches.numbered(other)
-        assert branch is not None
         head = graph.snapshots.at(branch.head)
         tables = tables_of(graph, head)
         try:
-            changes, counts, deltas = self._translated(sync, is_right, step, tables)
-            made, rows = self._made(tables, changes, counts, staging)
+            changes, deltas = self._translated(sync, is_right, step, tables)
+            made, rows = self._made(tables, changes, staging)
             self._check(step, tables, made, changes)
         except LivingDBError as error:
+            near, far = sync.ends if is_right else sync.ends[::-1]
             raise type(error)(
-                f"branch {branch.name!r}, in step with {step.name!r}, cannot take the change: "
-                f"{error}"
+                f"branch {far!r}, in step with {near!r}, cannot take the change: {error}"
             ) from None
         if not changes:
             return None
@@ -190,14 +207,15 @@ class SchemaCarrier:
             {step.name: step.snapshot.hex()},
             {"sync": sync.name, "direction": "forward" if is_right else "reverse", "rows": rows},
         )
-        return branch, tables, intent, deltas
+        narrow = {n: change for n, change in changes.items() if isinstance(change, Changes)}
+        return tables, intent, narrow, deltas
 
     def _translated(
         self, sync: SyncRow, is_right: bool, step: _Step, tables: Tables
-    ) -> tuple[dict[str, Changes | Version], dict[str, Counts], dict[str, Delta]]:
+    ) -> tuple[dict[str, Changes | Version], dict[str, Delta]]:
         """The changes of the other side's tables; a version where both sides share one.
 
-        With how many rows they change, and the rows themselves, where that is known.
+        With the rows that differ, where they are known.
         """
         versions = self._graph.versions
         lens = self.lens(sync)
@@ -208,39 +226,54 @@ class SchemaCarrier:
             if name in step.after and step.after[name].address != before.address
         ]
         found: dict[str, Changes | Version] = {}
-        counts: dict[str, Counts] = {}
         known: dict[str, Delta] = {}
-        unknown = [name for name in here if name not in step.deltas]
-        deltas = _deltas(versions, step.before, step.after, unknown)
-        deltas |= {name: delta for name, delta in step.deltas.items() if name in here}
+        rest: list[str] = []
+        for name in changed:
+            follower = lens.follower(name, is_right) if name in here else None
+            if follower is not None:
+                schemas = here[name].schema, there[follower.table].schema
+                shape = versions.forest(tables[follower.table]).shape
+                changes = followed(self._changes(step, name), *schemas, shape, follower)
+                found[follower.table] = changes
+            elif name in here:
+                rest.append(name)
+            elif name in there or name not in tables:
+                continue
+            elif tables[name].address == step.before[name].address:
+                found[name] = step.after[name]
+            elif tables[name].definition == step.before[name].definition:
+                found[name] = self._changes(step, name)
+            else:
+                raise InvalidData(f"table {name!r} has another schema there")
+        deltas = {name: self._delta(step, name) for name in rest}
         if deltas:
             mine, theirs = VersionSide(versions, step.before), VersionSide(versions, tables)
             put = lens.putr if is_right else lens.putl
             for name, delta in put(deltas, mine, theirs).items():
-                definition = there[name]
-                shape = definition.layout.grouping(definition.schema).whole
-                changes, known[name], counts[name] = effective(definition.schema, shape, delta)
-                if len(changes):
-                    found[name] = changes
-        for name in changed:
-            if name in here or name in there or name not in tables:
-                continue
-            if tables[name].address == step.before[name].address:
-                found[name] = step.after[name]
-                continue
-            if tables[name].definition != step.before[name].definition:
-                raise InvalidData(f"table {name!r} has another schema there")
-            changes = diff_changes(versions, step.before[name], step.after[name])
-            if len(changes):
-                found[name] = changes
-        return found, counts, known
+                shape = versions.forest(tables[name]).shape
+                found[name], known[name] = effective(there[name].schema, shape, delta)
+        return {n: c for n, c in found.items() if isinstance(c, Version) or len(c)}, known
+
+    def _changes(self, step: _Step, name: str) -> Changes:
+        """What happens to the rows of a table, and no more."""
+        found = step.changes.get(name)
+        if found is None:
+            versions, before, after = self._graph.versions, step.before[name], step.after[name]
+            is_next = after.base == before.address
+            made = versions.delta(after) if is_next else diff_changes(versions, before, after)
+            found = step.changes[name] = narrow_changes(versions.rows(before), made)
+        return found
+
+    def _delta(self, step: _Step, name: str) -> Delta:
+        """What happens to the rows of a table, as whole rows before and after."""
+        found = step.deltas.get(name)
+        if found is None:
+            before, after = step.before[name], step.after[name]
+            found = step.deltas[name] = delta_of(self._graph.versions, before, after)
+        return found
 
     def _made(
-        self,
-        tables: Tables,
-        changes: Mapping[str, Changes | Version],
-        counts: Mapping[str, Counts],
-        staging: Staging,
+        self, tables: Tables, changes: Mapping[str, Changes | Version], staging: Staging
     ) -> tuple[dict[str, Version | None], dict[str, int]]:
         """The versions that changes make, and how many rows they change in those not shared."""
         made: dict[str, Version | None] = {}
@@ -250,7 +283,7 @@ class SchemaCarrier:
                 made[name] = change
                 continue
             made[name] = self._graph.versions.change(
-                tables[name], change, staging.sink, counts.get(name)
+                tables[name], change, staging.sink, counts_of(change)
             )
             rows[name] = len(change)
         return made, rows
@@ -299,6 +332,18 @@ def lens_of(graph: Graph, sync: SyncRow) -> Lens:
         for name, address in record.tables.items()
     }
     return Change.from_json(sync.spec["change"]).plan(tables)
+
+
+def _joined(syncs: Sequence[SyncRow], branches: Collection[int]) -> set[int]:
+    """The branches that syncs join with some, and these."""
+    found: set[int] = set()
+    more = set(branches)
+    while more > found:
+        found = set(more)
+        for sync in syncs:
+            if not found.isdisjoint((*sync.sources, sync.target)):
+                more |= {*sync.sources, sync.target}
+    return found
 
 
 def _neighbours(syncs: Sequence[SyncRow], branch: int) -> list[tuple[SyncRow, int, bool]]:

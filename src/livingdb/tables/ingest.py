@@ -121,12 +121,11 @@ def _checked_names(
 ) -> Tabular:
     if not given.columns and not given.rows:
         return Tabular(0, {name: [] for name in schema.key})
-    known = [column.name for column in schema.columns]
+    known = {column.name for column in schema.columns}
     for name in given.columns:
         if name not in known:
-            raise InvalidData(
-                f"column {name!r} is not in the table; its columns are {', '.join(known)}"
-            )
+            shown = ", ".join(column.name for column in schema.shown)
+            raise InvalidData(f"column {name!r} is not in the table; its columns are {shown}")
     if only is None and not fixed:
         _check_fixed(schema, given)
     for name in schema.key:

@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from livingdb.errors import InvalidData, NotFound
 from livingdb.tables.schema import TableSchema
 from livingdb.trees.forest import Grouping
+from livingdb.trees.shape import Shape
 from livingdb.trees.splitter import CapacitySplitter, ContentSplitter, Splitter
 
 __all__ = ["FOLD_FLOOR_ROWS", "FOLD_SHARE", "Layout"]
 
 FOLD_FLOOR_ROWS = 24_576
 FOLD_SHARE = 0.25
+
+
+@dataclass(frozen=True)
+class _TableGrouping(Grouping):
+    """The trees of a table; `nullable` are the positions of key columns that may be null."""
+
+    nullable: tuple[int, ...] = ()
+
+    def _shape(self, positions: Iterable[int]) -> Shape:
+        return replace(super()._shape(positions), nullable=self.nullable)
 
 
 @dataclass(frozen=True)
@@ -57,12 +68,13 @@ class Layout:
             splitter = ContentSplitter(self.target_rows, fanout)
         else:
             splitter = CapacitySplitter(self.target_rows, fanout)
-        return Grouping(
+        return _TableGrouping(
             tuple(column.name for column in schema.stored),
             tuple(column.type for column in schema.stored),
             len(schema.key),
             self._groups(schema),
             splitter,
+            nullable=schema.nullable_keys,
         )
 
     def _groups(self, schema: TableSchema) -> tuple[tuple[int, ...], ...]:

@@ -37,7 +37,7 @@ class RowSet:
     tail: Changes | None = None
 
     def _positions(self, columns: Sequence[str] | None) -> list[int]:
-        names = [column.name for column in self.schema.columns] if columns is None else columns
+        names = [column.name for column in self.schema.shown] if columns is None else columns
         return [self.schema.position(name) for name in names]
 
     def batches(
@@ -46,7 +46,7 @@ class RowSet:
         span: Span = ALL,
         filters: Sequence[ZoneFilter] = (),
     ) -> Iterator[pa.RecordBatch]:
-        """The rows in key order, as batches of the columns asked for."""
+        """The rows in key order, as batches of the columns asked for, or of all that are shown."""
         positions = self._positions(columns)
         schema = pa.schema([self.schema.stored[position].field for position in positions])
         if not positions:
@@ -71,7 +71,7 @@ class RowSet:
 
     def get(self, *key: object) -> dict[str, Any] | None:
         """The row with this key as a dict; None if there is none."""
-        names = [column.name for column in self.schema.columns]
+        names = [column.name for column in self.schema.shown]
         encoded = self._encoded(key)
         if self.tail is not None:
             at = int(np.searchsorted(self.tail.keys, encoded))
@@ -89,6 +89,7 @@ class RowSet:
         return {name: value.as_py() for name, value in zip(names, values, strict=True)}
 
     def _encoded(self, key: Sequence[object]) -> Any:
+        self.schema.require_key()
         columns = self.schema.key_columns
         if len(key) != len(columns):
             raise InvalidData(f"the key is ({', '.join(self.schema.key)}), not {len(key)} values")

@@ -22,6 +22,7 @@ from livingdb.chunks.types import normalise_type
 from livingdb.errors import InvalidData, InvalidName, NotFound, Unsupported
 from livingdb.tables.fit import fit
 from livingdb.tables.type_names import parse_type, type_name
+from livingdb.trees.keys import KeyCodec
 
 __all__ = ["Column", "SchemaLike", "TableSchema"]
 
@@ -35,7 +36,8 @@ class Column:
     """One column.  `default` fills it where a new row does not name it.
 
     `computed` is the expression over the row's other columns that gives its values; writers may
-    not name it, nor any other that is `read_only`.
+    not name it, nor any other that is `read_only`.  One that is `hidden` is stored as any other
+    and shown only to those who name it.
     """
 
     id: int
@@ -45,6 +47,7 @@ class Column:
     default: object = None
     computed: str | None = None
     read_only: bool = False
+    hidden: bool = False
 
     @property
     def is_fixed(self) -> bool:
@@ -79,8 +82,12 @@ class TableSchema:
         key: str | Sequence[str],
         defaults: Mapping[str, object] | None = None,
         foreign_keys: Mapping[str, str] | None = None,
+        nullable_key: bool = False,
     ) -> TableSchema:
-        """A schema from what a user gives; `InvalidData` or `Unsupported` says what is wrong."""
+        """A schema from what a user gives; `InvalidData` or `Unsupported` says what is wrong.
+
+        `nullable_key`: key columns may be null where they are given so; users' may not.
+        """
         is_one = isinstance(key, str) or not isinstance(key, Iterable)
         keys: tuple[str, ...] = (key,) if is_one else tuple(key)  # type: ignore[assignment]
         names = _names(schema)
@@ -92,7 +99,7 @@ class TableSchema:
                 data_type = normalise_type(field.type)
             except Unsupported as error:
                 raise Unsupported(f"column {field.name!r}: {error}") from None
-            nullable = field.nullable and field.name not in keys
+            nullable = field.nullable and (nullable_key or field.name not in keys)
             default = _checked_default(field.name, data_type, (defaults or {}).get(field.name))
             columns.append(Column(number, field.name, data_type, nullable, default))
         for name in keys:
@@ -102,10 +109,41 @@ class TableSchema:
         links = tuple(sorted((foreign_keys or {}).items()))
         return cls(tuple(columns), keys, links, len(columns))
 
+    @classmethod
+    def derived(
+        cls, schema: pa.Schema, key: Sequence[str], hidden: Sequence[str] = ()
+    ) -> TableSchema:
+        """The schema of rows that a query gives: hidden columns first, then the others.
+
+        Columns may be null where the fields may, those of the key too.
+        """
+        for name in hidden:
+            if name not in schema.names:
+                raise InvalidData(f"the hidden column {name!r} is not in the schema")
+        fields = sorted(schema, key=lambda field: field.name not in hidden)
+        made = cls.of(pa.schema(fields), tuple(key), nullable_key=True)
+        columns = [replace(column, hidden=column.name in hidden) for column in made.columns]
+        return replace(made, columns=tuple(columns))
+
     @cached_property
     def arrow(self) -> pa.Schema:
-        """The schema as Arrow sees it."""
+        """The columns that are shown, as Arrow sees them."""
+        return pa.schema([column.field for column in self.shown])
+
+    @cached_property
+    def whole(self) -> pa.Schema:
+        """All columns, hidden ones too, as Arrow sees them."""
         return pa.schema([column.field for column in self.columns])
+
+    @cached_property
+    def shown(self) -> tuple[Column, ...]:
+        """The columns that are not hidden."""
+        return tuple(column for column in self.columns if not column.hidden)
+
+    @cached_property
+    def shown_key(self) -> tuple[str, ...]:
+        """The names of the key columns that are not hidden."""
+        return tuple(column.name for column in self.key_columns if not column.hidden)
 
     @cached_property
     def stored(self) -> tuple[Column, ...]:
@@ -119,12 +157,27 @@ class TableSchema:
         """The columns of the key."""
         return self.stored[: len(self.key)]
 
+    @cached_property
+    def nullable_keys(self) -> tuple[int, ...]:
+        """The positions in the key of the columns that may be null."""
+        return tuple(at for at, column in enumerate(self.key_columns) if column.nullable)
+
+    @cached_property
+    def key_codec(self) -> KeyCodec:
+        """Encodes the keys of the rows."""
+        return KeyCodec([column.type for column in self.key_columns], self.nullable_keys)
+
+    def require_key(self) -> None:
+        """`Unsupported` if rows cannot be named by their key, because part of it is hidden."""
+        if len(self.shown_key) < len(self.key):
+            raise Unsupported("these rows have no key to name one by: select them by a condition")
+
     def column(self, name: str) -> Column:
         """The column of that name; `NotFound` names those there are."""
         for column in self.columns:
             if column.name == name:
                 return column
-        known = ", ".join(column.name for column in self.columns)
+        known = ", ".join(column.name for column in self.shown)
         raise NotFound(f"there is no column {name!r}; the columns are {known}")
 
     def position(self, name: str) -> int:
@@ -157,6 +210,7 @@ class TableSchema:
                 "default": encode_value(column.default),
                 **({} if column.computed is None else {"computed": column.computed}),
                 **({"read_only": True} if column.read_only else {}),
+                **({"hidden": True} if column.hidden else {}),
             }
             for column in self.columns
         ]
@@ -181,6 +235,7 @@ class TableSchema:
                 decode_value(item["default"]),
                 item.get("computed"),
                 item.get("read_only", False),
+                item.get("hidden", False),
             )
             for item in data["columns"]
         )

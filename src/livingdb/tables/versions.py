@@ -6,7 +6,7 @@ what a read costs and nothing else.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from itertools import islice, pairwise
@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from livingdb.chunks.address import Address
 from livingdb.chunks.memory import MemoryStore
-from livingdb.chunks.store import ChunkStore
+from livingdb.chunks.store import ChunkStore, StoredChunk
 from livingdb.errors import MissingKey, Unsupported
 from livingdb.tables.delta import load_delta, store_delta
 from livingdb.tables.index import (
@@ -60,6 +60,9 @@ class Evaluator(Protocol):
         ...
 
 
+KeepAnswer = Callable[[Version, Derived, Sequence[StoredChunk]], None]
+
+
 class Versions:
     """The versions of tables in one store."""
 
@@ -78,7 +81,10 @@ class Versions:
         self._definition = lru_cache(maxsize=1024)(lambda a: Definition.load(store, a))
         self._forest = lru_cache(maxsize=1024)(self._make_forest)
         self._mapped = lru_cache(maxsize=256)(self._map)
+        self._origin_recipe = lru_cache(maxsize=1024)(lambda a: load_recipe(store, a))
         self._empty: dict[Address, tuple[Forest, Address]] = {}
+        self.keep_answer: KeepAnswer = self._put_answer
+        """Takes the tree of a version that was evaluated to be read."""
 
     # --- making ------------------------------------------------------------------------------
 
@@ -118,7 +124,7 @@ class Versions:
         recipe = store_delta(schema, changes, base.address, counts, sink)
         stored = recipe.stored()
         sink(stored)
-        rows = None
+        rows = None if changes.structural else base.rows
         if counts is not None and base.rows is not None:
             rows = base.rows + counts.inserted - counts.deleted
         version = self._child(base, stored.address, len(changes), rows)
@@ -275,20 +281,27 @@ class Versions:
 
     def _restore(self, origin: Version) -> Version | None:
         """An origin of rows is its own root, whatever the index forgot."""
-        recipe = self.recipe(origin)
+        recipe = self._origin_recipe(origin.address)
         if not isinstance(recipe, Rows):
             return None
         self.index.materialize(origin.address, recipe.root)
         return origin
 
-    def _evaluate(self, version: Version) -> Version:
+    def _evaluate(self, version: Version, sink: Sink | None = None) -> Version:
+        """Make the tree of a version's origin; without a sink, whoever keeps answers has it."""
         origin = self.require(version.origin)
         recipe = self.recipe(origin)
         assert isinstance(recipe, Derived)
         evaluator = self._evaluator(recipe)
-        root = evaluator.root(recipe, self, lambda chunk: self.store.put([chunk]))
+        made: list[StoredChunk] = []
+        root = evaluator.root(recipe, self, made.append if sink is None else sink)
+        if sink is None:
+            self.keep_answer(origin, recipe, made)
         self.index.materialize(origin.address, root)
         return origin
+
+    def _put_answer(self, version: Version, recipe: Derived, chunks: Sequence[StoredChunk]) -> None:
+        self.store.put(chunks)
 
     def _map(self, origin: Address) -> RowSet | None:
         """The rows of a derived version, if they can be found as they are read."""
@@ -329,6 +342,8 @@ class Versions:
         root = self.index.root(version.address)
         if root is not None:
             return root
+        if self.kept(version) is None and self._mapped(version.origin) is None:
+            self._evaluate(version, sink)
         rows = self.rows(version)
         if isinstance(rows.forest, MappedForest):
             names = [column.name for column in rows.schema.stored]

@@ -212,9 +212,12 @@ def check_sorted(
     offset: int,
     columns: Sequence[pa.Array],
 ) -> None:
-    """`InvalidData` unless the keys have no nulls and rise, also from the key `before` them."""
-    for name, column in zip(shape.names, columns[: shape.key_count], strict=False):
-        if column.null_count:
+    """`InvalidData` unless the keys rise, also from the key `before` them, without nulls they
+    cannot have.
+    """
+    for position, name in enumerate(shape.names[: shape.key_count]):
+        column = columns[position]
+        if column.null_count and position not in shape.nullable:
             row = offset + pc.index(column.is_null(), pa.scalar(True)).as_py()
             raise InvalidData(f"row {row}: the key column {name!r} is null")
     previous, following = (keys[:-1], keys[1:])

@@ -1,8 +1,9 @@
 """Keys: an order-preserving encoding, its comparison in bulk, and its hash.
 
 An encoded key sorts, byte by byte, as the key values do: integers by sign, strings and
-binaries by their bytes, floats with NaN last.  Its trailing zero bytes are dropped, which
-keeps order and uniqueness because text is escaped and ended by two zero bytes.
+binaries by their bytes, floats with NaN last, nulls first.  Its trailing zero bytes are dropped,
+which keeps order and uniqueness because no whole key begins with another: text is escaped and
+ended by two zero bytes, and a value that might be null has a byte before it that says whether.
 
 In memory encoded keys are one NumPy array: `uint64` where a key fits eight bytes, `S` where
 keys are short, objects of `bytes` where they are long.
@@ -10,7 +11,7 @@ keys are short, objects of `bytes` where they are long.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -40,22 +41,27 @@ MAX_KEY_BYTES = 32_768
 _SHORT_KEY_BYTES = 64
 _PADDING_BYTES = 65_536
 _SIGN = np.uint64(1 << 63)
+NULL, PRESENT = b"\0", b"\1"
 
 
 class KeyCodec:
-    """Encodes keys of the given column types."""
+    """Encodes keys of the given column types; `nullable` are the positions that may be null."""
 
-    def __init__(self, types: Sequence[pa.DataType]):
+    def __init__(self, types: Sequence[pa.DataType], nullable: Collection[int] = ()):
         for data_type in types:
             if pa.types.is_nested(data_type):
                 raise Unsupported(f"a key column cannot be of type {data_type}")
         self.types = tuple(types)
-        widths = [_width(data_type) for data_type in types]
+        self.nullable = tuple(sorted(nullable))
+        widths = [
+            None if position in self.nullable else _width(data_type)
+            for position, data_type in enumerate(types)
+        ]
         self.width: int | None = None if None in widths else sum(w for w in widths if w)
         self.packed = self.width is not None and self.width <= 8
 
     def encode(self, arrays: Sequence[pa.Array]) -> KeyArray:
-        """The encoded keys of rows given by their key columns, none of them null."""
+        """The encoded keys of rows given by their key columns, null only where they may be."""
         rows = len(arrays[0])
         if self.packed:
             packed = np.zeros(rows, np.uint64)
@@ -68,7 +74,10 @@ class KeyCodec:
         if self.width is not None:
             pieces = [_big_endian(a, t) for a, t in zip(arrays, self.types, strict=True)]
             return np.ascontiguousarray(np.hstack(pieces)).view(f"S{self.width}").reshape(-1)
-        parts = [_as_binary(a, t) for a, t in zip(arrays, self.types, strict=True)]
+        parts = [
+            _marked(array, data_type) if position in self.nullable else _as_binary(array, data_type)
+            for position, (array, data_type) in enumerate(zip(arrays, self.types, strict=True))
+        ]
         whole = parts[0] if len(parts) == 1 else pc.binary_join_element_wise(*parts, b"")
         return from_binary(whole)
 
@@ -87,7 +96,7 @@ class KeyCodec:
                 array = pa.array([key[position] for key in keys], data_type)
             except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, IndexError) as error:
                 raise InvalidData(f"key column {name!r}: {error}") from None
-            if array.null_count:
+            if array.null_count and position not in self.nullable:
                 raise InvalidData(f"key column {name!r}: a key value is null")
             columns.append(array)
         return columns
@@ -173,6 +182,19 @@ def _as_binary(array: pa.Array, data_type: pa.DataType) -> pa.Array:
     if _has_zero_byte(data):
         data = pc.replace_substring(data, b"\0", b"\0\xff")
     return pc.binary_join_element_wise(data, pa.scalar(b"\0\0"), b"")
+
+
+def _marked(array: pa.Array, data_type: pa.DataType) -> pa.Array:
+    """The encoding of a column that may be null: a byte that says so, then the value if any."""
+    if array.null_count == len(array):
+        return pa.array([NULL], pa.binary()).take(pa.array(np.zeros(len(array), np.int64)))
+    held = array.drop_null() if array.null_count else array
+    marked = pc.binary_join_element_wise(pa.scalar(PRESENT), _as_binary(held, data_type), b"")
+    if len(held) == len(array):
+        return marked
+    valid = array.is_valid().to_numpy(zero_copy_only=False)
+    whole = pa.concat_arrays([pa.array([NULL], pa.binary()), marked])
+    return whole.take(pa.array(np.where(valid, np.cumsum(valid), 0)))
 
 
 def _has_zero_byte(array: pa.Array) -> bool:

@@ -280,7 +280,8 @@ class Reader:
     def read(self, address: Address, keep: bool = True) -> Entries | Leaf:
         """The node at the address: `Entries` or a `Leaf`; `keep` puts it in the cache."""
         found = self.cache.get(address)
-        if found is not None:
+        # Tables that differ only in which key columns may be null share leaves, not keys.
+        if found is not None and found.shape.nullable == self.shape.nullable:
             return found
         chunk = Chunk(address, self.store.get(address), self.store.get)
         item: Entries | Leaf

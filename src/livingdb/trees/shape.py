@@ -19,7 +19,8 @@ __all__ = ["Shape"]
 class Shape:
     """Columns of the leaves, key columns first, and the splitter.
 
-    Names serve messages and batches; they are in no chunk.
+    Names serve messages and batches; they are in no chunk.  `nullable` are the positions of the
+    key columns that may be null.
     """
 
     names: tuple[str, ...]
@@ -27,11 +28,12 @@ class Shape:
     key_count: int
     splitter: Splitter = field(default_factory=ContentSplitter)
     piece_bytes: int = 4 << 20
+    nullable: tuple[int, ...] = ()
 
     @cached_property
     def codec(self) -> KeyCodec:
         """Encodes the keys of this tree."""
-        return KeyCodec(self.types[: self.key_count])
+        return KeyCodec(self.types[: self.key_count], self.nullable)
 
     @cached_property
     def schema(self) -> pa.Schema:

@@ -12,11 +12,10 @@ from blake3 import blake3
 
 from livingdb.chunks.canonical import Column, from_arrow
 
-__all__ = ["Ids", "encoded_rows", "row_ids"]
+__all__ = ["Ids", "encoded_rows", "numbered_rows", "row_ids"]
 
 Ids = npt.NDArray[np.int64]
 
-_ABSENT, _PRESENT = pa.scalar(b"\0"), pa.scalar(b"\1")
 _MASK = np.uint64((1 << 63) - 1)
 
 
@@ -24,6 +23,24 @@ def encoded_rows(columns: Sequence[pa.Array]) -> pa.Array:
     """Rows as bytes: two rows have the same bytes if and only if they hold the same values."""
     parts = [_encoded(from_arrow(column)) for column in columns]
     return _joined(parts)
+
+
+def numbered_rows(columns: Sequence[pa.Array]) -> tuple[Ids, Ids]:
+    """Where each combination of values first is, and for each row the number of its combination."""
+    rows = len(columns[0])
+    numbers, count = np.zeros(rows, np.int64), 1
+    for column in columns:
+        is_plain = not (pa.types.is_nested(column.type) or pa.types.is_floating(column.type))
+        codes = (column if is_plain else encoded_rows([column])).dictionary_encode()
+        values = codes.indices.fill_null(len(codes.dictionary)).to_numpy().astype(np.int64)
+        if count > 1:
+            codes = pa.array(numbers * (len(codes.dictionary) + 1) + values).dictionary_encode()
+            values = codes.indices.to_numpy().astype(np.int64)
+        numbers, count = values, len(codes.dictionary) + 1
+    first = np.full(count, rows, np.int64)
+    first[numbers[::-1]] = np.arange(rows)[::-1]
+    found = first < rows
+    return first[found], (np.cumsum(found) - 1)[numbers]
 
 
 def row_ids(rows: pa.Array, attempt: int = 0) -> Ids:
@@ -43,11 +60,11 @@ def _encoded(column: Column) -> pa.Array:
         value = _joined([_encoded(child) for child in column.children])
     else:
         value = _fixed(column)
-    whole = pc.binary_join_element_wise(_PRESENT, value, b"")
+    whole = pc.binary_join_element_wise(pa.scalar(b"\1"), value, b"")
     if column.validity is None:
         return whole
     valid = np.unpackbits(column.validity, count=column.rows, bitorder="little").astype(bool)
-    return pc.if_else(pa.array(valid), whole, _ABSENT)
+    return pc.if_else(pa.array(valid), whole, pa.scalar(b"\0"))
 
 
 def _joined(parts: Sequence[pa.Array]) -> pa.Array:

@@ -1,0 +1,81 @@
+"""Runs: what syncs have done, how, and how long it took."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from sqlalchemy import Connection, bindparam, select
+
+from livingdb.catalog import schema
+from livingdb.chunks.queries import Queries
+
+__all__ = ["RunRow", "Runs"]
+
+_run = schema.run
+
+
+@dataclass(frozen=True)
+class RunRow:
+    """One run of a sync: when it began and for how long, both in microseconds, and what became.
+
+    `snapshot` is the number of the snapshot it made, if any; `outcome` is "done" or "failed".
+    """
+
+    id: int
+    sync: int
+    snapshot: int | None
+    time: int
+    duration: int
+    outcome: str
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Runs:
+    """Reads and writes them.  What writes takes the connection of a transaction."""
+
+    def __init__(self, queries: Queries):
+        self._queries = queries
+        of_sync = _run.c.sync == bindparam("sync")
+        newest = select(_run).where(of_sync).order_by(_run.c.id.desc())
+        self._of = newest.limit(bindparam("most"))
+
+    def add(
+        self,
+        connection: Connection,
+        sync: int,
+        snapshot: int | None,
+        time: int,
+        duration: int,
+        outcome: str,
+        details: Mapping[str, Any],
+    ) -> None:
+        """A run that has ended."""
+        values = {
+            "sync": sync,
+            "snapshot": snapshot,
+            "time": time,
+            "duration": duration,
+            "outcome": outcome,
+            "details": json.dumps(dict(details)),
+        }
+        connection.execute(_run.insert(), values)
+
+    def of(self, sync: int, most: int = 100) -> list[RunRow]:
+        """The runs of a sync, newest first."""
+        rows = self._queries.all(self._of, {"sync": sync, "most": most})
+        return [_row(row) for row in rows]
+
+
+def _row(row: Any) -> RunRow:
+    return RunRow(
+        row.id,
+        row.sync,
+        row.snapshot,
+        row.time,
+        row.duration,
+        row.outcome,
+        json.loads(row.details),
+    )
