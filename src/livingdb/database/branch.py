@@ -11,6 +11,7 @@ from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.database.snapshot import Snapshot
 from livingdb.database.table import Table
 from livingdb.database.transaction import Transaction
+from livingdb.errors import InvalidData
 from livingdb.graph import history, operations
 from livingdb.graph.work import Work
 from livingdb.tables.layout import Layout
@@ -190,9 +191,89 @@ class Branch:
 
     # --- the graph ---------------------------------------------------------------------------
 
-    def clone(self, name: str) -> Branch:
-        """A new branch that stands where this one does."""
-        return self.database._clone(self._head(), name, self.name)
+    def clone(
+        self,
+        name: str,
+        *,
+        derived: bool | str = False,
+        transform: object = None,
+        sync: str = "none",
+        when: str = "immediate",
+        message: str = "",
+        author: str | None = None,
+    ) -> Branch:
+        """A new branch that stands where this one does.
+
+        `derived=True` derives on it, too, what is derived on this one, under names that end in
+        `_` and its own (a text: in that).  `transform` are schema changes through which the new
+        branch sees this one; with `sync="forward"` it stays in step, at the time `when` says.
+        """
+        objects = import_module("livingdb.database.derived")
+        who = author or self.database.author
+        if transform is not None:
+            objects.clone_transformed(self, name, transform, sync, when, who, message)
+            return Branch(self.database, name)
+        if sync != "none":
+            raise InvalidData("sync= is for a clone with transform=: a plain one goes its own way")
+        made = self.database._clone(self._head(), name, self.name)
+        if derived:
+            suffix = derived if isinstance(derived, str) else f"_{name}"
+            objects.rederive(made, self.name, suffix, who)
+        return made
+
+    # --- derived objects ---------------------------------------------------------------------
+
+    def derive(
+        self,
+        name: str,
+        sql: str | None = None,
+        *,
+        spark: str | None = None,
+        model: str | None = None,
+        params: Mapping[str, Any] | None = None,
+        tables: Sequence[str] | None = None,
+        when: str = "deferred",
+        refresh: str = "auto",
+        materialize: str = "full",
+        key: str | Sequence[str] | None = None,
+        engine: str | None = None,
+        sync: str = "forward",
+        replace: bool = False,
+        message: str = "",
+        author: str | None = None,
+    ) -> Branch:
+        """A derived object: a branch of that name with a table of that name, kept in step.
+
+        sql          a view: the answer of a query over tables of this branch, or of others
+        spark        'package.module:function' that makes a data frame of a dict of data frames
+        model        'package.module:function' that makes bytes or files of a dict of tables
+        when         'immediate', 'deferred', 'on demand', 'every 10 minutes', a line of cron,
+                     'lag 10 minutes' or 'downstream'
+        refresh      'auto', 'incremental' or 'full'
+        materialize  'full', 'none' (computed when read) or 'lazy' (stored when first read)
+        sync         'forward', 'both' (a view that can be written) or 'none' (made once)
+        replace      take the place of the derived object of that name, if there is one
+        """
+        objects = import_module("livingdb.database.derived")
+        objects.derive(
+            self,
+            name,
+            sql,
+            spark,
+            model,
+            params,
+            tables,
+            when,
+            refresh,
+            materialize,
+            key,
+            engine,
+            sync,
+            replace,
+            message,
+            author or self.database.author,
+        )
+        return Branch(self.database, name)
 
     def reset(self, ref: object) -> Snapshot:
         """Move the branch to any snapshot; what it leaves stays reachable by id and time."""

@@ -16,13 +16,16 @@ import pyarrow as pa
 from livingdb.catalog.connect import locate
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.database import origins
+from livingdb.database.alert import Alert
 from livingdb.database.applying import apply_diffs
 from livingdb.database.branch import Branch
 from livingdb.database.diff import Diff, Summary
 from livingdb.database.large import OnSpark
+from livingdb.database.run import Run
 from livingdb.database.snapshot import Snapshot
 from livingdb.database.sync import Sync, drop_branch, every_sync
-from livingdb.errors import InvalidData, LivingDBError, NotFound
+from livingdb.derivation.recipe import QUERY, QueryEvaluator
+from livingdb.errors import InvalidData, LivingDBError, NotFound, RuleViolation
 from livingdb.evolution.evaluator import KIND as LENS
 from livingdb.evolution.evaluator import LensEvaluator
 from livingdb.evolution.lift import Lifter
@@ -33,7 +36,7 @@ from livingdb.graph.names import check_tag, is_hidden
 from livingdb.graph.operations import MergeOptions
 from livingdb.graph.refs import Resolved
 from livingdb.graph.rules import Write, check_write
-from livingdb.sync.carry import SchemaCarrier
+from livingdb.sync.carriers import Carriers
 
 __all__ = ["Database", "MergePreview", "create", "open_database"]
 
@@ -112,9 +115,10 @@ class Database:
         self.trust = tuple(trust)
         self.engine = engine
         graph.large = OnSpark(engine)
-        graph.carrier = SchemaCarrier(graph)
+        graph.carrier = Carriers(graph)
         graph.lifter = Lifter(graph)
         graph.versions.evaluators[LENS] = LensEvaluator()
+        graph.versions.evaluators[QUERY] = QueryEvaluator()
         self._open_graph: Graph | None = graph
 
     @property
@@ -231,14 +235,50 @@ class Database:
         """A sync by its name, or by that of a branch that is in no other."""
         every = every_sync(self)
         text = str(name)
-        found = [sync for sync in every if sync.name == text] or [
-            sync for sync in every if text in (*sync.sources, sync.target)
-        ]
+        found = (
+            [sync for sync in every if sync.name == text]
+            or [sync for sync in every if text == sync.target]
+            or [sync for sync in every if text in sync.sources]
+        )
         if len(found) != 1:
             known = ", ".join(sync.name for sync in every) or "none"
             what = "more than one sync" if found else "no sync"
             raise NotFound(f"there is {what} {text!r}; there are: {known}")
         return found[0]
+
+    # --- derived objects ---------------------------------------------------------------------
+
+    def refresh(self, name: str, full: bool = False) -> Run:
+        """Bring a derived object up to date; what was done."""
+        deriving = import_module("livingdb.sync.deriving")
+        objects = import_module("livingdb.database.derived")
+        sync = objects.sync_named(self._graph, str(name))
+        if not sync.is_active:
+            raise RuleViolation(
+                f"the sync {sync.name!r} is {sync.state}: {sync.reason}; "
+                f"db.sync({str(name)!r}).reattach() lets it go on"
+            )
+        done = deriving.refresh(self._graph, sync, self.author, self.engine, self.trust, full)
+        return Run(self, done)
+
+    def propagate(self, progress: Any = None) -> list[Run]:
+        """Bring everything up to date that is due; what was done."""
+        runner = import_module("livingdb.sync.runner")
+        done = runner.propagate(
+            self._graph, self.author, self.engine, self.trust, progress=progress
+        )
+        return [Run(self, outcome) for outcome in done]
+
+    def derived_at(self, name: str, source: object) -> Snapshot:
+        """The version of a derived object made from a snapshot; made now if there is none."""
+        objects = import_module("livingdb.database.derived")
+        row = self._resolve(source).snapshot
+        made = objects.derived_at(self._graph, str(name), row, self.engine, self.trust)
+        return Snapshot(self, made)
+
+    def alerts(self, state: str | None = None) -> list[Alert]:
+        """What somebody should look at, newest first; `state`: open, acknowledged or resolved."""
+        return [Alert(self, row) for row in self._graph.catalog.alerts.all(state)]
 
     # --- comparing ---------------------------------------------------------------------------
 

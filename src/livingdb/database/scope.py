@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from importlib import import_module
@@ -15,7 +16,9 @@ from livingdb.database.system import system_table
 from livingdb.engines.request import Stored
 from livingdb.errors import NotFound, RuleViolation
 from livingdb.graph.graph import no_table
+from livingdb.graph.names import is_hidden
 from livingdb.sql.definitions import SchemaStatement
+from livingdb.sql.views import ViewStatement
 from livingdb.tables.index import Version
 from livingdb.tables.rows import RowSet
 
@@ -58,19 +61,53 @@ class SnapshotScope:
             if name not in self._lifted:
                 raise no_table(name, {n: v.address for n, v in self._lifted.items()})
             return graph.versions.rows(self._lifted[name])
-        return graph.versions.rows(graph.version(self._at(ref), name))
+        return graph.versions.rows(graph.version(*self._holder(name, ref)))
+
+    def _holder(self, name: str, ref: str | None) -> tuple[SnapshotRow, str]:
+        """The snapshot that has the table: the one asked for, or one of a derived object."""
+        at = self._at(ref)
+        graph = self.database._graph
+        if name in graph.tables(at):
+            return at, name
+        return self._derived(name, ref, at) or (at, name)
+
+    def _derived(
+        self, name: str, ref: str | None, at: SnapshotRow
+    ) -> tuple[SnapshotRow, str] | None:
+        """The snapshot and table of the derived object of that name, as of here."""
+        graph = self.database._graph
+        of = self.branch if ref is None or ref.startswith("@") else re.split(r"[~@]", ref)[0]
+        branch = None if of is None else graph.branches.find(of)
+        sources = import_module("livingdb.derivation.sources")
+        syncs = [sync for sync in graph.catalog.syncs.all() if sync.kind == "derive"]
+        found = None if branch is None else sources.derived_named(syncs, branch, name)
+        if found is None:
+            if any(sync.spec["name"] == name for sync in syncs):
+                where = f"on {of!r}" if of else "here"
+                raise NotFound(
+                    f"the derived object {name!r} is not {where}, but on its source; a clone has "
+                    f"its own if it was made by clone(…, derived=True); {name}.{name} names it "
+                    "from anywhere"
+                )
+            return None
+        assert branch is not None
+        is_head = branch.head == at.sequence
+        row: SnapshotRow = sources.derived_snapshot(graph, found, branch, None if is_head else at)
+        return row, found.spec["name"]
 
     def stored(self, name: str, ref: str | None = None) -> Stored | None:
         """Where other processes find the table."""
         if ref is None and self._lifted is not None:
             return None
-        return Stored(self.database._graph.place.url, self._at(ref).address.hex(), name)
+        row, table = self._holder(name, ref)
+        return Stored(self.database._graph.place.url, row.address.hex(), table)
 
     def tables(self, ref: str | None = None) -> list[str]:
         """The tables here, or at another ref."""
         if ref is None and self._lifted is not None:
             return sorted(self._lifted)
-        return sorted(self.database._graph.tables(self._at(ref)))
+        names = self.database._graph.tables(self._at(ref))
+        return sorted(name for name in names if not is_hidden(name))
 
     def is_branch(self, name: str) -> bool:
         """Whether there is a branch of that name."""
@@ -86,6 +123,10 @@ class SnapshotScope:
         raise RuleViolation(
             "a schema is changed on a branch, not in a transaction or a snapshot: branch.sql(…)"
         )
+
+    def define_view(self, statement: ViewStatement) -> Snapshot | None:
+        """Refused: views are derived on branches."""
+        raise RuleViolation("a view is made on a branch, not in a transaction or a snapshot")
 
     def writing(self) -> AbstractContextManager[TransactionScope]:
         """Refused: a snapshot never changes."""
@@ -111,6 +152,21 @@ class BranchScope(SnapshotScope):
         changes = [getattr(known, name)(**given) for name, given in statement.changes]
         options: dict[str, Any] = dict(statement.options)
         return self._of.evolve(changes, message=self._message, author=self._author, **options)
+
+    def define_view(self, statement: ViewStatement) -> Snapshot | None:
+        """Derive a view on the branch, or drop it."""
+        database = self.database
+        there = database._graph.branches.find(statement.name) is not None
+        if (statement.if_missing and there) or (statement.if_exists and not there):
+            return None
+        if statement.query is None:
+            import_module("livingdb.database.derived").sync_named(database._graph, statement.name)
+            database.drop_branch(statement.name)
+            return None
+        options: dict[str, Any] = {**statement.options, "replace": statement.replace}
+        if "key" in options:
+            options["key"] = [name.strip() for name in options["key"].split(",")]
+        return self._of.derive(statement.name, statement.query, author=self._author, **options).head
 
     @contextmanager
     def writing(self) -> Iterator[TransactionScope]:

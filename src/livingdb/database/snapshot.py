@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.database.table import Table
+from livingdb.errors import NotFound
 from livingdb.graph.graph import no_table
+from livingdb.graph.names import is_hidden
 from livingdb.graph.snapshot import Edge
 from livingdb.tables.index import Version
 
@@ -79,9 +82,30 @@ class Snapshot:
         """What its author said about it."""
         return self._row.message
 
+    @property
+    def sources(self) -> dict[str, str]:
+        """The snapshots it was made from beside its parents, by branch."""
+        return dict(self.edge.sources)
+
+    def artifact(self) -> bytes | dict[str, bytes]:
+        """What a model's function made: bytes, or its files by path."""
+        functions = import_module("livingdb.derivation.functions")
+        for name in self.tables():
+            rows = self.table(name).rows
+            if rows.schema.key == ("path", "part") and "data" in rows.schema.arrow.names:
+                made: bytes | dict[str, bytes] = functions.artifact_of(rows.to_arrow())
+                return made
+        raise NotFound(f"snapshot {self.id[:12]} holds no artefact of a model")
+
+    @property
+    def metrics(self) -> dict[str, Any]:
+        """What a model's function reported."""
+        return dict(self.edge.details.get("metrics", {}))
+
     def tables(self) -> list[str]:
         """The names of its tables."""
-        return sorted(self._graph.tables(self._row) if self._lifted is None else self._lifted)
+        names = self._graph.tables(self._row) if self._lifted is None else self._lifted
+        return sorted(name for name in names if not is_hidden(name))
 
     def table(self, name: str) -> Table:
         """One of its tables."""

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
+
+from sqlalchemy import Connection
 
 from livingdb.catalog.branches import BranchRow
 from livingdb.catalog.syncs import ACTIVE, DETACHED, SyncRow
-from livingdb.errors import RuleViolation
+from livingdb.database.snapshot import moment
+from livingdb.derivation.view import KIND, View
+from livingdb.errors import LivingDBError, RuleViolation, Unsupported
 from livingdb.graph.graph import Graph
 from livingdb.graph.names import is_hidden
+from livingdb.sync import deriving
+from livingdb.sync.runner import Lag, lag_of
 
 if TYPE_CHECKING:
     from livingdb.database.database import Database
 
-__all__ = ["Sync", "drop_branch", "every_sync"]
+__all__ = ["Sync", "drop_branch", "dropping", "every_sync"]
 
 Stages = tuple[SyncRow, ...]
 """The rows of one sync: several where changes compose, joined by branches that are not shown."""
@@ -82,8 +90,8 @@ class Sync:
 
     @property
     def state(self) -> str:
-        """Whether it carries changes: "active", or "detached" for good."""
-        return ACTIVE if all(row.is_active for row in self._stages) else DETACHED
+        """Whether it carries changes: "active", "held", "detached" or "error"."""
+        return next((row.state for row in self._stages if not row.is_active), ACTIVE)
 
     @property
     def reason(self) -> str:
@@ -91,9 +99,29 @@ class Sync:
         return next((row.reason for row in self._stages if row.reason), "")
 
     @property
-    def lag(self) -> int:
-        """How many snapshots of the source the target has not seen: none, if it is immediate."""
-        return 0
+    def lag(self) -> Lag:
+        """How many snapshots of its sources the target has not seen, and for how long."""
+        if not self._is_derived:
+            return Lag(0)
+        return lag_of(self.database._graph, self._stages[0])
+
+    @property
+    def _is_derived(self) -> bool:
+        return self.kind == KIND
+
+    @property
+    def runs(self) -> list[dict[str, object]]:
+        """What it has done, newest first: when, for how long, how, and what became of it."""
+        rows = self.database._graph.catalog.runs.of(self._stages[0].id)
+        return [
+            {
+                "time": moment(row.time),
+                "seconds": row.duration / 1e6,
+                "outcome": row.outcome,
+                **row.details,
+            }
+            for row in rows
+        ]
 
     def detach(self, reason: str = "") -> None:
         """Let both branches go their own ways; what is read-only can be written from now on."""
@@ -104,6 +132,29 @@ class Sync:
                     connection, row.id, DETACHED, reason or "detached by hand"
                 )
             graph.catalog.raise_epoch(connection)
+        self._look_again()
+
+    def reattach(self) -> None:
+        """Let a derived object that was detached follow its sources again, from now on."""
+        graph = self.database._graph
+        if not self._is_derived:
+            raise Unsupported("a schema change that was detached stays so: evolve the branch anew")
+        if self.state == ACTIVE:
+            return
+        row = self._stages[0]
+        again = replace(row, state=ACTIVE, reason="")
+        deriving.plan_of(graph, View.from_json(row.spec)) if row.spec["what"] == "sql" else None
+        database = self.database
+        deriving.refresh(graph, row, database.author, database.engine, database.trust, full=True)
+        with graph.catalog.write() as connection:
+            graph.catalog.syncs.set_state(connection, row.id, ACTIVE, "")
+            graph.catalog.raise_epoch(connection)
+        self._look_again()
+        if self.when == "immediate":
+            deriving.refresh(graph, again, database.author, database.engine, database.trust)
+
+    def _look_again(self) -> None:
+        graph = self.database._graph
         mine = {row.id for row in self._stages}
         self._stages = next(c for c in _chains(graph)[0] if {row.id for row in c} == mine)
 
@@ -112,10 +163,25 @@ class Sync:
         arrow = {"forward": "→", "reverse": "←", "both": "↔"}[self.direction]
         ends = f"{', '.join(self.sources)} {arrow} {self.target}"
         why = f" ({self.reason})" if self.reason else ""
-        return f"{ends}: {self.kind}, {self.when}, {self.state}{why}"
+        return f"{ends}: {self.kind}, {self.when}, {self.state}{why}{self._plan()}"
+
+    def _plan(self) -> str:
+        """How a view is maintained, line by line."""
+        if not self._is_derived or self._stages[0].spec["what"] != "sql":
+            return ""
+        view = View.from_json(self._stages[0].spec)
+        try:
+            plan = deriving.plan_of(self.database._graph, view)
+        except LivingDBError as error:
+            return f"\n  cannot be planned: {error}"
+        lines = [
+            f"  {construct}: {strategy}{f' ({reason})' if reason else ''}"
+            for construct, strategy, reason in plan.notes
+        ]
+        return "\n" + "\n".join(lines) if lines else ""
 
     def __repr__(self) -> str:
-        return f"<Sync {self.explain()}>"
+        return f"<Sync {self.explain().splitlines()[0]}>"
 
     def _repr_html_(self) -> str:
         from html import escape
@@ -125,19 +191,33 @@ class Sync:
 
 def drop_branch(graph: Graph, branch: BranchRow, detach: bool) -> None:
     """Forget a branch; one in an active sync only with `detach`, and the sync with it."""
+    act = dropping(graph, branch, detach)
+    with graph.catalog.write() as connection:
+        act(connection)
+
+
+def dropping(graph: Graph, branch: BranchRow, detach: bool) -> Callable[[Connection], None]:
+    """What a transaction does to forget a branch; `RuleViolation` if it may not."""
     chains, names = _chains(graph)
     held = [c for c in chains if branch.id in (*c[0].sources, c[-1].target)]
+    readers = [c[0] for c in held if c[0].kind == KIND and branch.id in c[0].sources]
     for stages in held:
-        if stages[0].is_active and not detach:
+        is_own = stages[0].kind == KIND and stages[0].target == branch.id
+        if stages[0].is_active and not detach and not is_own:
             ends = f"{names.get(stages[0].sources[0])} and {names.get(stages[-1].target)}"
             raise RuleViolation(
                 f"{branch.name!r} is in the sync of {ends}; detach=True drops the branch and lets "
                 "the other go its own way"
             )
-    with graph.catalog.write() as connection:
+
+    def act(connection: Connection) -> None:
+        for row in readers:
+            reason = f"the branch {branch.name!r}, which it reads, was dropped"
+            graph.catalog.syncs.set_state(connection, row.id, DETACHED, reason)
         for stages in held:
             for row in stages:
-                graph.catalog.syncs.drop(connection, row.id)
+                if row not in readers:
+                    graph.catalog.syncs.drop(connection, row.id)
             for row in stages[1:]:
                 hidden = graph.branches.numbered(row.sources[0])
                 if hidden is not None:
@@ -145,3 +225,5 @@ def drop_branch(graph: Graph, branch: BranchRow, detach: bool) -> None:
         if held:
             graph.catalog.raise_epoch(connection)
         graph.branches.drop(connection, branch)
+
+    return act

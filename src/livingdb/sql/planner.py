@@ -20,7 +20,7 @@ from livingdb.sql.scope import Scope
 from livingdb.sql.visibility import conditions_on, owner_of
 from livingdb.tables.rows import RowSet
 
-__all__ = ["Planner"]
+__all__ = ["Planner", "is_range", "point_at", "qualify"]
 
 
 class Planner:
@@ -48,7 +48,7 @@ class Planner:
         """The query over the rows its tables stand for."""
         bound = query.copy()
         check_sources(bound)
-        tables = [table for table in table_names(bound) if not _is_range(table)]
+        tables = [table for table in table_names(bound) if not is_range(table)]
         found = {id(table): self._found(table) for table in tables}
         rows = {key: source.rows for key, source in found.items()}
         sources: dict[str, Source] = {}
@@ -58,9 +58,9 @@ class Planner:
             self._count += 1
             sources[name] = self._pruned(table, found[id(table)], rows)
             names.append((table, name))
-        _qualify(tables)
+        qualify(tables)
         for table, name in names:
-            _point_at(table, name)
+            point_at(table, name)
         return Request(bound, sources, self.parameters)
 
     def text(self, query: exp.Query) -> str:
@@ -103,12 +103,13 @@ class Planner:
         return replace(source, wanted=wanted)
 
 
-def _is_range(table: exp.Table) -> bool:
+def is_range(table: exp.Table) -> bool:
+    """Whether the table is the function range(…)."""
     call = table.this
     return isinstance(call, exp.Func) and not table.db and function_name(call) == "range"
 
 
-def _point_at(table: exp.Table, name: str) -> None:
+def point_at(table: exp.Table, name: str) -> None:
     """Make the table the relation of that name, called what it was called before."""
     if not table.alias:
         called = exp.to_identifier(_called(table), quoted=True)
@@ -124,7 +125,7 @@ def _called(table: exp.Table) -> str:
     return table.this.name if isinstance(table.this, exp.Func) else table.name
 
 
-def _qualify(tables: list[exp.Table]) -> None:
+def qualify(tables: list[exp.Table]) -> None:
     """Let columns find tables of other branches: `dev.orders.id` names one by both its names."""
     for table in tables:
         if not table.db or table.alias:

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from livingdb.engines.request import Stored
 from livingdb.sql.definitions import SchemaStatement
+from livingdb.sql.views import ViewStatement
 from livingdb.tables.rows import RowSet
 
 __all__ = ["Scope", "Writer"]
@@ -40,6 +41,10 @@ class Scope(Protocol):
 
     def define(self, statement: SchemaStatement) -> object | None:
         """Change the schema; the snapshot that did, or None if there was nothing to do."""
+        ...
+
+    def define_view(self, statement: ViewStatement) -> object | None:
+        """Make or drop a view; its first snapshot, or None if there is none."""
         ...
 
     def writing(self) -> AbstractContextManager[Writer]:

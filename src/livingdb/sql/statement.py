@@ -23,6 +23,7 @@ from livingdb.sql.result import Result
 from livingdb.sql.scope import Scope
 from livingdb.sql.titles import titled
 from livingdb.sql.update import update
+from livingdb.sql.views import read_view
 
 __all__ = ["execute"]
 
@@ -38,6 +39,9 @@ def execute(scope: Scope, text: str, parameters: Given = None, engine: str | Non
     `engine` answers queries; changes are computed in this process, inside their transaction.
     """
     text, options = without_sync(text)
+    view = read_view(text, options)
+    if view is not None:
+        return Result(pa.table({}), scope.define_view(view))
     tree = parse_statement(text)
     if isinstance(tree, _DEFINES):
         return Result(pa.table({}), scope.define(read_definition(tree, options)))

@@ -1,0 +1,279 @@
+"""Derived objects as users make and ask for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import Connection
+from sqlglot import exp
+
+from livingdb.catalog.snapshots import SnapshotRow
+from livingdb.catalog.syncs import SyncRow
+from livingdb.database.sync import dropping
+from livingdb.derivation.sources import resolved
+from livingdb.derivation.trusted import check_name, function_named
+from livingdb.derivation.view import KIND, MATERIALIZE, REFRESH, SourceTable, View
+from livingdb.engines.choose import ENGINES
+from livingdb.errors import IllegalSync, InvalidData, NotFound, Unsupported
+from livingdb.evolution.change import Change
+from livingdb.graph.graph import Graph
+from livingdb.graph.names import check_branch
+from livingdb.sql.parse import parse_statement
+from livingdb.sync import deriving
+from livingdb.sync.schedule import Schedule, schedule
+from livingdb.sync.versions import version_for
+
+if TYPE_CHECKING:
+    from livingdb.database.branch import Branch
+
+__all__ = ["clone_transformed", "derive", "derived_at", "rederive", "sync_named"]
+
+Act = Callable[[Connection], None]
+
+
+def derive(
+    branch: Branch,
+    name: str,
+    sql: str | None,
+    spark: str | None,
+    model: str | None,
+    params: Mapping[str, Any] | None,
+    tables: Iterable[str] | None,
+    when: str,
+    refresh: str,
+    materialize: str,
+    key: str | Sequence[str] | None,
+    engine: str | None,
+    sync: str,
+    replace: bool,
+    message: str,
+    author: str,
+) -> None:
+    """Make a derived object of a branch."""
+    given = [word for word in (sql, spark, model) if word is not None]
+    if len(given) != 1:
+        raise InvalidData("say what it is made by: sql=, spark= or model=, one of them")
+    check_branch(name)
+    planned = schedule(when)
+    _choice("refresh", refresh, REFRESH)
+    _choice("materialize", materialize, MATERIALIZE)
+    if engine is not None:
+        _choice("engine", engine, ENGINES)
+    _choice("sync", sync, ("forward", "both", "none"))
+    keys = (key,) if isinstance(key, str) else None if key is None else tuple(key)
+    graph = branch.database._graph
+    if sql is not None:
+        if params:
+            raise InvalidData("params= are those of a function; write the values into the query")
+        if sync == "both":
+            _updatable(branch, name, sql, planned, replace, author, message)
+            return
+        view = _of_query(graph, branch.name, name, sql)
+    else:
+        if sync == "both":
+            raise IllegalSync("sync='both': nothing leads from what a function made back to rows")
+        if materialize != "full":
+            raise Unsupported("what a function made is stored: materialize='full'")
+        function = check_name(spark if spark is not None else model)
+        function_named(function, branch.database.trust)
+        view = _of_function(graph, branch.name, name, function, spark is not None, tables)
+    view = View(
+        **{
+            **vars(view),
+            "key": keys,
+            "refresh": refresh,
+            "materialize": materialize,
+            "engine": engine,
+            "params": dict(params or {}),
+        }
+    )
+    instead = _replaced(graph, name, view) if replace else None
+    _made(branch, view, planned, sync, author, message, instead)
+
+
+def _replaced(graph: Graph, name: str, view: View | None = None) -> Act | None:
+    """What takes the derived object of that name away; None if the name is free."""
+    old = graph.branches.find(name)
+    if old is None:
+        return None
+    sync_named(graph, name)
+    if view is not None and old.id in view.branches:
+        raise IllegalSync(f"{name!r} cannot be made of what it replaces")
+    return dropping(graph, old, detach=False)
+
+
+def _made(
+    branch: Branch,
+    view: View,
+    when: Schedule,
+    sync: str,
+    author: str,
+    message: str,
+    instead: Act | None = None,
+) -> None:
+    database = branch.database
+    graph = database._graph
+    text = message or f"derive {view.name}"
+    deriving.derive(graph, view, when, author, text, database.engine, database.trust, instead)
+    if sync == "none":
+        found = sync_named(graph, view.name)
+        with graph.catalog.write() as connection:
+            graph.catalog.syncs.drop(connection, found.id)
+            graph.catalog.raise_epoch(connection)
+
+
+def _choice(what: str, given: object, known: Sequence[str]) -> None:
+    if given not in known:
+        raise InvalidData(f"{what}={given!r}: choose one of {', '.join(known)}")
+
+
+def _of_query(graph: Graph, branch: str, name: str, sql: str) -> View:
+    tree = parse_statement(sql)
+    if not isinstance(tree, exp.Query):
+        raise InvalidData("a view is made by a query: SELECT …")
+    query, tables = resolved(graph, graph.branch(branch), tree)
+    if not tables:
+        raise InvalidData("the query of a view reads at least one table")
+    text = query.sql("spark", comments=False)
+    home = graph.branch(branch).id
+    return View(name, "sql", tables, text=sql.strip(), query=text, home=home)
+
+
+def _of_function(
+    graph: Graph,
+    branch: str,
+    name: str,
+    function: str,
+    is_spark: bool,
+    tables: Iterable[str] | None,
+) -> View:
+    row = graph.branch(branch)
+    known = [n for n in graph.tables(graph.snapshots.at(row.head)) if not n.startswith("~")]
+    wanted = list(known) if tables is None else [str(table) for table in tables]
+    found: dict[str, SourceTable] = {}
+    for table in wanted:
+        if table in known:
+            found[table] = SourceTable(row.id, table)
+            continue
+        other = graph.branches.find(table)
+        if other is None or table not in graph.tables(graph.snapshots.at(other.head)):
+            raise NotFound(f"there is no table or derived object {table!r} on {branch!r}")
+        found[table] = SourceTable(other.id, table)
+    if not found:
+        raise InvalidData(f"{branch!r} has no tables to make {name!r} of")
+    what = "spark" if is_spark else "model"
+    return View(name, what, found, function=function, home=row.id)
+
+
+def clone_transformed(
+    branch: Branch,
+    name: str,
+    transform: object,
+    sync: str,
+    when: str,
+    author: str,
+    message: str,
+) -> None:
+    """Another branch that sees this one through schema changes, kept in step with it."""
+    changes = (transform,) if isinstance(transform, Change) else tuple(transform)  # type: ignore[arg-type]
+    planned = schedule(when)
+    if sync == "none" or planned.kind == "immediate":
+        branch.evolve(list(changes), to=name, sync=sync, author=author, message=message)
+        return
+    if sync != "forward":
+        raise IllegalSync(f"sync={sync!r} is immediate: when={when!r} is for sync='forward'")
+    graph = branch.database._graph
+    row = graph.branch(branch.name)
+    for change in changes:
+        if not isinstance(change, Change):
+            raise InvalidData(f"{change!r} is no schema change; see livingdb.evolution")
+    tables = {t: SourceTable(row.id, t) for t in graph.tables(graph.snapshots.at(row.head))}
+    view = View(
+        name, "clone", tables, changes=[change.to_json() for change in changes], home=row.id
+    )
+    _made(branch, view, planned, "forward", author, message or f"clone {branch.name} as {name}")
+
+
+def _updatable(
+    branch: Branch,
+    name: str,
+    sql: str,
+    when: Schedule,
+    replace: bool,
+    author: str,
+    message: str,
+) -> None:
+    """A view that can be written: schema changes that make the view of the branch, both ways."""
+    from livingdb.sync.updatable import changes_for
+
+    if when.kind not in ("immediate", "deferred"):
+        raise IllegalSync("rule 4: a two-way sync is always immediate")
+    changes = changes_for(branch._graph, branch.name, name, sql)
+    instead = _replaced(branch._graph, name) if replace else None
+    if instead is not None:
+        with branch._graph.catalog.write() as connection:
+            instead(connection)
+    branch.evolve(changes, to=name, sync="both", author=author, message=message)
+
+
+def sync_named(graph: Graph, name: str) -> SyncRow:
+    """The sync of a derived object; `NotFound` if there is no such object."""
+    target = graph.branches.find(name)
+    syncs = [s for s in graph.catalog.syncs.all() if s.kind == KIND]
+    for sync in syncs:
+        if target is not None and sync.target == target.id:
+            return sync
+    names = {row.id: row.name for row in graph.branches.all()}
+    known = ", ".join(sorted(names.get(sync.target, "?") for sync in syncs)) or "none"
+    raise NotFound(f"there is no derived object {name!r}; there are: {known}")
+
+
+def derived_at(
+    graph: Graph, name: str, source: SnapshotRow, engine: str | None, trust: Sequence[str]
+) -> SnapshotRow:
+    """The version of a derived object that was made from a snapshot; made now if there is none."""
+    return version_for(graph, sync_named(graph, name), source, engine, trust)
+
+
+def rederive(branch: Branch, source: str, suffix: str, author: str) -> list[str]:
+    """Derive anew on a clone what is derived on the branch it came from; the names."""
+    database = branch.database
+    graph = database._graph
+    origin, target = graph.branch(source), graph.branch(branch.name)
+    made: dict[int, int] = {origin.id: target.id}
+    names = []
+    syncs = [s for s in graph.catalog.syncs.all() if s.kind == KIND and s.is_active]
+    from livingdb.sync.views import in_order
+
+    for sync, view in in_order([(s, View.from_json(s.spec)) for s in syncs]):
+        if not set(view.branches) & set(made):
+            continue
+        tables = {
+            plain: SourceTable(made.get(t.branch, t.branch), _renamed(graph, made, t), t.snapshot)
+            for plain, t in view.tables.items()
+        }
+        name = f"{view.name}{suffix}"
+        copy = View(
+            **{
+                **vars(view),
+                "name": name,
+                "tables": tables,
+                "home": target.id,
+                "called": view.called or view.name,
+            }
+        )
+        _made(branch, copy, schedule(sync.frequency), "forward", author, f"derive {name}")
+        made[sync.target] = graph.branch(name).id
+        names.append(name)
+    return names
+
+
+def _renamed(graph: Graph, made: Mapping[int, int], table: SourceTable) -> str:
+    """The table of a derived object has its name, also when the object was derived anew."""
+    if table.branch not in made:
+        return table.table
+    old, new = graph.branches.numbered(table.branch), graph.branches.numbered(made[table.branch])
+    assert old is not None
+    assert new is not None
+    return new.name if table.table == old.name else table.table

@@ -1,0 +1,115 @@
+"""Answers to the prepared queries of plans, by either engine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+from weakref import WeakKeyDictionary
+
+import pyarrow as pa
+
+from livingdb.derivation.model import Ask, Relation
+from livingdb.derivation.stored import definition_for
+from livingdb.engines.built import Built
+from livingdb.engines.choose import choose, engine_named
+from livingdb.engines.portable import Portable, as_spark
+from livingdb.engines.request import Request, Source
+from livingdb.engines.results import with_types
+from livingdb.tables.recipe import Definition
+from livingdb.tables.rows import RowSet
+
+__all__ = ["Answers", "ByEngine", "Embedded", "request_of"]
+
+
+class Answers(Protocol):
+    """Answers prepared queries."""
+
+    name: str
+
+    def answer(self, ask: Ask, relations: Mapping[str, Relation]) -> pa.Table:
+        """The rows a prepared query gives over these relations."""
+        ...
+
+
+def request_of(ask: Ask, relations: Mapping[str, Relation]) -> Request:
+    """A prepared query as a request to any engine."""
+    sources = {
+        name: relation if isinstance(relation, Source) else Source(relation)
+        for name, relation in relations.items()
+    }
+    return Request(ask.query.copy(), sources)
+
+
+@dataclass(frozen=True)
+class _Text:
+    text: str
+    portable: Portable | str
+
+
+_texts: WeakKeyDictionary[Ask, _Text] = WeakKeyDictionary()
+"""What the embedded engine reads; the columns of a query's relations never change."""
+
+
+class Embedded:
+    """Answers in this process.  A query's text is made once."""
+
+    name = "embedded"
+
+    def answer(self, ask: Ask, relations: Mapping[str, Relation]) -> pa.Table:
+        """The rows a prepared query gives over these relations."""
+        from livingdb.engines.embedded import Session
+
+        with Session() as session:
+            known = _texts.get(ask)
+            if known is None:
+                request = request_of(ask, relations)
+                known = _texts[ask] = _Text(session.text(request), request.portable)
+            else:
+                for name, relation in relations.items():
+                    session.register(_shown(relation), name)
+            found = session.query(known.text, {})
+        if isinstance(known.portable, Portable):
+            return as_spark(found, known.portable)
+        return with_types(found)
+
+
+def _shown(relation: Relation) -> Any:
+    """Rows as the embedded engine reads them."""
+    from livingdb.engines.scanned import ScannedRows
+
+    rows = relation.rows if isinstance(relation, Source) else relation
+    if isinstance(rows, RowSet):
+        return ScannedRows(rows, relation.wanted if isinstance(relation, Source) else None)
+    return rows
+
+
+class ByEngine:
+    """Answers by the engine that suits each query: Spark, or for `auto` whichever is cheaper."""
+
+    def __init__(self, wanted: str | None):
+        self._wanted = wanted
+        self.name = wanted or "spark"
+
+    def answer(self, ask: Ask, relations: Mapping[str, Relation]) -> pa.Table:
+        """The rows a prepared query gives over these relations."""
+        request = request_of(ask, relations)
+        name, _ = choose(request, self._wanted, pipeline=True)
+        if name == "embedded":
+            return Embedded().answer(ask, relations)
+        return engine_named(name).rows(request)
+
+    def built(
+        self, ask: Ask, relations: Mapping[str, Relation], key: tuple[str, ...] | None, url: str
+    ) -> tuple[Definition, Built] | None:
+        """The answer as trees that Spark's tasks build; None if the rows come here instead."""
+        request = request_of(ask, relations)
+        if key is None or choose(request, self._wanted, pipeline=True)[0] != "spark":
+            return None
+        from livingdb.engines.spark import SparkEngine
+        from livingdb.engines.spark_build import arrow_schema
+
+        engine = engine_named("spark")
+        assert isinstance(engine, SparkEngine)
+        definition = definition_for(arrow_schema(engine.frame(request)), key)
+        return definition, engine.tree(request, definition, url)

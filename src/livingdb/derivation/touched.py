@@ -1,0 +1,177 @@
+"""Blocks whose rows fall apart by the values of some columns: only touched values are redone.
+
+Outer, semi and anti joins by their keys, subqueries by what ties them to the row, groups,
+partitions of windows, and DISTINCT and set operations by whole rows: the answer over all rows is
+the answers for each value, put together.  So what changes lies where a delta has values, and
+there the block is answered twice, over the old rows and over the new ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import pyarrow as pa
+from sqlglot import exp
+
+from livingdb.derivation import trees
+from livingdb.derivation.lookups import fitted, touched
+from livingdb.derivation.model import WEIGHT, Ask, Relation, Side
+from livingdb.derivation.nodes import Leaf, Node, Run, is_empty
+from livingdb.derivation.weighted import (
+    among,
+    consolidated,
+    difference,
+    distinct,
+    is_groupable,
+)
+
+__all__ = ["Touched"]
+
+
+class Touched(Node):
+    """A query over inputs that falls apart by columns of each.
+
+    `by` has as many columns for each input.  `kept` says which columns of the result are one of
+    them as it is, by its number.  `leading` is an input each row of the result has one row of,
+    and `origin` where columns of the result come from unchanged.
+    """
+
+    def __init__(
+        self,
+        query: exp.Query,
+        inputs: Mapping[str, Node],
+        by: Mapping[str, Sequence[str]],
+        *,
+        columns: Sequence[str],
+        types: Mapping[str, pa.DataType | None],
+        key: tuple[str, ...] | None,
+        kept: Mapping[str, int],
+        origin: Mapping[str, tuple[str, str]] | None = None,
+        leading: str | None = None,
+        required: frozenset[str] = frozenset(),
+        constants: Mapping[str, Leaf] | None = None,
+    ):
+        self.query = query
+        self.nodes = dict(inputs)
+        self.by = {name: tuple(names) for name, names in by.items()}
+        self.columns = tuple(columns)
+        self.types = types
+        self.key = key
+        self.kept = dict(kept)
+        self.origin = dict(origin or {})
+        self.leading = leading
+        self.required = required
+        self.strategy = "touched"
+        spoken = {node.name for node in query.find_all(exp.Table)}
+        self.constants = {k: leaf for k, leaf in (constants or {}).items() if k in spoken}
+        self._ask = Ask(query, (*self.nodes, *self.constants))
+        width = len(next(iter(self.by.values())))
+        self.names = tuple(f"v{at}" for at in range(width))
+
+    def inputs(self) -> Mapping[str, Node]:
+        return self.nodes
+
+    def used(self, name: str) -> tuple[str, ...]:
+        return self.nodes[name].columns
+
+    def full(self) -> exp.Query:
+        made = self.query.copy()
+        named = {name: leaf.name for name, leaf in self.constants.items()}
+        for node in list(made.find_all(exp.Table)):
+            name = node.name
+            alias = exp.TableAlias(this=exp.to_identifier(node.alias_or_name, quoted=True))
+            if name in named:
+                node.set("this", exp.to_identifier(named[name], quoted=True))
+            elif name in self.nodes:
+                inner = self.nodes[name]
+                if isinstance(inner, Leaf):
+                    node.replace(trees.table(inner.name, node.alias_or_name))
+                else:
+                    node.replace(exp.Subquery(this=inner.full(), alias=alias))
+        return made
+
+    # --- its rows -------------------------------------------------------------------------------
+
+    def delta(self, run: Run) -> pa.Table:
+        values = self.touched(run)
+        if values is None:
+            return self.empty()
+        return difference(self.at(run, "old", values), self.at(run, "new", values))
+
+    def touched(self, run: Run) -> pa.Table | None:
+        """The values that changed rows have in the columns it falls apart by; None if none did."""
+        self.check_constants(run)
+        deltas = {name: self._changed(run, name) for name in self.nodes}
+        parts = [(delta, self.by[name]) for name, delta in deltas.items() if delta.num_rows]
+        return touched(parts, self.names) if parts else None
+
+    def _changed(self, run: Run, name: str) -> pa.Table:
+        delta = run.delta(self.nodes[name])
+        if not delta.num_rows or not all(is_groupable(kind) for kind in delta.schema.types):
+            return delta
+        return consolidated(delta.select([*self.nodes[name].columns, WEIGHT]))
+
+    def at(
+        self, run: Run, side: Side, values: pa.Table, numbers: Sequence[int] | None = None
+    ) -> pa.Table:
+        """The answer for some values of the columns it falls apart by, or of some of them."""
+        places = range(len(self.names)) if numbers is None else numbers
+        relations: dict[str, Relation] = {}
+        for name, node in self.nodes.items():
+            columns = [self.by[name][at] for at in places]
+            asked = fitted(values.rename_columns(columns), node)
+            relations[name] = node.restricted(run, side, asked).select(list(node.columns))
+        if all(is_empty(rows) for rows in relations.values()):
+            return self._nothing()
+        if self.leading is not None and is_empty(relations[self.leading]):
+            return self._nothing()
+        return self._answer(run, side, relations)
+
+    def _answer(self, run: Run, side: Side, relations: Mapping[str, Relation]) -> pa.Table:
+        constants = self.constant_rows(run, side)
+        return run.relations.answer(self._ask, {**relations, **constants})
+
+    def _nothing(self) -> pa.Table:
+        return self.empty().drop_columns([WEIGHT])
+
+    def restricted(self, run: Run, side: Side, values: pa.Table) -> pa.Table:
+        names = values.column_names
+        numbers: dict[int, str] = {}
+        for name in names:
+            if name in self.kept:
+                numbers.setdefault(self.kept[name], name)
+        if numbers:
+            asked = distinct(values.select(list(numbers.values())))
+            rows = self.at(run, side, asked, list(numbers))
+        else:
+            entered = self._entered(run, side, values)
+            rows = self._rows(run, side) if entered is None else self.at(run, side, entered)
+        return among(rows, names, values)
+
+    def _entered(self, run: Run, side: Side, values: pa.Table) -> pa.Table | None:
+        """The values it falls apart by of the rows of one input that are asked for.
+
+        A null in a column of an input that need not have a row is no row of that input.
+        """
+        for name, node in self.nodes.items():
+            places = {
+                column: self.origin[column][1]
+                for column in values.column_names
+                if self.origin.get(column, ("", ""))[0] == name
+            }
+            if not places or len(set(places.values())) < len(places):
+                continue
+            asked = values.select(list(places)).rename_columns(list(places.values()))
+            if name != self.leading and any(column.null_count for column in asked.columns):
+                continue
+            rows = node.restricted(run, side, fitted(distinct(asked), node))
+            return touched([(rows, self.by[name])], self.names)
+        return None
+
+    def all(self, run: Run, side: Side) -> Relation:
+        return self._rows(run, side)
+
+    def _rows(self, run: Run, side: Side) -> pa.Table:
+        return self._answer(
+            run, side, {name: node.all(run, side) for name, node in self.nodes.items()}
+        )

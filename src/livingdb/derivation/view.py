@@ -1,0 +1,76 @@
+"""What a derived object is made by: what the user asked for, as it stands in its sync."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from sqlglot import exp
+
+from livingdb.sql.parse import parse_statement
+
+__all__ = ["KIND", "MATERIALIZE", "REFRESH", "SourceTable", "View"]
+
+KIND = "derive"
+REFRESH = ("auto", "incremental", "full")
+MATERIALIZE = ("full", "none", "lazy")
+
+
+@dataclass(frozen=True)
+class SourceTable:
+    """A table that a view reads: by its branch, or in one snapshot for good."""
+
+    branch: int
+    table: str
+    snapshot: str = ""
+
+
+@dataclass(frozen=True)
+class View:
+    """A derived object.
+
+    `what` is "sql", "spark", "model" or "clone".  `query` is the text over the plain names of
+    `tables`; `text` is what the user wrote.  `function` and `params` are those of a named function.
+    `home` is the branch on which it was derived, where SQL knows it by its name, or as `called`.
+    """
+
+    name: str
+    what: str
+    tables: Mapping[str, SourceTable]
+    text: str = ""
+    query: str = ""
+    key: tuple[str, ...] | None = None
+    refresh: str = "auto"
+    materialize: str = "full"
+    engine: str | None = None
+    function: str = ""
+    params: Mapping[str, Any] = field(default_factory=dict)
+    changes: Sequence[Mapping[str, Any]] = ()
+    home: int = 0
+    called: str = ""
+
+    @property
+    def branches(self) -> tuple[int, ...]:
+        """The branches it follows, each once."""
+        return tuple(dict.fromkeys(t.branch for t in self.tables.values() if not t.snapshot))
+
+    def tree(self) -> exp.Query:
+        """The query."""
+        found = parse_statement(self.query)
+        assert isinstance(found, exp.Query)
+        return found
+
+    def to_json(self) -> dict[str, Any]:
+        """The view as plain values."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> View:
+        """The inverse of `to_json`."""
+        known = cls(**data)
+        return replace(
+            known,
+            tables={name: SourceTable(**item) for name, item in data["tables"].items()},
+            key=None if known.key is None else tuple(known.key),
+        )

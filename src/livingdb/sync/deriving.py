@@ -1,0 +1,296 @@
+"""Derived objects: made once, and brought up to date."""
+
+from __future__ import annotations
+
+import time as clock
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from sqlalchemy import Connection
+
+from livingdb.catalog.branches import BranchRow
+from livingdb.catalog.snapshots import SnapshotRow
+from livingdb.catalog.syncs import SyncRow
+from livingdb.derivation.compile import compiled, shared_columns
+from livingdb.derivation.model import Plan
+from livingdb.derivation.refresh import Input
+from livingdb.derivation.view import KIND, View
+from livingdb.errors import AlreadyExists, IllegalSync, NotFound, TransactionConflict
+from livingdb.graph.carry import Intent
+from livingdb.graph.graph import Graph, Moved, now, tables_of
+from livingdb.graph.names import check_branch
+from livingdb.graph.staging import Staging
+from livingdb.sync.alike import alike
+from livingdb.sync.making import Made, answers_for, made
+from livingdb.sync.schedule import Schedule
+from livingdb.sync.sources import At, heads, inputs, made_from, named
+from livingdb.sync.views import edge_details
+
+__all__ = ["Outcome", "derive", "is_behind", "plan_of", "refresh"]
+
+_ATTEMPTS = 16
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a refresh did: nothing (no snapshot), or a snapshot, how and in how many seconds."""
+
+    name: str
+    snapshot: SnapshotRow | None
+    strategy: str = "none"
+    reason: str | None = None
+    rows: int = 0
+    engine: str = ""
+    seconds: float = 0.0
+    error: str | None = None
+
+
+def plan_of(graph: Graph, view: View) -> Plan:
+    """How a view of SQL would be maintained."""
+    at, _ = heads(graph, view)
+    return _planned(graph, view, inputs(graph, view, None, at))
+
+
+def _planned(graph: Graph, view: View, read: dict[str, Input]) -> Plan:
+    schemas = {n: graph.versions.definition(i.new.version).schema for n, i in read.items()}
+    return compiled(view, schemas)
+
+
+def derive(
+    graph: Graph,
+    view: View,
+    when: Schedule,
+    author: str,
+    message: str,
+    engine: str | None,
+    trust: Sequence[str],
+    instead: Callable[[Connection], None] | None = None,
+) -> SnapshotRow:
+    """Make a derived object: its branch, its first version, and the sync that keeps it.
+
+    `instead` takes what has its name away, in the same transaction.
+    """
+    check_branch(view.name)
+    if instead is None and graph.branches.find(view.name) is not None:
+        raise AlreadyExists(f"there is a branch {view.name!r} already")
+    immediate = when.kind == "immediate"
+    answers = answers_for(view, engine, immediate)
+    for _ in range(_ATTEMPTS):
+        at, rows = heads(graph, view)
+        for row in rows.values():
+            if view.name in graph.tables(graph.snapshots.at(row.head)):
+                raise AlreadyExists(f"{row.name!r} has a table {view.name!r} already")
+        read = inputs(graph, view, None, at)
+        _check(graph, view, read, when)
+        with Staging(graph.store) as staging:
+            near = alike(graph, view, read)
+            known = (read, {}) if near is None else (near.inputs, near.held)
+            result = made(graph, view, *known, at, answers, staging, trust)
+            if near is not None:
+                result = replace(result, tables={**near.held, **result.tables})
+
+            along = _adds(graph, view, when, list(rows.values()), instead)
+            intent = _intent(view, result, (), (), at, rows, author, message, along)
+            row_made = _committed(graph, intent, staging, result)
+        if row_made is not None:
+            return row_made
+    raise TransactionConflict(f"others keep moving what {view.name!r} reads; try again")
+
+
+Along = Callable[[Connection, SnapshotRow], None]
+
+
+def _adds(
+    graph: Graph,
+    view: View,
+    when: Schedule,
+    seen: Sequence[BranchRow],
+    instead: Callable[[Connection], None] | None,
+) -> Along:
+    """What a first commit does beside: the branch and the sync, if nothing moved meanwhile."""
+
+    def along(connection: Connection, snapshot: SnapshotRow) -> None:
+        is_moved = not all(graph.branches.is_at(connection, row) for row in seen)
+        if when.kind == "immediate" and is_moved:
+            raise Moved
+        if instead is not None:
+            instead(connection)
+        target = graph.branches.add(
+            connection, view.name, snapshot.sequence, snapshot.time, None, "derive"
+        )
+        graph.catalog.syncs.add(
+            connection,
+            f"{'+'.join(row.name for row in seen)}/{view.name}",
+            KIND,
+            view.branches,
+            target,
+            "forward",
+            when.text,
+            snapshot.time,
+            view.to_json(),
+        )
+        graph.catalog.raise_epoch(connection)
+
+    return along
+
+
+def _records(graph: Graph, sync: SyncRow, result: Made, began: int, ticks: float) -> Along:
+    """What a refresh's commit does beside: it is written down as a run."""
+
+    def along(connection: Connection, snapshot: SnapshotRow) -> None:
+        done = result.done
+        spent = int((clock.perf_counter() - ticks) * 1e6)
+        details = {"strategy": done.strategy, "rows": done.rows, "engine": done.engine}
+        if done.reason is not None:
+            details["reason"] = done.reason
+        graph.catalog.runs.add(
+            connection, sync.id, snapshot.sequence, began, spent, "done", details
+        )
+
+    return along
+
+
+def _check(graph: Graph, view: View, read: dict[str, Input], when: Schedule) -> None:
+    """`IllegalSync` for what cannot be kept as asked for."""
+    immediate = when.kind == "immediate"
+    if view.what != "sql":
+        if immediate and view.what != "clone":
+            raise IllegalSync(
+                f"{view.name!r} is made by a function, which cannot run inside a transaction: "
+                "when='deferred', 'every …' or 'on demand'"
+            )
+        return
+    schemas = {n: graph.versions.definition(i.new.version).schema for n, i in read.items()}
+    plan = compiled(view, schemas)
+    known = shared_columns(view, schemas)
+    if immediate and isinstance(known, str):
+        raise IllegalSync(
+            f"an immediate view is computed inside the transaction, by the embedded engine, and "
+            f"that does not give what Spark gives here: {known}; when='deferred' runs it on Spark"
+        )
+    if immediate and view.engine == "spark":
+        raise IllegalSync("an immediate view runs embedded, not on Spark")
+    full = [stage for stage in plan.stages if stage.strategy == "full"]
+    if view.refresh == "incremental" and full:
+        raise IllegalSync(
+            f"refresh='incremental': {view.name!r} cannot be kept incrementally: {full[0].reason}"
+        )
+
+
+def _intent(
+    view: View,
+    result: Made,
+    parents: Sequence[SnapshotRow],
+    moves: Sequence[BranchRow],
+    at: At,
+    rows: dict[int, BranchRow],
+    author: str,
+    message: str,
+    along: Along,
+) -> Intent:
+    names = {number: row.name for number, row in rows.items()}
+    sync = f"{'+'.join(row.name for row in rows.values())}/{view.name}"
+    details = edge_details(sync, at, result.done)
+    if result.metrics:
+        details["metrics"] = dict(result.metrics)
+    if view.function:
+        details["function"] = view.function
+    if view.text:
+        details["query"] = view.text
+    return Intent(
+        parents,
+        moves,
+        "propagate" if parents else "derive",
+        "refresh" if parents else "derive",
+        author,
+        message,
+        result.tables,
+        named(at, names),
+        details,
+        stages=result.stages,
+        along=along,
+    )
+
+
+def _committed(graph: Graph, intent: Intent, staging: Staging, result: Made) -> SnapshotRow | None:
+    versions = [v for v in (*result.tables.values(), *result.stages) if v is not None]
+    try:
+        row = graph.commit(intent, staging)
+    except BaseException:
+        graph.index.forget(versions)
+        raise
+    if row is None:
+        graph.index.forget(versions)
+        return None
+    graph.settle([version for version in result.tables.values() if version is not None])
+    return row
+
+
+def is_behind(graph: Graph, view: View, row: SnapshotRow, at: At) -> bool:
+    """Whether what a view reads has changed since a version of it."""
+    then = made_from(graph, row)
+    if view.what == "clone":
+        return then != dict(at)
+    read = inputs(graph, view, then, at)
+    return any(
+        item.old is None or item.old.version.address != item.new.version.address
+        for item in read.values()
+    )
+
+
+def _view_now(graph: Graph, sync: SyncRow, target: BranchRow) -> View:
+    """The view of a sync as of the epoch in which its target was seen.
+
+    A schema change may have given it another query, and somebody may have detached it.
+    """
+    if not sync.is_active:
+        return View.from_json(sync.spec)
+    for row in graph.syncs(target.epoch):
+        if row.id == sync.id:
+            return View.from_json(row.spec)
+    raise TransactionConflict(f"the sync {sync.name!r} is not active any more")
+
+
+def refresh(
+    graph: Graph,
+    sync: SyncRow,
+    author: str,
+    engine: str | None,
+    trust: Sequence[str],
+    full: bool = False,
+) -> Outcome:
+    """Bring a derived object up to date; nothing is done if it is.
+
+    Whoever else does the same at the same time: only one of them commits.
+    """
+    view = View.from_json(sync.spec)
+    for _ in range(_ATTEMPTS):
+        began, ticks = now(), clock.perf_counter()
+        # The target first: what it is made of now must not be older than what it has seen.
+        target = graph.branches.numbered(sync.target)
+        if target is None:
+            raise NotFound(f"the branch of {view.name!r} was dropped")
+        view = _view_now(graph, sync, target)
+        answers = answers_for(view, engine, sync.frequency == "immediate")
+        at, rows = heads(graph, view)
+        head = graph.snapshots.at(target.head)
+        if not full and not is_behind(graph, view, head, at):
+            return Outcome(view.name, None)
+        read = inputs(graph, view, made_from(graph, head), at)
+        with Staging(graph.store) as staging:
+            result = made(
+                graph, view, read, tables_of(graph, head), at, answers, staging, trust, full
+            )
+            done = result.done
+
+            along = _records(graph, sync, result, began, ticks)
+            intent = _intent(
+                view, result, (head,), (target,), at, rows, author, f"refresh {view.name}", along
+            )
+            row = _committed(graph, intent, staging, result)
+        if row is not None:
+            spent = clock.perf_counter() - ticks
+            return Outcome(
+                view.name, row, done.strategy, done.reason, done.rows, done.engine, spent
+            )
+    raise TransactionConflict(f"others keep moving {view.name!r}; try again")

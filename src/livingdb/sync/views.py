@@ -1,0 +1,232 @@
+"""Immediate views: what a commit changes in them is committed with it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from sqlalchemy import Connection
+
+from livingdb.catalog.branches import BranchRow
+from livingdb.catalog.snapshots import SnapshotRow
+from livingdb.catalog.syncs import SyncRow
+from livingdb.chunks.address import Address
+from livingdb.derivation.answers import Embedded
+from livingdb.derivation.refresh import Found, Input, Refreshed, refreshed
+from livingdb.derivation.relations import Deltas
+from livingdb.derivation.view import KIND, View
+from livingdb.errors import LivingDBError
+from livingdb.graph.carry import Carried, Draft, Intent
+from livingdb.graph.graph import Graph, now
+from livingdb.graph.staging import Staging
+from livingdb.sync.sources import AT, found, made_from, named
+from livingdb.sync.trouble import PASSING, detached
+from livingdb.tables.index import Version
+
+__all__ = ["ViewCarrier", "Views", "edge_details", "in_order"]
+
+Make = Callable[[Intent], Draft]
+
+
+@dataclass(frozen=True)
+class Views:
+    """The derived objects there are, those that others read first."""
+
+    every: tuple[tuple[SyncRow, View], ...]
+    immediate: Mapping[tuple[int, str], tuple[int, ...]] = field(default_factory=dict)
+    """For a table of a branch, which immediate ones read it."""
+
+    @classmethod
+    def of(cls, syncs: Sequence[SyncRow]) -> Views:
+        """Those among the syncs."""
+        known = [(s, View.from_json(s.spec)) for s in syncs if s.kind == KIND]
+        every = in_order(known)
+        immediate: dict[tuple[int, str], tuple[int, ...]] = {}
+        for place, (sync, view) in enumerate(every):
+            if sync.frequency != "immediate":
+                continue
+            for table in view.tables.values():
+                if not table.snapshot:
+                    readers = immediate.setdefault((table.branch, table.table), ())
+                    immediate[table.branch, table.table] = (*readers, place)
+        return cls(every, immediate)
+
+
+def in_order(views: Sequence[tuple[SyncRow, View]]) -> tuple[tuple[SyncRow, View], ...]:
+    """The views, each after those that it reads."""
+    by_target = {sync.target: (sync, view) for sync, view in views}
+    found: dict[int, tuple[SyncRow, View]] = {}
+
+    def visit(target: int) -> None:
+        if target in found or target not in by_target:
+            return
+        for branch in by_target[target][1].branches:
+            visit(branch)
+        found[target] = by_target[target]
+
+    for sync, _ in sorted(views, key=lambda item: item[0].id):
+        visit(sync.target)
+    return tuple(found.values())
+
+
+@dataclass(frozen=True)
+class _Moved:
+    """A branch that moves: where to, and the tables that differ there."""
+
+    name: str
+    address: Address
+    tables: Mapping[str, Address]
+    changed: frozenset[str]
+
+
+def edge_details(sync: str, at: Mapping[int, Address], done: Refreshed) -> dict[str, object]:
+    """What the edge of a refresh remembers."""
+    details: dict[str, object] = {
+        "sync": sync,
+        "strategy": done.strategy,
+        "rows": done.rows,
+        "engine": done.engine,
+        AT: {str(branch): address.hex() for branch, address in at.items()},
+    }
+    if done.reason is not None:
+        details["reason"] = done.reason
+    return details
+
+
+class ViewCarrier:
+    """Keeps immediate views in step with what they read."""
+
+    def __init__(self, graph: Graph):
+        self._graph = graph
+        self._views: tuple[str, Views] | None = None
+        self._answers = Embedded()
+
+    def views(self, epoch: str) -> Views:
+        """The derived objects, as of an epoch of the catalog."""
+        known = self._views
+        if known is None or known[0] != epoch:
+            known = self._views = epoch, Views.of(self._graph.syncs(epoch))
+        return known[1]
+
+    def carry(self, drafts: Sequence[Draft], staging: Staging, make: Make) -> Carried:
+        """The snapshots of views that read what the drafts change."""
+        moves = [(branch, draft) for draft in drafts for branch in draft.intent.moves]
+        if not moves:
+            return Carried()
+        epoch = moves[0][0].epoch
+        if not self.views(epoch).immediate:
+            return Carried()
+        moved = {
+            branch.id: _Moved(
+                branch.name, draft.address, draft.record.tables, frozenset(draft.addresses)
+            )
+            for branch, draft in moves
+        }
+        return self._follow(epoch, moved, staging, make, drafts[0].intent)
+
+    def follow(
+        self,
+        moves: Sequence[tuple[BranchRow, SnapshotRow]],
+        staging: Staging,
+        make: Make,
+    ) -> Carried:
+        """The same for branches that move to snapshots that are there."""
+        if not moves or not self.views(moves[0][0].epoch).immediate:
+            return Carried()
+        graph, moved = self._graph, {}
+        for branch, to in moves:
+            before = graph.tables(graph.snapshots.at(branch.head))
+            after = graph.tables(to)
+            changed = {name for name in {*before, *after} if before.get(name) != after.get(name)}
+            moved[branch.id] = _Moved(branch.name, to.address, after, frozenset(changed))
+        first = moves[0][1]
+        edge = graph.record(first.address).edge
+        intent = Intent((), (), "propagate", "sync", edge.author, edge.message, {})
+        return self._follow(moves[0][0].epoch, moved, staging, make, intent)
+
+    def _follow(
+        self,
+        epoch: str,
+        moved: dict[int, _Moved],
+        staging: Staging,
+        make: Make,
+        cause: Intent,
+    ) -> Carried:
+        views = self.views(epoch)
+        drafts: list[Draft] = []
+        actions: list[Callable[[Connection], None]] = []
+        due: set[int] = set()
+        deltas: Deltas = {}
+
+        def touch(branch: int, change: _Moved) -> None:
+            for table in change.changed:
+                due.update(views.immediate.get((branch, table), ()))
+
+        for branch, change in moved.items():
+            touch(branch, change)
+        while due:
+            place = min(due)
+            due.discard(place)
+            sync, view = views.every[place]
+            try:
+                draft = self._refreshed(sync, view, moved, staging, make, cause, deltas)
+            except PASSING:
+                raise
+            except LivingDBError as error:
+                actions.append(detached(self._graph, sync, str(error), now()))
+                continue
+            drafts.append(draft)
+            (target,) = draft.intent.moves
+            change = _Moved(
+                target.name, draft.address, draft.record.tables, frozenset(draft.addresses)
+            )
+            moved[target.id] = change
+            touch(target.id, change)
+        return Carried(drafts, actions)
+
+    def _refreshed(
+        self,
+        sync: SyncRow,
+        view: View,
+        moved: Mapping[int, _Moved],
+        staging: Staging,
+        make: Make,
+        cause: Intent,
+        deltas: Deltas,
+    ) -> Draft:
+        graph = self._graph
+        rows = graph.branches.several([sync.target, *view.branches])
+        target = rows[sync.target]
+        head = graph.snapshots.at(target.head)
+        then = made_from(graph, head)
+        at = {n: moved[n].address if n in moved else then[n] for n in view.branches}
+        before = found(graph, view, then)
+        inputs = {name: self._input(view, name, before[name], moved) for name in view.tables}
+        held = {n: graph.versions.require(a) for n, a in graph.tables(head).items()}
+        done = refreshed(graph, view, inputs, held, self._answers, staging, deltas=deltas)
+        return make(
+            Intent(
+                (head,),
+                (target,),
+                "propagate",
+                "refresh",
+                cause.author,
+                cause.message,
+                done.tables,
+                named(at, {n: row.name for n, row in rows.items()}),
+                edge_details(sync.name, at, done),
+            )
+        )
+
+    def _input(self, view: View, name: str, before: Found, moved: Mapping[int, _Moved]) -> Input:
+        source = view.tables[name]
+        change = moved.get(source.branch)
+        if source.snapshot or change is None:
+            return Input(before, before)
+        address = change.tables.get(source.table)
+        if address is None:
+            raise LivingDBError(f"the table {source.table!r} is gone")
+        return Input(before, Found(self._version(address)))
+
+    def _version(self, address: Address) -> Version:
+        return self._graph.versions.require(address)
