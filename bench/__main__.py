@@ -19,6 +19,7 @@ from bench import (
     sharing,
     spark_speed,
     table_speed,
+    views,
 )
 from bench.measure import Result
 
@@ -38,6 +39,7 @@ SUITES = {
     "graph": graph.run,
     "spark": spark_speed.run,
     "evolution": evolution.run,
+    "views": views.run,
 }
 
 

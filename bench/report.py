@@ -20,6 +20,9 @@ TITLES = {
     "packs": "A pack of 1,000,000 chunks",
     "sharing": "Sharing between versions (the paper's Table 1)",
     "graph": "Commits, history, branches and writers",
+    "spark": "Spark: loading, reading, change feeds",
+    "evolution": "Schema changes",
+    "views": "Derived objects",
 }
 INTRODUCTIONS = {
     "sharing": "50,000 rows and 500 commits of 200 rows. `content` and `capacity` make a tree "

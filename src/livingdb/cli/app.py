@@ -14,11 +14,13 @@ from typer.core import TyperGroup
 
 import livingdb
 from livingdb.cli.exits import exit_code
+from livingdb.cli.opened import Settings
+from livingdb.cli.output import Format
 from livingdb.errors import LivingDBError
 
 __all__ = ["COMMANDS", "app", "run"]
 
-COMMANDS = ("demo",)
+COMMANDS = ("demo", "propagate", "refresh")
 
 
 class LazyCommands(TyperGroup):
@@ -55,11 +57,20 @@ def _version(asked: bool) -> None:
 
 @app.callback()
 def livingdb_command(
+    context: typer.Context,
+    db: Annotated[
+        str | None,
+        typer.Option("--db", envvar="LIVINGDB", help="The database: a path or URL."),
+    ] = None,
+    output: Annotated[
+        Format, typer.Option("-o", "--output", help="How to tell what was found.")
+    ] = Format.text,
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
     ] = False,
 ) -> None:
     """A database whose branches, schema changes and views are recipes over shared tables."""
+    context.obj = Settings(db, output)
 
 
 def run(arguments: list[str] | None = None) -> int:

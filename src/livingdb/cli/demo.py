@@ -45,7 +45,9 @@ def show(story: Story, console: Console) -> None:
 
 
 def _snapshots(story: Story) -> Table:
-    table = _table("Every change is a snapshot")
+    from livingdb.cli.output import plain_table
+
+    table = plain_table("Every change is a snapshot")
     for title in ("snapshot", "branch", "author", "message"):
         table.add_column(title)
     for title in ("orders", "changed", "ms"):
@@ -119,20 +121,6 @@ def _weight(story: Story, console: Console) -> None:
         f"{_size(story.compact_bytes)} after compacting; the two branches share what they have in "
         f"common {story.sharing:.2f} times. {verdict} The folder is now removed.\n"
         "Next: open a Python prompt and `import livingdb`; the README has a session to paste."
-    )
-
-
-def _table(title: str) -> Table:
-    from rich import box
-    from rich.table import Table
-
-    return Table(
-        title=title,
-        title_justify="left",
-        title_style="bold",
-        box=box.SIMPLE_HEAD,
-        padding=(0, 1, 0, 0),
-        pad_edge=False,
     )
 
 

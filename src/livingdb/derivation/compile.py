@@ -13,7 +13,7 @@ from livingdb.derivation.view import View
 from livingdb.engines.portable import Portable, portable
 from livingdb.tables.schema import TableSchema
 
-__all__ = ["compiled", "input_of", "shared_columns"]
+__all__ = ["columns_used", "compiled", "input_of", "shared_columns"]
 
 _Inputs = tuple[tuple[str, pa.Schema, tuple[str, ...] | None], ...]
 
@@ -27,6 +27,15 @@ def input_of(schema: TableSchema) -> Input:
 def compiled(view: View, schemas: Mapping[str, TableSchema]) -> Plan:
     """The plan of a view over tables with these schemas."""
     return _compiled(view.query, view.key, _inputs(schemas))
+
+
+def columns_used(view: View, schemas: Mapping[str, TableSchema]) -> dict[str, list[str]]:
+    """The columns of each table that a view reads."""
+    used: dict[str, set[str]] = {name: set() for name in view.tables}
+    for stage in compiled(view, schemas).stages:
+        for name, columns in stage.columns_used.items():
+            used.setdefault(name, set()).update(columns)
+    return {name: sorted(columns) for name, columns in used.items()}
 
 
 def shared_columns(view: View, schemas: Mapping[str, TableSchema]) -> Portable | str:

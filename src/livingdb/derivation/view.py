@@ -33,6 +33,7 @@ class View:
     `what` is "sql", "spark", "model" or "clone".  `query` is the text over the plain names of
     `tables`; `text` is what the user wrote.  `function` and `params` are those of a named function.
     `home` is the branch on which it was derived, where SQL knows it by its name, or as `called`.
+    `uses` are the columns of tables it reads, where that is not all of them.
     """
 
     name: str
@@ -49,6 +50,7 @@ class View:
     changes: Sequence[Mapping[str, Any]] = ()
     home: int = 0
     called: str = ""
+    uses: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     @property
     def branches(self) -> tuple[int, ...]:

@@ -26,7 +26,7 @@ from livingdb.graph.staging import Staging
 from livingdb.tables.index import Version
 from livingdb.tables.schema import TableSchema
 from livingdb.trees.changes import Changes, merge_changes, no_changes
-from livingdb.trees.diff import DELETED, DiffBatch
+from livingdb.trees.diff import DELETED, INSERTED, DiffBatch
 from livingdb.trees.keys import KeyArray, member
 from livingdb.trees.merge import Conflicts, resolve_rows
 
@@ -237,7 +237,7 @@ def _contested(graph: Graph, mine: Version, yours: Version, keys: KeyArray) -> l
     found: list[Conflicts] = []
     for batch in lookup_diff(ours, theirs, keys):
         base = [pa.nulls(len(batch.keys), column.type) for column in ours.schema.stored]
-        ours_deleted = batch.before[0].is_null().to_numpy(zero_copy_only=False)
+        ours_deleted = batch.kinds == INSERTED
         theirs_deleted = batch.kinds == DELETED
         found.append(
             Conflicts(batch.keys, base, batch.before, batch.after, ours_deleted, theirs_deleted)

@@ -57,7 +57,7 @@ def fold(spark: SparkSession, graph: Graph, version: Version) -> Built:
     """
     source, lenses = below(graph, version)
     schema = graph.versions.definition(source).schema
-    names = schema.arrow.names if lenses else [column.name for column in schema.stored]
+    names = schema.whole.names if lenses else [column.name for column in schema.stored]
     definition = json.dumps(graph.versions.definition(version).to_json())
     scans = plan_scan(graph, source, names, part_of(schema, {}), 2 * parallelism(spark))
     tasks = [_FoldTask(scan, lenses, definition) for scan in scans]

@@ -24,7 +24,7 @@ __all__ = ["select_where"]
 def select_where(rows: RowSet, where: str, columns: Sequence[str] | None = None) -> pa.Table:
     """The rows for which the condition holds, in key order, in the table's own types."""
     schema = rows.schema
-    chosen = list(schema.columns) if columns is None else [schema.column(c) for c in columns]
+    chosen = list(schema.shown) if columns is None else [schema.column(c) for c in columns]
     condition = parse_condition(where)
     bind_parameters(condition, None)
     if condition.find(exp.Query, exp.AggFunc, exp.Window):
@@ -36,7 +36,7 @@ def select_where(rows: RowSet, where: str, columns: Sequence[str] | None = None)
     scanned = ScannedRows(rows, ranges_of(condition, owner, {}))
     with Session() as session:
         name = session.register(scanned)
-        shown = scanned.names_of([column.name for column in chosen or schema.key_columns])
+        shown = scanned.names_of([column.name for column in chosen or schema.shown[:1]])
         query = exp.select(*(exp.column(item, quoted=True) for item in shown))
         found = session.query(generated(query.from_(name).where(condition)), {})
     if not chosen:

@@ -11,7 +11,7 @@ from sqlalchemy import Connection
 from livingdb.catalog.branches import BranchRow
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.catalog.syncs import SyncRow
-from livingdb.derivation.compile import compiled, shared_columns
+from livingdb.derivation.compile import columns_used, compiled, shared_columns
 from livingdb.derivation.model import Plan
 from livingdb.derivation.refresh import Input
 from livingdb.derivation.view import KIND, View
@@ -82,6 +82,7 @@ def derive(
                 raise AlreadyExists(f"{row.name!r} has a table {view.name!r} already")
         read = inputs(graph, view, None, at)
         _check(graph, view, read, when)
+        view = _with_uses(graph, view, read)
         with Staging(graph.store) as staging:
             near = alike(graph, view, read)
             known = (read, {}) if near is None else (near.inputs, near.held)
@@ -95,6 +96,13 @@ def derive(
         if row_made is not None:
             return row_made
     raise TransactionConflict(f"others keep moving what {view.name!r} reads; try again")
+
+
+def _with_uses(graph: Graph, view: View, read: dict[str, Input]) -> View:
+    if view.what != "sql":
+        return view
+    schemas = {n: graph.versions.definition(i.new.version).schema for n, i in read.items()}
+    return replace(view, uses=columns_used(view, schemas))
 
 
 Along = Callable[[Connection, SnapshotRow], None]

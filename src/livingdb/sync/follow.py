@@ -16,7 +16,7 @@ from livingdb.catalog.branches import BranchRow
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.catalog.syncs import SyncRow
 from livingdb.chunks.address import Address
-from livingdb.derivation.compile import compiled
+from livingdb.derivation.compile import columns_used
 from livingdb.derivation.view import SourceTable, View
 from livingdb.errors import LivingDBError
 from livingdb.graph.carry import Carried, Draft, Intent
@@ -99,6 +99,7 @@ def _followed(graph: Graph, view: View, change: _Change) -> View:
     if view.what == "clone":
         return view
     tables: dict[str, SourceTable] = {}
+    uses = dict(view.uses)
     renames: dict[str, dict[str, str]] = {}
     used = _used(graph, view, change)
     for plain, source in view.tables.items():
@@ -115,10 +116,11 @@ def _followed(graph: Graph, view: View, change: _Change) -> View:
             for address in (change.before[source.table], change.after[name])
         )
         titles = _titles(old, new, columns, name, change)
+        uses[plain] = sorted(titles.values())
         if any(one != other for one, other in titles.items()):
             renames[plain] = titles
     if not renames:
-        return replace(view, tables=tables)
+        return replace(view, tables=tables, uses=uses if view.uses else {})
     if view.what != "sql":
         plain, titles = next(iter(renames.items()))
         old_name = next(one for one, other in titles.items() if one != other)
@@ -127,7 +129,7 @@ def _followed(graph: Graph, view: View, change: _Change) -> View:
     for table in list(tree.find_all(exp.Table)):
         if table.name in renames and not table.db:
             _renamed(table, renames[table.name])
-    return replace(view, tables=tables, query=tree.sql("spark", comments=False))
+    return replace(view, tables=tables, query=tree.sql("spark", comments=False), uses=uses)
 
 
 def _used(graph: Graph, view: View, change: _Change) -> dict[str, frozenset[str]]:
@@ -137,11 +139,8 @@ def _used(graph: Graph, view: View, change: _Change) -> dict[str, frozenset[str]
         schemas[plain] = _schema(graph, source, change)
     if view.what != "sql":
         return {plain: frozenset(schema.arrow.names) for plain, schema in schemas.items()}
-    used: dict[str, frozenset[str]] = dict.fromkeys(view.tables, frozenset())
-    for stage in compiled(view, schemas).stages:
-        for plain, columns in stage.columns_used.items():
-            used[plain] = used.get(plain, frozenset()) | columns
-    return used
+    found_columns = columns_used(view, schemas)
+    return {plain: frozenset(found_columns[plain]) for plain in view.tables}
 
 
 def _schema(graph: Graph, source: SourceTable, change: _Change) -> TableSchema:

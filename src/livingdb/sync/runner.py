@@ -50,6 +50,8 @@ class Lag(int):
 def lag_of(graph: Graph, sync: SyncRow, time: float | None = None) -> Lag:
     """How far a derived object is behind what it reads, now or at a time in seconds."""
     moment = now() if time is None else int(time * 1e6)
+    if sync.is_active and sync.frequency == "immediate":
+        return Lag(0)
     view = View.from_json(sync.spec)
     at, _ = heads(graph, view)
     target = graph.branches.numbered(sync.target)

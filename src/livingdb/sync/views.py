@@ -22,10 +22,14 @@ from livingdb.graph.staging import Staging
 from livingdb.sync.sources import AT, found, made_from, named
 from livingdb.sync.trouble import PASSING, detached
 from livingdb.tables.index import Version
+from livingdb.trees.changes import PATCH
 
 __all__ = ["ViewCarrier", "Views", "edge_details", "in_order"]
 
 Make = Callable[[Intent], Draft]
+
+
+Readers = list[tuple[int, frozenset[str] | None]]
 
 
 @dataclass(frozen=True)
@@ -33,22 +37,24 @@ class Views:
     """The derived objects there are, those that others read first."""
 
     every: tuple[tuple[SyncRow, View], ...]
-    immediate: Mapping[tuple[int, str], tuple[int, ...]] = field(default_factory=dict)
-    """For a table of a branch, which immediate ones read it."""
+    immediate: Mapping[tuple[int, str], Readers] = field(default_factory=dict)
+    """For a table of a branch, which immediate ones read it, and which of its columns."""
 
     @classmethod
     def of(cls, syncs: Sequence[SyncRow]) -> Views:
         """Those among the syncs."""
         known = [(s, View.from_json(s.spec)) for s in syncs if s.kind == KIND]
         every = in_order(known)
-        immediate: dict[tuple[int, str], tuple[int, ...]] = {}
+        immediate: dict[tuple[int, str], Readers] = {}
         for place, (sync, view) in enumerate(every):
             if sync.frequency != "immediate":
                 continue
-            for table in view.tables.values():
+            for plain, table in view.tables.items():
                 if not table.snapshot:
-                    readers = immediate.setdefault((table.branch, table.table), ())
-                    immediate[table.branch, table.table] = (*readers, place)
+                    used = view.uses.get(plain)
+                    columns = None if used is None else frozenset(used)
+                    readers = immediate.setdefault((table.branch, table.table), [])
+                    readers.append((place, columns))
         return cls(every, immediate)
 
 
@@ -77,6 +83,7 @@ class _Moved:
     address: Address
     tables: Mapping[str, Address]
     changed: frozenset[str]
+    before: Mapping[str, Address] = field(default_factory=dict)
 
 
 def edge_details(sync: str, at: Mapping[int, Address], done: Refreshed) -> dict[str, object]:
@@ -118,7 +125,11 @@ class ViewCarrier:
             return Carried()
         moved = {
             branch.id: _Moved(
-                branch.name, draft.address, draft.record.tables, frozenset(draft.addresses)
+                branch.name,
+                draft.address,
+                draft.record.tables,
+                frozenset(draft.addresses),
+                self._graph.tables(self._graph.snapshots.at(branch.head)),
             )
             for branch, draft in moves
         }
@@ -160,7 +171,15 @@ class ViewCarrier:
 
         def touch(branch: int, change: _Moved) -> None:
             for table in change.changed:
-                due.update(views.immediate.get((branch, table), ()))
+                readers = views.immediate.get((branch, table))
+                if not readers:
+                    continue
+                columns = self._columns(change, table)
+                due.update(
+                    place
+                    for place, used in readers
+                    if columns is None or used is None or columns & used
+                )
 
         for branch, change in moved.items():
             touch(branch, change)
@@ -183,6 +202,24 @@ class ViewCarrier:
             moved[target.id] = change
             touch(target.id, change)
         return Carried(drafts, actions)
+
+    def _columns(self, change: _Moved, table: str) -> frozenset[str] | None:
+        """The columns that a change sets in rows that stay; None if it may be more."""
+        after, before = change.tables.get(table), change.before.get(table)
+        if after is None or before is None:
+            return None
+        versions = self._graph.versions
+        version = versions.require(after)
+        if version.base != before:
+            return None
+        delta = versions.delta(version)
+        if (delta.ops != PATCH).any():
+            return None
+        schema = versions.definition(version).schema
+        given = zip(schema.stored, delta.columns, strict=True)
+        return frozenset(
+            column.name for column, values in list(given)[len(schema.key) :] if values is not None
+        )
 
     def _refreshed(
         self,

@@ -48,7 +48,7 @@ class MappedForest:
         self.schema = schema
         self.grouping = grouping
         self.drops = drops
-        self._names = list(reads) if reads is not None else source.schema.arrow.names
+        self._names = list(reads) if reads is not None else source.schema.whole.names
         self._function = function
 
     @property

@@ -23,6 +23,7 @@ from livingdb.chunks.types import flat_width_bytes
 from livingdb.errors import InvalidData, Unsupported
 
 __all__ = [
+    "PRESENT",
     "KeyArray",
     "KeyCodec",
     "align",

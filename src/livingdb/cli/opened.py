@@ -1,0 +1,66 @@
+"""The database a command works on, and how it tells what it did."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from livingdb.cli.output import Format, Output
+
+if TYPE_CHECKING:
+    from livingdb import Database
+
+__all__ = ["Engine", "Settings", "Trust"]
+
+Trust = Annotated[
+    list[str] | None,
+    typer.Option("--trust", help="Functions it may run, like 'shop.*'; may be given again."),
+]
+
+
+class EngineName(StrEnum):
+    """Who may compute."""
+
+    spark = "spark"
+    embedded = "embedded"
+    auto = "auto"
+
+
+Engine = Annotated[
+    EngineName | None,
+    typer.Option("--engine", help="Who computes what was derived without saying so."),
+]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What was said before the command: where the database is, and how to tell."""
+
+    db: str | None = None
+    format: Format = Format.text
+
+    @classmethod
+    def of(cls, context: typer.Context) -> Settings:
+        """Those of a command that runs."""
+        return context.find_object(cls) or cls()
+
+    def open(
+        self, trust: Sequence[str] | None = None, engine: EngineName | None = None
+    ) -> Database:
+        """The database; bad usage if nobody said which one."""
+        if not self.db:
+            raise typer.BadParameter(
+                "which database? Say livingdb --db PATH, or set LIVINGDB", param_hint="--db"
+            )
+        import livingdb
+
+        chosen = None if engine is None else engine.value
+        return livingdb.open(self.db, trust=trust or (), engine=chosen)
+
+    def output(self) -> Output:
+        """Who tells."""
+        return Output(self.format)
