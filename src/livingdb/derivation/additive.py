@@ -22,12 +22,10 @@ from livingdb.derivation import trees
 from livingdb.derivation.lookups import fitted
 from livingdb.derivation.model import WEIGHT, Ask, NeedsFull
 from livingdb.derivation.nodes import Node, Run
+from livingdb.derivation.numbers import Numbers, numbered
 from livingdb.derivation.weighted import (
-    Numbers,
     consolidated,
     difference,
-    is_groupable,
-    numbered,
     signed,
 )
 
@@ -102,9 +100,7 @@ class Additive:
         """The groups that go and come."""
         delta = run.delta(self.node)
         if delta.num_rows:
-            delta = delta.select([*self.node.columns, WEIGHT])
-            if all(is_groupable(kind) for kind in delta.schema.types):
-                delta = consolidated(delta)
+            delta = consolidated(delta.select([*self.node.columns, WEIGHT]))
         if not delta.num_rows:
             return self.empty()
         rows, signs = signed(delta)

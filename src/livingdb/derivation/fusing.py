@@ -20,7 +20,11 @@ def fused(after: Linear, before: Node | Additive) -> Node | Additive | None:
         return None
     if isinstance(before, Additive):
         return _renamed(after, before)
-    if isinstance(before, Touched) and before.key is not None and after.key is not None:
+    if (
+        isinstance(before, Touched)
+        and not before.is_by_row
+        and (before.key is None or after.key is not None)
+    ):
         return _selected(after, before)
     return None
 

@@ -220,6 +220,7 @@ def joined_node(
         kept=kept,
         origin=shown,
         leading=leading,
+        by_row=leading is not None,
         required=required,
         constants=mine.constants,
     )

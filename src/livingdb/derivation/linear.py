@@ -22,7 +22,6 @@ from livingdb.derivation.weighted import (
     among,
     consolidated,
     distinct,
-    is_groupable,
     stacked,
 )
 
@@ -99,7 +98,23 @@ class Linear(Node):
 
     def _schemas(self) -> dict[str, Mapping[str, pa.DataType | None]]:
         found = {name: node.types for name, node in self.sources.items()}
-        return found | {name: leaf.types for name, leaf in self.constants.items()}
+        found |= {name: leaf.types for name, leaf in self.constants.items()}
+        for lateral in self.laterals:
+            alias = lateral.args["alias"]
+            found[alias.name] = self._exploded([name.name for name in alias.columns], lateral.this)
+        return found
+
+    def _exploded(self, names: list[str], call: exp.Expr) -> dict[str, pa.DataType | None]:
+        """The types of the columns that LATERAL VIEW makes of a column."""
+        inner = call.this
+        kind = None
+        if isinstance(inner, exp.Column) and inner.table in self.sources:
+            kind = self._type((inner.table, inner.name))
+        if kind is not None and pa.types.is_list(kind) and len(names) == 1:
+            return {names[0]: kind.value_type}
+        if kind is not None and pa.types.is_map(kind) and len(names) == 2:
+            return {names[0]: kind.key_type, names[1]: kind.item_type}
+        return dict.fromkeys(names)
 
     def _links(self) -> Iterable[Link]:
         for condition in self.conditions:
@@ -225,9 +240,7 @@ class Linear(Node):
         delta = run.delta(self.sources[name])
         if not delta.num_rows:
             return delta
-        delta = delta.select([*self._used[name], WEIGHT])
-        if all(is_groupable(kind) for kind in delta.schema.types):
-            delta = consolidated(delta)
+        delta = consolidated(delta.select([*self._used[name], WEIGHT]))
         ask = self._filters[name]
         if ask is not None and delta.num_rows:
             delta = run.relations.answer(ask, {name: delta})

@@ -146,6 +146,8 @@ class Selecting:
         names = [name.name for name in alias.columns]
         if not names:
             raise Unplannable("LATERAL_WITHOUT_NAMES")
+        if not isinstance(lateral.this, exp.Explode) or isinstance(lateral.this, exp.Posexplode):
+            raise Unplannable("LATERAL_FUNCTION")
         relation = self.compiler.fresh()
         made = lateral.copy()
         made.set("this", self.resolved(lateral.this))

@@ -7,6 +7,8 @@ from collections.abc import Callable
 import pyarrow as pa
 
 from livingdb.derivation.additive import Additive
+from livingdb.derivation.fusing import fused
+from livingdb.derivation.linear import Linear
 from livingdb.derivation.lookups import fitted
 from livingdb.derivation.model import WEIGHT, Ask, Relations, Stage
 from livingdb.derivation.nodes import Leaf, Node, Run
@@ -20,6 +22,7 @@ _RANK = ("linear", "join", "touched", "additive")
 
 def stage_of(name: str, node: Node | Additive, key: tuple[str, ...] | None) -> Stage:
     """The stage that stores the rows of a node."""
+    node = _with_its_rows(node, key)
     below = node.node if isinstance(node, Additive) else node
     parts = list(below.parts())
     leaves = [part for part in parts if isinstance(part, Leaf)]
@@ -46,6 +49,20 @@ def renamed_stage(stage: Stage, name: str, key: tuple[str, ...] | None) -> Stage
         stage.columns_used,
         stage.work,
     )
+
+
+def _with_its_rows(node: Node | Additive, key: tuple[str, ...] | None) -> Node | Additive:
+    """A selection over rows that are told by its key, as one block, so that held rows are used."""
+    if not isinstance(node, Linear) or len(node.sources) != 1 or not key:
+        return node
+    (source,) = node.sources.values()
+    if not isinstance(source, Touched) or source.is_by_row:
+        return node
+    made = fused(node, source)
+    if not isinstance(made, Touched):
+        return node
+    is_told = {made.kept.get(name) for name in key} == set(range(len(made.names)))
+    return made if is_told and len(key) == len(made.names) else node
 
 
 def _dominating(parts: list[Node]) -> str:
@@ -80,7 +97,7 @@ def _used(parts: list[Node]) -> dict[str, frozenset[str]]:
 def _work(node: Node | Additive, key: tuple[str, ...] | None) -> Callable[[Relations], pa.Table]:
     if isinstance(node, Additive):
         return lambda relations: node.delta(Run(relations))
-    if isinstance(node, Touched) and key is not None:
+    if isinstance(node, Touched) and key is not None and not node.is_by_row:
         return lambda relations: _from_held(node, key, Run(relations))
     top = node
 

@@ -309,6 +309,7 @@ class Subqueries:
             kept=kept_keys(left, shown, usable),
             origin={column: ("l", column) for column in shown},
             leading="l",
+            by_row=True,
             required=left.required & frozenset(shown),
             constants=flow.constants,
         )

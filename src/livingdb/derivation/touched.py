@@ -22,7 +22,7 @@ from livingdb.derivation.weighted import (
     consolidated,
     difference,
     distinct,
-    is_groupable,
+    stacked,
 )
 
 __all__ = ["Touched"]
@@ -32,8 +32,9 @@ class Touched(Node):
     """A query over inputs that falls apart by columns of each.
 
     `by` has as many columns for each input.  `kept` says which columns of the result are one of
-    them as it is, by its number.  `leading` is an input each row of the result has one row of,
-    and `origin` where columns of the result come from unchanged.
+    them as it is, by its number.  `leading` is an input without whose rows there is no result,
+    and `origin` where columns of the result come from unchanged.  With `by_row`, each row of the
+    leading input makes its rows of the result alone, so that its delta needs no other rows of it.
     """
 
     def __init__(
@@ -48,6 +49,7 @@ class Touched(Node):
         kept: Mapping[str, int],
         origin: Mapping[str, tuple[str, str]] | None = None,
         leading: str | None = None,
+        by_row: bool = False,
         required: frozenset[str] = frozenset(),
         constants: Mapping[str, Leaf] | None = None,
     ):
@@ -65,6 +67,7 @@ class Touched(Node):
         spoken = {node.name for node in query.find_all(exp.Table)}
         self.constants = {k: leaf for k, leaf in (constants or {}).items() if k in spoken}
         self._ask = Ask(query, (*self.nodes, *self.constants))
+        self._weighted = self._weighted_ask() if by_row else None
         width = len(next(iter(self.by.values())))
         self.names = tuple(f"v{at}" for at in range(width))
 
@@ -90,13 +93,68 @@ class Touched(Node):
                     node.replace(exp.Subquery(this=inner.full(), alias=alias))
         return made
 
+    def _weighted_ask(self) -> Ask:
+        """The query over weighted rows of the leading input."""
+        assert self.leading is not None
+        made = self.query.copy()
+        weight = trees.aliased(trees.column(self.leading, WEIGHT), WEIGHT)
+        made.set("expressions", [*made.expressions, weight])
+        return Ask(made, self._ask.relations)
+
+    @property
+    def is_by_row(self) -> bool:
+        """Whether each row of the leading input makes its rows of the result alone."""
+        return self._weighted is not None
+
     # --- its rows -------------------------------------------------------------------------------
 
     def delta(self, run: Run) -> pa.Table:
+        if self._weighted is not None and self.leading is not None:
+            return self._by_row(run, self.leading, self._weighted)
         values = self.touched(run)
         if values is None:
             return self.empty()
         return difference(self.at(run, "old", values), self.at(run, "new", values))
+
+    def _by_row(self, run: Run, leading: str, ask: Ask) -> pa.Table:
+        """The changed rows beside the other input as it is, and the others beside its change."""
+        self.check_constants(run)
+        (other,) = set(self.nodes) - {leading}
+        mine, theirs = self._changed(run, leading), self._changed(run, other)
+        found = []
+        if mine.num_rows:
+            values = touched([(mine, self.by[leading])], self.names)
+            rows = self._of(run, other, "new", values)
+            relations: dict[str, Relation] = {leading: mine, other: rows}
+            found.append(run.relations.answer(ask, relations | self.constant_rows(run, "new")))
+        if theirs.num_rows:
+            values = touched([(theirs, self.by[other])], self.names)
+            rows = self._of(run, leading, "old", values)
+            if rows.num_rows:
+                sides: tuple[Side, Side] = ("old", "new")
+                answers = (
+                    self._answer(
+                        run, "old", {leading: rows, other: self._of(run, other, side, values)}
+                    )
+                    for side in sides
+                )
+                found.append(difference(*answers))
+        found = [part for part in found if part.num_rows]
+        return stacked(found) if found else self.empty()
+
+    def _of(
+        self,
+        run: Run,
+        name: str,
+        side: Side,
+        values: pa.Table,
+        numbers: Sequence[int] | None = None,
+    ) -> pa.Table:
+        """The rows of an input that have some values in the columns it falls apart by."""
+        node = self.nodes[name]
+        places = range(len(self.names)) if numbers is None else numbers
+        asked = fitted(values.rename_columns([self.by[name][at] for at in places]), node)
+        return node.restricted(run, side, asked).select(list(node.columns))
 
     def touched(self, run: Run) -> pa.Table | None:
         """The values that changed rows have in the columns it falls apart by; None if none did."""
@@ -107,7 +165,7 @@ class Touched(Node):
 
     def _changed(self, run: Run, name: str) -> pa.Table:
         delta = run.delta(self.nodes[name])
-        if not delta.num_rows or not all(is_groupable(kind) for kind in delta.schema.types):
+        if not delta.num_rows:
             return delta
         return consolidated(delta.select([*self.nodes[name].columns, WEIGHT]))
 
@@ -115,12 +173,9 @@ class Touched(Node):
         self, run: Run, side: Side, values: pa.Table, numbers: Sequence[int] | None = None
     ) -> pa.Table:
         """The answer for some values of the columns it falls apart by, or of some of them."""
-        places = range(len(self.names)) if numbers is None else numbers
-        relations: dict[str, Relation] = {}
-        for name, node in self.nodes.items():
-            columns = [self.by[name][at] for at in places]
-            asked = fitted(values.rename_columns(columns), node)
-            relations[name] = node.restricted(run, side, asked).select(list(node.columns))
+        relations: dict[str, Relation] = {
+            name: self._of(run, name, side, values, numbers) for name in self.nodes
+        }
         if all(is_empty(rows) for rows in relations.values()):
             return self._nothing()
         if self.leading is not None and is_empty(relations[self.leading]):

@@ -33,7 +33,8 @@ class View:
     `what` is "sql", "spark", "model" or "clone".  `query` is the text over the plain names of
     `tables`; `text` is what the user wrote.  `function` and `params` are those of a named function.
     `home` is the branch on which it was derived, where SQL knows it by its name, or as `called`.
-    `uses` are the columns of tables it reads, where that is not all of them.
+    `uses` are the columns of tables it reads, where that is not all of them.  What is `restless`
+    may differ although nothing it reads does: it asks for the time, or for chance.
     """
 
     name: str
@@ -51,6 +52,7 @@ class View:
     home: int = 0
     called: str = ""
     uses: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    restless: bool = False
 
     @property
     def branches(self) -> tuple[int, ...]:

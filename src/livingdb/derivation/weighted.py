@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from livingdb.derivation.model import WEIGHT, NeedsFull
+from livingdb.derivation.model import WEIGHT
+from livingdb.derivation.numbers import Numbers, numbered
 
 __all__ = [
     "among",
@@ -21,17 +21,14 @@ __all__ = [
     "difference",
     "distinct",
     "is_groupable",
-    "numbered",
     "signed",
     "stacked",
     "weighted",
 ]
 
-Numbers = npt.NDArray[np.int64]
-
 
 def is_groupable(data_type: pa.DataType) -> bool:
-    """Whether rows can be told apart by values of the type here."""
+    """Whether rows can be looked up, joined and grouped by values of the type."""
     return not pa.types.is_nested(data_type)
 
 
@@ -63,7 +60,16 @@ def consolidated(rows: pa.Table) -> pa.Table:
         return pa.table({WEIGHT: pa.array([total] if total else [], pa.int64())})
     if rows.num_rows == 1:
         return rows if rows.column(WEIGHT)[0].as_py() else rows.slice(0, 0)
-    plain = _comparable(rows)
+    if _has_nested(rows):
+        _, first, places = np.unique(
+            numbered(rows.select(names)), return_index=True, return_inverse=True
+        )
+        weights = np.zeros(len(first), np.int64)
+        np.add.at(weights, places, rows.column(WEIGHT).to_numpy())
+        kept = rows.take(pa.array(first[weights != 0]))
+        at = kept.column_names.index(WEIGHT)
+        return kept.set_column(at, WEIGHT, pa.array(weights[weights != 0]))
+    plain = _with_one_zero(rows)
     grouped = plain.group_by(names, use_threads=False).aggregate([(WEIGHT, "sum")])
     grouped = grouped.rename_columns([*names, WEIGHT])
     kept = grouped.filter(pc.not_equal(grouped.column(WEIGHT), 0))
@@ -91,8 +97,11 @@ def distinct(rows: pa.Table) -> pa.Table:
     rows = _loose(rows)
     if rows.num_rows < 2:
         return rows
+    if _has_nested(rows):
+        _, first = np.unique(numbered(rows), return_index=True)
+        return rows.take(pa.array(first))
     names = rows.column_names
-    return _comparable(rows).group_by(names, use_threads=False).aggregate([])
+    return _with_one_zero(rows).group_by(names, use_threads=False).aggregate([])
 
 
 def among(rows: pa.Table, columns: Sequence[str], values: pa.Table) -> pa.Table:
@@ -105,19 +114,6 @@ def among(rows: pa.Table, columns: Sequence[str], values: pa.Table) -> pa.Table:
     numbers = numbered(pa.concat_tables([mine, asked]))
     wanted = np.isin(numbers[: rows.num_rows], numbers[rows.num_rows :])
     return rows if wanted.all() else rows.filter(pa.array(wanted))
-
-
-def numbered(rows: pa.Table) -> Numbers:
-    """A number for each row; equal rows have the same."""
-    numbers = np.zeros(rows.num_rows, np.int64)
-    is_first = True
-    for column in _comparable(rows).columns:
-        codes = _codes(column)
-        if not is_first:
-            width = int(codes.max(initial=0)) + 1
-            _, codes = np.unique(numbers * width + codes, return_inverse=True)
-        numbers, is_first = codes, False
-    return numbers
 
 
 def as_types(values: pa.Table, schema: pa.Schema) -> pa.Table:
@@ -156,20 +152,14 @@ def _loose(rows: pa.Table) -> pa.Table:
     return pa.Table.from_arrays(rows.columns, names=rows.column_names)
 
 
-def _comparable(rows: pa.Table) -> pa.Table:
-    """The rows with one zero; `NeedsFull` where values cannot be told apart."""
+def _has_nested(rows: pa.Table) -> bool:
+    return any(pa.types.is_nested(kind) for kind in rows.schema.types)
+
+
+def _with_one_zero(rows: pa.Table) -> pa.Table:
+    """The rows with no zero that is negative."""
     for place, field in enumerate(rows.schema):
-        if not is_groupable(field.type):
-            raise NeedsFull("NESTED_COLUMN")
         if pa.types.is_floating(field.type):
             zero = pa.scalar(0.0, field.type)
             rows = rows.set_column(place, field, pc.add(rows.column(place), zero))
     return rows
-
-
-def _codes(column: pa.ChunkedArray) -> Numbers:
-    codes = column.combine_chunks().dictionary_encode()
-    if isinstance(codes, pa.ChunkedArray):
-        codes = codes.combine_chunks()
-    found: Numbers = codes.indices.fill_null(len(codes.dictionary)).to_numpy().astype(np.int64)
-    return found

@@ -11,6 +11,7 @@ from sqlalchemy import Connection
 from livingdb.catalog.branches import BranchRow
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.catalog.syncs import SyncRow
+from livingdb.derivation.answers import Answers
 from livingdb.derivation.compile import columns_used, compiled, shared_columns
 from livingdb.derivation.model import Plan
 from livingdb.derivation.refresh import Input
@@ -82,7 +83,7 @@ def derive(
                 raise AlreadyExists(f"{row.name!r} has a table {view.name!r} already")
         read = inputs(graph, view, None, at)
         _check(graph, view, read, when)
-        view = _with_uses(graph, view, read)
+        view = _settled(graph, view, read, answers)
         with Staging(graph.store) as staging:
             near = alike(graph, view, read)
             known = (read, {}) if near is None else (near.inputs, near.held)
@@ -98,11 +99,24 @@ def derive(
     raise TransactionConflict(f"others keep moving what {view.name!r} reads; try again")
 
 
-def _with_uses(graph: Graph, view: View, read: dict[str, Input]) -> View:
+_RESTLESS = ("NOT_DETERMINISTIC", "TIME_DEPENDENT")
+
+
+def _settled(graph: Graph, view: View, read: dict[str, Input], answers: Answers) -> View:
+    """The view with what is found out once, and stays so: which engine's meaning it has, too."""
     if view.what != "sql":
         return view
     schemas = {n: graph.versions.definition(i.new.version).schema for n, i in read.items()}
-    return replace(view, uses=columns_used(view, schemas))
+    reasons = [stage.reason for stage in compiled(view, schemas).stages]
+    engine = view.engine
+    if isinstance(shared_columns(view, schemas), str):
+        engine = "embedded" if answers.name == "embedded" else "spark"
+    return replace(
+        view,
+        uses=columns_used(view, schemas),
+        restless=any(reason in _RESTLESS for reason in reasons),
+        engine=engine,
+    )
 
 
 Along = Callable[[Connection, SnapshotRow], None]
@@ -266,9 +280,11 @@ def refresh(
     engine: str | None,
     trust: Sequence[str],
     full: bool = False,
+    asked: bool = True,
 ) -> Outcome:
     """Bring a derived object up to date; nothing is done if it is.
 
+    What is restless is made anew, if it was `asked` for now and not only to follow its sources.
     Whoever else does the same at the same time: only one of them commits.
     """
     view = View.from_json(sync.spec)
@@ -279,6 +295,7 @@ def refresh(
         if target is None:
             raise NotFound(f"the branch of {view.name!r} was dropped")
         view = _view_now(graph, sync, target)
+        full = full or (asked and view.restless)
         answers = answers_for(view, engine, sync.frequency == "immediate")
         at, rows = heads(graph, view)
         head = graph.snapshots.at(target.head)

@@ -142,7 +142,8 @@ class _Runner:
             epoch = self.graph.catalog.meta(EPOCH)
             began, ticks = now(), clock.perf_counter()
             try:
-                return refresh(self.graph, sync, self.author, self.engine, self.trust)
+                asked = schedule(sync.frequency).kind == "every"
+                return refresh(self.graph, sync, self.author, self.engine, self.trust, asked=asked)
             except (*PASSING, Untrusted) as error:
                 return Outcome(name, None, error=str(error))
             except LivingDBError as error:
