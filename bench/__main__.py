@@ -19,6 +19,7 @@ from bench import (
     sharing,
     spark_speed,
     table_speed,
+    tpch_views,
     views,
 )
 from bench.measure import Result
@@ -40,6 +41,7 @@ SUITES = {
     "spark": spark_speed.run,
     "evolution": evolution.run,
     "views": views.run,
+    "tpch": tpch_views.run,
 }
 
 

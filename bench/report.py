@@ -23,6 +23,7 @@ TITLES = {
     "spark": "Spark: loading, reading, change feeds",
     "evolution": "Schema changes",
     "views": "Derived objects",
+    "tpch": "TPC-H as views on Spark",
 }
 INTRODUCTIONS = {
     "sharing": "50,000 rows and 500 commits of 200 rows. `content` and `capacity` make a tree "

@@ -57,7 +57,7 @@ _RANDOM = _words("""
 _TIMED = _words("""
     curdate current_catalog current_database current_date current_schema current_time
     current_timestamp current_timezone current_user localtimestamp now session_user
-    unix_timestamp user version
+    user version
 """)
 _RANDOM_NODES = (exp.Rand, exp.Randn, exp.Uuid)
 _TIMED_NODES = (
@@ -77,9 +77,7 @@ def check_functions(query: exp.Expr) -> str | None:
         name = node.name.casefold() if isinstance(node, exp.Anonymous) else ""
         if isinstance(node, _RANDOM_NODES) or name in _RANDOM:
             return "NOT_DETERMINISTIC"
-        if isinstance(node, _TIMED_NODES) or (name in _TIMED and name != "unix_timestamp"):
-            return "TIME_DEPENDENT"
-        if name in ("unix_timestamp",) and not node.expressions:
+        if isinstance(node, _TIMED_NODES) or name in _TIMED:
             return "TIME_DEPENDENT"
         if name and name not in _KNOWN and name not in _AGGREGATES:
             return "UNKNOWN_FUNCTION"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -10,13 +10,12 @@ from sqlglot import exp
 
 from livingdb.derivation import stages, trees
 from livingdb.derivation.additive import Additive
-from livingdb.derivation.aggregates import check_functions
 from livingdb.derivation.linear import Linear
 from livingdb.derivation.model import Ask, Input, Stage, Unplannable
 from livingdb.derivation.names import Scope, UnknownColumn
 from livingdb.derivation.nodes import Leaf, Node
-from livingdb.derivation.touched import Touched
 from livingdb.engines.portable import Portable, portable
+from livingdb.errors import NotFound
 
 __all__ = ["Block", "Compiler", "Environment"]
 
@@ -129,16 +128,20 @@ class Compiler:
         return tree.alias_or_name.casefold(), _renamed(block, alias)
 
     def _table(self, name: str) -> Block:
+        leaf = self.leaf(name)
+        return Block(leaf, [(column, column) for column in leaf.columns])
+
+    def leaf(self, name: str) -> Leaf:
+        """A table by its name."""
         found = self.tables.get(name.casefold())
         if found is None:
-            raise Unplannable("UNKNOWN_TABLE")
+            raise NotFound(f"there is no table {name!r}")
         shown, given = found
         if shown not in self.leaves:
             types = {column.name: column.type for column in given.schema}
             required = frozenset(column.name for column in given.schema if not column.nullable)
             self.leaves[shown] = Leaf(shown, types, given.key, required)
-        leaf = self.leaves[shown]
-        return Block(leaf, [(column, column) for column in leaf.columns])
+        return self.leaves[shown]
 
     # --- stages ---------------------------------------------------------------------------------
 
@@ -185,13 +188,14 @@ class Compiler:
             for leaf in reads
         }
         known = portable(query.copy(), schemas)
-        types = dict.fromkeys(columns)
-        found: dict[str, pa.DataType | None] = {**types}
+        found: dict[str, pa.DataType | None] = dict.fromkeys(columns)
         if isinstance(known, Portable):
             found = dict(zip(columns, (kind for _, kind in known.columns), strict=True))
         names = tuple(dict.fromkeys(leaf.name for leaf in reads))
         used = {
-            leaf.name: frozenset(leaf.columns) for leaf in reads if not leaf.name.startswith("~")
+            leaf.name: trees.spoken_columns(query, leaf.columns)
+            for leaf in reads
+            if not leaf.name.startswith("~")
         }
         name = f"~{len(self.stages) + 1}"
         ask = Ask(query, names)
@@ -216,9 +220,11 @@ def _construct(reason: str) -> str:
 def _is_closed(tree: exp.Expr) -> bool:
     """Whether a query cannot depend on rows of one around it."""
     parent = tree.parent
-    while isinstance(parent, exp.Subquery):
+    while isinstance(parent, (exp.Subquery, exp.SetOperation)):
+        if isinstance(parent.parent, (exp.From, exp.Join)):
+            return True
         parent = parent.parent
-    return parent is None or isinstance(parent, (exp.From, exp.Join, exp.CTE, exp.SetOperation))
+    return parent is None or isinstance(parent, (exp.From, exp.Join, exp.CTE))
 
 
 def _renamed(block: Block, alias: exp.Expr | None) -> Block:
@@ -230,6 +236,3 @@ def _renamed(block: Block, alias: exp.Expr | None) -> Block:
     return Block(
         block.node, [(name, column) for name, (_, column) in zip(names, block.names, strict=True)]
     )
-
-
-_ = (Callable, Linear, Touched, check_functions)

@@ -70,11 +70,16 @@ class Flow:
         later: Iterable[exp.Expr],
         extra: Sequence[tuple[str, exp.Expr]] = (),
         with_keys: bool = False,
+        settled: bool = False,
     ) -> Linear:
         """The block so far, with the columns that later expressions speak of.
 
-        A column is called by the name of its relation and its own.
+        A column is called by the name of its relation and its own.  With `settled`, columns that
+        are calculated are calculated here: the other side of an outer join may make them null.
         """
+        later = list(later)
+        if settled:
+            extra = [*extra, *self._calculated(later)]
         spoken: dict[tuple[str, str], None] = {}
         for expression in later:
             for place in trees.columns_in(self.located(expression)):
@@ -88,6 +93,16 @@ class Flow:
             spoken[first, self.sources[first].columns[0]] = None
         items = [(f"{name}_{column}", trees.column(name, column)) for name, column in spoken]
         return self.made([*items, *((name, self.located(item)) for name, item in extra)])
+
+    def _calculated(self, later: Sequence[exp.Expr]) -> list[tuple[str, exp.Expr]]:
+        """The columns of relations that are expressions by now."""
+        found: dict[str, exp.Expr] = {}
+        for name, column in trees.columns_in(*later):
+            made = self.located(trees.column(name, column))
+            tables = {table for table, _ in trees.columns_in(made)}
+            if not isinstance(made, exp.Column) and tables & set(self.sources):
+                found[f"{name}_{column}"] = made
+        return list(found.items())
 
     def made(self, projections: Sequence[tuple[str, exp.Expr]]) -> Linear:
         """The block so far, with these columns."""
@@ -114,7 +129,10 @@ def _is_open(node: Linear) -> bool:
     """
     if node.laterals or node._explodes():
         return False
-    return all(any(True for _ in trees.columns_in(item)) for _, item in node.projections)
+    return all(
+        any(table in node.sources for table, _ in trees.columns_in(item))
+        for _, item in node.projections
+    )
 
 
 def _moved(expression: exp.Expr, renamed: Mapping[str, str]) -> exp.Expr:

@@ -171,8 +171,8 @@ def joined_node(
     pairs, _ = pairs_of(on, set(mine.sources), set(theirs.sources))
     left_keys = [(f"k_{at}", pair.left) for at, pair in enumerate(pairs)]
     right_keys = [(f"k_{at}", pair.right) for at, pair in enumerate(pairs)]
-    left = mine.close([*later, *on], left_keys)
-    right = theirs.close([*on, *(() if kind else later)], right_keys)
+    left = mine.close([*later, *on], left_keys, settled=side == "FULL")
+    right = theirs.close([*on, *(() if kind else later)], right_keys, settled=not kind)
     usable = [
         at
         for at in range(len(pairs))

@@ -38,12 +38,17 @@ class Seen:
 
 @dataclass
 class Scope:
-    """What the expressions of one query see; `merged` are the columns of USING."""
+    """What the expressions of one query see; `merged` are the columns of USING.
+
+    After SELECT, where engines differ about which comes first, a name cannot be both a column and
+    an alias of something else.
+    """
 
     outer: Scope | None = None
     seen: list[Seen] = field(default_factory=list)
     merged: dict[str, exp.Expr] = field(default_factory=dict)
     aliases: dict[str, exp.Expr] = field(default_factory=dict)
+    is_after_select: bool = False
 
     def relations(self) -> set[str]:
         """The relations of this query."""
@@ -68,8 +73,12 @@ class Scope:
                     if found is not None:
                         return _fields(found, fields[2:])
         found_plain = self.plain(parts[0])
-        if found_plain is None and len(parts) == 1 and parts[0] in self.aliases:
-            return self.aliases[parts[0]].copy()
+        if len(parts) == 1 and parts[0] in self.aliases:
+            alias = self.aliases[parts[0]]
+            if found_plain is None:
+                return alias.copy()
+            if self.is_after_select and alias != found_plain:
+                raise Unplannable("AMBIGUOUS_COLUMN")
         return None if found_plain is None else _fields(found_plain, fields[1:])
 
     def plain(self, name: str) -> exp.Expr | None:

@@ -49,7 +49,17 @@ def plan(query: exp.Query, tables: Mapping[str, Input], key: Sequence[str] | Non
         block = compiler.query(query, Environment())
     _check_names(block, key or ())
     last = _last(compiler, block, None if key is None else tuple(key))
-    return Plan((*compiler.stages, last), tuple(compiler.notes))
+    return Plan((*_needed(compiler.stages, last), last), tuple(compiler.notes))
+
+
+def _needed(stages: Sequence[Stage], last: Stage) -> list[Stage]:
+    """The stages that the last one reads, through others as well."""
+    read, found = set(last.reads), []
+    for stage in reversed(stages):
+        if stage.name in read:
+            read |= set(stage.reads)
+            found.append(stage)
+    return found[::-1]
 
 
 def _check_names(block: Block, key: Sequence[str]) -> None:

@@ -85,6 +85,7 @@ class Selecting:
         self._grouping()
         having, qualify = tree.args.get("having"), tree.args.get("qualify")
         self.scope.aliases |= {name.casefold(): made for name, made in self.items}
+        self.scope.is_after_select = True
         self.having = [self.resolved(p) for p in trees.conjuncts(having.this if having else None)]
         self.qualify = [
             self.resolved(p) for p in trees.conjuncts(qualify.this if qualify else None)

@@ -230,9 +230,11 @@ class Subqueries:
             more = range(len(pairs), len(pairs) + len(items))
             keys += [(f"k_{at}", item) for at, item in zip(more, items, strict=True)]
             ends += [(value, f"k_{at}") for at, value in zip(more, values, strict=True)]
-        rows = inner.flow.close([*rest, *(items if kind == "scalar" else ())], keys)
-        onto = [onto_rows(part, inner.flow, "r") for part in rest]
-        value = onto_rows(items[0], inner.flow, "r") if kind == "scalar" else None
+        rows = inner.flow.close([*rest, *(items if kind == "scalar" else ())], keys, settled=True)
+        onto = [onto_rows(part, inner.flow, "r", rows.columns) for part in rest]
+        value = None
+        if kind == "scalar":
+            value = onto_rows(items[0], inner.flow, "r", rows.columns)
         return Tied(rows, ends, onto, value)
 
     # --- applying -------------------------------------------------------------------------------
@@ -268,7 +270,8 @@ class Subqueries:
         for value in outer:
             if not {table for table, _ in trees.columns_in(value)} <= set(flow.sources):
                 raise Unplannable("CORRELATED_DEEPLY")
-        left = flow.close(needed, [(f"k_{at}", value) for at, value in enumerate(outer)])
+        keys = [(f"k_{at}", value) for at, value in enumerate(outer)]
+        left = flow.close(needed, keys, settled=True)
         usable = [
             at
             for at, (_, column) in enumerate(tied.pairs)
@@ -284,14 +287,15 @@ class Subqueries:
         made = exp.Select()
         if condition is None:
             column = f"s_{name[2:]}"
-            items.append(trees.aliased(onto_rows(query, flow, "l"), column))
+            items.append(trees.aliased(onto_rows(query, flow, "l", left.columns), column))
             columns.append(column)
         else:
-            root = exp.Paren(this=flow.located(condition))
+            root = exp.Paren(this=condition.copy())
             for sign in list(root.find_all(exp.Placeholder)):
                 if str(sign.this) == name:
                     sign.replace(query.copy())
-            made.set("where", exp.Where(this=onto_rows(root.this, flow, "l")))
+            where = onto_rows(root.this, flow, "l", left.columns)
+            made.set("where", exp.Where(this=where))
         made.set("expressions", items)
         made.set("from_", exp.From(this=trees.table("l", "l")))
         schemas = {"l": left.types, "r": tied.rows.types}

@@ -39,10 +39,10 @@ class Tied:
     value: exp.Expr | None = None
 
     def query(self) -> exp.Expr:
-        """The query over the relation `r`."""
+        """The query over the relation `r`; `l` has the row, and `k_…` what is equal in it."""
         conditions: list[exp.Expr] = [
-            exp.EQ(this=trees.column("r", column), expression=outer.copy())
-            for outer, column in self.pairs
+            exp.EQ(this=trees.column("r", column), expression=trees.column("l", f"k_{at}"))
+            for at, (_, column) in enumerate(self.pairs)
         ]
         where = trees.and_all([*conditions, *self.rest])
         item = self.value or exp.Literal.number(1)
@@ -51,9 +51,16 @@ class Tied:
         return exp.Exists(this=made) if self.value is None else exp.Subquery(this=made)
 
 
-def onto_rows(expression: exp.Expr, flow: Flow, name: str) -> exp.Expr:
-    """An expression over the columns of a block that the flow was closed to."""
-    root = exp.Paren(this=flow.located(expression))
+def onto_rows(expression: exp.Expr, flow: Flow, name: str, columns: Sequence[str] = ()) -> exp.Expr:
+    """An expression over the columns of a block that the flow was closed to.
+
+    What is among its columns already is not calculated again.
+    """
+    whole = exp.Paren(this=expression.copy())
+    for node in list(whole.find_all(exp.Column)):
+        if f"{node.table}_{node.name}" in columns:
+            node.replace(trees.column(name, f"{node.table}_{node.name}"))
+    root = exp.Paren(this=flow.located(trees.unwrapped(whole)))
     for node in list(root.find_all(exp.Column)):
         if node.table in flow.sources:
             node.replace(trees.column(name, f"{node.table}_{node.name}"))

@@ -58,6 +58,7 @@ class Touched(Node):
         self.by = {name: tuple(names) for name, names in by.items()}
         self.columns = tuple(columns)
         self.types = types
+        self._is_typed = all(kind is not None for kind in types.values())
         self.key = key
         self.kept = dict(kept)
         self.origin = dict(origin or {})
@@ -79,19 +80,31 @@ class Touched(Node):
 
     def full(self) -> exp.Query:
         made = self.query.copy()
+        depth = self._depth()
         named = {name: leaf.name for name, leaf in self.constants.items()}
+        for column in made.find_all(exp.Column):
+            if column.table in self.nodes:
+                alias = exp.to_identifier(f"{column.table}{depth}", quoted=True)
+                column.set("table", alias)
         for node in list(made.find_all(exp.Table)):
             name = node.name
-            alias = exp.TableAlias(this=exp.to_identifier(node.alias_or_name, quoted=True))
             if name in named:
                 node.set("this", exp.to_identifier(named[name], quoted=True))
             elif name in self.nodes:
-                inner = self.nodes[name]
-                if isinstance(inner, Leaf):
-                    node.replace(trees.table(inner.name, node.alias_or_name))
-                else:
-                    node.replace(exp.Subquery(this=inner.full(), alias=alias))
+                node.replace(self._nested(name, f"{name}{depth}"))
         return made
+
+    def _nested(self, name: str, alias: str) -> exp.Expr:
+        inner = self.nodes[name]
+        if isinstance(inner, Leaf):
+            return trees.table(inner.name, alias)
+        named = exp.TableAlias(this=exp.to_identifier(alias, quoted=True))
+        return exp.Subquery(this=inner.full(), alias=named)
+
+    def _depth(self) -> int:
+        """How many blocks like this lie in each other here; none is called as one around it."""
+        below = (part for node in self.nodes.values() for part in node.parts())
+        return 1 + max((part._depth() for part in below if isinstance(part, Touched)), default=0)
 
     def _weighted_ask(self) -> Ask:
         """The query over weighted rows of the leading input."""
@@ -176,18 +189,14 @@ class Touched(Node):
         relations: dict[str, Relation] = {
             name: self._of(run, name, side, values, numbers) for name in self.nodes
         }
-        if all(is_empty(rows) for rows in relations.values()):
-            return self._nothing()
-        if self.leading is not None and is_empty(relations[self.leading]):
-            return self._nothing()
+        needed = self.nodes if self.leading is None else [self.leading]
+        if self._is_typed and all(is_empty(relations[name]) for name in needed):
+            return self.empty().drop_columns([WEIGHT])
         return self._answer(run, side, relations)
 
     def _answer(self, run: Run, side: Side, relations: Mapping[str, Relation]) -> pa.Table:
         constants = self.constant_rows(run, side)
         return run.relations.answer(self._ask, {**relations, **constants})
-
-    def _nothing(self) -> pa.Table:
-        return self.empty().drop_columns([WEIGHT])
 
     def restricted(self, run: Run, side: Side, values: pa.Table) -> pa.Table:
         names = values.column_names

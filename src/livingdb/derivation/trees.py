@@ -18,6 +18,7 @@ __all__ = [
     "is_plain",
     "is_resolved",
     "mark_resolved",
+    "spoken_columns",
     "table",
     "typed",
     "unwrapped",
@@ -100,6 +101,15 @@ def unwrapped(root: exp.Paren) -> exp.Expr:
     made: exp.Expr = root.this
     made.pop()
     return made
+
+
+def spoken_columns(query: exp.Expr, columns: Sequence[str]) -> frozenset[str]:
+    """The columns of a table that a query may use: those whose names are anywhere in it."""
+    is_whole = any(not isinstance(star.parent, exp.Count) for star in query.find_all(exp.Star))
+    if is_whole or any(join.method for join in query.find_all(exp.Join)):
+        return frozenset(columns)
+    spoken = {node.name.casefold() for node in query.find_all(exp.Identifier)}
+    return frozenset(name for name in columns if name.casefold() in spoken)
 
 
 def typed(

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from sqlglot import exp
 
+from livingdb.derivation import trees
+from livingdb.derivation.titles import title
 from livingdb.engines.portable import Portable, portable
 from livingdb.errors import InvalidData
 
@@ -33,20 +35,46 @@ def written(
         if own is not None:
             clauses += own.expressions
         query.set("with_", exp.With(expressions=clauses))
-    hidden = {name.casefold() for name in around.blocks}
-    hidden |= {part.alias.casefold() for part in query.find_all(exp.CTE)}
+    _name_items(query)
     reads: dict[str, Leaf] = {}
     for node in query.find_all(exp.Table):
-        if not isinstance(node.this, exp.Identifier) or node.name.casefold() in hidden:
+        if not isinstance(node.this, exp.Identifier) or _is_clause(node, query):
             continue
-        leaf = compiler._table(node.name).node
-        assert hasattr(leaf, "name")
-        reads[leaf.name] = leaf  # type: ignore[assignment]
-        if not node.alias and node.name != leaf.name:
-            node.set("alias", exp.TableAlias(this=exp.to_identifier(node.name, quoted=True)))
+        leaf = compiler.leaf(node.name)
+        reads[leaf.name] = leaf
+        if not node.alias:
+            alias = node.args.get("alias") or exp.TableAlias()
+            alias.set("this", exp.to_identifier(node.name, quoted=True))
+            node.set("alias", alias)
         node.set("this", exp.to_identifier(leaf.name, quoted=True))
     columns = _columns(query, list(reads.values()))
     return query, columns, list(reads.values())
+
+
+def _is_clause(table: exp.Table, query: exp.Query) -> bool:
+    """Whether a name in FROM is one of a WITH clause; a clause does not see itself."""
+    name = table.name.casefold()
+    within = []
+    above = table.parent
+    while above is not None:
+        within.append(above)
+        above = above.parent
+    return any(
+        clause.alias.casefold() == name and not any(clause is part for part in within)
+        for clause in query.find_all(exp.CTE)
+    )
+
+
+def _name_items(query: exp.Expr) -> None:
+    """Give each item that has no name the one Spark gives it."""
+    while isinstance(query, (exp.Subquery, exp.SetOperation)):
+        query = query.this
+    several = (exp.Aliases, exp.Explode, exp.Posexplode, exp.Inline)
+    for item in query.args.get("expressions") or () if isinstance(query, exp.Select) else ():
+        if item.is_star or isinstance(item, (exp.Alias, exp.Column, exp.Dot, *several)):
+            continue
+        name = title(item)
+        item.replace(trees.aliased(item.copy(), name))
 
 
 def _columns(query: exp.Query, reads: list[Leaf]) -> list[str]:
@@ -71,7 +99,7 @@ def _spoken(query: exp.Expr, tables: dict[str, list[str]]) -> list[str]:
     found: list[str] = []
     for item in query.args.get("expressions") or ():
         if not item.is_star:
-            found.append(_title(item))
+            found.append(title(item))
             continue
         wanted = item.table.casefold() if isinstance(item, exp.Column) else ""
         sources = [query.args["from_"].this, *(j.this for j in query.args.get("joins") or ())]
@@ -90,9 +118,3 @@ def _aliased(part: exp.Expr, columns: list[str]) -> list[str]:
     alias = part.args.get("alias")
     names = [name.name for name in alias.columns] if isinstance(alias, exp.TableAlias) else []
     return names or columns
-
-
-def _title(item: exp.Expr) -> str:
-    if isinstance(item, (exp.Alias, exp.Column, exp.Dot)):
-        return str(item.alias_or_name)
-    return item.sql("spark", normalize_functions="lower", comments=False)
