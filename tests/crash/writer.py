@@ -112,6 +112,48 @@ def watch(db: Database, me: int, count: int) -> Any:
     return {"reads": reads, "longest": longest}
 
 
+def sell(db: Database, me: int, count: int) -> Any:
+    """Insert, update and delete orders nobody else touches, and tag the end."""
+    main = db.branch("main")
+    first = (me + 1) * 1_000_000
+    for number in range(count):
+        with main.transaction(message=f"writer {me} sale {number}") as tx:
+            row = {"id": first + number, "customer": number % 5, "city": f"city {number % 3}"}
+            tx.insert("orders", [{**row, "amount": number}])
+            if number % 3 == 2:
+                tx.update("orders", [{"id": first + number - 1, "amount": 1_000 + number}])
+            if number % 4 == 3:
+                tx.delete("orders", [first + number - 3])
+    db.tag(f"sold-{me}", "main")
+    return count
+
+
+def haggle(db: Database, me: int, count: int) -> Any:
+    """Change the price of the same few orders; what is said to whoever is too late."""
+    source = random.Random(me)
+    refused: list[str] = []
+    for number in range(count):
+        change = {"id": source.randrange(6), "city": f"city {me}", "amount": number}
+        try:
+            db.branch("main").update("orders", [change])
+        except TransactionConflict as conflict:
+            refused.append(str(conflict))
+    return refused
+
+
+def propagate(db: Database, me: int, count: int) -> Any:
+    """Bring views up to date until so many writers have sold; every snapshot made."""
+    made: list[tuple[str, str]] = []
+    is_over = False
+    while not is_over:
+        is_over = len(db.tags()) == count
+        for run in db.propagate():
+            assert run.error is None, run.error
+            assert run.snapshot is not None
+            made.append((run.name, run.snapshot.id))
+    return made
+
+
 def create(path: Path, count: int) -> Any:
     """Create databases, one a line; for each, whether it was this program that did."""
     made: list[bool] = []
@@ -127,7 +169,11 @@ def create(path: Path, count: int) -> Any:
 
 
 TASKS: dict[str, Callable[[Database, int, int], Any]] = {
-    task.__name__: task for task in (insert_own_rows, transfer, leave_duty, stamp, watch)
+    task.__name__: task
+    for task in (
+        *(insert_own_rows, transfer, leave_duty, stamp, watch),
+        *(sell, haggle, propagate),
+    )
 }
 
 

@@ -139,8 +139,9 @@ def _live(graph: Graph) -> tuple[set[Address], dict[Address, Address]]:
         if isinstance(recipe, Rows):
             roots.append((depth, Address(definition), recipe.root))
     for version, root, _ in graph.catalog.versions.materialized():
-        definition, depth = definitions[version]
-        roots.append((depth, definition, root))
+        if version in definitions:  # else it came meanwhile, and nothing is going to be swapped
+            definition, depth = definitions[version]
+            roots.append((depth, definition, root))
     for _, definition, root in sorted(roots, key=lambda item: item[0]):
         live.update(trees.walk(definition, root))
     return live, _older(graph, sorted(roots, key=lambda item: item[0]))

@@ -224,7 +224,7 @@ class Leaf:
 
     def size_bytes(self) -> int:
         """About how much memory the leaf holds."""
-        columns = sum(int(array.nbytes) for array in self._columns.values())
+        columns = sum(int(array.nbytes) for array in list(self._columns.values()))
         return columns + 16 * self.rows + 512
 
 
