@@ -45,10 +45,10 @@ from livingdb.evolution.decompose import Decompose
 from livingdb.evolution.join import JoinTables
 from livingdb.evolution.normalize import Normalize
 from livingdb.evolution.rekey import ChangeKey
-from livingdb.tables.row_hash import row_ids
 from livingdb.evolution.split_table import SplitTable
 from livingdb.evolution.union import UnionTables
 from livingdb.tables.recipe import Definition
+from livingdb.tables.row_hash import row_ids
 
 quick = settings(
     max_examples=int(os.environ.get("LIVINGDB_EXAMPLES", "60")),

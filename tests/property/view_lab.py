@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from livingdb.derivation import WEIGHT, Ask, Input, NeedsFull, Plan, Stage, plan
+from livingdb.derivation.plan import WEIGHT, Ask, Input, NeedsFull, Plan, Stage, plan
 from livingdb.derivation.weighted import among, consolidated, difference, distinct
 from livingdb.engines.embedded import EmbeddedEngine
 from livingdb.engines.request import Request, Source

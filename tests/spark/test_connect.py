@@ -26,6 +26,7 @@ pytestmark = pytest.mark.xdist_group("spark")
 
 SERVER = "org.apache.spark.sql.connect.service.SparkConnectServer"
 STARTED = re.compile(rf"Spark Connect server started at: {re.escape(HOST)}:(\d+)")
+BATCH = "spark.sql.execution.arrow.maxRecordsPerBatch"
 PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 
 
@@ -33,17 +34,20 @@ def test_a_given_session_learns_the_format(spark: SparkSession, db: livingdb.Dat
     db.branch("main").create_table("t", {"id": "bigint"}, key="id")
     db.branch("main").insert("t", {"id": [1, 2, 3]})
     given = spark.newSession()
-    given.conf.set(PUSHDOWN, "false")
+    given.conf.set(BATCH, "100")
     with pytest.raises(Exception, match="livingdb"):
         given.read.format("livingdb").option("table", "t").load(db.name)
     assert livingdb.spark.session(given) is given
-    assert given.conf.get(PUSHDOWN) == "true"
+    assert given.conf.get(BATCH) == "65536"
     found = given.read.format("livingdb").option("table", "t").load(db.name)
     assert found.where("id > 1").count() == 2
-    livingdb.spark.session(given, config={PUSHDOWN: "false", "spark.sql.shuffle.partitions": "3"})
-    assert given.conf.get(PUSHDOWN) == "false"
+    for pushing in ("true", "false"):  # what other sources need is not ours to change
+        given.conf.set(PUSHDOWN, pushing)
+        livingdb.spark.session(given, config={BATCH: "200", "spark.sql.shuffle.partitions": "3"})
+        assert given.conf.get(PUSHDOWN) == pushing
+    assert given.conf.get(BATCH) == "200"
     assert given.conf.get("spark.sql.shuffle.partitions") == "3"
-    assert spark.conf.get(PUSHDOWN) == "true"
+    assert spark.conf.get(BATCH) == "65536"
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +87,7 @@ def client(server: str) -> Iterator[Driver]:
 
 
 def about(spark: SparkSession) -> tuple[str, str | None]:
-    return type(spark).__module__, spark.conf.get(PUSHDOWN)
+    return type(spark).__module__, spark.conf.get(BATCH)
 
 
 def attached(spark: SparkSession, remote: str, url: str) -> int:
@@ -101,7 +105,7 @@ def attached(spark: SparkSession, remote: str, url: str) -> int:
 @pytest.mark.slow
 def test_connect(server: str, client: Driver, db: livingdb.Database, tmp_path: Path) -> None:
     url, main = db.name, db.branch("main")
-    assert client.run(about) == ("pyspark.sql.connect.session", "true")
+    assert client.run(about) == ("pyspark.sql.connect.session", "65536")
     client.run(steps.load, url, "t", 50_000, None)
     number = np.arange(50_000)
     expected = {

@@ -121,26 +121,69 @@ def test_columns_and_filters(
     assert small.where("id = 1").collect()[0]["amount"] == 1.0
 
 
-def test_filters_prune_leaves(db: livingdb.Database, orders: livingdb.Branch) -> None:
-    from pyspark.sql.datasource import EqualTo, GreaterThan, LessThan
+CONDITIONS = (
+    "id = 60001",
+    "ID BETWEEN 3000 AND 3030",
+    "id IN (6, 9, 12, 7)",
+    "city = 'Rome' AND id < 500",
+    "City LIKE 'Bo%' AND amount > 0.99",
+    "city IS NULL AND id > 119000",
+    "at >= TIMESTAMP '1970-01-01 00:30:00' AND id < 10000",
+    "amount > 2.5 OR `id` % 10007 = 0",
+    "NOT city = 'Rome' AND upper(city) = 'OSLO' AND id < 300",
+    "id < 0",
+    "id < 10 AND id > 10",
+    "true",
+)
 
+
+def test_where(spark: SparkSession, db: livingdb.Database, orders: livingdb.Branch) -> None:
+    table = orders.table("orders")
+    for condition in CONDITIONS:
+        found = rows_of(read(spark, db, where=condition, columns="id,city"))
+        expected = table.to_arrow(["id", "city"], where=condition).to_pylist()
+        assert found == expected, condition
+    small = read(spark, db, where="city = 'Rome' AND id < 500", columns="amount", partitions=2)
+    assert small.columns == ["amount"]
+    assert small.count() == len(table.to_arrow(where="city = 'Rome' AND id < 500"))
+
+
+def test_conditions_and_ranges_prune_leaves(db: livingdb.Database, orders: livingdb.Branch) -> None:
+    from livingdb.engines.ranges import compared
+    from livingdb.engines.wanted import WANTED, wanted_as_text
     from livingdb.spark.source import LivingDBSource
 
-    options = {"path": db.name, "table": "orders", "partitions": "8"}
+    given = {"path": db.name, "table": "orders", "partitions": "8"}
 
-    def planned(*filters: Any) -> int:
-        source = LivingDBSource(options)
+    def planned(**options: str) -> tuple[int, int]:
+        """The rows that tasks look at, and those they give."""
+        source = LivingDBSource({**given, **options})
         reader = source.reader(source.schema())
-        assert list(reader.pushFilters(list(filters))) == list(filters)
+        assert "pushFilters" not in vars(type(reader))
         parts = reader.partitions()
-        return sum(batch.num_rows for part in parts for batch in reader.read(part))
+        seen = sum(batch.num_rows for part in parts for batch in part.value.batches())
+        return seen, sum(batch.num_rows for part in parts for batch in reader.read(part))
 
-    whole = planned()
-    assert whole == len(orders.table("orders"))
-    assert planned(EqualTo(("id",), 6)) <= 1
-    assert planned(GreaterThan(("id",), 3000), LessThan(("id",), 3100)) < 40
-    assert planned(EqualTo(("id",), 10**9)) == 0
-    assert planned(GreaterThan(("amount",), 50.0)) < whole / 4
+    def within(column: str, *comparisons: tuple[str, Any]) -> dict[str, str]:
+        kind = orders.table("orders").schema.field(column).type
+        (ranges,) = {compared(kind, operator, value) for operator, value in comparisons}
+        assert ranges is not None
+        return {WANTED: wanted_as_text({column: ranges})}
+
+    whole = len(orders.table("orders"))
+    assert planned() == (whole, whole)
+    assert planned(where="id = 6") == (1, 1)
+    seen, kept = planned(where="id > 3000 AND id < 3100 AND city = 'Oslo'")
+    assert (seen, kept) == (33, 8)
+    assert planned(where=f"id = {10**9}") == (0, 0)
+    seen, kept = planned(where="amount > 1.5")
+    assert seen < whole / 4
+    assert kept == 2
+    assert planned(**within("id", ("=", 6))) == (1, 1)
+    assert planned(**within("id", ("<", 300)))[0] == planned(where="id < 300")[0]
+    assert planned(**within("id", ("<", 300)), where="id > 290") == (3, 3)
+    seen, kept = planned(**within("amount", (">", 1.5)))
+    assert kept == seen < whole / 4
 
 
 def test_every_type(spark: SparkSession, db: livingdb.Database) -> None:
@@ -208,6 +251,16 @@ def test_bad_options_say_what_is_wrong(
     fails("no database", str(tmp_path / "none.ldb"), table="orders")
     fails("nope", table="orders", columns="id,nope")
     fails("partitions", table="orders", partitions="many")
+    fails("there is no column 'nope'", table="orders", where="nope = 1")
+    fails("syntax error", table="orders", where="id = = 1")
+    fails("true or false", table="orders", where="id + 1")
+    fails("something else each time", table="orders", where="amount < rand()")
+    fails("no subqueries", table="orders", where="id IN (SELECT 1)")
+    fails("change feed", table="orders", where="id = 1", readChangeFeed="true")
+    writer = read(spark, db).write.format("livingdb").mode("overwrite")
+    with pytest.raises(Exception, match="for reading"):
+        writer.options(table="orders", where="id = 1").save(db.name)
+    assert len(orders.table("orders")) > 1
 
 
 def test_no_java_is_one_sentence(tmp_path: Path) -> None:

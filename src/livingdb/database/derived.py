@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.catalog.syncs import SyncRow
-from livingdb.database.sync import dropping
+from livingdb.database.sync import dropping, updatable_of
 from livingdb.derivation.sources import resolved
 from livingdb.derivation.trusted import check_name, function_named
 from livingdb.derivation.view import KIND, MATERIALIZE, REFRESH, SourceTable, View
@@ -27,7 +27,14 @@ from livingdb.sync.versions import version_for
 if TYPE_CHECKING:
     from livingdb.database.branch import Branch
 
-__all__ = ["clone_transformed", "derive", "derived_at", "rederive", "sync_named"]
+__all__ = [
+    "clone_transformed",
+    "derive",
+    "derived_at",
+    "dropping_view",
+    "rederive",
+    "sync_named",
+]
 
 Act = Callable[[Connection], None]
 
@@ -97,10 +104,17 @@ def _replaced(graph: Graph, name: str, view: View | None = None) -> Act | None:
     old = graph.branches.find(name)
     if old is None:
         return None
-    sync_named(graph, name)
+    act = dropping_view(graph, name)
     if view is not None and old.id in view.branches:
         raise IllegalSync(f"{name!r} cannot be made of what it replaces")
-    return dropping(graph, old, detach=False)
+    return act
+
+
+def dropping_view(graph: Graph, name: str) -> Act:
+    """What takes a derived object away, also one that can be written; `NotFound`: there is none."""
+    if updatable_of(graph, name) is None:
+        sync_named(graph, name)
+    return dropping(graph, graph.branch(name), detach=False, is_view=True)
 
 
 def _made(

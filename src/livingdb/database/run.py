@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from livingdb.database.snapshot import Snapshot
-from livingdb.sync.deriving import Outcome
 
 if TYPE_CHECKING:
     from livingdb.database.database import Database
+    from livingdb.sync.deriving import Outcome
 
 __all__ = ["Run"]
 

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.database.snapshot import Snapshot
+from livingdb.database.sync import updatable_of
 from livingdb.database.system import system_table
 from livingdb.engines.request import Stored
 from livingdb.errors import NotFound, RuleViolation
@@ -82,6 +83,9 @@ class SnapshotScope:
         syncs = [sync for sync in graph.catalog.syncs.all() if sync.kind == "derive"]
         found = None if branch is None else sources.derived_named(syncs, branch, name)
         if found is None:
+            own = None if branch is None or branch.head != at.sequence else branch.id
+            if own is not None and updatable_of(graph, name) == own:
+                return graph.snapshots.at(graph.branch(name).head), name
             if any(sync.spec["name"] == name for sync in syncs):
                 where = f"on {of!r}" if of else "here"
                 raise NotFound(
@@ -160,8 +164,10 @@ class BranchScope(SnapshotScope):
         if (statement.if_missing and there) or (statement.if_exists and not there):
             return None
         if statement.query is None:
-            import_module("livingdb.database.derived").sync_named(database._graph, statement.name)
-            database.drop_branch(statement.name)
+            objects = import_module("livingdb.database.derived")
+            act = objects.dropping_view(database._graph, statement.name)
+            with database._graph.catalog.write() as connection:
+                act(connection)
             return None
         options: dict[str, Any] = {**statement.options, "replace": statement.replace}
         if "key" in options:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection
@@ -15,13 +16,12 @@ from livingdb.derivation.view import KIND, View
 from livingdb.errors import LivingDBError, RuleViolation, Unsupported
 from livingdb.graph.graph import Graph
 from livingdb.graph.names import is_hidden
-from livingdb.sync import deriving
-from livingdb.sync.runner import Lag, lag_of
+from livingdb.sync.lag import Lag
 
 if TYPE_CHECKING:
     from livingdb.database.database import Database
 
-__all__ = ["Sync", "drop_branch", "dropping", "every_sync"]
+__all__ = ["Sync", "drop_branch", "dropping", "every_sync", "updatable_of"]
 
 Stages = tuple[SyncRow, ...]
 """The rows of one sync: several where changes compose, joined by branches that are not shown."""
@@ -103,7 +103,9 @@ class Sync:
         """How many snapshots of its sources the target has not seen, and for how long."""
         if not self._is_derived:
             return Lag(0)
-        return lag_of(self.database._graph, self._stages[0])
+        runner = import_module("livingdb.sync.runner")
+        found: Lag = runner.lag_of(self.database._graph, self._stages[0])
+        return found
 
     @property
     def _is_derived(self) -> bool:
@@ -143,6 +145,7 @@ class Sync:
             return
         row = self._stages[0]
         again = replace(row, state=ACTIVE, reason="")
+        deriving = import_module("livingdb.sync.deriving")
         deriving.plan_of(graph, View.from_json(row.spec)) if row.spec["what"] == "sql" else None
         database = self.database
         deriving.refresh(graph, row, database.author, database.engine, database.trust, full=True)
@@ -171,6 +174,7 @@ class Sync:
             return ""
         view = View.from_json(self._stages[0].spec)
         try:
+            deriving = import_module("livingdb.sync.deriving")
             plan = deriving.plan_of(self.database._graph, view)
         except LivingDBError as error:
             return f"\n  cannot be planned: {error}"
@@ -196,13 +200,30 @@ def drop_branch(graph: Graph, branch: BranchRow, detach: bool) -> None:
         act(connection)
 
 
-def dropping(graph: Graph, branch: BranchRow, detach: bool) -> Callable[[Connection], None]:
-    """What a transaction does to forget a branch; `RuleViolation` if it may not."""
+def updatable_of(graph: Graph, name: str) -> int | None:
+    """The branch whose view that can be written has this name: all the view's branch holds."""
+    branch = graph.branches.find(name)
+    if branch is None or set(graph.tables(graph.snapshots.at(branch.head))) != {name}:
+        return None
+    for stages in _chains(graph)[0]:
+        is_written = stages[0].kind != KIND and stages[0].direction == "both"
+        if is_written and stages[-1].target == branch.id:
+            return stages[0].sources[0]
+    return None
+
+
+def dropping(
+    graph: Graph, branch: BranchRow, detach: bool, is_view: bool = False
+) -> Callable[[Connection], None]:
+    """What a transaction does to forget a branch; `RuleViolation` if it may not.
+
+    `is_view`: the sync that leads to it goes with it, as that of a derived object does.
+    """
     chains, names = _chains(graph)
     held = [c for c in chains if branch.id in (*c[0].sources, c[-1].target)]
     readers = [c[0] for c in held if c[0].kind == KIND and branch.id in c[0].sources]
     for stages in held:
-        is_own = stages[0].kind == KIND and stages[0].target == branch.id
+        is_own = (stages[0].kind == KIND or is_view) and stages[-1].target == branch.id
         if stages[0].is_active and not detach and not is_own:
             ends = f"{names.get(stages[0].sources[0])} and {names.get(stages[-1].target)}"
             raise RuleViolation(

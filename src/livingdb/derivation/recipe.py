@@ -5,13 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from livingdb.chunks.address import Address
-from livingdb.derivation.answers import Embedded
-from livingdb.derivation.model import Ask
-from livingdb.derivation.stored import rows_to_store
-from livingdb.engines.request import Source
-from livingdb.sql.parse import parse_statement
 from livingdb.tables.index import Version
-from livingdb.tables.recipe import Derived
+from livingdb.tables.recipe import Definition, Derived
 from livingdb.tables.rows import RowSet
 from livingdb.tables.versions import Versions
 from livingdb.trees.builder import Sink
@@ -52,7 +47,11 @@ class QueryEvaluator:
 
     def root(self, recipe: Derived, versions: Versions, sink: Sink) -> Address:
         """The root of all rows, made now."""
-        from livingdb.tables.recipe import Definition
+        from livingdb.derivation.answers import Embedded
+        from livingdb.derivation.model import Ask
+        from livingdb.derivation.stored import rows_to_store
+        from livingdb.engines.request import Source
+        from livingdb.sql.parse import parse_statement
 
         query = parse_statement(recipe.data["query"])
         relations = {

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
-from sqlglot import exp
-
-from livingdb.sql.parse import parse_statement
+if TYPE_CHECKING:
+    from sqlglot import exp
 
 __all__ = ["KIND", "MATERIALIZE", "REFRESH", "SourceTable", "View"]
 
@@ -61,9 +60,10 @@ class View:
 
     def tree(self) -> exp.Query:
         """The query."""
+        from livingdb.sql.parse import parse_statement
+
         found = parse_statement(self.query)
-        assert isinstance(found, exp.Query)
-        return found
+        return cast("exp.Query", found)
 
     def to_json(self) -> dict[str, Any]:
         """The view as plain values."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
@@ -15,10 +16,12 @@ import pyarrow as pa
 from sqlglot import exp
 
 from livingdb.engines.built import Built
+from livingdb.engines.ranges import Ranges
 from livingdb.engines.request import Request, Source
 from livingdb.engines.results import as_stored_types
 from livingdb.engines.spark_build import build_frame
 from livingdb.engines.spark_parallel import parallelism
+from livingdb.engines.wanted import WANTED, wanted_as_text
 from livingdb.errors import InvalidData, LivingDBError, Unsupported
 from livingdb.tables.recipe import Definition
 
@@ -48,7 +51,7 @@ class SparkEngine:
                 table.set("this", exp.to_identifier(names[table.name]))
         with _spoken():
             for name, source in request.sources.items():
-                self._frame(source, request.query).createOrReplaceTempView(names[name])
+                self._frame(source, request).createOrReplaceTempView(names[name])
             found = self.session.sql(query.sql("spark", comments=False), args=request.values())
             if not _is_remote(found):
                 for view in names.values():
@@ -68,7 +71,7 @@ class SparkEngine:
         with _spoken():
             return build_frame(url, definition, self.frame(request), parts)
 
-    def _frame(self, source: Source, query: exp.Query) -> DataFrame:
+    def _frame(self, source: Source, request: Request) -> DataFrame:
         stored = source.stored
         if stored is None:
             if not isinstance(source.rows, pa.Table):
@@ -77,15 +80,41 @@ class SparkEngine:
                 )
             return self.session.createDataFrame(source.rows)
         read = self.session.read.format("livingdb").option("table", stored.table)
-        needed = _needed(query, source.schema.names)
+        needed = _needed(request.query, source.schema.names)
         read = read.option("versionAsOf", f"id:{stored.snapshot}")
         read = read.option("columns", _listed(needed))
+        wanted = self._wanted(source, request)
+        if wanted:
+            read = read.option(WANTED, wanted_as_text(wanted))
         return read.load(stored.url)
 
+    def _wanted(self, source: Source, request: Request) -> dict[str, Ranges]:
+        """The ranges outside of which no row matters, whatever Spark takes the query to mean.
 
-def _is_remote(frame: Any) -> bool:
-    """Whether names in the frame are looked up when it runs, and not when it is made."""
-    return ".connect." in type(frame).__module__
+        A name is of a column that Spark sees; times are UTC in ranges and maybe not in Spark.
+        """
+        schema = source.schema
+        found = {name: ranges for name, ranges in source.wanted.items() if name in schema.names}
+        times = [name for name in found if pa.types.is_timestamp(schema.field(name).type)]
+        if times and not self._has_utc(request):
+            found = {name: ranges for name, ranges in found.items() if name not in times}
+        return found
+
+    def _has_utc(self, request: Request) -> bool:
+        """Whether times without a zone are UTC: where they are read now, and none is local."""
+        if _is_remote(self.session) or any(map(_is_local_time, request.values().values())):
+            return False
+        return self.session.conf.get("spark.sql.session.timeZone") == "UTC"
+
+
+def _is_remote(thing: Any) -> bool:
+    """Whether frames are understood when they run, and not when they are made."""
+    return ".connect." in type(thing).__module__
+
+
+def _is_local_time(value: object) -> bool:
+    """Whether PySpark takes the value to be in the zone of this process."""
+    return isinstance(value, datetime) and value.tzinfo is None
 
 
 def _needed(query: exp.Query, columns: list[str]) -> list[str]:

@@ -27,9 +27,9 @@ from livingdb.evolution.parts import (
     touched_keys,
     without,
 )
-from livingdb.tables.row_hash import Ids, encoded_rows, numbered_rows, row_ids
 from livingdb.evolution.rows import Mask, Matched, empty_rows, key_rows, keys_of, match
 from livingdb.graph.row_rules import check_not_null, first_key
+from livingdb.tables.row_hash import Ids, encoded_rows, numbered_rows, row_ids
 from livingdb.tables.schema import TableSchema
 from livingdb.trees.compare import differs
 

@@ -22,11 +22,11 @@ from livingdb.evolution.parts import (
     rows_of,
     verdicts,
 )
-from livingdb.tables.row_hash import encoded_rows, row_ids
 from livingdb.evolution.schemas import check_new_name, checked_type
 from livingdb.sql.expressions import Expression
 from livingdb.tables.batches import large_batches
 from livingdb.tables.recipe import Definition
+from livingdb.tables.row_hash import encoded_rows, row_ids
 from livingdb.tables.schema import Column, TableSchema
 
 __all__ = ["Normalize", "NormalizeLens"]

@@ -2,20 +2,23 @@
 
 Options: the path is the database; `table`; one of `branch`, `tag`, `versionAsOf` (any ref) and
 `timestampAsOf` (of `branch`, by default main); `columns`, a list to read only those;
+`where`, a condition on the table's columns, to read only the rows for which it holds;
 `partitions`, how many tasks to read with.  `readChangeFeed` reads what changed instead: on
 `branch`, after `startingVersion` or `startingTimestamp` and up to `endingVersion`; as a stream,
 at most `maxSnapshotsPerTrigger` and `maxBytesPerTrigger` at a time.
+
+Filters of Spark are not pushed down: Spark keeps the partitions that it planned with a filter for
+every other use of the same relation, which then lacks rows.  What prunes is part of the relation.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql import datasource
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
@@ -25,7 +28,9 @@ from pyspark.sql.datasource import (
     InputPartition,
 )
 
+from livingdb.engines.wanted import WANTED
 from livingdb.errors import InvalidData, NotFound
+from livingdb.sql.expressions import Expression
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -33,17 +38,9 @@ if TYPE_CHECKING:
 
     from livingdb.engines.ranges import Ranges
     from livingdb.spark.scan import ScanTask
+    from livingdb.tables.schema import TableSchema
 
 __all__ = ["LivingDBSource"]
-
-_COMPARED = {
-    datasource.EqualTo: "=",
-    datasource.GreaterThan: ">",
-    datasource.GreaterThanOrEqual: ">=",
-    datasource.LessThan: "<",
-    datasource.LessThanOrEqual: "<=",
-}
-
 
 _LISTED = re.compile(r"\s*`(?:[^`]|``)*`\s*|[^,`]+")
 """Names between commas; those with a comma in them stand in backticks."""
@@ -58,6 +55,7 @@ class LivingDBSource(DataSource):
         self.table = _required(self.options, "table", "which table?")
         self.is_feed = (self.options.get("readChangeFeed") or "false").lower() == "true"
         self.snapshot, self.columns = _pinned(self.url, self.options, self.table)
+        self.where = self._where()
 
     @classmethod
     def name(cls) -> str:
@@ -83,14 +81,24 @@ class LivingDBSource(DataSource):
                 raise NotFound(f"there is no column {name!r}; there are: {', '.join(whole.names)}")
         return spark_schema(pa.schema([whole.field(name) for name in chosen]))
 
+    def _where(self) -> str | None:
+        """The condition that rows are read by, known to be one for this table."""
+        text = self.options.get("where")
+        if text is None:
+            return None
+        if self.is_feed:
+            raise InvalidData("the option 'where' is for tables; a change feed is read whole")
+        from livingdb.spark.where import settled
+
+        return settled(text, self.columns).text
+
     def reader(self, schema: StructType) -> DataSourceReader:
         """Reads the columns of `schema`, which may be fewer than there are."""
         if self.is_feed:
             from livingdb.spark.feed import FeedReader
 
             return FeedReader(self.url, self.table, self.options, schema)
-        names = tuple(schema.fieldNames())
-        return SnapshotReader(self.url, self.snapshot, self.table, names, schema, self.options)
+        return SnapshotReader(self.url, self.snapshot, self.table, schema, self.options, self.where)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
         """Reads the change feed as it grows."""
@@ -106,6 +114,7 @@ class LivingDBSource(DataSource):
         """Writes rows to the table."""
         from livingdb.spark.writer import TableWriter
 
+        self._refuse_where()
         return TableWriter(self.url, self.table, self.options, overwrite)
 
     def streamWriter(  # noqa: N802
@@ -114,7 +123,12 @@ class LivingDBSource(DataSource):
         """Writes the micro-batches of a stream to the table."""
         from livingdb.spark.sink import StreamSink
 
+        self._refuse_where()
         return StreamSink(self.url, self.table, self.options, overwrite)
+
+    def _refuse_where(self) -> None:
+        if self.where is not None:
+            raise InvalidData("the option 'where' is for reading: a write takes rows as they are")
 
 
 class SnapshotReader(DataSourceReader):
@@ -125,34 +139,19 @@ class SnapshotReader(DataSourceReader):
         url: str,
         snapshot: str,
         table: str,
-        columns: Sequence[str],
         schema: StructType,
         options: Mapping[str, str],
+        where: str | None,
     ) -> None:
         self.url, self.snapshot, self.table = url, snapshot, table
-        self.columns = tuple(columns)
+        self.columns = tuple(schema.fieldNames())
         self.spark_schema = schema
         self.parts = _parts(options)
-        self.wanted: list[tuple[str, str, Any]] = []
-
-    def pushFilters(  # noqa: N802
-        self, filters: list[datasource.Filter]
-    ) -> Iterable[datasource.Filter]:
-        """Remember comparisons to prune with; Spark checks every row all the same."""
-        for item in filters:
-            if len(getattr(item, "attribute", ())) != 1:
-                continue
-            name = item.attribute[0]  # type: ignore[attr-defined]
-            if type(item) in _COMPARED:
-                self.wanted.append((name, _COMPARED[type(item)], item.value))  # type: ignore[attr-defined]
-            elif isinstance(item, datasource.In):
-                self.wanted.append((name, "in", item.value))
-            elif isinstance(item, datasource.StringStartsWith):
-                self.wanted.append((name, "like", item.value))
-        return filters
+        self.wanted = options.get(WANTED)
+        self.where = where
 
     def partitions(self) -> Sequence[InputPartition]:
-        """Even key ranges of what the filters leave."""
+        """Even key ranges of what the condition leaves."""
         from livingdb.database.database import open_database
         from livingdb.engines.pruning import part_of
         from livingdb.spark.scan import plan_scan
@@ -161,10 +160,28 @@ class SnapshotReader(DataSourceReader):
             graph = db._graph
             version = graph.version(graph.resolve(f"id:{self.snapshot}").snapshot, self.table)
             schema = graph.versions.definition(version).schema
-            types = {column.name: column.type for column in schema.columns}
-            part = part_of(schema, _ranges(self.wanted, types))
-            tasks = plan_scan(graph, version, self.columns, part, self.parts)
+            part = part_of(schema, self._ranges(schema))
+            tasks = plan_scan(graph, version, self._read_columns(), part, self.parts)
         return [InputPartition(task) for task in tasks]
+
+    def _ranges(self, schema: TableSchema) -> dict[str, Ranges]:
+        """The ranges outside of which no row is wanted."""
+        from livingdb.engines.ranges import meet
+        from livingdb.engines.wanted import wanted_of_text
+
+        ranges = wanted_of_text(self.wanted) if self.wanted else {}
+        if self.where is not None:
+            from livingdb.spark.where import ranges_where
+
+            for name, found in ranges_where(Expression(self.where), schema).items():
+                ranges[name] = meet(ranges[name], found) if name in ranges else found
+        return ranges
+
+    def _read_columns(self) -> list[str]:
+        """The columns to give, and those that the condition needs."""
+        if self.where is None:
+            return list(self.columns)
+        return list(dict.fromkeys([*self.columns, *sorted(Expression(self.where).columns)]))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one range, as Spark wants them."""
@@ -174,29 +191,18 @@ class SnapshotReader(DataSourceReader):
         if task is None:
             return
         target = to_arrow_schema(self.spark_schema, timezone="UTC")
-        for batch in task.batches():
+        for batch in self._kept(task):
             yield batch if batch.schema.equals(target) else batch.cast(target)
 
+    def _kept(self, task: ScanTask) -> Iterator[pa.RecordBatch]:
+        """The rows of the range for which the condition holds."""
+        if self.where is None:
+            yield from task.batches()
+            return
+        from livingdb.spark.where import rows_where
 
-def _ranges(wanted: Sequence[tuple[str, str, Any]], types: Mapping[str, Any]) -> dict[str, Ranges]:
-    """Comparisons as ranges of columns; those that say nothing are left out."""
-    from livingdb.engines.ranges import compared, either, meet, starting_with
-
-    found: dict[str, Ranges] = {}
-    for name, operator, value in wanted:
-        if name not in types:
-            continue
-        ranges: Ranges | None
-        if operator == "in":
-            each = [compared(types[name], "=", item) for item in value if item is not None]
-            ranges = None if None in each else either(part for part in each if part is not None)
-        elif operator == "like":
-            ranges = starting_with(types[name], value)
-        else:
-            ranges = compared(types[name], operator, value)
-        if ranges is not None:
-            found[name] = meet(found[name], ranges) if name in found else ranges
-    return found
+        for batch in rows_where(task.batches(), Expression(self.where)):
+            yield batch.select(list(self.columns))
 
 
 def absolute(url: str) -> str:

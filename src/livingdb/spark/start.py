@@ -20,7 +20,6 @@ __all__ = ["session"]
 
 _BATCH_ROWS = 65_536
 _RUNTIME = {
-    "spark.sql.python.filterPushdown.enabled": "true",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.execution.arrow.maxRecordsPerBatch": str(_BATCH_ROWS),
     "spark.sql.session.timeZone": "UTC",

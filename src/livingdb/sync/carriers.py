@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from importlib import import_module
+from typing import TYPE_CHECKING
 
 from livingdb.catalog.branches import BranchRow
 from livingdb.catalog.snapshots import SnapshotRow
+from livingdb.derivation.view import KIND
 from livingdb.graph.carry import Carried, Draft, Intent
 from livingdb.graph.graph import Graph
 from livingdb.graph.staging import Staging
 from livingdb.sync.carry import SchemaCarrier
-from livingdb.sync.follow import follow_schema
-from livingdb.sync.views import ViewCarrier
+
+if TYPE_CHECKING:
+    from livingdb.sync.views import ViewCarrier
 
 __all__ = ["Carriers"]
 
@@ -22,7 +26,15 @@ class Carriers:
     def __init__(self, graph: Graph):
         self._graph = graph
         self.schemas = SchemaCarrier(graph)
-        self.views = ViewCarrier(graph)
+        self._views: ViewCarrier | None = None
+
+    def _views_at(self, moves: Sequence[BranchRow]) -> ViewCarrier | None:
+        """Who keeps views, if there are any; what that needs is imported then."""
+        if not moves or all(s.kind != KIND for s in self._graph.syncs(moves[0].epoch)):
+            return None
+        if self._views is None:
+            self._views = import_module("livingdb.sync.views").ViewCarrier(self._graph)
+        return self._views
 
     def settled(self, intent: Intent, staging: Staging) -> Intent:
         """The change with what follows from it on its own branch."""
@@ -31,10 +43,18 @@ class Carriers:
     def carry(self, draft: Draft, staging: Staging, make: Callable[[Intent], Draft]) -> Carried:
         """The snapshots of other branches that are to be committed along."""
         moves = draft.intent.moves
+        views = self._views_at(moves)
         if moves and draft.intent.kind == "schema_change":
-            return follow_schema(self._graph, self.views.views(moves[0].epoch), draft, make)
+            if views is None:
+                return Carried()
+            found: Carried = import_module("livingdb.sync.follow").follow_schema(
+                self._graph, views.views(moves[0].epoch), draft, make
+            )
+            return found
         drafts = self.schemas.carry(draft, staging, make)
-        carried = self.views.carry([draft, *drafts], staging, make)
+        if views is None:
+            return Carried(drafts)
+        carried = views.carry([draft, *drafts], staging, make)
         return Carried([*drafts, *carried.drafts], carried.actions)
 
     def follow(
@@ -44,4 +64,5 @@ class Carriers:
         make: Callable[[Intent], Draft],
     ) -> Carried:
         """The snapshots of views of branches that move to snapshots that are there."""
-        return self.views.follow(moves, staging, make)
+        views = self._views_at([branch for branch, _ in moves])
+        return Carried() if views is None else views.follow(moves, staging, make)

@@ -16,7 +16,7 @@ from livingdb.catalog.branches import BranchRow
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.catalog.syncs import SyncRow
 from livingdb.chunks.address import Address
-from livingdb.derivation.compile import columns_used
+from livingdb.derivation.compile import columns_used, compiled
 from livingdb.derivation.view import SourceTable, View
 from livingdb.errors import LivingDBError
 from livingdb.graph.carry import Carried, Draft, Intent
@@ -24,7 +24,9 @@ from livingdb.graph.graph import Graph, now
 from livingdb.sync.sources import AT, found, made_from, named
 from livingdb.sync.trouble import detached
 from livingdb.sync.views import Views
+from livingdb.tables.index import Version
 from livingdb.tables.schema import TableSchema
+from livingdb.tables.type_names import type_name
 
 __all__ = ["follow_schema"]
 
@@ -71,7 +73,7 @@ def follow_schema(graph: Graph, views: Views, draft: Draft, make: Make) -> Carri
                 continue
             if moved != view:
                 actions.append(_rewritten(graph, sync, moved))
-            same = _advanced(graph, sync, view, change, head, draft)
+            same = _advanced(graph, sync, view, moved, change, head, draft)
             if same is not None:
                 drafts.append(make(same))
     return Carried(drafts, actions)
@@ -101,7 +103,9 @@ def _followed(graph: Graph, view: View, change: _Change) -> View:
     tables: dict[str, SourceTable] = {}
     uses = dict(view.uses)
     renames: dict[str, dict[str, str]] = {}
+    spoken: dict[str, dict[str, exp.Expr]] = {}
     used = _used(graph, view, change)
+    named_there = _named(view)
     for plain, source in view.tables.items():
         if source.branch != change.branch.id or source.snapshot:
             tables[plain] = source
@@ -119,7 +123,13 @@ def _followed(graph: Graph, view: View, change: _Change) -> View:
         uses[plain] = sorted(titles.values())
         if any(one != other for one, other in titles.items()):
             renames[plain] = titles
-    if not renames:
+        columns_now = _spoken(old, new, titles, named_there)
+        if plain in renames or any(
+            not isinstance(now_is, exp.Column) or now_is.name != one
+            for one, now_is in columns_now.items()
+        ):
+            spoken[plain] = columns_now
+    if not renames and (not spoken or view.what != "sql"):
         return replace(view, tables=tables, uses=uses if view.uses else {})
     if view.what != "sql":
         plain, titles = next(iter(renames.items()))
@@ -127,9 +137,35 @@ def _followed(graph: Graph, view: View, change: _Change) -> View:
         raise _Broken(f"the column {old_name!r} of {plain!r} has another name, for a function")
     tree = view.tree()
     for table in list(tree.find_all(exp.Table)):
-        if table.name in renames and not table.db:
-            _renamed(table, renames[table.name])
+        if table.name in spoken and not table.db:
+            _renamed(table, spoken[table.name])
     return replace(view, tables=tables, query=tree.sql("spark", comments=False), uses=uses)
+
+
+def _named(view: View) -> frozenset[str]:
+    """What the query calls columns, whether they matter or not, in lower case."""
+    if view.what != "sql":
+        return frozenset()
+    return frozenset(column.name.casefold() for column in view.tree().find_all(exp.Column))
+
+
+def _spoken(
+    old: TableSchema, new: TableSchema, titles: Mapping[str, str], names: frozenset[str]
+) -> dict[str, exp.Expr]:
+    """What the query's columns of a table are now; null where one is gone that does not matter."""
+    after = {column.id: column for column in new.columns}
+    found: dict[str, exp.Expr] = {}
+    for column in old.shown:
+        now_is = after.get(column.id)
+        if column.name in titles:
+            found[column.name] = exp.column(exp.to_identifier(titles[column.name], quoted=True))
+        elif column.name.casefold() not in names:
+            continue
+        elif now_is is not None and now_is.type == column.type:
+            found[column.name] = exp.column(exp.to_identifier(now_is.name, quoted=True))
+        else:
+            found[column.name] = exp.cast(exp.null(), type_name(column.type), dialect="spark")
+    return found
 
 
 def _used(graph: Graph, view: View, change: _Change) -> dict[str, frozenset[str]]:
@@ -181,12 +217,9 @@ def _titles(
     return titles
 
 
-def _renamed(table: exp.Table, titles: Mapping[str, str]) -> None:
+def _renamed(table: exp.Table, titles: Mapping[str, exp.Expr]) -> None:
     """Read a table through a subquery that gives its columns the names they had."""
-    columns = [
-        exp.alias_(exp.column(exp.to_identifier(new, quoted=True)), old, quoted=True)
-        for old, new in titles.items()
-    ]
+    columns = [exp.alias_(new.copy(), old, quoted=True) for old, new in titles.items()]
     alias = table.args.get("alias")
     called = exp.TableAlias(this=exp.to_identifier(table.alias_or_name, quoted=True))
     plain = exp.Table(this=exp.to_identifier(table.name, quoted=True))
@@ -202,10 +235,33 @@ def _rewritten(graph: Graph, sync: SyncRow, view: View) -> Callable[[Connection]
     return act
 
 
+def _still_right(
+    graph: Graph,
+    view: View,
+    moved: View,
+    versions: Mapping[str, Version],
+    change: _Change,
+    held: Mapping[str, Address],
+) -> dict[str, Address]:
+    """The tables of a view that its new query would hold in the same form."""
+    schemas = {name: graph.versions.definition(one).schema for name, one in versions.items()}
+    later = dict(schemas)
+    for plain, source in moved.tables.items():
+        if source.branch == change.branch.id and not source.snapshot:
+            version = graph.versions.require(change.after[source.table])
+            later[plain] = graph.versions.definition(version).schema
+    before, after = (
+        {s.name or view.name: (s.key, s.ask.query.named_selects) for s in plan.stages}
+        for plan in (compiled(view, schemas), compiled(moved, later))
+    )
+    return {name: at for name, at in held.items() if before.get(name) == after.get(name)}
+
+
 def _advanced(
     graph: Graph,
     sync: SyncRow,
     view: View,
+    moved: View,
     change: _Change,
     head: SnapshotRow,
     draft: Draft,
@@ -224,7 +280,15 @@ def _advanced(
         one, other = found(graph, view, then), found(graph, view, at)
     except LivingDBError:
         return None
-    if any(one[name].version.address != other[name].version.address for name in one):
+    # An immediate view is up to date, also where it has not seen changes of what it does not use.
+    is_same = all(one[name].version.address == other[name].version.address for name in one)
+    if not is_same and sync.frequency != "immediate":
+        return None
+    versions = {name: item.version for name, item in other.items()}
+    kept = graph.tables(last)
+    if view.what == "sql":
+        kept = _still_right(graph, view, moved, versions, change, kept)
+    if view.name not in kept:
         return None
     at = {**then, change.branch.id: draft.address}
     names = {number: row.name for number, row in rows.items()}
@@ -242,7 +306,7 @@ def _advanced(
         "follow",
         draft.intent.author,
         draft.intent.message,
-        {},
+        dict.fromkeys(name for name in graph.tables(last) if name not in kept),
         named(at, names),
         details,
     )

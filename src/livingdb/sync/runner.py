@@ -15,36 +15,17 @@ from livingdb.errors import LivingDBError, Untrusted
 from livingdb.graph.graph import Graph, now
 from livingdb.graph.history import first_parents
 from livingdb.sync.deriving import Outcome, is_behind, refresh
+from livingdb.sync.lag import Lag
 from livingdb.sync.schedule import schedule
 from livingdb.sync.sources import heads, made_from
 from livingdb.sync.trouble import PASSING, failed
 from livingdb.sync.views import Views
 
-__all__ = ["Lag", "due", "lag_of", "propagate"]
+__all__ = ["due", "lag_of", "propagate"]
 
 _SEVERAL = 4
 _TRIES = 3
 _FAR = 10_000
-
-
-class Lag(int):
-    """How many snapshots of its sources a derived object has not seen; `seconds`: for how long."""
-
-    seconds: float
-
-    def __new__(cls, snapshots: int, seconds: float = 0.0) -> Lag:
-        """So many snapshots, for so long."""
-        made = super().__new__(cls, snapshots)
-        made.seconds = seconds
-        return made
-
-    @property
-    def snapshots(self) -> int:
-        """How many snapshots."""
-        return int(self)
-
-    def __repr__(self) -> str:
-        return f"Lag({int(self)} snapshots, {self.seconds:.1f} s)"
 
 
 def lag_of(graph: Graph, sync: SyncRow, time: float | None = None) -> Lag:

@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 from tests.property.view_lab import Lab, Memory
 
-from livingdb.derivation import WEIGHT, Ask, Input, NeedsFull, Plan, plan
 from livingdb.derivation.additive import Additive, Slot
 from livingdb.derivation.nodes import Leaf, Run
+from livingdb.derivation.plan import WEIGHT, Ask, Input, NeedsFull, Plan, plan
 from livingdb.derivation.weighted import among, consolidated, difference, distinct
 from livingdb.errors import InvalidData, NotFound
 from livingdb.sql.parse import parse_statement

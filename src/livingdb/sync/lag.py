@@ -1,0 +1,25 @@
+"""How far a derived object is behind what it reads."""
+
+from __future__ import annotations
+
+__all__ = ["Lag"]
+
+
+class Lag(int):
+    """How many snapshots of its sources a derived object has not seen; `seconds`: for how long."""
+
+    seconds: float
+
+    def __new__(cls, snapshots: int, seconds: float = 0.0) -> Lag:
+        """So many snapshots, for so long."""
+        made = super().__new__(cls, snapshots)
+        made.seconds = seconds
+        return made
+
+    @property
+    def snapshots(self) -> int:
+        """How many snapshots."""
+        return int(self)
+
+    def __repr__(self) -> str:
+        return f"Lag({int(self)} snapshots, {self.seconds:.1f} s)"

@@ -1,0 +1,71 @@
+"""The law of views: each of their snapshots is what the query gives over the snapshots it names.
+
+Views of every construct, some in step with the branch and some refreshed now and then, while rows
+come and go, branches are merged and reset, and columns are added and renamed.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import tempfile
+from pathlib import Path
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from tests.property.view_world import (
+    QUERIES,
+    TABLES,
+    Row,
+    Step,
+    ViewWorld,
+    contents,
+    some_edit,
+    some_rows,
+    steps,
+)
+
+import livingdb
+
+quick = settings(
+    max_examples=int(os.environ.get("LIVINGDB_EXAMPLES", "5")),
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+)
+
+
+@quick
+@given(
+    contents(),
+    st.lists(st.tuples(st.sampled_from(QUERIES), st.booleans()), min_size=3, max_size=6),
+    st.lists(st.lists(steps(), min_size=1, max_size=3), min_size=1, max_size=3),
+)
+def test_views_are_their_queries(
+    rows: dict[str, list[Row]], views: list[tuple[str, bool]], rounds: list[list[Step]]
+) -> None:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        livingdb.create(Path(folder) / "a.ldb", engine="embedded") as db,
+    ):
+        world = ViewWorld(db)
+        world.fill(rows)
+        for number, (query, immediate) in enumerate(views):
+            world.derive(f"v{number}", query, immediate)
+        for some in rounds:
+            for step in some:
+                world.step(step)
+            world.refresh()
+        assert db.check().problems == []
+
+
+def test_every_shape(tmp_path: Path) -> None:
+    chance = random.Random(1)
+    with livingdb.create(tmp_path / "a.ldb", engine="embedded") as db:
+        world = ViewWorld(db)
+        world.fill({name: some_rows(chance, name, 8) for name in TABLES})
+        for number, query in enumerate(QUERIES):
+            world.derive(f"v{number}", query, immediate=number % 2 == 0)
+        assert len(world.queries) > 60
+        world.step(Step("write", some_edit(chance), some_edit(chance), 0))
+        world.refresh()
+        assert db.check().problems == []

@@ -1,0 +1,49 @@
+"""A shop with orders, whose views are held against their queries when a test ends."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.unit.derived.oracle import assert_in_order
+
+import livingdb
+
+CITIES = ["Oslo", "Rome", None]
+
+
+@pytest.fixture
+def db(tmp_path: Path) -> Iterator[livingdb.Database]:
+    """An empty database that runs everything in this process, and nothing it was not told to."""
+    path = tmp_path / "shop.ldb"
+    trust = ["tests.unit.derived.*"]
+    with livingdb.create(path, author="ann", engine="embedded", trust=trust) as database:
+        yield database
+        assert_in_order(database)
+
+
+@pytest.fixture
+def main(db: livingdb.Database) -> livingdb.Branch:
+    """The branch `main` with nine orders of three customers, in two cities and in none."""
+    branch = db.branch("main")
+    branch.create_table("customers", {"id": "bigint", "name": "string"}, key="id")
+    branch.create_table(
+        "orders",
+        {
+            "id": "bigint",
+            "customer": "bigint",
+            "city": "string",
+            "amount": "bigint",
+            "note": "string",
+        },
+        key="id",
+        foreign_keys={"customer": "customers"},
+    )
+    branch.insert("customers", [{"id": i, "name": f"name {i}"} for i in range(3)])
+    rows = [
+        {"id": i, "customer": i % 3, "city": CITIES[i % 3], "amount": i * 10, "note": None}
+        for i in range(9)
+    ]
+    branch.insert("orders", rows, message="nine orders")
+    return branch
