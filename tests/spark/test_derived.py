@@ -71,8 +71,7 @@ def test_a_function_of_data_frames(spark: SparkSession, shop: livingdb.Database)
     bag = main.derive("bag", spark=f"{HERE}:by_city")
     assert bag.table("bag").key == ()
     main.update("orders", [{"id": 0, "amount": 1000}])
-    runs = {run.name: run for run in shop.propagate()}
-    assert [run.error for run in runs.values()] == [None, None]
+    runs = {name: shop.refresh(name) for name in ("features", "bag")}
     assert runs["features"].engine == "spark"
     assert made.table("features").get("Oslo") == {"city": "Oslo", "total": 1090}
     changed = shop.diff("features~1", "features")["features"].to_arrow()

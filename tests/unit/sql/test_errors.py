@@ -58,7 +58,7 @@ def test_not_found(main: BranchScope, text: str, words: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "CREATE VIEW x AS SELECT 1", "DROP VIEW orders",
+        "CREATE FUNCTION f AS 'x'",
         "ALTER TABLE orders UNSET TBLPROPERTIES (a)",
         "TRUNCATE TABLE orders", "SHOW TABLES", "DESCRIBE orders", "EXPLAIN SELECT 1", "SET a = 1",
         "USE dev", "PRAGMA version", "COPY orders TO 'x.csv'", "ATTACH 'x.db'", "INSTALL httpfs",
