@@ -23,13 +23,13 @@ pytestmark = [
     pytest.mark.timeout(1800),
 ]
 
-NOT_SPARK = (" > ALL ",)
-"""What only the embedded engine reads."""
+LEFT_OUT = (" > ALL ",)
+"""What Spark does not read."""
 
 
 def test_views_are_what_spark_makes_of_their_queries(spark: SparkSession, tmp_path: Path) -> None:
     chance = random.Random(2)
-    queries = [query for query in QUERIES if not any(word in query for word in NOT_SPARK)]
+    queries = [query for query in QUERIES if not any(word in query for word in LEFT_OUT)]
     with livingdb.create(tmp_path / "a.ldb", engine="embedded") as db:
         world = ViewWorld(db)
         world.fill({name: some_rows(chance, name, 8) for name in TABLES})

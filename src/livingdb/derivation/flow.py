@@ -54,7 +54,7 @@ class Flow:
             for node in list(root.find_all(exp.Column, exp.Placeholder)):
                 found = self._place(node)
                 if found is not None:
-                    node.replace(_guarded(found.copy(), node))
+                    node.replace(trees.guarded(found.copy(), node))
                     is_settled = False
             if is_settled:
                 break
@@ -141,10 +141,3 @@ def _moved(expression: exp.Expr, renamed: Mapping[str, str]) -> exp.Expr:
         if node.table in renamed:
             node.set("table", exp.to_identifier(renamed[node.table], quoted=True))
     return made
-
-
-def _guarded(found: exp.Expr, node: exp.Expr) -> exp.Expr:
-    """The expression so that it stays one where it is put."""
-    is_alone = isinstance(found, (exp.Column, exp.Func, exp.Paren, exp.Literal, exp.Cast))
-    is_free = isinstance(node.parent, (exp.Alias, exp.Paren)) or node.parent is None
-    return found if is_alone or is_free else exp.Paren(this=found)

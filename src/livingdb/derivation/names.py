@@ -76,7 +76,7 @@ class Scope:
         if len(parts) == 1 and parts[0] in self.aliases:
             alias = self.aliases[parts[0]]
             if found_plain is None:
-                return alias.copy()
+                return trees.guarded(alias.copy(), node)
             if self.is_after_select and alias != found_plain:
                 raise Unplannable("AMBIGUOUS_COLUMN")
         return None if found_plain is None else _fields(found_plain, fields[1:])

@@ -76,6 +76,11 @@ def changes_of(rows: RowSet, change: pa.Table) -> tuple[Changes, Counts]:
         raise InvalidData(
             f"the key ({', '.join(schema.key)}) does not identify the rows of the view: {error}"
         ) from None
+    fresh = upserts.keys[~member(upserts.keys, deletes.keys)]
+    if rows.contains(fresh).any():
+        raise InvalidData(
+            f"the key ({', '.join(schema.key)}) does not identify the rows of the view"
+        )
     stays = member(deletes.keys, upserts.keys)
     counts = Counts(
         len(upserts) - int(stays.sum()), int(stays.sum()), len(deletes) - int(stays.sum())

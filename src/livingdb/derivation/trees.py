@@ -15,6 +15,7 @@ __all__ = [
     "column",
     "columns_in",
     "conjuncts",
+    "guarded",
     "is_plain",
     "is_resolved",
     "mark_resolved",
@@ -142,3 +143,10 @@ def _known(names: Iterable[str], kinds: Iterable[pa.DataType]) -> dict[str, pa.D
         name: None if pa.types.is_null(kind) else kind
         for name, kind in zip(names, kinds, strict=True)
     }
+
+
+def guarded(found: exp.Expr, node: exp.Expr) -> exp.Expr:
+    """The expression so that it stays one where it is put, in the place of a node."""
+    is_alone = isinstance(found, (exp.Column, exp.Func, exp.Paren, exp.Literal, exp.Cast))
+    is_free = isinstance(node.parent, (exp.Alias, exp.Paren)) or node.parent is None
+    return found if is_alone or is_free else exp.Paren(this=found)

@@ -55,8 +55,9 @@ class View:
 
     @property
     def branches(self) -> tuple[int, ...]:
-        """The branches it follows, each once."""
-        return tuple(dict.fromkeys(t.branch for t in self.tables.values() if not t.snapshot))
+        """The branches it follows, each once; its home if it reads nothing but the past."""
+        followed = (table.branch for table in self.tables.values() if not table.snapshot)
+        return tuple(dict.fromkeys(followed)) or (self.home,)
 
     def tree(self) -> exp.Query:
         """The query."""

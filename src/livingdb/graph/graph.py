@@ -298,6 +298,10 @@ class Graph:
                 staging.write(connection)
                 self.index.save(connection, [v for draft in drafts for v in draft.made])
                 rows = [self._store(connection, draft, moment) for draft in drafts]
+                # What changes the epoch comes after the moves, which compare it.
+                for draft, row in zip(drafts, rows, strict=True):
+                    if draft.intent.along is not None:
+                        draft.intent.along(connection, row)
                 for act in actions:
                     act(connection)
                 # Whatever becomes of the answer, what a commit may have named has to stay.
@@ -331,8 +335,6 @@ class Graph:
             connection, *intent.batch, row.sequence
         ):
             raise AlreadyDone(f"batch {intent.batch[1]} of the stream is in already")
-        if intent.along is not None:
-            intent.along(connection, row)
         return row
 
     def move(self, branch: BranchRow, to: SnapshotRow, operation: str) -> bool:

@@ -73,8 +73,10 @@ def _written(sync: SyncRow) -> tuple[int, ...]:
 
 
 def is_synced(syncs: Iterable[SyncRow], branch: BranchRow) -> bool:
-    """Whether the branch is in any sync."""
-    return any(branch.id in (*sync.sources, sync.target) for sync in syncs)
+    """Whether the branch is in step with others; views follow wherever it goes."""
+    return any(
+        sync.kind == "schema_change" and branch.id in (*sync.sources, sync.target) for sync in syncs
+    )
 
 
 def check_new_sync(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 __all__ = ["session"]
 
+_ALONE = threading.Lock()
+"""Starting changes descriptors and settings of the whole process."""
 _BATCH_ROWS = 65_536
 _RUNTIME = {
     "spark.sql.execution.arrow.pyspark.enabled": "true",
@@ -43,14 +46,15 @@ def session(
     on all cores.  `config` adds or overrides settings.
     """
     settings = dict(config or {})
-    if spark is None and remote is None:
-        spark = _started(master, app, memory, settings)
-        settings = {name: value for name, value in settings.items() if name in _RUNTIME}
-    elif spark is None:
-        spark = _connected(str(remote), app)
-    for name, value in {**_RUNTIME, **settings}.items():
-        spark.conf.set(name, value)
-    _teach(spark)
+    with _ALONE:
+        if spark is None and remote is None:
+            spark = _started(master, app, memory, settings)
+            settings = {name: value for name, value in settings.items() if name in _RUNTIME}
+        elif spark is None:
+            spark = _connected(str(remote), app)
+        for name, value in {**_RUNTIME, **settings}.items():
+            spark.conf.set(name, value)
+        _teach(spark)
     return spark
 
 
