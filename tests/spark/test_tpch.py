@@ -84,7 +84,7 @@ def is_shared(number: int) -> bool:
     return not isinstance(portable(parse_statement(QUERIES[number]), TABLES), str)
 
 
-@pytest.mark.parametrize("number", [n for n in sorted(QUERIES) if is_shared(n) and n % 3 == 0])
+@pytest.mark.parametrize("number", [n for n in sorted(QUERIES) if is_shared(n) and n % 6 == 0])
 def test_spark_gives_the_same(shop: livingdb.Database, spark: object, number: int) -> None:
     view = shop.branch(f"q{number}")
     wanted = shop.branch("main").sql(QUERIES[number], engine="spark").to_arrow()

@@ -15,7 +15,6 @@ from livingdb.derivation.stored import changes_of, definition_for, rows_to_store
 from livingdb.derivation.view import View
 from livingdb.engines.built import Built
 from livingdb.engines.request import Stored
-from livingdb.errors import InvalidData
 from livingdb.graph.compare import diff_versions, most_changes
 from livingdb.graph.graph import Graph
 from livingdb.graph.staging import Staging
@@ -75,8 +74,6 @@ def refreshed(
     schemas = {name: versions.definition(i.new.version).schema for name, i in inputs.items()}
     plan = compiled(view, schemas)
     reason = "ASKED_FOR" if full else _full_reason(graph, view, inputs, held, plan)
-    if reason is not None and view.refresh == "incremental" and reason != "FIRST" and not full:
-        raise InvalidData(f"view {view.name!r} is to be refreshed incrementally only: {reason}")
     work = _Refresh(graph, view, inputs, held, answers, staging, {} if deltas is None else deltas)
     for stage in plan.stages:
         work.stage(stage, reason)

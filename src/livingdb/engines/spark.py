@@ -49,14 +49,16 @@ class SparkEngine:
         for table in query.find_all(exp.Table):
             if table.name in names and not table.db:
                 table.set("this", exp.to_identifier(names[table.name]))
-        with _spoken():
-            for name, source in request.sources.items():
-                self._frame(source, request).createOrReplaceTempView(names[name])
-            found = self.session.sql(query.sql("spark", comments=False), args=request.values())
-            if not _is_remote(found):
+        try:
+            with _spoken():
+                for name, source in request.sources.items():
+                    self._frame(source, request).createOrReplaceTempView(names[name])
+                text = query.sql("spark", comments=False)
+                return self.session.sql(text, args=request.values())
+        finally:
+            if not _is_remote(self.session):
                 for view in names.values():
                     self.session.catalog.dropTempView(view)
-            return found
 
     def rows(self, request: Request) -> pa.Table:
         """The rows the query gives."""

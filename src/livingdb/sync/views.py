@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -25,6 +26,8 @@ from livingdb.tables.index import Version
 from livingdb.trees.changes import PATCH
 
 __all__ = ["ViewCarrier", "Views", "edge_details", "in_order"]
+
+_log = logging.getLogger("livingdb")
 
 Make = Callable[[Intent], Draft]
 
@@ -193,6 +196,12 @@ class ViewCarrier:
                 raise
             except LivingDBError as error:
                 actions.append(detached(self._graph, sync, str(error), now()))
+                continue
+            except Exception as error:
+                # Whoever writes to the source is not to suffer from a mistake of ours.
+                _log.exception("the view %r could not be maintained", view.name)
+                reason = f"an error of LivingDB: {type(error).__name__}: {error}"
+                actions.append(detached(self._graph, sync, reason, now()))
                 continue
             drafts.append(draft)
             (target,) = draft.intent.moves
