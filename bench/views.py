@@ -75,6 +75,7 @@ def _change(chance: np.random.Generator, rows: int) -> pa.Table:
 
 
 def _commits(branch: livingdb.Branch, rows: int, rounds: int = 40) -> float:
+    branch.table("orders").root()  # with all changes so far in its tree
     chance = np.random.default_rng(5)
     times = [
         seconds(partial(branch.update, "orders", _change(chance, rows))) for _ in range(rounds)

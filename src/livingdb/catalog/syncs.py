@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 from sqlalchemy import Connection, select
@@ -14,7 +15,7 @@ from livingdb.catalog import schema
 from livingdb.chunks.queries import Queries
 from livingdb.errors import AlreadyExists
 
-__all__ = ["ACTIVE", "DETACHED", "ERROR", "HELD", "SyncRow", "Syncs", "as_known"]
+__all__ = ["ACTIVE", "DETACHED", "ERROR", "HELD", "ActiveSyncs", "SyncRow", "Syncs", "as_known"]
 
 ACTIVE, HELD, DETACHED, ERROR = "active", "held", "detached", "error"
 _sync = schema.sync
@@ -41,6 +42,13 @@ class SyncRow:
     time: int
     spec: Mapping[str, Any] = field(default_factory=dict)
     ends: tuple[str, str] = ("", "")
+
+    @property
+    def written(self) -> tuple[int, ...]:
+        """The branches that only the sync writes."""
+        if self.direction == "forward":
+            return (self.target,)
+        return self.sources if self.direction == "reverse" else ()
 
     @property
     def is_active(self) -> bool:
@@ -113,9 +121,27 @@ class Syncs:
         connection.execute(_sync.delete().where(_sync.c.id == number))
 
 
+class ActiveSyncs(tuple[SyncRow, ...]):
+    """The syncs that carry changes, with what every commit asks about them at hand."""
+
+    @cached_property
+    def of_schemas(self) -> tuple[SyncRow, ...]:
+        """Those of schema changes."""
+        return tuple(sync for sync in self if sync.kind == "schema_change")
+
+    @cached_property
+    def writers(self) -> Mapping[int, SyncRow]:
+        """For each branch that only a sync writes, that sync."""
+        found: dict[int, SyncRow] = {}
+        for sync in self:
+            for branch in sync.written:
+                found.setdefault(branch, sync)
+        return found
+
+
 def as_known(
     syncs: Iterable[SyncRow], names: Mapping[int, str], stages: Collection[int]
-) -> list[SyncRow]:
+) -> ActiveSyncs:
     """Syncs by what users call the branches at their ends.
 
     Users do not know `stages`, each of which is between two syncs, but what is beyond them.
@@ -135,7 +161,7 @@ def as_known(
         ends = names.get(first, "?"), names.get(last, "?")
         is_whole = (first, last) == (source, row.target)
         known.append(replace(row, ends=ends, name=row.name if is_whole else "/".join(ends)))
-    return known
+    return ActiveSyncs(known)
 
 
 def _row(row: Any) -> SyncRow:

@@ -18,7 +18,7 @@ from livingdb.catalog.branches import EPOCH, BranchRow
 from livingdb.catalog.catalog import Catalog
 from livingdb.catalog.connect import Place
 from livingdb.catalog.snapshots import SnapshotRow
-from livingdb.catalog.syncs import SyncRow, as_known
+from livingdb.catalog.syncs import ActiveSyncs, as_known
 from livingdb.chunks.address import Address
 from livingdb.chunks.store import StoredChunk
 from livingdb.errors import LivingDBError, NotFound
@@ -76,7 +76,7 @@ class Graph:
         self.versions.keep_answer = self._keep_answer
         self._lock = RLock()
         self._folding = RLock()
-        self._syncs: tuple[str, list[SyncRow]] | None = None
+        self._syncs: tuple[str, ActiveSyncs] | None = None
         self.large: LargeWork | None = None
         """Who does large work; None for this process."""
         self.carrier: Carrier | None = None
@@ -195,7 +195,7 @@ class Graph:
         address = self.tables(snapshot).get(table)
         return None if address is None else self.versions.require(address)
 
-    def syncs(self, epoch: str) -> list[SyncRow]:
+    def syncs(self, epoch: str) -> ActiveSyncs:
         """The syncs that carry changes, as of an epoch of the catalog, by names that users know.
 
         Who commits says which epoch it saw, so that syncs that are out of date are noticed.

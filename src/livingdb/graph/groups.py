@@ -17,9 +17,8 @@ def schema_syncs(graph: Graph, branch: BranchRow, of_branch: bool = False) -> li
     """The syncs of schema changes, as of when the branch was seen; `of_branch`: those it is in."""
     return [
         sync
-        for sync in graph.syncs(branch.epoch)
-        if sync.kind == "schema_change"
-        and (not of_branch or branch.id in (*sync.sources, sync.target))
+        for sync in graph.syncs(branch.epoch).of_schemas
+        if not of_branch or branch.id in (*sync.sources, sync.target)
     ]
 
 

@@ -12,12 +12,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
 from livingdb.catalog.branches import BranchRow
-from livingdb.catalog.syncs import SyncRow
+from livingdb.catalog.syncs import ActiveSyncs
 from livingdb.errors import ReadOnlyBranch, RuleViolation
 
 __all__ = ["Rule", "Write", "check_new_sync", "check_writable", "check_write", "is_synced"]
@@ -54,33 +53,24 @@ def check_write(write: Write) -> BranchRow:
     return write.branch
 
 
-def check_writable(syncs: Iterable[SyncRow], branch: BranchRow) -> None:
+def check_writable(syncs: ActiveSyncs, branch: BranchRow) -> None:
     """`ReadOnlyBranch` if a one-way sync writes the branch; it names the sync."""
-    for sync in syncs:
-        if branch.id in _written(sync):
-            raise ReadOnlyBranch(
-                f"rule {Rule.ONE_WAY_TARGET_IS_READ_ONLY}: the sync {sync.name!r} writes the "
-                f"branch {branch.name!r}, so nobody else does; db.sync({branch.name!r}).detach() "
-                "ends that"
-            )
+    sync = syncs.writers.get(branch.id)
+    if sync is not None:
+        raise ReadOnlyBranch(
+            f"rule {Rule.ONE_WAY_TARGET_IS_READ_ONLY}: the sync {sync.name!r} writes the "
+            f"branch {branch.name!r}, so nobody else does; db.sync({branch.name!r}).detach() "
+            "ends that"
+        )
 
 
-def _written(sync: SyncRow) -> tuple[int, ...]:
-    """The branches that only the sync writes."""
-    if sync.direction == "forward":
-        return (sync.target,)
-    return sync.sources if sync.direction == "reverse" else ()
-
-
-def is_synced(syncs: Iterable[SyncRow], branch: BranchRow) -> bool:
+def is_synced(syncs: ActiveSyncs, branch: BranchRow) -> bool:
     """Whether the branch is in step with others; views follow wherever it goes."""
-    return any(
-        sync.kind == "schema_change" and branch.id in (*sync.sources, sync.target) for sync in syncs
-    )
+    return any(branch.id in (*sync.sources, sync.target) for sync in syncs.of_schemas)
 
 
 def check_new_sync(
-    syncs: Sequence[SyncRow], branch: BranchRow, direction: str, is_new_target: bool
+    syncs: ActiveSyncs, branch: BranchRow, direction: str, is_new_target: bool
 ) -> None:
     """The rules on a sync between a branch and one that is new.
 
@@ -96,7 +86,7 @@ def check_new_sync(
         others = (*sync.sources, sync.target)
         if branch.id not in others:
             continue
-        is_written = branch.id in _written(sync)
+        is_written = branch.id in sync.written
         if is_written and direction == "both":
             raise RuleViolation(
                 f"rule {Rule.NO_TWO_WAY_AT_ONE_WAY_TARGET}: {branch.name!r} is written by the sync "

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from livingdb.catalog.branches import BranchRow
 from livingdb.catalog.snapshots import SnapshotRow
-from livingdb.derivation.view import KIND
 from livingdb.graph.carry import Carried, Draft, Intent
 from livingdb.graph.graph import Graph
 from livingdb.graph.staging import Staging
@@ -30,7 +29,10 @@ class Carriers:
 
     def _views_at(self, moves: Sequence[BranchRow]) -> ViewCarrier | None:
         """Who keeps views, if there are any; what that needs is imported then."""
-        if not moves or all(s.kind != KIND for s in self._graph.syncs(moves[0].epoch)):
+        if not moves:
+            return None
+        syncs = self._graph.syncs(moves[0].epoch)
+        if len(syncs) == len(syncs.of_schemas):
             return None
         if self._views is None:
             self._views = import_module("livingdb.sync.views").ViewCarrier(self._graph)

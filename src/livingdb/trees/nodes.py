@@ -198,6 +198,7 @@ class Leaf:
         self.chunk = chunk
         self.rows = chunk.rows
         self._columns: dict[int, pa.Array] = {}
+        self._size_bytes = 16 * self.rows + 512
 
     def column(self, position: int) -> pa.Array:
         """One column, verified."""
@@ -205,6 +206,7 @@ class Leaf:
         if found is None:
             found = self.chunk.column(position, self.shape.types[position])
             self._columns[position] = found
+            self._size_bytes += int(found.nbytes)
         return found
 
     def columns(self, positions: Sequence[int] | None = None) -> list[pa.Array]:
@@ -224,8 +226,7 @@ class Leaf:
 
     def size_bytes(self) -> int:
         """About how much memory the leaf holds."""
-        columns = sum(int(array.nbytes) for array in list(self._columns.values()))
-        return columns + 16 * self.rows + 512
+        return self._size_bytes
 
 
 class Cache:

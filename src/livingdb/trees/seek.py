@@ -41,17 +41,29 @@ def seek_many(
     shape = reader.shape
     wanted = range(len(shape.types)) if positions is None else positions
     found = np.zeros(len(keys), bool)
-    parts: list[list[pa.Array]] = []
+    parts: list[tuple[list[pa.Array], npt.NDArray[np.int64]]] = []
     for address, start, stop in _owners(reader, root, keys, 0):
         leaf_keys, columns = leaf_rows(reader, address, wanted, keep)
         hit, at = _match(leaf_keys, keys[start:stop])
         found[start:stop] = hit
         if hit.any():
-            rows = pa.array(at[hit])
-            parts.append([column.take(rows) for column in columns])
+            parts.append((columns, at[hit]))
     if not parts:
         return found, [pa.array([], shape.types[position]) for position in wanted]
-    return found, [pa.concat_arrays(list(column)) for column in zip(*parts, strict=True)]
+    if len(parts) == 1:
+        columns, rows = parts[0]
+        return found, [column.take(pa.array(rows)) for column in columns]
+    taken = [_taken(columns, rows) for columns, rows in parts]
+    return found, [pa.concat_arrays(list(column)) for column in zip(*taken, strict=True)]
+
+
+def _taken(columns: list[pa.Array], rows: npt.NDArray[np.int64]) -> list[pa.Array]:
+    """Rows of a leaf: one is quicker to point at than to copy."""
+    if len(rows) == 1:
+        only = int(rows[0])
+        return [column.slice(only, 1) for column in columns]
+    places = pa.array(rows)
+    return [column.take(places) for column in columns]
 
 
 def contains(reader: Reader, root: Address, keys: KeyArray) -> npt.NDArray[np.bool_]:
