@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -19,20 +21,24 @@ _MOST_SPANS = 4096
 _ROWS_A_SPAN = 2048
 
 
-def matching(rows: RowSet, values: pa.Table) -> pa.Table:
-    """The rows whose columns, those of `values`, hold one of its rows; null is null here."""
+def matching(rows: RowSet, values: pa.Table, columns: Sequence[str] | None = None) -> pa.Table:
+    """The rows whose columns, those of `values`, hold one of its rows; null is null here.
+
+    Of some columns only, if they are named.
+    """
     names = values.column_names
-    key = rows.schema.key
+    wanted = rows.schema.arrow.names if columns is None else list(columns)
+    empty = pa.schema([rows.schema.arrow.field(name) for name in wanted]).empty_table()
     if not values.num_rows:
-        return rows.schema.arrow.empty_table()
-    if set(names) == set(key):
-        return _by_key(rows, values)
-    spans = _spans(rows, values)
-    parts = []
-    for span in spans:
-        for batch in large_batches(rows.batches(None, span)):
-            parts.append(matching_in(pa.Table.from_batches([batch]), values))
-    return pa.concat_tables(parts) if parts else rows.schema.arrow.empty_table()
+        return empty
+    if set(names) == set(rows.schema.key):
+        return _by_key(rows, values, wanted)
+    read = [*wanted, *(name for name in names if name not in wanted)]
+    parts = [empty]
+    for span in _spans(rows, values):
+        for batch in large_batches(rows.batches(read, span)):
+            parts.append(matching_in(pa.Table.from_batches([batch]), values).select(wanted))
+    return pa.concat_tables(parts)
 
 
 def matching_in(table: pa.Table, values: pa.Table) -> pa.Table:
@@ -50,7 +56,7 @@ def _is_special(data_type: pa.DataType) -> bool:
     return bool(pa.types.is_floating(data_type) or pa.types.is_nested(data_type))
 
 
-def _by_key(rows: RowSet, values: pa.Table) -> pa.Table:
+def _by_key(rows: RowSet, values: pa.Table, wanted: list[str]) -> pa.Table:
     columns = [
         flat(values.column(column.name)).cast(column.type) for column in rows.schema.key_columns
     ]
@@ -61,8 +67,9 @@ def _by_key(rows: RowSet, values: pa.Table) -> pa.Table:
     if not possible.all():
         columns = [array.filter(pa.array(possible)) for array in columns]
     keys = np.unique(rows.forest.shape.keys(columns))
-    _, arrays = rows.lookup(keys, rows.schema.arrow.names)
-    return pa.Table.from_arrays(arrays, schema=rows.schema.arrow)
+    _, arrays = rows.lookup(keys, wanted)
+    schema = pa.schema([rows.schema.arrow.field(name) for name in wanted])
+    return pa.Table.from_arrays(arrays, schema=schema)
 
 
 def _spans(rows: RowSet, values: pa.Table) -> list[Span]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 
 from livingdb.derivation.answers import Answers, ByEngine
-from livingdb.derivation.compile import compiled
+from livingdb.derivation.compile import columns_used, compiled
 from livingdb.derivation.model import NeedsFull, Plan, Stage
 from livingdb.derivation.relations import Deltas, Pair, VersionRelations
 from livingdb.derivation.stored import changes_of, definition_for, rows_to_store
@@ -74,7 +74,9 @@ def refreshed(
     schemas = {name: versions.definition(i.new.version).schema for name, i in inputs.items()}
     plan = compiled(view, schemas)
     reason = "ASKED_FOR" if full else _full_reason(graph, view, inputs, held, plan)
+    used = columns_used(view, schemas) if deltas is None else {}
     work = _Refresh(graph, view, inputs, held, answers, staging, {} if deltas is None else deltas)
+    work.read_only(used)
     for stage in plan.stages:
         work.stage(stage, reason)
     strategy = max(work.strategies, key=_STRATEGIES.index, default="linear")
@@ -128,6 +130,13 @@ class _Refresh:
         self.strategies: list[str] = []
         self.reason: str | None = None
         self.rows = 0
+
+    def read_only(self, columns: Mapping[str, Sequence[str]]) -> None:
+        """Of these tables nothing but these columns matters, and at least one does."""
+        for name, used in columns.items():
+            if name in self._pairs:
+                schema = self._graph.versions.definition(self._pairs[name].new).schema
+                self._pairs[name].columns = list(used) or schema.arrow.names[:1]
 
     def _pair(self, item: Input) -> Pair:
         old = item.old or item.new

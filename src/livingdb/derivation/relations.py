@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -14,30 +14,32 @@ from livingdb.derivation.matching import matching
 from livingdb.derivation.model import WEIGHT, Ask, Relation, Side
 from livingdb.derivation.stored import weighted
 from livingdb.engines.request import Source, Stored
-from livingdb.graph.compare import diff_versions
+from livingdb.graph.compare import changed_keys
 from livingdb.tables.index import Version
-from livingdb.tables.schema import TableSchema
 from livingdb.tables.versions import Versions
-from livingdb.trees.diff import DELETED, INSERTED
 
 __all__ = ["Deltas", "Pair", "VersionRelations", "weighted_diff"]
 
 
-def weighted_diff(versions: Versions, before: Version, after: Version) -> pa.Table:
-    """The rows that differ between two versions, as they were and as they are."""
-    schema = versions.definition(after).schema
-    empty = _table(schema, [pa.array([], column.type) for column in schema.stored])
-    gone, come = [empty], [empty]
-    for batch in diff_versions(versions, before, after):
-        gone.append(_table(schema, batch.before).filter(pa.array(batch.kinds != INSERTED)))
-        come.append(_table(schema, batch.after).filter(pa.array(batch.kinds != DELETED)))
-    return weighted(pa.concat_tables(gone), pa.concat_tables(come))
+def weighted_diff(
+    versions: Versions, before: Version, after: Version, columns: Sequence[str] | None = None
+) -> pa.Table:
+    """The rows that may differ between two versions, as they were and as they are.
 
-
-def _table(schema: TableSchema, stored: list[pa.Array]) -> pa.Table:
-    shown = schema.arrow.names
-    arrays = [stored[schema.position(name)] for name in shown]
-    return pa.Table.from_arrays(arrays, names=shown)
+    Of some columns only, if they are named: the others are not read.
+    """
+    old, new = versions.rows(before), versions.rows(after)
+    names = old.schema.arrow.names if columns is None else list(columns)
+    is_one = after.base == before.address
+    keys = versions.delta(after).keys if is_one else changed_keys(versions, before, after)
+    was, gone = old.lookup(keys, names)
+    if is_one:
+        positions = [new.schema.position(name) for name in names]
+        _, come = versions.delta(after).apply(keys[was], gone, positions)
+    else:
+        _, come = new.lookup(keys, names)
+    sides = (pa.Table.from_arrays(arrays, names=names) for arrays in (gone, come))
+    return weighted(*sides)
 
 
 Deltas = dict[tuple[Address, Address], pa.Table]
@@ -57,6 +59,8 @@ class Pair:
     """What changed, if whoever made the change says so."""
     deltas: Deltas = field(default_factory=dict)
     """What changed between versions, as others found out before."""
+    columns: Sequence[str] | None = None
+    """Those that matter; None for all."""
 
     @property
     def is_same(self) -> bool:
@@ -70,10 +74,11 @@ class Pair:
             return self.known
         if self.is_same:
             schema = self.versions.definition(self.new).schema.arrow
-            return schema.append(pa.field(WEIGHT, pa.int64())).empty_table()
+            chosen = schema if self.columns is None else [schema.field(n) for n in self.columns]
+            return pa.schema([*chosen, pa.field(WEIGHT, pa.int64())]).empty_table()
         ends = self.old.address, self.new.address
         if ends not in self.deltas:
-            self.deltas[ends] = weighted_diff(self.versions, self.old, self.new)
+            self.deltas[ends] = weighted_diff(self.versions, self.old, self.new, self.columns)
         return self.deltas[ends]
 
     def source(self, side: Side) -> Source:
@@ -108,7 +113,8 @@ class VersionRelations:
         pair = self._pairs[name]
         if pair.is_same:
             side = "new"
-        return matching(pair.versions.rows(pair.old if side == "old" else pair.new), values)
+        rows = pair.versions.rows(pair.old if side == "old" else pair.new)
+        return matching(rows, values, pair.columns)
 
     def held(self, keys: pa.Table) -> pa.Table:
         """The old rows with these keys, of the stage that is maintained."""
