@@ -89,6 +89,7 @@ def test_writers_of_their_own_rows(db: Database, main: Branch, count: int) -> No
         assert len(versions) == 1 + WRITERS * count or name == "few"
 
 
+@pytest.mark.slow
 def test_writers_of_the_same_rows(db: Database, main: Branch) -> None:
     """Who is refused is told of a row that somebody else changed, and of nothing else."""
     derive(main, "immediate")
@@ -101,6 +102,7 @@ def test_writers_of_the_same_rows(db: Database, main: Branch) -> None:
         check_log(db, name, step=5)
 
 
+@pytest.mark.slow
 def test_views_made_while_others_write(db: Database, main: Branch) -> None:
     """A view that is derived beside writers misses none of their commits."""
     from tests.crash.writers import Program

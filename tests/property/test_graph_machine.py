@@ -758,7 +758,7 @@ def _run(examples: int, steps: int) -> None:
 
 
 def test_a_database_does_what_its_model_does() -> None:
-    _run(60, 30)
+    _run(30, 30)
 
 
 @pytest.mark.slow

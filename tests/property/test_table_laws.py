@@ -26,6 +26,7 @@ from tests.property.tables_model import (
     plain,
     worlds,
 )
+from tests.property.trying import MANY
 
 from livingdb.chunks.address import Address
 from livingdb.chunks.memory import MemoryStore
@@ -175,7 +176,7 @@ first_rows = st.one_of(
 )
 
 
-@settings(max_examples=1000)
+@settings(max_examples=MANY)
 @given(worlds(), first_rows, histories, st.integers(0, 255))
 def test_overlay(
     world: World, first: list[tuple[int, int]], steps: list[tuple[str, int, list[Edit]]], seed: int

@@ -52,6 +52,7 @@ from tests.property.trees_model import (
     plain_rows,
     rows_of,
 )
+from tests.property.trying import MANY
 
 from livingdb.chunks.address import Address
 from livingdb.trees.changes import DELETE, PATCH, UPSERT, Changes, merge_changes, no_changes
@@ -65,7 +66,7 @@ from livingdb.trees.splitter import CapacitySplitter
 from livingdb.trees.zones import zone_value
 
 _slow = [HealthCheck.too_slow, HealthCheck.data_too_large]
-law = settings(max_examples=1000, deadline=None, suppress_health_check=_slow)
+law = settings(max_examples=MANY, deadline=None, suppress_health_check=_slow)
 corner = settings(law, max_examples=max(150, settings().max_examples))
 """For a part of a law that has its thousand elsewhere; the profile `thorough` tries harder."""
 
