@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests import tpch_queries
 from tests.property.view_lab import Lab
-from tests.property.view_shapes import SHAPES
+from tests.property.view_shapes import SCHEMAS_OF_SHAPES, SHAPES
 
 from livingdb.derivation.plan import Input, plan
 from livingdb.sql.parse import parse_statement
@@ -21,32 +21,7 @@ FEW = settings(max_examples=max(settings.default.max_examples // 33, 3))
 """There are many shapes, and each example is several rounds of changes."""
 
 SCHEMAS = {
-    "t": pa.schema(
-        [
-            pa.field("id", pa.int64(), nullable=False),
-            ("g", pa.string()),
-            ("x", pa.int32()),
-            ("d", pa.decimal128(8, 2)),
-            ("f", pa.float64()),
-            ("u", pa.int64()),
-            ("day", pa.date32()),
-        ]
-    ),
-    "u": pa.schema(
-        [
-            pa.field("u", pa.int64(), nullable=False),
-            pa.field("v", pa.int32(), nullable=False),
-            ("name", pa.string()),
-            ("w", pa.decimal128(6, 2)),
-        ]
-    ),
-    "s": pa.schema(
-        [
-            pa.field("k", pa.int64(), nullable=False),
-            ("parent", pa.int64()),
-            ("label", pa.string()),
-        ]
-    ),
+    **SCHEMAS_OF_SHAPES,
     "b": pa.schema([("g", pa.string()), ("x", pa.int32())]),
 }
 KEYS: dict[str, tuple[str, ...] | None] = {"t": ("id",), "u": ("u", "v"), "s": ("k",), "b": None}

@@ -6,8 +6,40 @@ is a bag: rows may be there several times.
 
 from __future__ import annotations
 
+import pyarrow as pa
+
 # ruff: noqa: E501
-__all__ = ["SHAPES"]
+__all__ = ["SCHEMAS_OF_SHAPES", "SHAPES"]
+
+SCHEMAS_OF_SHAPES = {
+    "t": pa.schema(
+        [
+            pa.field("id", pa.int64(), nullable=False),
+            ("g", pa.string()),
+            ("x", pa.int32()),
+            ("d", pa.decimal128(8, 2)),
+            ("f", pa.float64()),
+            ("u", pa.int64()),
+            ("day", pa.date32()),
+        ]
+    ),
+    "u": pa.schema(
+        [
+            pa.field("u", pa.int64(), nullable=False),
+            pa.field("v", pa.int32(), nullable=False),
+            ("name", pa.string()),
+            ("w", pa.decimal128(6, 2)),
+        ]
+    ),
+    "s": pa.schema(
+        [
+            pa.field("k", pa.int64(), nullable=False),
+            ("parent", pa.int64()),
+            ("label", pa.string()),
+        ]
+    ),
+}
+"""The tables with keys; `b` is made as each test can."""
 
 _LINEAR = """
     SELECT id, x FROM t WHERE x > 1

@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 from hypothesis import strategies as st
-from tests.property.view_shapes import SHAPES
+from tests.property.view_shapes import SCHEMAS_OF_SHAPES, SHAPES
 from tests.unit.derived.oracle import assert_same_rows, recomputed
 
 import livingdb
@@ -35,32 +35,7 @@ __all__ = [
 Row = dict[str, Any]
 
 TABLES: Mapping[str, pa.Schema] = {
-    "t": pa.schema(
-        [
-            pa.field("id", pa.int64(), nullable=False),
-            ("g", pa.string()),
-            ("x", pa.int32()),
-            ("d", pa.decimal128(8, 2)),
-            ("f", pa.float64()),
-            ("u", pa.int64()),
-            ("day", pa.date32()),
-        ]
-    ),
-    "u": pa.schema(
-        [
-            pa.field("u", pa.int64(), nullable=False),
-            pa.field("v", pa.int32(), nullable=False),
-            ("name", pa.string()),
-            ("w", pa.decimal128(6, 2)),
-        ]
-    ),
-    "s": pa.schema(
-        [
-            pa.field("k", pa.int64(), nullable=False),
-            ("parent", pa.int64()),
-            ("label", pa.string()),
-        ]
-    ),
+    **SCHEMAS_OF_SHAPES,
     "c": pa.schema(
         [
             pa.field("n", pa.int32(), nullable=False),

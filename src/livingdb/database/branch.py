@@ -208,9 +208,9 @@ class Branch:
         `_` and its own (a text: in that).  `transform` are schema changes through which the new
         branch sees this one; with `sync="forward"` it stays in step, at the time `when` says.
         """
-        objects = import_module("livingdb.database.derived")
         who = author or self.database.author
         if transform is not None:
+            objects = import_module("livingdb.database.derived")
             objects.clone_transformed(self, name, transform, sync, when, who, message)
             return Branch(self.database, name)
         if sync != "none":
@@ -218,6 +218,7 @@ class Branch:
         made = self.database._clone(self._head(), name, self.name)
         if derived:
             suffix = derived if isinstance(derived, str) else f"_{name}"
+            objects = import_module("livingdb.database.derived")
             objects.rederive(made, self.name, suffix, who)
         return made
 

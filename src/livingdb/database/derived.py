@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,7 @@ from livingdb.sql.parse import parse_statement
 from livingdb.sync import deriving
 from livingdb.sync.schedule import Schedule, schedule
 from livingdb.sync.versions import version_for
+from livingdb.sync.views import in_order
 
 if TYPE_CHECKING:
     from livingdb.database.branch import Branch
@@ -85,15 +87,13 @@ def derive(
         function = check_name(spark if spark is not None else model)
         function_named(function, branch.database.trust)
         view = _of_function(graph, branch.name, name, function, spark is not None, tables)
-    view = View(
-        **{
-            **vars(view),
-            "key": keys,
-            "refresh": refresh,
-            "materialize": materialize,
-            "engine": engine,
-            "params": dict(params or {}),
-        }
+    view = dataclasses.replace(
+        view,
+        key=keys,
+        refresh=refresh,
+        materialize=materialize,
+        engine=engine,
+        params=dict(params or {}),
     )
     instead = _replaced(graph, name, view) if replace else None
     _made(branch, view, planned, sync, author, message, instead)
@@ -129,12 +129,17 @@ def _made(
     database = branch.database
     graph = database._graph
     text = message or f"derive {view.name}"
-    deriving.derive(graph, view, when, author, text, database.engine, database.trust, instead)
-    if sync == "none":
-        found = sync_named(graph, view.name)
-        with graph.catalog.write() as connection:
-            graph.catalog.syncs.drop(connection, found.id)
-            graph.catalog.raise_epoch(connection)
+    deriving.derive(
+        graph,
+        view,
+        when,
+        author,
+        text,
+        database.engine,
+        database.trust,
+        instead,
+        once=sync == "none",
+    )
 
 
 def _choice(what: str, given: object, known: Sequence[str]) -> None:
@@ -258,8 +263,6 @@ def rederive(branch: Branch, source: str, suffix: str, author: str) -> list[str]
     made: dict[int, int] = {origin.id: target.id}
     names = []
     syncs = [s for s in graph.catalog.syncs.all() if s.kind == KIND and s.is_active]
-    from livingdb.sync.views import in_order
-
     for sync, view in in_order([(s, View.from_json(s.spec)) for s in syncs]):
         if not set(view.branches) & set(made):
             continue
@@ -268,15 +271,8 @@ def rederive(branch: Branch, source: str, suffix: str, author: str) -> list[str]
             for plain, t in view.tables.items()
         }
         name = f"{view.name}{suffix}"
-        copy = View(
-            **{
-                **vars(view),
-                "name": name,
-                "tables": tables,
-                "home": target.id,
-                "called": view.called or view.name,
-            }
-        )
+        called = view.called or view.name
+        copy = dataclasses.replace(view, name=name, tables=tables, home=target.id, called=called)
         _made(branch, copy, schedule(sync.frequency), "forward", author, f"derive {name}")
         made[sync.target] = graph.branch(name).id
         names.append(name)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
@@ -63,7 +63,7 @@ def _frames(tables: Mapping[str, Stored]) -> dict[str, Any]:
 def run_model(
     view: View,
     tables: Mapping[str, Stored],
-    arrow: Mapping[str, Any],
+    read: Mapping[str, Callable[[], pa.Table]],
     trust: Sequence[str],
 ) -> Made:
     """The artefact a function trains, and the metrics it reports.
@@ -79,7 +79,7 @@ def run_model(
     with tempfile.TemporaryDirectory(prefix="livingdb-model-") as folder:
         if "folder" in wants and "folder" not in params:
             params["folder"] = Path(folder)
-        given = _frames(tables) if _wants_frames(first) else dict(arrow)
+        given = _frames(tables) if _wants_frames(first) else {n: get() for n, get in read.items()}
         answer = _called(view, function, given, params)
         data, metrics = _answered(view, answer)
         files = {"": data} if data is not None else {}

@@ -5,23 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-import pyarrow as pa
-
 from livingdb.derivation.answers import Answers, ByEngine
 from livingdb.derivation.compile import columns_used, compiled
 from livingdb.derivation.model import NeedsFull, Plan, Stage
 from livingdb.derivation.relations import Deltas, Pair, VersionRelations
-from livingdb.derivation.stored import changes_of, definition_for, rows_to_store
+from livingdb.derivation.stored import changes_of, created, definition_for
 from livingdb.derivation.view import View
-from livingdb.engines.built import Built
 from livingdb.engines.request import Stored
 from livingdb.graph.compare import diff_versions, most_changes
 from livingdb.graph.graph import Graph
 from livingdb.graph.staging import Staging
 from livingdb.tables.index import Version
-from livingdb.tables.recipe import Definition
+from livingdb.tables.schema import TableSchema
 
-__all__ = ["Found", "Input", "Refreshed", "refreshed"]
+__all__ = ["Found", "Input", "Refreshed", "refreshed", "schemas_of"]
 
 LARGE_SHARE = 0.3
 """Of a table's rows, beyond which all of a view is made anew."""
@@ -56,6 +53,12 @@ class Refreshed:
     engine: str
 
 
+def schemas_of(graph: Graph, inputs: Mapping[str, Input]) -> dict[str, TableSchema]:
+    """The schemas of what a view reads now."""
+    versions = graph.versions
+    return {name: versions.definition(i.new.version).schema for name, i in inputs.items()}
+
+
 def refreshed(
     graph: Graph,
     view: View,
@@ -70,8 +73,7 @@ def refreshed(
 
     `deltas` are what is known to differ between versions; what is found out joins them.
     """
-    versions = graph.versions
-    schemas = {name: versions.definition(i.new.version).schema for name, i in inputs.items()}
+    schemas = schemas_of(graph, inputs)
     plan = compiled(view, schemas)
     reason = "ASKED_FOR" if full else _full_reason(graph, view, inputs, held, plan)
     used = columns_used(view, schemas) if deltas is None else {}
@@ -182,14 +184,15 @@ class _Refresh:
         wanted = {read: relations.source(read, "new") for read in stage.reads}
         built = None
         if isinstance(self._answers, ByEngine):
-            built = self._answers.built(stage.ask, wanted, stage.key, self._url)
+            built = self._answers.built(stage.ask, wanted, stage.key, self._graph.place.files.url)
         if built is None:
             rows = self._answers.answer(stage.ask, wanted)
-            definition = self._definition(rows.schema, stage)
-            columns, count = rows_to_store(definition, rows)
-            made = versions.create(definition, [columns] if count else [], self._staging.sink)
+            definition = definition_for(rows.schema, stage.key)
+            made = created(versions, definition, rows, self._staging.sink)
         else:
-            made = self._adopted(*built)
+            definition, trees = built
+            root = self._staging.joined(trees, versions.forest_of(definition), ours=True)
+            made = versions.adopt(definition, root, trees.count, self._staging.sink)
         self.rows = versions.count(made)
         if held is not None and held.definition == made.definition:
             same = held.address == made.address
@@ -201,16 +204,3 @@ class _Refresh:
                 return
         self.tables[name] = made
         self._pairs[stage.name] = Pair(versions, held or made, made)
-
-    @property
-    def _url(self) -> str:
-        return self._graph.place.files.url
-
-    def _definition(self, schema: pa.Schema, stage: Stage) -> Definition:
-        return definition_for(schema, stage.key)
-
-    def _adopted(self, definition: Definition, built: Built) -> Version:
-        versions = self._graph.versions
-        self._staging.adopt(built.packs, ours=True)
-        root = versions.forest_of(definition).join(built.roots, self._staging.sink)
-        return versions.adopt(definition, root, built.count, self._staging.sink)

@@ -12,7 +12,7 @@ from livingdb.chunks.address import Address
 from livingdb.derivation.answers import Answers
 from livingdb.derivation.matching import matching
 from livingdb.derivation.model import WEIGHT, Ask, Relation, Side
-from livingdb.derivation.stored import weighted
+from livingdb.derivation.weighted import stacked, weighted
 from livingdb.engines.request import Source, Stored
 from livingdb.graph.compare import changed_keys
 from livingdb.tables.index import Version
@@ -38,8 +38,8 @@ def weighted_diff(
         _, come = versions.delta(after).apply(keys[was], gone, positions)
     else:
         _, come = new.lookup(keys, names)
-    sides = (pa.Table.from_arrays(arrays, names=names) for arrays in (gone, come))
-    return weighted(*sides)
+    before_rows, after_rows = (pa.Table.from_arrays(some, names=names) for some in (gone, come))
+    return stacked([weighted(before_rows, -1), weighted(after_rows, 1)])
 
 
 Deltas = dict[tuple[Address, Address], pa.Table]

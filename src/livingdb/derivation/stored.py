@@ -16,14 +16,17 @@ from livingdb.derivation.identity import (
 from livingdb.derivation.model import WEIGHT, NeedsFull
 from livingdb.errors import DuplicateKey, InvalidData
 from livingdb.tables import ingest
+from livingdb.tables.index import Version
 from livingdb.tables.layout import Layout
 from livingdb.tables.recipe import Counts, Definition
 from livingdb.tables.rows import RowSet
 from livingdb.tables.schema import TableSchema
+from livingdb.tables.versions import Versions
+from livingdb.trees.builder import Sink
 from livingdb.trees.changes import Changes, merge_changes
 from livingdb.trees.keys import KeyArray, member
 
-__all__ = ["changes_of", "definition_for", "rows_to_store", "weighted"]
+__all__ = ["changes_of", "created", "definition_for", "rows_to_store"]
 
 
 def definition_for(schema: pa.Schema, key: tuple[str, ...] | None) -> Definition:
@@ -50,13 +53,10 @@ def rows_to_store(definition: Definition, rows: pa.Table) -> tuple[list[pa.Array
     return [column for column in found.columns if column is not None], len(found)
 
 
-def weighted(before: pa.Table, after: pa.Table) -> pa.Table:
-    """Rows that go and rows that come, with their weights."""
-    parts = []
-    for rows, weight in ((before, -1), (after, 1)):
-        weights = pa.array(np.full(rows.num_rows, weight, np.int64))
-        parts.append(rows.append_column(WEIGHT, weights))
-    return pa.concat_tables(parts)
+def created(versions: Versions, definition: Definition, rows: pa.Table, sink: Sink) -> Version:
+    """A version that holds these rows of a table."""
+    columns, count = rows_to_store(definition, rows)
+    return versions.create(definition, [columns] if count else [], sink)
 
 
 def changes_of(rows: RowSet, change: pa.Table) -> tuple[Changes, Counts]:

@@ -20,10 +20,8 @@ from livingdb.catalog.connect import Place
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.catalog.syncs import ActiveSyncs, as_known
 from livingdb.chunks.address import Address
-from livingdb.chunks.store import StoredChunk
 from livingdb.errors import LivingDBError, NotFound
 from livingdb.graph.carry import Carried, Carrier, Draft, Intent, LiftsChanges
-from livingdb.graph.drain import JOURNAL_LIMIT_BYTES, drain
 from livingdb.graph.index import CatalogIndex
 from livingdb.graph.large import LargeWork
 from livingdb.graph.names import is_hidden
@@ -31,8 +29,8 @@ from livingdb.graph.refs import Resolved, resolve
 from livingdb.graph.snapshot import Edge, SnapshotRecord, TableMap
 from livingdb.graph.staging import Scratch, Staging
 from livingdb.graph.store import DatabaseStore
+from livingdb.graph.upkeep import Upkeep
 from livingdb.tables.index import Version
-from livingdb.tables.recipe import Derived
 from livingdb.tables.versions import Versions
 
 __all__ = [
@@ -48,7 +46,6 @@ __all__ = [
 
 FIRST_BRANCH = "main"
 _KEPT_RECORDS = 4096
-FOLD_BYTES = 64 << 10  # of a tree, that the journal takes
 
 
 def now() -> int:
@@ -69,13 +66,10 @@ class Graph:
         self.index = CatalogIndex(catalog)
         self.versions = Versions(self.store, self.index)
         self._records: OrderedDict[Address, SnapshotRecord] = OrderedDict()
-        self._journal_bytes = 0
-        self._unsettled: list[Version] = []
         self._scratch: Scratch | None = None
-        self._answers: list[tuple[Version, Sequence[StoredChunk]]] = []
-        self.versions.keep_answer = self._keep_answer
+        self.upkeep = Upkeep(self)
+        self.versions.keep_answer = self.upkeep.keep_answer
         self._lock = RLock()
-        self._folding = RLock()
         self._syncs: tuple[str, ActiveSyncs] | None = None
         self.large: LargeWork | None = None
         """Who does large work; None for this process."""
@@ -116,7 +110,7 @@ class Graph:
     def close(self) -> None:
         """Let go of everything."""
         with suppress(LivingDBError):
-            self._save_answers()
+            self.upkeep.save_answers()
         with suppress(LivingDBError):
             self.sweep()
         self.catalog.close()
@@ -154,18 +148,18 @@ class Graph:
         if found is None:
             resolved = resolve(self.catalog, name)
             raise NotFound(f"{name!r} is no branch, but snapshot {resolved.snapshot.address.hex()}")
-        self._notice(found.epoch)
+        self.notice(found.epoch)
         return found
 
     def several(self, numbers: Collection[int]) -> dict[int, BranchRow]:
         """The branches of these numbers as they are now, all seen at one time."""
         found = self.branches.several(numbers)
         for row in found.values():
-            self._notice(row.epoch)
+            self.notice(row.epoch)
             break
         return found
 
-    def _notice(self, epoch: str | None) -> None:
+    def notice(self, epoch: str | None) -> None:
         """Where chunks were dropped, nothing may be built upon packs that count no more."""
         if epoch != self._epoch:
             self.store.refresh()
@@ -175,7 +169,7 @@ class Graph:
     def resolve(self, ref: str) -> Resolved:
         """The snapshot a ref names."""
         found = resolve(self.catalog, ref)
-        self._notice(found.epoch)
+        self.notice(found.epoch)
         return found
 
     def tables(self, snapshot: SnapshotRow) -> Mapping[str, Address]:
@@ -237,8 +231,7 @@ class Graph:
             self._forget(drafts[own:])
             return None
         self._published(rows, drafts, staging)
-        with self._lock:
-            self._unsettled += [version for other in drafts[own:] for version in other.made]
+        self.upkeep.note(0, [version for other in drafts[own:] for version in other.made])
         return rows[own - 1]
 
     def _published(
@@ -250,8 +243,7 @@ class Graph:
             self.snapshots.remember(row)
             self._remember(row.address, made.record)
             self.index.saved(made.made)
-        with self._lock:
-            self._journal_bytes += staging.journal_bytes
+        self.upkeep.note(staging.journal_bytes)
 
     def settled(self, intent: Intent, staging: Staging) -> Intent:
         """The change with what follows from it on its own branch, before it is checked."""
@@ -377,98 +369,13 @@ class Graph:
                 self.store.attach(self._scratch)
             return self._scratch
 
-    # --- answers -----------------------------------------------------------------------------
-
-    def _keep_answer(
-        self, version: Version, recipe: Derived, chunks: Sequence[StoredChunk]
-    ) -> None:
-        """Have the tree of a version that is being read; a recipe may say that it is to stay.
-
-        It stays here until the next commit, or the end: a reader may be in the middle of one.
-        """
-        scratch = self.scratch()
-        for chunk in chunks:
-            scratch.sink(chunk)
-        if recipe.data.get("keep", True):
-            with self._lock:
-                self._answers.append((version, chunks))
-
-    def _save_answers(self) -> None:
-        """Write down the trees that were made for readers."""
-        with self._lock:
-            waiting, self._answers = self._answers, []
-        for version, chunks in waiting:
-            with Staging(self.store, FOLD_BYTES) as staging:
-                for chunk in chunks:
-                    staging.sink(chunk)
-                self._save(version, staging, self.catalog.meta(EPOCH))
-
-    # --- upkeep after a commit ---------------------------------------------------------------
-
     def settle(self, made: Sequence[Version]) -> None:
         """What a commit leaves to be done: folding long tails, draining a long journal."""
-        # The commit is made: what fails here does not undo it, and is tried after the next one.
-        with suppress(LivingDBError):
-            self._save_answers()
-            with self._lock:
-                waiting, self._unsettled = self._unsettled, []
-            for version in (*made, *waiting):
-                if self.versions.fold_due(version):
-                    self.fold(version)
-        if self._journal_bytes > JOURNAL_LIMIT_BYTES // 4:
-            with suppress(LivingDBError), self._folding:
-                if self.store.journal.size_bytes() > JOURNAL_LIMIT_BYTES:
-                    drain(self.store)
-                self._journal_bytes = 0
+        self.upkeep.settle(made)
 
     def fold(self, version: Version) -> Address:
-        """Materialize a version, durably; its root.
-
-        One thread at a time: a tree is never built upon one that may come to nothing.
-        """
-        with self._folding:
-            return self._fold(version)
-
-    def _fold(self, version: Version) -> Address:
-        epoch = self.catalog.meta(EPOCH)
-        self._notice(epoch)
-        try:
-            with Staging(self.store, FOLD_BYTES) as staging:
-                root = self._folded(version, staging)
-                self._save(version, staging, epoch)
-        finally:
-            self.index.forget([version])
-        return root
-
-    def _save(self, version: Version, staging: Staging, epoch: str | None) -> None:
-        """Write down the tree of a version, unless what it was built upon may be gone."""
-        staging.finish_packs()
-        with self.catalog.write() as connection:
-            is_current = self.catalog.meta(EPOCH, connection) == epoch
-            if is_current:
-                staging.write(connection)
-                self.index.save(connection, [version])
-                staging.keep()
-        if is_current:
-            staging.publish()
-            self.index.saved([version])
-            with self._lock:
-                self._journal_bytes += staging.journal_bytes
-
-    def _folded(self, version: Version, staging: Staging) -> Address:
-        """The root of the version's tree, made here or by who does large work."""
-        large = self.large
-        layout = self.versions.definition(version).layout
-        is_free = layout.splitter == "content" and self.index.root(version.address) is None
-        if large is None or not is_free or not large.takes(lambda: self.versions.count(version)):
-            return self.versions.fold(version, staging.sink)
-        if self.versions.kept(version) is None and version.origin != version.address:
-            self.fold(self.versions.require(version.origin))
-        built = large.fold(self, version)
-        staging.adopt(built.packs, ours=True)
-        root = self.versions.forest(version).join(built.roots, staging.sink)
-        self.index.materialize(version.address, root)
-        return root
+        """Materialize a version, durably; its root."""
+        return self.upkeep.fold(version)
 
 
 class AlreadyDone(Exception):

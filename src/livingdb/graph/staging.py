@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from threading import RLock
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from sqlalchemy import Connection
 
@@ -18,6 +18,10 @@ from livingdb.chunks.pack_store import PackStream
 from livingdb.chunks.store import Buffer, StoredChunk
 from livingdb.errors import Corruption
 from livingdb.graph.store import JOURNAL_BYTES, DatabaseStore
+
+if TYPE_CHECKING:
+    from livingdb.engines.built import Built
+    from livingdb.trees.forest import Forest
 
 __all__ = ["Scratch", "Staging"]
 
@@ -102,6 +106,11 @@ class Staging:
             self._adopted.update(names)
         self._levels |= self._store.levels(names)
 
+    def joined(self, built: Built, forest: Forest, ours: bool = False) -> Address:
+        """The root of trees that somebody else has written, side by side."""
+        self.adopt(built.packs, ours)
+        return forest.join(built.roots, self.sink)
+
     def find(self, address: Address) -> Buffer | None:
         """The chunk, if it is among these."""
         with self._lock:
@@ -157,6 +166,11 @@ class Scratch:
     def sink(self, chunk: StoredChunk) -> None:
         """Take a chunk."""
         self._held[chunk.address] = chunk.data
+
+    def drop(self, chunks: Iterable[StoredChunk]) -> None:
+        """Let go of chunks that others have by now."""
+        for chunk in chunks:
+            self._held.pop(chunk.address, None)
 
     def find(self, address: Address) -> Buffer | None:
         """The chunk, if it is among these."""

@@ -341,9 +341,7 @@ class Work:
         version = self.graph.find_version(head, table.name)
         changes = table.changes
         if table.built is not None:
-            staging.adopt(table.built.packs)
-            forest = versions.forest_of(table.definition)
-            root = forest.join(table.built.roots, staging.sink)
+            root = staging.joined(table.built, versions.forest_of(table.definition))
             return versions.adopt(table.definition, root, table.built.count, staging.sink)
         if version is None:
             columns = [] if changes is None else [whole(changes)]

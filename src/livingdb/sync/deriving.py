@@ -14,7 +14,7 @@ from livingdb.catalog.syncs import SyncRow
 from livingdb.derivation.answers import Answers
 from livingdb.derivation.compile import columns_used, compiled, shared_columns
 from livingdb.derivation.model import Plan
-from livingdb.derivation.refresh import Input
+from livingdb.derivation.refresh import Input, schemas_of
 from livingdb.derivation.view import KIND, View
 from livingdb.errors import AlreadyExists, IllegalSync, NotFound, TransactionConflict
 from livingdb.graph.carry import Intent
@@ -49,12 +49,7 @@ class Outcome:
 def plan_of(graph: Graph, view: View) -> Plan:
     """How a view of SQL would be maintained."""
     at, _ = heads(graph, view)
-    return _planned(graph, view, inputs(graph, view, None, at))
-
-
-def _planned(graph: Graph, view: View, read: dict[str, Input]) -> Plan:
-    schemas = {n: graph.versions.definition(i.new.version).schema for n, i in read.items()}
-    return compiled(view, schemas)
+    return compiled(view, schemas_of(graph, inputs(graph, view, None, at)))
 
 
 def derive(
@@ -66,10 +61,12 @@ def derive(
     engine: str | None,
     trust: Sequence[str],
     instead: Callable[[Connection], None] | None = None,
+    once: bool = False,
 ) -> SnapshotRow:
     """Make a derived object: its branch, its first version, and the sync that keeps it.
 
-    `instead` takes what has its name away, in the same transaction.
+    `instead` takes what has its name away, in the same transaction.  What is made only `once` has
+    no sync.
     """
     check_branch(view.name)
     if instead is None and graph.branches.find(view.name) is not None:
@@ -91,7 +88,7 @@ def derive(
             if near is not None:
                 result = replace(result, tables={**near.held, **result.tables})
 
-            along = _adds(graph, view, when, list(rows.values()), instead)
+            along = _adds(graph, view, when, list(rows.values()), instead, once)
             intent = _intent(view, result, (), (), at, rows, author, message, along)
             row_made = _committed(graph, intent, staging, result)
         if row_made is not None:
@@ -106,7 +103,7 @@ def _settled(graph: Graph, view: View, read: dict[str, Input], answers: Answers)
     """The view with what is found out once, and stays so: which engine's meaning it has, too."""
     if view.what != "sql":
         return view
-    schemas = {n: graph.versions.definition(i.new.version).schema for n, i in read.items()}
+    schemas = schemas_of(graph, read)
     reasons = [stage.reason for stage in compiled(view, schemas).stages]
     engine = view.engine
     if isinstance(shared_columns(view, schemas), str):
@@ -128,6 +125,7 @@ def _adds(
     when: Schedule,
     seen: Sequence[BranchRow],
     instead: Callable[[Connection], None] | None,
+    once: bool,
 ) -> Along:
     """What a first commit does beside: the branch and the sync, if nothing moved meanwhile."""
 
@@ -140,6 +138,8 @@ def _adds(
         target = graph.branches.add(
             connection, view.name, snapshot.sequence, snapshot.time, None, "derive"
         )
+        if once:
+            return
         graph.catalog.syncs.add(
             connection,
             f"{'+'.join(row.name for row in seen)}/{view.name}",
@@ -182,7 +182,7 @@ def _check(graph: Graph, view: View, read: dict[str, Input], when: Schedule) -> 
                 "when='deferred', 'every …' or 'on demand'"
             )
         return
-    schemas = {n: graph.versions.definition(i.new.version).schema for n, i in read.items()}
+    schemas = schemas_of(graph, read)
     plan = compiled(view, schemas)
     known = shared_columns(view, schemas)
     if immediate and isinstance(known, str):

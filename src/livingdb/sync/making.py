@@ -12,8 +12,8 @@ from livingdb.derivation.answers import Answers, ByEngine, Embedded
 from livingdb.derivation.compile import compiled, shared_columns
 from livingdb.derivation.functions import ARTIFACT, run_frames, run_model
 from livingdb.derivation.recipe import query_recipe
-from livingdb.derivation.refresh import Input, Refreshed, refreshed
-from livingdb.derivation.stored import definition_for, rows_to_store
+from livingdb.derivation.refresh import Input, Refreshed, refreshed, schemas_of
+from livingdb.derivation.stored import created, definition_for
 from livingdb.derivation.view import View
 from livingdb.engines.request import Stored
 from livingdb.errors import Unsupported
@@ -70,7 +70,7 @@ def made(
 
 def lazy_definition(graph: Graph, view: View, inputs: Mapping[str, Input]) -> Definition:
     """The table of a view that is not stored; `Unsupported` if it cannot be left so."""
-    schemas = {n: graph.versions.definition(i.new.version).schema for n, i in inputs.items()}
+    schemas = schemas_of(graph, inputs)
     known = shared_columns(view, schemas)
     if isinstance(known, str):
         raise Unsupported(
@@ -129,11 +129,10 @@ def _by_function(
         version = _framed(graph, view, places, staging, trust)
         engine = "spark"
     else:
-        arrow = {name: versions.rows(item.new.version).to_arrow() for name, item in inputs.items()}
-        trained = run_model(view, places, arrow, trust)
+        read = {name: versions.rows(item.new.version).to_arrow for name, item in inputs.items()}
+        trained = run_model(view, places, read, trust)
         definition = definition_for(ARTIFACT, ("path", "part"))
-        columns, count = rows_to_store(definition, trained.rows)
-        version = versions.create(definition, [columns] if count else [], staging.sink)
+        version = created(versions, definition, trained.rows, staging.sink)
         metrics, engine = trained.metrics, "python"
     is_same = held.get(view.name) is not None and held[view.name].address == version.address
     tables: dict[str, Version] = {} if is_same else {view.name: version}
@@ -157,12 +156,9 @@ def _framed(
     if view.key is None:
         table = frame.toArrow()
         rows = as_stored_types(table, [""] * table.num_columns)
-        definition = definition_for(rows.schema, None)
-        columns, count = rows_to_store(definition, rows)
-        return versions.create(definition, [columns] if count else [], staging.sink)
+        return created(versions, definition_for(rows.schema, None), rows, staging.sink)
     definition = definition_for(arrow_schema(frame), view.key)
     parts = 2 * parallelism(frame.sparkSession)
     built = build_frame(graph.place.files.url, definition, frame, parts)
-    staging.adopt(built.packs, ours=True)
-    root = versions.forest_of(definition).join(built.roots, staging.sink)
+    root = staging.joined(built, versions.forest_of(definition), ours=True)
     return versions.adopt(definition, root, built.count, staging.sink)

@@ -16,7 +16,7 @@ from livingdb.graph.graph import Graph, now
 from livingdb.graph.history import first_parents
 from livingdb.sync.deriving import Outcome, is_behind, refresh
 from livingdb.sync.lag import Lag
-from livingdb.sync.schedule import schedule
+from livingdb.sync.schedule import Schedule, schedule
 from livingdb.sync.sources import heads, made_from
 from livingdb.sync.trouble import PASSING, failed
 from livingdb.sync.views import Views
@@ -76,22 +76,21 @@ def due(graph: Graph, time: float | None = None) -> list[SyncRow]:
         for branch in view.branches:
             readers.setdefault(branch, []).append(sync.id)
     found = []
-    for sync, view in reversed(every):
+    for sync, _ in reversed(every):
         when = schedule(sync.frequency)
         if when.kind == "downstream":
             is_due = any(reader in wanted for reader in readers.get(sync.target, ()))
         elif when.kind in ("immediate", "on demand"):
             is_due = False
         else:
-            is_due = _is_due(graph, sync, view, moment, wanted)
+            is_due = _is_due(graph, sync, when, moment)
         if is_due:
             wanted.add(sync.id)
             found.append(sync)
     return found[::-1]
 
 
-def _is_due(graph: Graph, sync: SyncRow, view: View, moment: float, wanted: set[int]) -> bool:
-    when = schedule(sync.frequency)
+def _is_due(graph: Graph, sync: SyncRow, when: Schedule, moment: float) -> bool:
     target = graph.branches.numbered(sync.target)
     if target is None:
         return False
@@ -118,7 +117,7 @@ class _Runner:
 
     def run(self, sync: SyncRow) -> Outcome:
         """Run one sync; what fails is recorded and told, not raised."""
-        name = View.from_json(sync.spec).name
+        name = sync.spec["name"]
         for attempt in range(_TRIES):
             epoch = self.graph.catalog.meta(EPOCH)
             began, ticks = now(), clock.perf_counter()
@@ -160,7 +159,7 @@ def propagate(
         ready = [sync for sync in ready if not failures & {*sync.sources}]
         if progress is not None:
             for sync in ready:
-                progress(len(outcomes), total, View.from_json(sync.spec).name)
+                progress(len(outcomes), total, sync.spec["name"])
         for sync, outcome in zip(ready, _run_all(runner, ready), strict=True):
             if outcome.error is not None:
                 failures.add(sync.target)

@@ -22,7 +22,6 @@ from livingdb.graph.graph import Graph, now
 from livingdb.graph.staging import Staging
 from livingdb.sync.sources import AT, found, made_from, named
 from livingdb.sync.trouble import PASSING, detached
-from livingdb.tables.index import Version
 from livingdb.trees.changes import PATCH
 
 __all__ = ["ViewCarrier", "Views", "edge_details", "in_order"]
@@ -272,7 +271,4 @@ class ViewCarrier:
         address = change.tables.get(source.table)
         if address is None:
             raise LivingDBError(f"the table {source.table!r} is gone")
-        return Input(before, Found(self._version(address)))
-
-    def _version(self, address: Address) -> Version:
-        return self._graph.versions.require(address)
+        return Input(before, Found(self._graph.versions.require(address)))
