@@ -34,6 +34,7 @@ from livingdb.catalog.syncs import SyncRow
 from livingdb.errors import Conflict, InvalidData, LivingDBError, Refused, Unsupported
 from livingdb.evolution import (
     AddColumn,
+    AddConstraint,
     Change,
     ChangeKey,
     Decompose,
@@ -441,6 +442,17 @@ def test_trees_that_compacting_drops_are_not_named_by_later_commits(db: livingdb
     with livingdb.open(db.name) as again:
         assert again.check().problems == []
         assert again.branch("main").table("p").get(1) == {"id": 1, "a": 1}
+
+
+def test_trees_of_changes_that_were_refused_are_not_written(db: livingdb.Database) -> None:
+    """The second change reads what the first one made, and is refused for what it finds."""
+    main = db.branch("main")
+    changes = [Decompose("t", {"p": ["a"], "q": ["b"]}), AddConstraint("p", "small", check="a < 2")]
+    with pytest.raises(livingdb.InvalidData):
+        main.evolve(changes)
+    main.insert("t", {"id": [3], "a": [3], "b": ["y"]})
+    with livingdb.open(db.name) as again:
+        assert again.check().problems == []
 
 
 def test_a_symmetric_merge_carries_what_comes_to_its_source(db: livingdb.Database) -> None:

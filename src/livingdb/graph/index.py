@@ -54,6 +54,10 @@ class CatalogIndex:
                 self._unsaved[version.address] = version
                 self._makers.setdefault(version.address, set()).add(get_ident())
 
+    def is_open(self, version: Address) -> bool:
+        """Whether a transaction is making the version and has not written it yet."""
+        return version in self._unsaved
+
     def set_rows(self, version: Address, rows: int) -> None:
         """See `VersionIndex.set_rows`."""
         known = self.get(version)

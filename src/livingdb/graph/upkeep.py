@@ -54,11 +54,18 @@ class Upkeep:
                 self._answers.append((version, chunks))
 
     def save_answers(self) -> None:
-        """Write down the trees that were made for readers."""
+        """Write down the trees that were made for readers, of versions that are there."""
         graph = self._graph
         with self._lock:
             waiting, self._answers = self._answers, []
         for version, chunks in waiting:
+            if graph.index.is_open(version.address):
+                with self._lock:
+                    self._answers.append((version, chunks))
+                continue
+            if graph.index.get(version.address) is None:  # its transaction came to nothing
+                graph.scratch().drop(chunks)
+                continue
             with Staging(graph.store, FOLD_BYTES) as staging:
                 for chunk in chunks:
                     staging.sink(chunk)
