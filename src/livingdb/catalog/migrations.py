@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from sqlalchemy import Connection, Engine, inspect, select
 from sqlalchemy.exc import DBAPIError
+from sqlalchemy.schema import CreateColumn
 
 from livingdb.catalog import schema
 from livingdb.chunks.sqlite import writing
@@ -23,7 +24,23 @@ def _add_runs(connection: Connection) -> None:
     schema.alert.create(connection)
 
 
-MIGRATIONS: dict[int, Callable[[Connection], None]] = {1: _add_syncs, 2: _add_runs}
+def _add_guards(connection: Connection) -> None:
+    for column in (schema.sync.c.guard, schema.alert.c.fingerprint):
+        name = column.table.name
+        if any(known["name"] == column.name for known in inspect(connection).get_columns(name)):
+            continue  # the table has just been made
+        words = CreateColumn(column).compile(dialect=connection.dialect)
+        connection.exec_driver_sql(f"ALTER TABLE {name} ADD COLUMN {words}")
+    schema.alert_by_fingerprint.create(connection, checkfirst=True)
+    for table in (schema.trail, schema.outbox, schema.watch, schema.label):
+        table.create(connection)
+
+
+MIGRATIONS: dict[int, Callable[[Connection], None]] = {
+    1: _add_syncs,
+    2: _add_runs,
+    3: _add_guards,
+}
 """What brings a catalog from one schema version to the next."""
 
 _LOCK = 0x4C44_4221

@@ -28,9 +28,11 @@ __all__ = [
     "branch",
     "branch_log",
     "chunk",
+    "label",
     "materialization",
     "meta",
     "metadata",
+    "outbox",
     "pack",
     "retired",
     "run",
@@ -39,10 +41,12 @@ __all__ = [
     "sync",
     "tag",
     "touch",
+    "trail",
     "version",
+    "watch",
 ]
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 
 metadata = MetaData()
 _Number = BigInteger().with_variant(Integer, "sqlite")
@@ -135,8 +139,24 @@ sync = Table(
     Column("reason", Text, nullable=False),
     Column("spec", Text, nullable=False),
     Column("time", _Number, nullable=False),
+    Column("guard", Text, nullable=False, server_default="{}"),
     sqlite_autoincrement=True,
 )
+
+trail = Table(
+    "trail",
+    metadata,
+    Column("id", _Number, primary_key=True, autoincrement=True),
+    Column("sync", _Number, nullable=False),
+    Column("time", _Number, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("author", Text, nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("details", Text, nullable=False),
+    sqlite_autoincrement=True,
+)
+
+Index("trail_by_sync", trail.c.sync, trail.c.id)
 
 run = Table(
     "run",
@@ -164,10 +184,45 @@ alert = Table(
     Column("message", Text, nullable=False),
     Column("state", Text, nullable=False),
     Column("details", Text, nullable=False),
+    Column("fingerprint", Text, nullable=False, server_default=""),
     sqlite_autoincrement=True,
 )
 
 Index("alert_by_state", alert.c.state, alert.c.id)
+alert_by_fingerprint = Index("alert_by_fingerprint", alert.c.fingerprint, alert.c.id)
+
+outbox = Table(
+    "outbox",
+    metadata,
+    Column("id", _Number, primary_key=True, autoincrement=True),
+    Column("alert", _Number, nullable=False),
+    Column("sink", Text, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("attempts", _Number, nullable=False),
+    Column("due", _Number, nullable=False),
+    Column("error", Text, nullable=False),
+    sqlite_autoincrement=True,
+)
+
+Index("outbox_by_state", outbox.c.state, outbox.c.due)
+
+watch = Table(
+    "watch",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("spec", Text, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("time", _Number, nullable=False),
+)
+
+label = Table(
+    "label",
+    metadata,
+    Column("table", Text, primary_key=True),
+    Column("column", Text, primary_key=True),
+    Column("label", Text, primary_key=True),
+    sqlite_with_rowid=False,
+)
 
 tag = Table(
     "tag",

@@ -27,6 +27,7 @@ class SyncRow:
 
     `direction` is relative to what made it: "forward" from the sources to the target, "reverse"
     the other way, or "both".  `spec` is what carries changes, in the words of its `kind`.
+    `guard` are its `conditions` and where its `alerts` go, as plain values.
     `ends` are what users call the branches it leads from and to; see `as_known`.
     """
 
@@ -41,6 +42,7 @@ class SyncRow:
     reason: str
     time: int
     spec: Mapping[str, Any] = field(default_factory=dict)
+    guard: Mapping[str, Any] = field(default_factory=dict)
     ends: tuple[str, str] = ("", "")
 
     @property
@@ -80,6 +82,7 @@ class Syncs:
         frequency: str,
         time: int,
         spec: Mapping[str, Any],
+        guard: Mapping[str, Any] | None = None,
     ) -> None:
         """A new sync; `AlreadyExists` if the name is taken."""
         values = {
@@ -93,6 +96,7 @@ class Syncs:
             "reason": "",
             "spec": json.dumps(spec),
             "time": time,
+            "guard": json.dumps(dict(guard or {})),
         }
         try:
             connection.execute(_sync.insert(), values)
@@ -107,6 +111,11 @@ class Syncs:
     def set_spec(self, connection: Connection, number: int, spec: Mapping[str, Any]) -> None:
         """Change what carries changes."""
         values = {"spec": json.dumps(spec)}
+        connection.execute(_sync.update().where(_sync.c.id == number).values(values))
+
+    def set_guard(self, connection: Connection, number: int, guard: Mapping[str, Any]) -> None:
+        """Change what guards a sync."""
+        values = {"guard": json.dumps(dict(guard))}
         connection.execute(_sync.update().where(_sync.c.id == number).values(values))
 
     def set_ends(
@@ -177,4 +186,5 @@ def _row(row: Any) -> SyncRow:
         row.reason,
         row.time,
         json.loads(row.spec),
+        json.loads(row.guard),
     )

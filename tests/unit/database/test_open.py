@@ -85,6 +85,27 @@ def test_a_newer_catalog_is_refused_and_an_older_one_migrated(
     engine.dispose()
 
 
+def test_a_catalog_without_guards_gets_them(tmp_path: Path) -> None:
+    with livingdb.create(tmp_path / "a.ldb") as db:
+        main = db.branch("main")
+        main.create_table("t", {"id": "int", "a": "int"}, "id")
+        main.derive("v", "SELECT id FROM t", when="immediate")
+    engine = locate(tmp_path / "a.ldb", create=False).engine
+    with engine.begin() as connection:
+        for name in ("trail", "outbox", "watch", "label"):
+            connection.exec_driver_sql(f"DROP TABLE {name}")
+        connection.exec_driver_sql("DROP INDEX alert_by_fingerprint")
+        connection.exec_driver_sql("ALTER TABLE alert DROP COLUMN fingerprint")
+        connection.exec_driver_sql("ALTER TABLE sync DROP COLUMN guard")
+        migrations.set_version(connection, 3)
+    engine.dispose()
+    with livingdb.open(tmp_path / "a.ldb") as db:
+        db.branch("main").insert("t", {"id": [1], "a": [1]})
+        assert len(db.branch("v").table("v")) == 1
+        assert db.alerts() == []
+        assert dict(db._graph.catalog.syncs.all()[0].guard) == {}
+
+
 def test_the_package_imports_no_engine() -> None:
     program = (
         "import sys, livingdb; livingdb.create; livingdb.open\n"
