@@ -81,6 +81,8 @@ __getattr__ = _lazily(
         "Snapshot": "livingdb.database.snapshot",
         "Table": "livingdb.database.table",
         "Transaction": "livingdb.database.transaction",
+        "alert": "livingdb.alert:",
+        "condition": "livingdb.condition:",
         "create": "livingdb.database.database",
         "open": "livingdb.database.database:open_database",
         "spark": "livingdb.spark:",

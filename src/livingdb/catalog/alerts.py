@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,15 +12,22 @@ from sqlalchemy import Connection, select
 from livingdb.catalog import schema
 from livingdb.chunks.queries import Queries
 
-__all__ = ["ACKNOWLEDGED", "OPEN", "RESOLVED", "AlertRow", "Alerts"]
+__all__ = ["ACKNOWLEDGED", "OPEN", "RESOLVED", "SEVERITIES", "STATES", "AlertRow", "Alerts"]
 
 OPEN, ACKNOWLEDGED, RESOLVED = "open", "acknowledged", "resolved"
+STATES = (OPEN, ACKNOWLEDGED, RESOLVED)
+SEVERITIES = ("info", "warning", "error", "critical")
+"""How bad an event is, the least first."""
+_LOCK = 0x4C44_4241
 _alert = schema.alert
 
 
 @dataclass(frozen=True)
 class AlertRow:
-    """An event: of which sync, what it was, and what became of it."""
+    """An event: of which sync, what it was, and what became of it.
+
+    Events with the same `fingerprint` are the same thing over again.
+    """
 
     id: int
     time: int
@@ -30,6 +37,7 @@ class AlertRow:
     message: str
     state: str
     details: Mapping[str, Any] = field(default_factory=dict)
+    fingerprint: str = ""
 
 
 class Alerts:
@@ -47,8 +55,9 @@ class Alerts:
         severity: str,
         message: str,
         details: Mapping[str, Any],
-    ) -> None:
-        """A new alert, open."""
+        fingerprint: str = "",
+    ) -> int:
+        """A new alert, open; its number."""
         values = {
             "time": time,
             "sync": sync,
@@ -56,16 +65,52 @@ class Alerts:
             "severity": severity,
             "message": message,
             "state": OPEN,
-            "details": json.dumps(dict(details)),
+            "details": json.dumps(dict(details), default=str),
+            "fingerprint": fingerprint,
         }
-        connection.execute(_alert.insert(), values)
+        made = connection.execute(_alert.insert().returning(_alert.c.id), values)
+        return int(made.scalar_one())
 
-    def all(self, state: str | None = None) -> list[AlertRow]:
-        """Every alert, newest first; in one state, if it is named."""
+    def first_unsettled(self, connection: Connection, fingerprint: str) -> int | None:
+        """The first alert with the fingerprint that nobody resolved; None if there is none.
+
+        Until the transaction ends nobody else adds one that this did not see.
+        """
+        if connection.dialect.name == "postgresql":
+            connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_LOCK})")
+        same = _alert.c.fingerprint == fingerprint
+        statement = select(_alert.c.id).where(same, _alert.c.state != RESOLVED)
+        return connection.execute(statement.order_by(_alert.c.id).limit(1)).scalar()
+
+    def all(
+        self,
+        state: str | None = None,
+        severities: Collection[str] | None = None,
+        sync: str | None = None,
+    ) -> list[AlertRow]:
+        """Every alert, newest first; in one state, of some severities, of one sync, if named."""
         statement = select(_alert).order_by(_alert.c.id.desc())
         if state is not None:
             statement = statement.where(_alert.c.state == state)
+        if severities is not None:
+            statement = statement.where(_alert.c.severity.in_(list(severities)))
+        if sync is not None:
+            statement = statement.where(_alert.c.sync == sync)
         return [_row(row) for row in self._queries.all(statement)]
+
+    def numbered(self, number: int, connection: Connection | None = None) -> AlertRow | None:
+        """The alert with this number; in a transaction, if its connection is given."""
+        statement = select(_alert).where(_alert.c.id == number)
+        if connection is not None:
+            row = connection.execute(statement).first()
+        else:
+            row = self._queries.first(statement)
+        return None if row is None else _row(row)
+
+    def unsettled(self, connection: Connection, sync: str) -> list[AlertRow]:
+        """The alerts about a sync that nobody resolved."""
+        statement = select(_alert).where(_alert.c.sync == sync, _alert.c.state != RESOLVED)
+        return [_row(row) for row in connection.execute(statement.order_by(_alert.c.id))]
 
     def set_state(
         self, connection: Connection, number: int, state: str, details: Mapping[str, Any]
@@ -85,4 +130,5 @@ def _row(row: Any) -> AlertRow:
         row.message,
         row.state,
         json.loads(row.details),
+        row.fingerprint,
     )

@@ -11,14 +11,18 @@ from sqlalchemy import Connection, Engine, func, select
 from livingdb.catalog import schema
 from livingdb.catalog.alerts import Alerts
 from livingdb.catalog.branches import EPOCH, Branches, BranchRow
+from livingdb.catalog.labels import Labels
 from livingdb.catalog.migrations import create_schema, migrate
+from livingdb.catalog.outbox import Outbox
 from livingdb.catalog.packs import Packs
 from livingdb.catalog.runs import Runs
 from livingdb.catalog.snapshots import Snapshots
 from livingdb.catalog.streams import Streams
 from livingdb.catalog.syncs import Syncs
 from livingdb.catalog.touches import Touches
+from livingdb.catalog.trail import Trail
 from livingdb.catalog.versions import VersionRows
+from livingdb.catalog.watches import Watches
 from livingdb.chunks.journal import Journal
 from livingdb.chunks.queries import Queries
 from livingdb.chunks.sqlite import writing
@@ -39,8 +43,12 @@ class Catalog:
         self.touches = Touches(engine, queries)
         self.streams = Streams(engine, queries)
         self.syncs = Syncs(queries)
+        self.trail = Trail(queries)
         self.runs = Runs(queries)
         self.alerts = Alerts(queries)
+        self.outbox = Outbox(queries)
+        self.watches = Watches(queries)
+        self.labels = Labels(queries)
         self.branches = Branches(engine, queries)
         self.versions = VersionRows(engine, queries)
 

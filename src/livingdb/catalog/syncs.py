@@ -108,6 +108,11 @@ class Syncs:
         values = {"state": state, "reason": reason}
         connection.execute(_sync.update().where(_sync.c.id == number).values(values))
 
+    def state(self, connection: Connection, number: int) -> str | None:
+        """The state of a sync, as a transaction sees it."""
+        found = connection.execute(select(_sync.c.state).where(_sync.c.id == number)).scalar()
+        return None if found is None else str(found)
+
     def set_spec(self, connection: Connection, number: int, spec: Mapping[str, Any]) -> None:
         """Change what carries changes."""
         values = {"spec": json.dumps(spec)}
@@ -133,6 +138,9 @@ class Syncs:
 class ActiveSyncs(tuple[SyncRow, ...]):
     """The syncs that carry changes, with what every commit asks about them at hand."""
 
+    waiting: tuple[SyncRow, ...] = ()
+    """Those that carry nothing for now, and whose targets are theirs nevertheless."""
+
     @cached_property
     def of_schemas(self) -> tuple[SyncRow, ...]:
         """Those of schema changes."""
@@ -142,7 +150,7 @@ class ActiveSyncs(tuple[SyncRow, ...]):
     def writers(self) -> Mapping[int, SyncRow]:
         """For each branch that only a sync writes, that sync."""
         found: dict[int, SyncRow] = {}
-        for sync in self:
+        for sync in (*self, *self.waiting):
             for branch in sync.written:
                 found.setdefault(branch, sync)
         return found
@@ -170,7 +178,9 @@ def as_known(
         ends = names.get(first, "?"), names.get(last, "?")
         is_whole = (first, last) == (source, row.target)
         known.append(replace(row, ends=ends, name=row.name if is_whole else "/".join(ends)))
-    return ActiveSyncs(known)
+    found = ActiveSyncs(row for row in known if row.is_active)
+    found.waiting = tuple(row for row in known if not row.is_active)
+    return found
 
 
 def _row(row: Any) -> SyncRow:

@@ -5,6 +5,7 @@ Command files import nothing heavy at their top: help lists them all and answers
 
 from __future__ import annotations
 
+import os
 import sys
 from importlib import import_module
 from typing import Annotated, Any
@@ -13,18 +14,50 @@ import typer
 from typer.core import TyperGroup
 
 import livingdb
-from livingdb.cli.exits import exit_code
-from livingdb.cli.opened import Settings
+from livingdb.cli.complete import branches
+from livingdb.cli.exits import INTERRUPTED, exit_code
+from livingdb.cli.opened import DEFAULT_BRANCH, Settings
 from livingdb.cli.output import Format
 from livingdb.errors import LivingDBError
 
 __all__ = ["COMMANDS", "app", "run"]
 
-COMMANDS = ("demo", "propagate", "refresh")
+COMMANDS = {
+    "init": "init",
+    "import": "importing",
+    "sql": "sql",
+    "log": "log",
+    "graph": "graph",
+    "branch": "branch",
+    "tag": "tag",
+    "diff": "diff",
+    "merge": "merge",
+    "blame": "blame",
+    "history": "history",
+    "evolve": "evolve",
+    "derive": "derive",
+    "refresh": "refresh",
+    "propagate": "propagate",
+    "syncs": "syncs",
+    "sync": "sync",
+    "alerts": "alerts",
+    "lineage": "lineage",
+    "check": "check",
+    "storage": "storage",
+    "compact": "compact",
+    "demo": "demo",
+    "bench": "bench",
+    "completion": "completion",
+}
+"""Every command, and what its module and the function in it are called."""
+COMPLETE_VARIABLE = "_LIVINGDB_COMPLETE"
 
 
 class LazyCommands(TyperGroup):
-    """Finds the command NAME in the function NAME of the module `livingdb.cli.NAME`."""
+    """Finds a command in the function of its name, in the module of that name.
+
+    A command with commands of its own is an application there.
+    """
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Every command there is."""
@@ -32,12 +65,25 @@ class LazyCommands(TyperGroup):
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """One command; None if there is none of that name."""
-        if cmd_name not in COMMANDS:
+        home = COMMANDS.get(cmd_name)
+        if home is None:
             return None
-        function = getattr(import_module(f"livingdb.cli.{cmd_name}"), cmd_name)
+        found = getattr(import_module(f"livingdb.cli.{home}"), home)
+        if isinstance(found, typer.Typer):
+            command = typer.main.get_command(found)
+            command.name = cmd_name
+            return command
         single = typer.Typer(add_completion=False, rich_markup_mode=None)
-        single.command(cmd_name)(function)
+        single.command(cmd_name)(found)
         return typer.main.get_command(single)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run a command; who no longer listens ends it without a word."""
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            _hush()
+            raise typer.Exit from None
 
 
 app = typer.Typer(
@@ -62,6 +108,10 @@ def livingdb_command(
         str | None,
         typer.Option("--db", envvar="LIVINGDB", help="The database: a path or URL."),
     ] = None,
+    branch: Annotated[
+        str,
+        typer.Option("--branch", help="The branch to work on.", autocompletion=branches),
+    ] = DEFAULT_BRANCH,
     output: Annotated[
         Format, typer.Option("-o", "--output", help="How to tell what was found.")
     ] = Format.text,
@@ -69,20 +119,67 @@ def livingdb_command(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
     ] = False,
 ) -> None:
-    """A database whose branches, schema changes and views are recipes over shared tables."""
-    context.obj = Settings(db, output)
+    """A database whose branches, schema changes and views are recipes over shared tables.
+
+    \b
+    Example:
+      livingdb init shop.ldb
+      export LIVINGDB=shop.ldb
+      livingdb import orders.csv --table orders
+      livingdb sql "SELECT city, sum(amount) FROM orders GROUP BY city"
+    """
+    context.obj = Settings(db, output, branch)
 
 
 def run(arguments: list[str] | None = None) -> int:
     """Run a command; its exit code."""
+    _take_any_text()
+    if COMPLETE_VARIABLE in os.environ:
+        _complete()
     try:
         app(arguments, prog_name="livingdb")
-    except LivingDBError as error:
-        typer.echo(f"livingdb: {error}", err=True)
+    except (LivingDBError, OSError) as error:
+        typer.echo(f"livingdb: {_sentence(error)}", err=True)
         return exit_code(error)
     except SystemExit as ended:
-        return ended.code if isinstance(ended.code, int) else int(ended.code is not None)
-    except BrokenPipeError:
-        sys.stderr.close()
-        return 0
+        return _ended(ended)
+    except KeyboardInterrupt:
+        return INTERRUPTED
     return 0
+
+
+def _complete() -> None:
+    """A shell asks: let typer know the shells it speaks with."""
+    from typer import completion
+
+    getattr(completion, "completion_init")()  # noqa: B009  not among its public names
+
+
+def _ended(ended: SystemExit) -> int:
+    if isinstance(ended.__context__, typer.Abort):
+        return INTERRUPTED
+    return ended.code if isinstance(ended.code, int) else int(ended.code is not None)
+
+
+def _sentence(error: Exception) -> str:
+    """What went wrong, on one line where it is about a file."""
+    if isinstance(error, OSError) and error.strerror:
+        name = "" if error.filename is None else f"{error.filename}: "
+        return f"{name}{error.strerror}"
+    return str(error)
+
+
+def _take_any_text() -> None:
+    """Characters a terminal does not have are told by their numbers, not by an error."""
+    for stream in (sys.stdout, sys.stderr):
+        change = getattr(stream, "reconfigure", None)
+        if change is not None:
+            change(errors="backslashreplace")
+
+
+def _hush() -> None:
+    """Nobody reads standard output any more: what is left to be written goes nowhere."""
+    try:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except (OSError, ValueError):
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115

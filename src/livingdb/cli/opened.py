@@ -12,13 +12,18 @@ import typer
 from livingdb.cli.output import Format, Output
 
 if TYPE_CHECKING:
-    from livingdb import Database
+    from livingdb import Branch, Database
 
-__all__ = ["Engine", "Settings", "Trust"]
+__all__ = ["DEFAULT_BRANCH", "Engine", "EngineName", "Message", "Settings", "Trust"]
+
+DEFAULT_BRANCH = "main"
 
 Trust = Annotated[
     list[str] | None,
     typer.Option("--trust", help="Functions it may run, like 'shop.*'; may be given again."),
+]
+Message = Annotated[
+    str, typer.Option("-m", "--message", help="What the log says about it.", show_default=False)
 ]
 
 
@@ -38,28 +43,38 @@ Engine = Annotated[
 
 @dataclass(frozen=True)
 class Settings:
-    """What was said before the command: where the database is, and how to tell."""
+    """What was said before the command: where the database is, which branch, and how to tell."""
 
     db: str | None = None
     format: Format = Format.text
+    branch: str = DEFAULT_BRANCH
 
     @classmethod
     def of(cls, context: typer.Context) -> Settings:
         """Those of a command that runs."""
         return context.find_object(cls) or cls()
 
-    def open(
-        self, trust: Sequence[str] | None = None, engine: EngineName | None = None
-    ) -> Database:
-        """The database; bad usage if nobody said which one."""
+    def place(self) -> str:
+        """Where the database is; bad usage if nobody said so."""
         if not self.db:
             raise typer.BadParameter(
                 "which database? Say livingdb --db PATH, or set LIVINGDB", param_hint="--db"
             )
+        return self.db
+
+    def open(
+        self, trust: Sequence[str] | None = None, engine: EngineName | None = None
+    ) -> Database:
+        """The database; bad usage if nobody said which one."""
+        place = self.place()
         import livingdb
 
         chosen = None if engine is None else engine.value
-        return livingdb.open(self.db, trust=trust or (), engine=chosen)
+        return livingdb.open(place, trust=trust or (), engine=chosen)
+
+    def on(self, db: Database) -> Branch:
+        """The branch to work on."""
+        return db.branch(self.branch)
 
     def output(self) -> Output:
         """Who tells."""

@@ -1,21 +1,27 @@
-"""What commands tell: rows, as a table for people, as lines of JSON or as CSV."""
+"""What commands tell: as tables and sentences for people, as JSON or as CSV."""
 
 from __future__ import annotations
 
-import csv
-import json
+import os
 import sys
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
+from livingdb.cli.values import cell, figure, json_text, shown
+
 if TYPE_CHECKING:
+    import pyarrow as pa
+    from rich.console import Console
     from rich.table import Table
 
 __all__ = ["Format", "Output", "plain_table"]
 
 Row = Mapping[str, Any]
 _SHORT = 12
+_ENDLESS = 100_000  # columns of what is no terminal
+SHOWN_ROWS = 1_000
+"""Rows of data that people see at most; JSON and CSV have all of them."""
 
 
 class Format(StrEnum):
@@ -27,11 +33,16 @@ class Format(StrEnum):
 
 
 class Output:
-    """Tells rows on standard output, each time some are there."""
+    """Tells what was found on standard output, each time something is there."""
 
     def __init__(self, kind: Format):
-        self._kind = kind
-        self._has_header = False
+        self.kind = kind
+        self._header: tuple[str, ...] | None = None
+
+    @property
+    def is_text(self) -> bool:
+        """Whether people read it."""
+        return self.kind is Format.text
 
     def rows(
         self,
@@ -40,53 +51,138 @@ class Output:
         short: Collection[str] = (),
         otherwise: str = "",
     ) -> None:
-        """Tell rows.  People see the columns named, and if there are no rows, what is said then.
+        """Tell rows of which more may come.  JSON has one object a row and a line.
 
-        Of the `short` ones they see how a value begins.  JSON has one object a row and a line,
-        with everything that is known.
+        People see the columns named, and if there are no rows, what is said then; of the `short`
+        ones they see how a value begins.  JSON has everything that is known.
         """
-        if self._kind is Format.text:
-            seen = [{**row, **{n: str(row[n] or "")[:_SHORT] for n in short}} for row in rows]
-            self._text(columns, seen, otherwise)
-        elif self._kind is Format.json:
-            for row in rows:
-                sys.stdout.write(json.dumps(row, ensure_ascii=False) + "\n")
+        if self.kind is Format.json:
+            _write(*(json_text(row) + "\n" for row in rows))
         else:
-            self._csv(columns, rows)
-        sys.stdout.flush()
+            self.many(columns, rows, short, otherwise)
 
-    def _text(self, columns: Sequence[str], rows: Sequence[Row], otherwise: str) -> None:
-        from rich.console import Console
+    def many(
+        self,
+        columns: Sequence[str],
+        rows: Sequence[Row],
+        short: Collection[str] = (),
+        otherwise: str = "",
+    ) -> None:
+        """Tell all rows there are; JSON has a list of objects."""
+        if self.kind is Format.json:
+            self._list(json_text(row) for row in rows)
+        elif self.kind is Format.csv:
+            self._csv(columns, ([row[name] for name in columns] for row in rows))
+        elif rows:
+            begun = [{**row, **{name: _begin(row[name]) for name in short}} for row in rows]
+            self._table(columns, begun)
+        else:
+            self.say(otherwise)
+
+    def one(self, row: Row, text: str = "") -> None:
+        """Tell one thing: a sentence for people, an object in JSON, a line of CSV."""
+        if self.kind is Format.json:
+            _write(json_text(row) + "\n")
+        elif self.kind is Format.csv:
+            self._csv(tuple(row), [list(row.values())])
+        else:
+            self.say(text)
+
+    def say(self, text: str) -> None:
+        """Tell people something; scripts do not hear it."""
+        if self.is_text and text:
+            from rich.text import Text
+
+            console().print(Text(text), soft_wrap=True)
+            sys.stdout.flush()
+
+    def arrow(self, table: pa.Table, short: Collection[str] = (), limit: int = SHOWN_ROWS) -> None:
+        """Tell rows of data; people see the first ones, and how many more there are."""
+        if self.kind is Format.json:
+            self._list(json_text(row) for batch in table.to_batches() for row in batch.to_pylist())
+            return
+        if self.kind is Format.csv:
+            self._csv(table.column_names, _lines(table))
+            return
+        self._data(table, short, limit)
+        more = table.num_rows - limit
+        count = f"{table.num_rows:,} {'row' if table.num_rows == 1 else 'rows'}"
+        self.say(f"{count}, of which {more:,} are not shown" if more > 0 else count)
+
+    def _data(self, table: pa.Table, short: Collection[str], limit: int) -> None:
         from rich.text import Text
 
-        console = Console(highlight=False)
-        if not rows:
-            if otherwise:
-                console.print(Text(otherwise))
-            return
+        drawn = plain_table()
+        cells = []
+        for name, column in zip(table.column_names, table.slice(0, limit).columns, strict=True):
+            drawn.add_column(
+                Text(shown(name)), justify=_side(column.type), no_wrap=True, overflow="ellipsis"
+            )
+            values = column.to_pylist()
+            cells.append([shown(_begin(v) if name in short else v) for v in values])
+        for row in zip(*cells, strict=True):
+            drawn.add_row(*(Text(text) for text in row))
+        console().print(drawn)
+        sys.stdout.flush()
+
+    def _table(self, columns: Sequence[str], rows: Sequence[Row]) -> None:
+        from rich.text import Text
+
         table = plain_table()
         for name in columns:
-            is_number = any(isinstance(row[name], int | float) for row in rows)
+            is_number = any(
+                isinstance(row[name], int | float) and not isinstance(row[name], bool)
+                for row in rows
+            )
             table.add_column(name, justify="right" if is_number else "left", overflow="fold")
         for row in rows:
-            table.add_row(*(Text(_shown(row[name])) for name in columns))
-        console.print(table)
+            table.add_row(*(Text(figure(row[name])) for name in columns))
+        console().print(table)
+        sys.stdout.flush()
 
-    def _csv(self, columns: Sequence[str], rows: Sequence[Row]) -> None:
-        writer = csv.writer(sys.stdout, lineterminator="\n")
-        if not self._has_header:
-            writer.writerow(columns)
-            self._has_header = True
-        for row in rows:
-            writer.writerow(["" if row[name] is None else row[name] for name in columns])
+    def _list(self, objects: Iterable[str]) -> None:
+        """A list in JSON, an object a line; written as it comes."""
+        before = "[\n"
+        for text in objects:
+            sys.stdout.write(before + text)
+            before = ",\n"
+        _write("[]\n" if before == "[\n" else "\n]\n")
+
+    def _csv(self, columns: Sequence[str], rows: Iterable[Iterable[Any]]) -> None:
+        if self._header != tuple(columns):
+            self._header = tuple(columns)
+            sys.stdout.write(",".join(map(cell, columns)) + "\n")
+        _write(*(",".join(map(cell, row)) + "\n" for row in rows))
 
 
-def _shown(value: object) -> str:
-    if value is None:
-        return ""
-    if isinstance(value, float):
-        return f"{value:,.2f}"
-    return f"{value:,}" if isinstance(value, int) else str(value)
+def console() -> Console:
+    """Where people read: as wide as the terminal, or as it takes where there is none."""
+    from rich.console import Console
+
+    is_narrow = sys.stdout.isatty() or "COLUMNS" in os.environ
+    return Console(highlight=False, width=None if is_narrow else _ENDLESS)
+
+
+def _write(*lines: str) -> None:
+    for line in lines:
+        sys.stdout.write(line)
+    sys.stdout.flush()
+
+
+def _begin(value: object) -> str:
+    return "" if value is None else str(value)[:_SHORT]
+
+
+def _lines(table: pa.Table) -> Iterable[tuple[Any, ...]]:
+    for batch in table.to_batches():
+        yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
+
+
+def _side(kind: pa.DataType) -> Any:
+    import pyarrow.types as kinds
+
+    is_number = kinds.is_integer(kind) or kinds.is_floating(kind) or kinds.is_decimal(kind)
+    return "right" if is_number else "left"
 
 
 def plain_table(title: str | None = None) -> Table:

@@ -33,7 +33,13 @@ def propagate(
     engine: Engine = None,
     trust: Trust = None,
 ) -> None:
-    """Bring everything up to date that is due: deferred views, and those whose time has come."""
+    """Bring everything up to date that is due: deferred views, and those whose time has come.
+
+    \b
+    Example:
+      livingdb propagate
+      livingdb propagate --watch --every 5
+    """
     if watch and once:
         raise typer.BadParameter("once, or for as long as it takes?", param_hint="--watch --once")
     if every is not None and not watch:

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from livingdb.cli.complete import derived
 from livingdb.cli.opened import Engine, Settings, Trust
 
 __all__ = ["refresh"]
@@ -13,14 +14,20 @@ __all__ = ["refresh"]
 
 def refresh(
     context: typer.Context,
-    name: Annotated[str, typer.Argument(help="The derived object.")],
+    name: Annotated[str, typer.Argument(help="The derived object.", autocompletion=derived)],
     full: Annotated[
         bool, typer.Option("--full", help="Make all of it anew, whatever changed.")
     ] = False,
     engine: Engine = None,
     trust: Trust = None,
 ) -> None:
-    """Bring a derived object up to date, whenever it would be due."""
+    """Bring a derived object up to date, whenever it would be due.
+
+    \b
+    Example:
+      livingdb refresh totals
+      livingdb refresh totals --full --engine auto
+    """
     from rich.console import Console
 
     from livingdb.cli.bars import bars

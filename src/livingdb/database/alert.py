@@ -2,17 +2,38 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import datetime
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from livingdb.catalog.alerts import ACKNOWLEDGED, RESOLVED, AlertRow
+from livingdb.catalog.alerts import ACKNOWLEDGED, RESOLVED, SEVERITIES, STATES, AlertRow
 from livingdb.database.snapshot import moment
+from livingdb.errors import InvalidData, NotFound
 from livingdb.graph.graph import now
 
 if TYPE_CHECKING:
     from livingdb.database.database import Database
 
-__all__ = ["Alert"]
+__all__ = ["Alert", "every_alert"]
+
+
+def every_alert(
+    database: Database, state: str | None, severity: str | None, sync: str | None
+) -> list[Alert]:
+    """Alerts, newest first: in a state, at least so bad, and about a sync, if these are given."""
+    if state is not None and state not in STATES:
+        raise InvalidData(f"state={state!r}: choose one of {', '.join(STATES)}")
+    severities = None
+    if severity is not None:
+        if severity not in SEVERITIES:
+            raise InvalidData(f"severity={severity!r}: choose one of {', '.join(SEVERITIES)}")
+        severities = SEVERITIES[SEVERITIES.index(severity) :]
+    graph = database._graph
+    if sync is not None:
+        with suppress(NotFound):  # it may be gone, or a watch
+            sync = database.sync(sync).name
+    return [Alert(database, row) for row in graph.catalog.alerts.all(state, severities, sync)]
 
 
 class Alert:
@@ -29,7 +50,7 @@ class Alert:
 
     @property
     def sync(self) -> str:
-        """The name of the sync it is about."""
+        """The name of the sync it is about, or of the watch that raised it."""
         return self._row.sync
 
     @property
@@ -39,7 +60,7 @@ class Alert:
 
     @property
     def severity(self) -> str:
-        """How bad it is: info, warning or error."""
+        """How bad it is: info, warning, error or critical."""
         return self._row.severity
 
     @property
@@ -59,8 +80,27 @@ class Alert:
 
     @property
     def details(self) -> dict[str, Any]:
-        """More about it."""
+        """More about it; `repeats` is the number of the alert that told the same first."""
         return dict(self._row.details)
+
+    @property
+    def fingerprint(self) -> str:
+        """What it has in common with alerts that tell the same."""
+        return self._row.fingerprint
+
+    @property
+    def deliveries(self) -> list[dict[str, Any]]:
+        """Where it was to be sent: the sink, the state, the attempts and the last error."""
+        label_of = import_module("livingdb.sync.dispatch").label_of
+        return [
+            {
+                "sink": label_of(row.sink),
+                "state": row.state,
+                "attempts": row.attempts,
+                "error": row.error,
+            }
+            for row in self._database._graph.catalog.outbox.of(self.id)
+        ]
 
     def acknowledge(self, by: str | None = None, note: str = "") -> None:
         """Somebody looks at it."""
@@ -73,9 +113,10 @@ class Alert:
     def _set(self, state: str, by: str | None, note: str) -> None:
         graph = self._database._graph
         who = by or self._database.author
-        details = {**self._row.details, state: {"by": who, "note": note, "time": now()}}
         with graph.catalog.write() as connection:
-            graph.catalog.alerts.set_state(connection, self._row.id, state, details)
+            row = graph.catalog.alerts.numbered(self._row.id, connection) or self._row
+            details = {**row.details, state: {"by": who, "note": note, "time": now()}}
+            graph.catalog.alerts.set_state(connection, row.id, state, details)
         self._row = AlertRow(**{**vars(self._row), "state": state, "details": details})
 
     def __repr__(self) -> str:

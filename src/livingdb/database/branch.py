@@ -164,6 +164,8 @@ class Branch:
         keep: str | None = None,
         to: str | None = None,
         sync: str = "none",
+        conditions: object = None,
+        alerts: object = None,
         message: str = "",
         author: str | None = None,
     ) -> Snapshot:
@@ -171,11 +173,14 @@ class Branch:
 
         `keep` names a branch that stays on the old schema, and this one gets the new one; or
         `to` names a branch for the new schema, and this one stays.  `sync` says how the two are
-        kept in step: "none", "forward" (old to new), "reverse" or "both".
+        kept in step: "none", "forward" (old to new), "reverse" or "both".  `conditions` guard
+        the sync, and `alerts` are where it tells of what they stop.
         """
         schema = import_module("livingdb.database.schema_changes")
         who = author or self.database.author
-        row = schema.evolve(self._graph, self.name, changes, keep, to, sync, who, message)
+        row = schema.evolve(
+            self._graph, self.name, changes, keep, to, sync, who, message, conditions, alerts
+        )
         return Snapshot(self.database, row)
 
     def explain_evolution(self, changes: object) -> Any:
@@ -199,6 +204,8 @@ class Branch:
         transform: object = None,
         sync: str = "none",
         when: str = "immediate",
+        conditions: object = None,
+        alerts: object = None,
         message: str = "",
         author: str | None = None,
     ) -> Branch:
@@ -206,14 +213,17 @@ class Branch:
 
         `derived=True` derives on it, too, what is derived on this one, under names that end in
         `_` and its own (a text: in that).  `transform` are schema changes through which the new
-        branch sees this one; with `sync="forward"` it stays in step, at the time `when` says.
+        branch sees this one; with `sync="forward"` it stays in step, at the time `when` says, as
+        far as `conditions` let changes pass; `alerts` are where it tells of what they stop.
         """
         who = author or self.database.author
         if transform is not None:
             objects = import_module("livingdb.database.derived")
-            objects.clone_transformed(self, name, transform, sync, when, who, message)
+            objects.clone_transformed(
+                self, name, transform, sync, when, who, message, conditions, alerts
+            )
             return Branch(self.database, name)
-        if sync != "none":
+        if sync != "none" or conditions is not None or alerts is not None:
             raise InvalidData("sync= is for a clone with transform=: a plain one goes its own way")
         made = self.database._clone(self._head(), name, self.name)
         if derived:
@@ -239,6 +249,8 @@ class Branch:
         key: str | Sequence[str] | None = None,
         engine: str | None = None,
         sync: str = "forward",
+        conditions: object = None,
+        alerts: object = None,
         replace: bool = False,
         message: str = "",
         author: str | None = None,
@@ -253,6 +265,8 @@ class Branch:
         refresh      'auto', 'incremental' or 'full'
         materialize  'full', 'none' (computed when read) or 'lazy' (stored when first read)
         sync         'forward', 'both' (a view that can be written) or 'none' (made once)
+        conditions   what has to hold of a change before it is carried: see livingdb.condition
+        alerts       where it tells of what conditions stop: see livingdb.alert
         replace      take the place of the derived object of that name, if there is one
         """
         objects = import_module("livingdb.database.derived")
@@ -273,6 +287,8 @@ class Branch:
             replace,
             message,
             author or self.database.author,
+            conditions,
+            alerts,
         )
         return Branch(self.database, name)
 
@@ -318,14 +334,8 @@ class Branch:
         return f"<Branch {self.name} of {self.database.name}>"
 
     def _repr_html_(self) -> str:
-        from html import escape
-
-        head = self.head
-        tables = ", ".join(head.tables()) or "no tables"
-        return (
-            f"<p><b>{escape(self.name)}</b> at <code>{head.id[:12]}</code> "
-            f"{escape(head.message)} ({escape(tables)})</p>"
-        )
+        shown: str = import_module("livingdb.render.notebook").branch_html(self)
+        return shown
 
 
 def _made(tx: Transaction) -> Snapshot:

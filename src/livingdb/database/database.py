@@ -6,6 +6,7 @@ import getpass
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from importlib import import_module
 from pathlib import Path
 from types import TracebackType
@@ -16,10 +17,11 @@ import pyarrow as pa
 from livingdb.catalog.connect import locate
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.database import origins
-from livingdb.database.alert import Alert
+from livingdb.database.alerting import Alerting
 from livingdb.database.applying import apply_diffs
 from livingdb.database.branch import Branch
 from livingdb.database.diff import Diff, Summary
+from livingdb.database.labels import add_label, drop_label, labels
 from livingdb.database.large import OnSpark
 from livingdb.database.run import Run
 from livingdb.database.snapshot import Snapshot
@@ -37,6 +39,7 @@ from livingdb.graph.operations import MergeOptions
 from livingdb.graph.refs import Resolved
 from livingdb.graph.rules import Write, check_write
 from livingdb.sync.carriers import Carriers
+from livingdb.sync.dispatch import Dispatcher
 
 __all__ = ["Database", "MergePreview", "create", "open_database"]
 
@@ -101,7 +104,7 @@ class MergePreview:
         return not self.conflicts and not self.schema_conflicts
 
 
-class Database:
+class Database(Alerting):
     """An open database; also a context manager that closes it."""
 
     def __init__(
@@ -116,9 +119,12 @@ class Database:
         self.engine = engine
         graph.large = OnSpark(engine)
         graph.carrier = Carriers(graph)
+        graph.trust = self.trust
         graph.lifter = Lifter(graph)
         graph.versions.evaluators[LENS] = LensEvaluator()
         graph.versions.evaluators[QUERY] = QueryEvaluator()
+        self._dispatcher = Dispatcher(graph, self.trust)
+        graph.alerted = self._dispatcher.wake
         self._open_graph: Graph | None = graph
 
     @property
@@ -135,6 +141,7 @@ class Database:
     def close(self) -> None:
         """Let go of it; nothing is lost."""
         if self._open_graph is not None:
+            self._dispatcher.close()
             self._open_graph.close()
             self._open_graph = None
 
@@ -153,11 +160,8 @@ class Database:
         return "<Database (closed)>" if self._open_graph is None else f"<Database {self.name}>"
 
     def _repr_html_(self) -> str:
-        from html import escape
-
-        names = [branch.name for branch in self.branches()[:50]]
-        items = "".join(f"<li>{escape(name)}</li>" for name in names)
-        return f"<p><b>LivingDB</b> {escape(self.name)}</p><ul>{items}</ul>"
+        shown: str = import_module("livingdb.render.notebook").database_html(self)
+        return shown
 
     # --- names -------------------------------------------------------------------------------
 
@@ -267,6 +271,7 @@ class Database:
         done = runner.propagate(
             self._graph, self.author, self.engine, self.trust, progress=progress
         )
+        self._end_round()
         return [Run(self, outcome) for outcome in done]
 
     def derived_at(self, name: str, source: object) -> Snapshot:
@@ -276,9 +281,19 @@ class Database:
         made = objects.derived_at(self._graph, str(name), row, self.engine, self.trust)
         return Snapshot(self, made)
 
-    def alerts(self, state: str | None = None) -> list[Alert]:
-        """What somebody should look at, newest first; `state`: open, acknowledged or resolved."""
-        return [Alert(self, row) for row in self._graph.catalog.alerts.all(state)]
+    # --- labels ------------------------------------------------------------------------------
+
+    def label(self, column: str, label: str) -> None:
+        """Say what a column is, on every branch: db.label("users.email", "pii")."""
+        add_label(self._graph, column, label)
+
+    def unlabel(self, column: str, label: str | None = None) -> None:
+        """Take a label from a column, or all it has."""
+        drop_label(self._graph, column, label)
+
+    def labels(self) -> dict[str, list[str]]:
+        """The columns that have labels, as 'table.column', and which."""
+        return labels(self._graph)
 
     # --- comparing ---------------------------------------------------------------------------
 
@@ -374,6 +389,61 @@ class Database:
     def history(self, ref: object, table: str, key: object = None) -> pa.Table:
         """Every value a row has had (no key: all rows), newest first."""
         return origins.history(self._graph, self._resolve(ref).snapshot, table, key)
+
+    def lineage(self, view: str, key: object = None, at: object = None, base: bool = True) -> Any:
+        """The source rows behind a row of a derived object (no key: all rows), by table.
+
+        `at` is a snapshot of the object, or of its source; `base=False` takes one step only.
+        """
+        found = import_module("livingdb.database.lineage")
+        return found.lineage(self, str(view), key, at, base)
+
+    def column_lineage(self, view: str, base: bool = True) -> Any:
+        """For each column of a derived object, the source columns it is computed from.
+
+        `.used` are those that filters, joins and groups look at; `base=False` takes one step only.
+        """
+        found = import_module("livingdb.database.lineage_columns")
+        return found.column_lineage(self._graph, str(view), base)
+
+    def forward_lineage(self, ref: object, table: str, key: object) -> Any:
+        """What would change if a row of a table did: the keys of rows, by derived object."""
+        found = import_module("livingdb.database.lineage_forward")
+        return found.forward_lineage(self, ref, table, key)
+
+    def graph(
+        self,
+        branches: Iterable[object] | None = None,
+        limit: int | None = None,
+        since: datetime | str | None = None,
+    ) -> Any:
+        """The snapshot graph as a picture: text, Mermaid, SVG or a page, by its `to_…` methods.
+
+        Of some branches only, of the newest `limit` snapshots, or of those made since a time.
+        """
+        return import_module("livingdb.render.read").read_graph(self, branches, limit, since)
+
+    def provenance(self, ref: object) -> Any:
+        """What made a snapshot, from what and by whom, as one tree down to the transactions."""
+        found = import_module("livingdb.database.provenance_search")
+        resolved = self._resolve(ref)
+        return found.provenance(self._graph, resolved.snapshot, resolved.branch)
+
+    def export_openlineage(
+        self, path: str | Path, namespace: str | None = None, since: object = None
+    ) -> int:
+        """Write what syncs have done as OpenLineage events, a line of JSON each; how many.
+
+        `since`: a ref or a time, whose later runs alone are written.
+        """
+        found = import_module("livingdb.database.openlineage")
+        after = 0
+        if isinstance(since, datetime):
+            after = found.microseconds(since)
+        elif since is not None:
+            after = self._resolve(since).snapshot.time
+        count: int = found.export(self._graph, path, namespace, after)
+        return count
 
     # --- upkeep ------------------------------------------------------------------------------
 

@@ -22,6 +22,7 @@ from livingdb.graph.graph import Graph
 from livingdb.graph.names import check_branch
 from livingdb.sql.parse import parse_statement
 from livingdb.sync import deriving
+from livingdb.sync.guard import check_guard, guard_of
 from livingdb.sync.schedule import Schedule, schedule
 from livingdb.sync.versions import version_for
 from livingdb.sync.views import in_order
@@ -58,6 +59,8 @@ def derive(
     replace: bool,
     message: str,
     author: str,
+    conditions: object = None,
+    alerts: object = None,
 ) -> None:
     """Make a derived object of a branch."""
     given = [word for word in (sql, spark, model) if word is not None]
@@ -71,12 +74,18 @@ def derive(
         _choice("engine", engine, ENGINES)
     _choice("sync", sync, ("forward", "both", "none"))
     keys = (key,) if isinstance(key, str) else None if key is None else tuple(key)
+    guard = guard_of(conditions, alerts)
+    if guard and sync == "none":
+        raise InvalidData("conditions= and alerts= are those of a sync, and sync='none' has none")
+    is_both = sync == "both"
+    what = "model" if model is not None else "view"
+    check_guard(guard, sync, "immediate" if is_both else planned.text, what)
     graph = branch.database._graph
     if sql is not None:
         if params:
             raise InvalidData("params= are those of a function; write the values into the query")
         if sync == "both":
-            _updatable(branch, name, sql, planned, replace, author, message)
+            _updatable(branch, name, sql, planned, replace, author, message, (conditions, alerts))
             return
         view = _of_query(graph, branch.name, name, sql)
     else:
@@ -96,7 +105,7 @@ def derive(
         params=dict(params or {}),
     )
     instead = _replaced(graph, name, view) if replace else None
-    _made(branch, view, planned, sync, author, message, instead)
+    _made(branch, view, planned, sync, author, message, instead, guard)
 
 
 def _replaced(graph: Graph, name: str, view: View | None = None) -> Act | None:
@@ -125,6 +134,7 @@ def _made(
     author: str,
     message: str,
     instead: Act | None = None,
+    guard: Mapping[str, Any] | None = None,
 ) -> None:
     database = branch.database
     graph = database._graph
@@ -139,6 +149,7 @@ def _made(
         database.trust,
         instead,
         once=sync == "none",
+        guard=guard,
     )
 
 
@@ -193,13 +204,25 @@ def clone_transformed(
     when: str,
     author: str,
     message: str,
+    conditions: object = None,
+    alerts: object = None,
 ) -> None:
     """Another branch that sees this one through schema changes, kept in step with it."""
     changes = (transform,) if isinstance(transform, Change) else tuple(transform)  # type: ignore[arg-type]
     planned = schedule(when)
     if sync == "none" or planned.kind == "immediate":
-        branch.evolve(list(changes), to=name, sync=sync, author=author, message=message)
+        branch.evolve(
+            list(changes),
+            to=name,
+            sync=sync,
+            conditions=conditions,
+            alerts=alerts,
+            author=author,
+            message=message,
+        )
         return
+    guard = guard_of(conditions, alerts)
+    check_guard(guard, sync, planned.text, "clone")
     if sync != "forward":
         raise IllegalSync(f"sync={sync!r} is immediate: when={when!r} is for sync='forward'")
     graph = branch.database._graph
@@ -211,7 +234,8 @@ def clone_transformed(
     view = View(
         name, "clone", tables, changes=[change.to_json() for change in changes], home=row.id
     )
-    _made(branch, view, planned, "forward", author, message or f"clone {branch.name} as {name}")
+    text = message or f"clone {branch.name} as {name}"
+    _made(branch, view, planned, "forward", author, text, guard=guard)
 
 
 def _updatable(
@@ -222,6 +246,7 @@ def _updatable(
     replace: bool,
     author: str,
     message: str,
+    guarded: tuple[object, object],
 ) -> None:
     """A view that can be written: schema changes that make the view of the branch, both ways."""
     from livingdb.sync.updatable import changes_for
@@ -233,7 +258,16 @@ def _updatable(
     if instead is not None:
         with branch._graph.catalog.write() as connection:
             instead(connection)
-    branch.evolve(changes, to=name, sync="both", author=author, message=message)
+    conditions, alerts = guarded
+    branch.evolve(
+        changes,
+        to=name,
+        sync="both",
+        conditions=conditions,
+        alerts=alerts,
+        author=author,
+        message=message,
+    )
 
 
 def sync_named(graph: Graph, name: str) -> SyncRow:
@@ -273,7 +307,8 @@ def rederive(branch: Branch, source: str, suffix: str, author: str) -> list[str]
         name = f"{view.name}{suffix}"
         called = view.called or view.name
         copy = dataclasses.replace(view, name=name, tables=tables, home=target.id, called=called)
-        _made(branch, copy, schedule(sync.frequency), "forward", author, f"derive {name}")
+        when = schedule(sync.frequency)
+        _made(branch, copy, when, "forward", author, f"derive {name}", guard=sync.guard)
         made[sync.target] = graph.branch(name).id
         names.append(name)
     return names

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property, partial
+from importlib import import_module
 
 import numpy as np
 import pyarrow as pa
@@ -119,16 +120,8 @@ class Diff:
         return f"<Diff {self.table}: {counts}>"
 
     def _repr_html_(self) -> str:
-        from html import escape
-
-        lines = []
-        for row in self.to_arrow().slice(0, 20).to_pylist():
-            key = ", ".join(str(row[name]) for name in self.key)
-            cells = (key, row["_change_type"], row["_before"], row["_after"])
-            lines.append("".join(f"<td>{escape(str(cell))}</td>" for cell in cells))
-        body = "".join(f"<tr>{line}</tr>" for line in lines)
-        head = "<tr><th>key</th><th>change</th><th>before</th><th>after</th></tr>"
-        return f"<p>{escape(repr(self))}</p><table>{head}{body}</table>"
+        shown: str = import_module("livingdb.render.notebook").diff_html(self)
+        return shown
 
 
 def _struct(

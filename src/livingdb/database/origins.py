@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from importlib import import_module
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.database.diff import CHANGE_TYPES
 from livingdb.database.system import snapshot_columns
-from livingdb.graph.blame import blame_cells, blame_rows, row_history
+from livingdb.graph.blame import Blamed
+from livingdb.graph.blame_history import row_history
 from livingdb.graph.graph import Graph
 from livingdb.tables import ingest
 from livingdb.tables.batches import flat
@@ -20,7 +22,12 @@ __all__ = ["blame", "history"]
 
 
 def blame(graph: Graph, head: SnapshotRow, table: str, key: object, columns: bool) -> pa.Table:
-    """For every row (or that with the key), the snapshot that gave it its values, or its cells."""
+    """For every row (or that with the key), the snapshot that gave it its values, or its cells.
+
+    What came by a sync, a view or a schema change is traced to the edit that caused it; `via`,
+    if anything did, names the snapshot it came by.
+    """
+    causes = import_module("livingdb.sync.blame").Causes(graph)
     rows = graph.versions.rows(graph.version(head, table))
     schema = rows.schema
     if key is None:
@@ -38,12 +45,11 @@ def blame(graph: Graph, head: SnapshotRow, table: str, key: object, columns: boo
     }
     cells = [column for column in schema.shown if column.name not in schema.key]
     if not columns or not cells:
-        who = blame_rows(graph, head, table, encoded)
-        return _blame_table(graph, named, who, schema.key[0] if columns else None)
-    parts = []
-    for column in cells:
-        who = blame_cells(graph, head, table, encoded, schema.position(column.name))
-        parts.append(_blame_table(graph, named, who, column.name))
+        found = {schema.key[0] if columns else None: causes.blame(head, table, encoded)}
+    else:
+        found = {c.name: causes.blame(head, table, encoded, c.name) for c in cells}
+    came = any(who.via.any() for who in found.values())
+    parts = [_blame_table(graph, named, who, name, came) for name, who in found.items()]
     return pa.concat_tables(parts)
 
 
@@ -79,20 +85,27 @@ def _key_rows(key: object) -> object:
 
 
 def _blame_table(
-    graph: Graph,
-    keys: Mapping[str, pa.Array],
-    who: np.ndarray[Any, np.dtype[np.int64]],
-    column: str | None,
+    graph: Graph, keys: Mapping[str, pa.Array], blamed: Blamed, column: str | None, came: bool
 ) -> pa.Table:
-    numbers, places = np.unique(who, return_inverse=True)
+    numbers, places = np.unique(blamed.who, return_inverse=True)
     found = graph.snapshots.many(numbers.tolist())
     about = snapshot_columns([found[number] for number in numbers.tolist()])
     taken = pa.array(places)
     columns = dict(keys)
     if column is not None:
-        columns["column"] = pa.array([column]).take(pa.array(np.zeros(len(who), np.int64)))
+        columns["column"] = pa.array([column]).take(pa.array(np.zeros(len(places), np.int64)))
     columns |= {name: values.take(taken) for name, values in about.items()}
+    if came:
+        columns["via"] = _ids(graph, blamed.via)
     return pa.table(columns)
+
+
+def _ids(graph: Graph, numbers: npt.NDArray[np.int64]) -> pa.Array:
+    """The ids of snapshots by number; null for none."""
+    unique, places = np.unique(numbers, return_inverse=True)
+    found = graph.snapshots.many([number for number in unique.tolist() if number])
+    ids = [found[number].address.hex() if number else None for number in unique.tolist()]
+    return pa.array(ids, pa.string()).take(pa.array(places))
 
 
 def _history_schema(fields: Sequence[pa.Field]) -> pa.Schema:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from importlib import import_module
+from typing import Any
 
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.errors import InvalidData
@@ -32,9 +34,18 @@ def evolve(
     sync: str,
     author: str,
     message: str,
+    conditions: object = None,
+    alerts: object = None,
 ) -> SnapshotRow:
     """Make the changes, all or none; the snapshot in the new schema."""
-    return evolved(graph, branch, Wish(_listed(changes), keep, to, sync, author, message))
+    guard: Mapping[str, Any] = {}
+    if conditions is not None or alerts is not None:
+        guards = import_module("livingdb.sync.guard")
+        guard = guards.guard_of(conditions, alerts)
+        if guard and sync == "none":
+            raise InvalidData("conditions= and alerts= are those of a sync: say which, with sync=")
+        guards.check_guard(guard, sync, "immediate", "schema_change")
+    return evolved(graph, branch, Wish(_listed(changes), keep, to, sync, author, message, guard))
 
 
 def explain(graph: Graph, branch: str, changes: object) -> Explanation:

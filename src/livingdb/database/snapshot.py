@@ -142,15 +142,5 @@ class Snapshot:
         return f"<Snapshot {self.id[:12]} {self._row.kind}: {self.message or self.edge.operation}>"
 
     def _repr_html_(self) -> str:
-        from html import escape
-
-        cells = [
-            ("id", self.id[:12]),
-            ("time", self.time.isoformat(timespec="seconds")),
-            ("author", self.author),
-            ("kind", self._row.kind),
-            ("message", self.message),
-            ("tables", ", ".join(self.tables())),
-        ]
-        lines = "".join(f"<tr><th>{n}</th><td>{escape(v)}</td></tr>" for n, v in cells)
-        return f"<table>{lines}</table>"
+        shown: str = import_module("livingdb.render.notebook").snapshot_html(self)
+        return shown

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 from sqlalchemy import Connection
 
 from livingdb.catalog.branches import BranchRow
 from livingdb.catalog.syncs import ACTIVE, DETACHED, SyncRow
 from livingdb.database.snapshot import moment
 from livingdb.derivation.view import KIND, View
-from livingdb.errors import LivingDBError, RuleViolation, Unsupported
+from livingdb.errors import LivingDBError, NotFound, RuleViolation
 from livingdb.graph.graph import Graph
 from livingdb.graph.names import is_hidden
 from livingdb.sync.lag import Lag
@@ -101,7 +101,7 @@ class Sync:
     @property
     def lag(self) -> Lag:
         """How many snapshots of its sources the target has not seen, and for how long."""
-        if not self._is_derived:
+        if not self._is_derived and self.state == ACTIVE:
             return Lag(0)
         runner = import_module("livingdb.sync.runner")
         found: Lag = runner.lag_of(self.database._graph, self._stages[0])
@@ -125,36 +125,95 @@ class Sync:
             for row in rows
         ]
 
-    def detach(self, reason: str = "") -> None:
-        """Let both branches go their own ways; what is read-only can be written from now on."""
+    @property
+    def conditions(self) -> list[Any]:
+        """What has to hold of a change before it is carried."""
+        guard = import_module("livingdb.sync.guard")
+        return list(guard.conditions_of(self._stages[-1]))
+
+    @property
+    def trail(self) -> list[dict[str, Any]]:
+        """The states it has been in, newest first: since when, by whom and why."""
+        return [
+            {
+                "time": moment(step.time),
+                "state": step.state,
+                "by": step.author,
+                "reason": step.reason,
+                **step.details,
+            }
+            for step in self.database._graph.catalog.trail.of(self._stages[0].id)
+        ]
+
+    def quarantined(self, table: str | None = None) -> pa.Table:
+        """The rows of a table of the target that are set aside, with the conditions they break."""
+        quarantine = import_module("livingdb.sync.quarantine")
         graph = self.database._graph
-        with graph.catalog.write() as connection:
-            for row in self._stages:
-                graph.catalog.syncs.set_state(
-                    connection, row.id, DETACHED, reason or "detached by hand"
-                )
-            graph.catalog.raise_epoch(connection)
+        head = graph.snapshots.at(graph.branch(self.target).head)
+        tables = graph.tables(head)
+        shown = [name for name in tables if not name.startswith("~")]
+        if table is None and len(shown) == 1:
+            table = shown[0]
+        if table not in tables:
+            raise NotFound(f"say which table: {self.target!r} has {', '.join(sorted(shown))}")
+        version = graph.find_version(head, quarantine.aside_of(table))
+        if version is None:
+            known = graph.versions.definition(graph.version(head, str(table))).schema.arrow
+            empty: pa.Table = known.append(pa.field("_condition", pa.string())).empty_table()
+            return empty
+        return graph.versions.rows(version).to_arrow()
+
+    def detach(self, reason: str = "", by: str | None = None) -> None:
+        """Let both branches go their own ways; what is read-only can be written from now on."""
+        going_on = import_module("livingdb.sync.going_on")
+        going_on.detach(self.database._graph, self._stages, by or self.database.author, reason)
         self._look_again()
 
-    def reattach(self) -> None:
-        """Let a derived object that was detached follow its sources again, from now on."""
-        graph = self.database._graph
-        if not self._is_derived:
-            raise Unsupported("a schema change that was detached stays so: evolve the branch anew")
-        if self.state == ACTIVE:
-            return
-        row = self._stages[0]
-        again = replace(row, state=ACTIVE, reason="")
-        deriving = import_module("livingdb.sync.deriving")
-        deriving.plan_of(graph, View.from_json(row.spec)) if row.spec["what"] == "sql" else None
+    def resume(self, by: str | None = None) -> None:
+        """Let a sync that is held or in error go on, if its conditions let it: else `RuleViolation`.
+
+        What came up meanwhile reaches the target.
+        """
+        going_on = import_module("livingdb.sync.going_on")
         database = self.database
-        deriving.refresh(graph, row, database.author, database.engine, database.trust, full=True)
-        with graph.catalog.write() as connection:
-            graph.catalog.syncs.set_state(connection, row.id, ACTIVE, "")
-            graph.catalog.raise_epoch(connection)
+        who = by or database.author
+        try:
+            going_on.resume(database._graph, self._stages, who, database.engine, database.trust)
+        finally:
+            self._look_again()
+
+    def approve(self, by: str | None = None, note: str = "") -> bool:
+        """Let what a held sync waits with pass, in somebody's name; whether it is active now."""
+        going_on = import_module("livingdb.sync.going_on")
+        database = self.database
+        done: bool = going_on.approve(
+            database._graph,
+            self._stages,
+            by or database.author,
+            note,
+            database.engine,
+            database.trust,
+        )
         self._look_again()
-        if self.when == "immediate":
-            deriving.refresh(graph, again, database.author, database.engine, database.trust)
+        return done
+
+    def reattach(self, on_conflict: str = "fail", by: str | None = None) -> None:
+        """Let a sync that stopped go on from now on, whatever its conditions say of the meantime.
+
+        It is a three-way merge from where both branches were last in step: `MergeConflict` shows
+        rows that cannot be merged, unless `on_conflict` says who wins, "source" or "target".
+        """
+        going_on = import_module("livingdb.sync.going_on")
+        database = self.database
+        going_on.reattach(
+            database._graph,
+            self._stages,
+            by or database.author,
+            on_conflict,
+            database.engine,
+            database.trust,
+        )
+        self._look_again()
 
     def _look_again(self) -> None:
         graph = self.database._graph
@@ -188,9 +247,8 @@ class Sync:
         return f"<Sync {self.explain().splitlines()[0]}>"
 
     def _repr_html_(self) -> str:
-        from html import escape
-
-        return f"<p>{escape(self.explain())}</p>"
+        shown: str = import_module("livingdb.render.notebook").sync_html(self)
+        return shown
 
 
 def drop_branch(graph: Graph, branch: BranchRow, detach: bool) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.database.diff import Diff
 from livingdb.errors import InvalidData, NotFound
 from livingdb.graph import history
+from livingdb.sync.dispatch import label_of
 
 if TYPE_CHECKING:
     from livingdb.database.database import Database
@@ -122,6 +124,51 @@ def _history(database: Database, ref: str, table: object, *key: object) -> pa.Ta
     return database.history(ref, str(table), key[0] if key else None)
 
 
+def _alerts(database: Database, ref: str) -> pa.Table:
+    rows = database._graph.catalog.alerts.all()
+    names = ("id", "sync", "event", "severity", "message", "state", "fingerprint")
+    columns = {name: [getattr(row, name) for row in rows] for name in names}
+    times = pa.array([row.time for row in rows], pa.int64()).cast(TIME)
+    repeats = [row.details.get("repeats") for row in rows]
+    return pa.table(
+        {
+            "id": pa.array(columns.pop("id"), pa.int64()),
+            "time": times,
+            **{name: pa.array(values, pa.string()) for name, values in columns.items()},
+            "repeats": pa.array(repeats, pa.int64()),
+            "details": pa.array([json.dumps(dict(row.details)) for row in rows], pa.string()),
+        }
+    )
+
+
+def _outbox(database: Database, ref: str) -> pa.Table:
+    rows = database._graph.catalog.outbox.all()
+    return pa.table(
+        {
+            "id": pa.array([row.id for row in rows], pa.int64()),
+            "alert": pa.array([row.alert for row in rows], pa.int64()),
+            "sink": pa.array([label_of(row.sink) for row in rows], pa.string()),
+            "state": pa.array([row.state for row in rows], pa.string()),
+            "attempts": pa.array([row.attempts for row in rows], pa.int64()),
+            "due": pa.array([row.due for row in rows], pa.int64()).cast(TIME),
+            "error": pa.array([row.error for row in rows], pa.string()),
+        }
+    )
+
+
+def _watches(database: Database, ref: str) -> pa.Table:
+    watches = database.watches()
+    return pa.table(
+        {
+            "name": pa.array([watch.name for watch in watches], pa.string()),
+            "event": pa.array([watch.event for watch in watches], pa.string()),
+            "severity": pa.array([watch.severity for watch in watches], pa.string()),
+            "time": pa.array([watch.time for watch in watches], TIME),
+            "over": pa.array([bool(watch.state.get("over")) for watch in watches], pa.bool_()),
+        }
+    )
+
+
 _TABLES: dict[str, tuple[Callable[..., pa.Table], int, int]] = {
     "log": (_log, 0, 0),
     "branches": (_branches, 0, 0),
@@ -129,4 +176,7 @@ _TABLES: dict[str, tuple[Callable[..., pa.Table], int, int]] = {
     "diff": (_diff, 3, 3),
     "blame": (_blame, 1, 1),
     "history": (_history, 1, 2),
+    "alerts": (_alerts, 0, 0),
+    "outbox": (_outbox, 0, 0),
+    "watches": (_watches, 0, 0),
 }

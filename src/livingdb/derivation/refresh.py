@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+import pyarrow as pa
 
 from livingdb.derivation.answers import Answers, ByEngine
 from livingdb.derivation.compile import columns_used, compiled
@@ -51,6 +53,8 @@ class Refreshed:
     reason: str | None
     rows: int
     engine: str
+    known: Mapping[str, pa.Table] = field(default_factory=dict)
+    """For tables that differ, the weighted rows that go and come, where they are known."""
 
 
 def schemas_of(graph: Graph, inputs: Mapping[str, Input]) -> dict[str, TableSchema]:
@@ -82,7 +86,7 @@ def refreshed(
     for stage in plan.stages:
         work.stage(stage, reason)
     strategy = max(work.strategies, key=_STRATEGIES.index, default="linear")
-    return Refreshed(work.tables, strategy, work.reason, work.rows, answers.name)
+    return Refreshed(work.tables, strategy, work.reason, work.rows, answers.name, work.known)
 
 
 def _full_reason(
@@ -129,6 +133,7 @@ class _Refresh:
         self._answers, self._staging = answers, staging
         self._pairs = {name: self._pair(item) for name, item in inputs.items()}
         self.tables: dict[str, Version] = {}
+        self.known: dict[str, pa.Table] = {}
         self.strategies: list[str] = []
         self.reason: str | None = None
         self.rows = 0
@@ -175,6 +180,7 @@ class _Refresh:
         if len(changes):
             made = versions.change(held, changes, self._staging.sink, counts)
             self.tables[name] = made
+            self.known[name] = change
         self.rows = len(changes)
         self._pairs[stage.name] = Pair(versions, held, made, known=change)
 

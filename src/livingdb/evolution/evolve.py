@@ -10,7 +10,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Protocol
+from typing import Any, Protocol
 
 from sqlalchemy import Connection
 
@@ -128,6 +128,8 @@ class Wish:
     sync: str
     author: str
     message: str
+    guard: Mapping[str, Any] = field(default_factory=dict)
+    """What guards the sync."""
 
     def check(self) -> None:
         """`InvalidData` for what does not fit together."""
@@ -378,6 +380,7 @@ class _Along:
                 "immediate",
                 time,
                 {"change": change.to_json(), "snapshot": old.snapshot.address.hex()},
+                self._wish.guard,
             )
 
 

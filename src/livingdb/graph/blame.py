@@ -1,139 +1,113 @@
-"""Blame and row history: which snapshot gave rows the values they have, or had.
+"""Blame: which snapshot gave rows, or cells, the values they have.
 
 History is gone through from the newest snapshot back along first parents, a stretch of linked
-versions at a time; a merge passes what it brought in on to the parent it came from.
+versions at a time; a merge passes what it brought in on to the parent it came from.  What a
+snapshot has from elsewhere, as schema changes, syncs and views do, is passed on by who knows them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from livingdb.catalog.snapshots import SnapshotRow
-from livingdb.chunks.address import Address
+from livingdb.graph.blame_stretches import Stretch, stretches
 from livingdb.graph.compare import diff_versions, lookup_diff
 from livingdb.graph.graph import Graph
-from livingdb.graph.history import first_parents, is_ancestor
 from livingdb.graph.timeline import timeline
 from livingdb.tables.index import Version
 from livingdb.trees.compare import differs
-from livingdb.trees.diff import DELETED, UPDATED, DiffBatch
-from livingdb.trees.keys import KeyArray, concat_keys, member, search, union_keys
+from livingdb.trees.diff import UPDATED, DiffBatch
+from livingdb.trees.keys import KeyArray, member, search
 
-__all__ = ["Event", "blame_cells", "blame_rows", "row_history"]
+__all__ = ["Blamed", "PassesOn", "blame"]
 
-_STRETCH = 256
+_EVOLVED = "schema_change"
 
 Mask = npt.NDArray[np.bool_]
 Numbers = npt.NDArray[np.int64]
 
 
-@dataclass(frozen=True)
-class _Stretch:
-    """Snapshots that changed a table, newest first, whose versions are linked one to the next.
+@dataclass
+class Blamed:
+    """For each of some keys, the number of the snapshot that gave the row (or cell) its value.
 
-    `base` is the version before the oldest of them; None if there was no such table.
+    `via` is the snapshot by which it came to the line it was asked for on, 0 if it was made there;
+    `local` is the last snapshot of that line itself that changed it.
     """
 
-    snapshots: list[int]
-    versions: list[Version]
-    base: Version | None
-    is_linked: bool
+    who: Numbers
+    via: Numbers
+    local: Numbers
+
+    @classmethod
+    def nobody(cls, count: int) -> Blamed:
+        """For keys of which nothing is known yet."""
+        return cls(*(np.zeros(count, np.int64) for _ in range(3)))
+
+    def put(self, places: Numbers, found: Blamed) -> None:
+        """Take over who is to blame for some keys; which snapshot of this line it was, stays."""
+        self.who[places], self.via[places] = found.who, found.via
 
 
-def _touches(graph: Graph, head: SnapshotRow, table: str) -> Iterator[tuple[int, Address | None]]:
-    """Snapshots of the first-parent line that changed the table, newest first."""
-    line = first_parents(graph.snapshots, head)
-    window: set[int] = set()
-    high = head.sequence
-    for row in line:
-        window.add(row.sequence)
-        if len(window) >= 4 * _STRETCH or row.first is None:
-            low = row.sequence
-            for sequence, version in graph.catalog.touches.between(table, low, high):
-                if sequence in window:
-                    yield sequence, version
-            window.clear()
-            high = low - 1
+class PassesOn(Protocol):
+    """Knows where a snapshot has rows from."""
+
+    def __call__(
+        self, row: SnapshotRow, table: str, keys: KeyArray, column: str | None
+    ) -> Blamed | None:
+        """Who is to blame for what a snapshot has in a table; None: the snapshot itself."""
+        ...
 
 
-def _stretches(graph: Graph, head: SnapshotRow, table: str) -> Iterator[_Stretch]:
-    """The history of a table, cut where a version does not come from the one before."""
-    versions = graph.versions
-    held: list[tuple[int, Address]] = []
-
-    def cut(before: Version | None) -> Iterator[_Stretch]:
-        graph.index.preload([address for _, address in held])
-        found = [versions.require(address) for _, address in held]
-        numbers = [number for number, _ in held]
-        start = 0
-        for at, version in enumerate(found):
-            older = found[at + 1] if at + 1 < len(found) else before
-            is_last = at + 1 == len(found)
-            linked = older is not None and version.base == older.address
-            if linked and not is_last:
-                continue
-            if not linked and at > start:
-                yield _Stretch(numbers[start:at], found[start:at], version, True)
-                start = at
-            yield _Stretch(numbers[start : at + 1], found[start : at + 1], older, linked)
-            start = at + 1
-
-    for number, address in _touches(graph, head, table):
-        if len(held) >= _STRETCH or address is None:
-            yield from cut(None if address is None else versions.require(address))
-            held = []
-        if address is not None:
-            held.append((number, address))
-    if held:
-        yield from cut(None)
-
-
-# --- blame ----------------------------------------------------------------------------------
-
-
-def blame_rows(graph: Graph, head: SnapshotRow, table: str, keys: KeyArray) -> Numbers:
-    """For each of the sorted keys, the number of the snapshot that last changed the row."""
-    return _blame(graph, head, table, keys, None)
-
-
-def blame_cells(
-    graph: Graph, head: SnapshotRow, table: str, keys: KeyArray, position: int
-) -> Numbers:
-    """For each of the sorted keys, the snapshot that last changed one column of the row."""
-    return _blame(graph, head, table, keys, position)
-
-
-def _blame(
-    graph: Graph, head: SnapshotRow, table: str, keys: KeyArray, position: int | None
-) -> Numbers:
-    blamed = np.zeros(len(keys), np.int64)
-    for stretch in _stretches(graph, head, table):
-        left = np.flatnonzero(blamed == 0)
+def blame(
+    graph: Graph,
+    head: SnapshotRow,
+    table: str,
+    keys: KeyArray,
+    column: str | None = None,
+    passes_on: PassesOn | None = None,
+) -> Blamed:
+    """For each of the sorted keys, who last changed the row, or one column of it."""
+    blamed = Blamed.nobody(len(keys))
+    if not len(keys):
+        return blamed
+    schema = graph.versions.definition(graph.version(head, table)).schema
+    position = None if column is None else schema.position(column)
+    for stretch in stretches(graph, head, table):
+        left = np.flatnonzero(blamed.who == 0)
         if not len(left):
             break
         found, who = _last_changes(graph, stretch, keys[left], position)
-        blamed[left[found]] = who
-        _pass_on(graph, stretch, table, keys, left[found], blamed, position)
+        places = left[found]
+        blamed.who[places] = blamed.local[places] = who
+        for number in np.unique(who).tolist():
+            mine = places[blamed.local[places] == number]
+            row = graph.snapshots.at(number)
+            if row.others:
+                _merged(graph, row, table, keys, mine, blamed, column, passes_on)
+            elif passes_on is not None and row.kind != "transaction":
+                passed = passes_on(row, table, keys[mine], column)
+                if passed is not None:
+                    blamed.put(mine, passed)
     return blamed
 
 
 def _last_changes(
-    graph: Graph, stretch: _Stretch, keys: KeyArray, position: int | None
+    graph: Graph, stretch: Stretch, keys: KeyArray, position: int | None
 ) -> tuple[Numbers, Numbers]:
     """Which of the keys a stretch changed, and the snapshot that did so last."""
-    if stretch.base is None or stretch.base.rows == 0:
-        number = stretch.snapshots[-1]
-        if len(stretch.versions) == 1:
-            return np.arange(len(keys)), np.full(len(keys), number)
+    base = stretch.base
+    if len(stretch.versions) == 1 and _is_whole(graph, stretch):
+        return np.arange(len(keys)), np.full(len(keys), stretch.snapshots[-1])
     if not stretch.is_linked:
         return _by_diff(graph, stretch, keys, position)
-    assert stretch.base is not None
-    chain = [stretch.base, *stretch.versions[::-1]]
+    assert base is not None
+    chain = [base, *stretch.versions[::-1]]
     line = timeline(graph.versions, chain, keys)
     real = slice(None) if position is None else np.flatnonzero(line.cells[position])
     changed, steps = line.keys[real], line.step[real]
@@ -145,8 +119,16 @@ def _last_changes(
     return at, numbers[steps[is_last]]
 
 
+def _is_whole(graph: Graph, stretch: Stretch) -> bool:
+    """Whether a snapshot's table is not one that was changed: it is new, or has another schema."""
+    base, (version,) = stretch.base, stretch.versions
+    if base is None or base.rows == 0 or base.definition != version.definition:
+        return True
+    return not stretch.is_linked and graph.snapshots.at(stretch.snapshots[0]).kind == _EVOLVED
+
+
 def _by_diff(
-    graph: Graph, stretch: _Stretch, keys: KeyArray, position: int | None
+    graph: Graph, stretch: Stretch, keys: KeyArray, position: int | None
 ) -> tuple[Numbers, Numbers]:
     """The same where the only version of a stretch does not come from the one before."""
     (number,) = stretch.snapshots
@@ -165,158 +147,73 @@ def _cell_mask(batch: DiffBatch, position: int) -> Mask:
     return mask | differs(batch.before[position], batch.after[position])
 
 
-def _pass_on(
+def _merged(
     graph: Graph,
-    stretch: _Stretch,
+    row: SnapshotRow,
     table: str,
     keys: KeyArray,
-    places: Numbers,
-    blamed: Numbers,
-    position: int | None,
+    mine: Numbers,
+    blamed: Blamed,
+    column: str | None,
+    passes_on: PassesOn | None,
 ) -> None:
-    """What a merge brought in is the work of the side it came from."""
-    for number in {int(n) for n in np.unique(blamed[places])}:
-        row = graph.snapshots.at(number)
-        if not row.others:
+    """What a merge brought in is the work of the side it came from.
+
+    Where it brought another schema, what it left alone is of its first parent.
+    """
+    version = graph.version(row, table)
+    for parent in (graph.snapshots.at(number) for number in (*row.others, row.first or 0)):
+        theirs = graph.find_version(parent, table)
+        is_first = parent.sequence == row.first
+        if theirs is None or not len(mine):
             continue
-        version = stretch.versions[stretch.snapshots.index(number)]
-        mine = places[blamed[places] == number]
-        for other in row.others:
-            parent = graph.snapshots.at(other)
-            theirs = graph.find_version(parent, table)
-            if theirs is None or not len(mine):
-                continue
-            same = _agreeing(graph, version, theirs, keys[mine], position)
-            if same.any():
-                blamed[mine[same]] = _blame(graph, parent, table, keys[mine[same]], position)
-                mine = mine[~same]
+        if is_first and theirs.definition == version.definition:
+            continue
+        name = _column_there(graph, version, theirs, column)
+        if column is not None and name is None:
+            continue
+        same = _agreeing(graph, version, theirs, keys[mine], column)
+        if same.any():
+            found = blame(graph, parent, table, keys[mine[same]], name, passes_on)
+            blamed.put(mine[same], found)
+            mine = mine[~same]
+
+
+def _column_there(graph: Graph, version: Version, other: Version, column: str | None) -> str | None:
+    """What a column is called in a version of the table with, perhaps, another schema."""
+    if column is None or version.definition == other.definition:
+        return column
+    here, there = (graph.versions.definition(side).schema for side in (version, other))
+    number = here.column(column).id
+    return next((known.name for known in there.columns if known.id == number), None)
 
 
 def _agreeing(
-    graph: Graph, one: Version, other: Version, keys: KeyArray, position: int | None
+    graph: Graph, one: Version, other: Version, keys: KeyArray, column: str | None
 ) -> Mask:
     """Which of the keys have the same row (or cell) in both versions."""
+    mine, theirs = graph.versions.rows(one), graph.versions.rows(other)
     same = np.ones(len(keys), bool)
-    rows = graph.versions.rows(one), graph.versions.rows(other)
-    for batch in lookup_diff(*rows, keys):
-        kept = batch.keys if position is None else batch.keys[_cell_mask(batch, position)]
-        same &= ~member(keys, kept)
-    return same
-
-
-# --- history --------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Event:
-    """Something that happened to rows: in which snapshot, what, and the rows after it."""
-
-    snapshot: int
-    kinds: npt.NDArray[np.int8]
-    keys: KeyArray
-    after: list[pa.Array]
-
-
-def row_history(graph: Graph, head: SnapshotRow, table: str, keys: KeyArray | None) -> list[Event]:
-    """Everything that happened to the rows with these keys (None: to all), newest first.
-
-    A merge is in it where the row then is not what its last change on either side made it.
-    """
-    found: dict[int, list[Event]] = {}
-    _collect(graph, head, table, keys, found, None)
-    events = [_joined(found[number]) for number in sorted(found)]
-    return _without_echoes(graph, events)[::-1]
-
-
-def _collect(
-    graph: Graph,
-    head: SnapshotRow,
-    table: str,
-    keys: KeyArray | None,
-    found: dict[int, list[Event]],
-    until: SnapshotRow | None,
-) -> None:
-    """The events of a line of first parents, down to what is in the history of `until`."""
-    for stretch in _stretches(graph, head, table):
-        for event in _events(graph, stretch, keys):
-            row = graph.snapshots.at(event.snapshot)
-            if until is not None and is_ancestor(graph.snapshots, row, until):
-                return
-            fresh = _unknown(event, found.get(event.snapshot, []))
-            if fresh is None:
-                continue
-            found.setdefault(event.snapshot, []).append(fresh)
-            for other in row.others:
-                assert row.first is not None
-                parent, first = graph.snapshots.at(other), graph.snapshots.at(row.first)
-                _collect(graph, parent, table, fresh.keys, found, first)
-
-
-def _unknown(event: Event, known: list[Event]) -> Event | None:
-    """What of an event is not known yet."""
-    if not known:
-        return event
-    rows = np.flatnonzero(~member(event.keys, union_keys([part.keys for part in known])))
-    return _select(event, rows) if len(rows) else None
-
-
-def _without_echoes(graph: Graph, events: list[Event]) -> list[Event]:
-    """Events, oldest first, without those of merges that left a row as it was made before."""
-    is_merge = [bool(graph.snapshots.at(event.snapshot).others) for event in events]
-    if not any(is_merge):
-        return events
-    every = _joined(events)
-    ages = np.repeat(np.arange(len(events)), [len(event.keys) for event in events])
-    order = np.lexsort((ages, search(union_keys([every.keys]), every.keys)))
-    before, after = order[:-1], order[1:]
-    same = (every.keys[before] == every.keys[after]) & np.array(is_merge)[ages[after]]
-    same &= (every.kinds[before] == DELETED) == (every.kinds[after] == DELETED)
-    for column in every.after:
-        same &= ~differs(column.take(pa.array(before)), column.take(pa.array(after)))
-    echo = np.zeros(len(order), bool)
-    echo[after[same]] = True
-    kept = [_select(event, np.flatnonzero(~echo[ages == at])) for at, event in enumerate(events)]
-    return [event for event in kept if len(event.keys)]
-
-
-def _select(event: Event, rows: Numbers) -> Event:
-    taken = pa.array(rows)
-    after = [column.take(taken) for column in event.after]
-    return Event(event.snapshot, event.kinds[rows], event.keys[rows], after)
-
-
-def _events(graph: Graph, stretch: _Stretch, keys: KeyArray | None) -> Iterator[Event]:
-    if stretch.is_linked and stretch.base is not None:
-        line = timeline(graph.versions, [stretch.base, *stretch.versions[::-1]], keys)
-        numbers = np.array(stretch.snapshots[::-1])[line.step]
-        for number in stretch.snapshots:
-            rows = np.flatnonzero(numbers == number)
-            if len(rows):
-                taken = pa.array(rows)
-                after = [column.take(taken) for column in line.after]
-                yield Event(number, line.kinds[rows], line.keys[rows], after)
-        return
-    parts: list[Event] = []
-    key_count = graph.versions.forest(stretch.versions[0]).shape.key_count
-    for batch in diff_versions(graph.versions, stretch.base, stretch.versions[0]):
-        rows = np.arange(len(batch.keys))
-        if keys is not None:
-            rows = np.flatnonzero(member(batch.keys, keys))
-        if len(rows):
-            after = [*batch.key_columns(key_count), *batch.after[key_count:]]
-            event = Event(stretch.snapshots[0], batch.kinds, batch.keys, after)
-            parts.append(_select(event, rows))
-    if parts:
-        yield _joined(parts)
-
-
-def _joined(parts: list[Event]) -> Event:
-    if len(parts) == 1:
-        return parts[0]
-    columns = zip(*(part.after for part in parts), strict=True)
-    return Event(
-        parts[0].snapshot,
-        np.concatenate([part.kinds for part in parts]),
-        concat_keys([part.keys for part in parts]),
-        [pa.concat_arrays(list(column)) for column in columns],
-    )
+    if one.definition == other.definition:
+        position = None if column is None else mine.schema.position(column)
+        for batch in lookup_diff(mine, theirs, keys):
+            kept = batch.keys if position is None else batch.keys[_cell_mask(batch, position)]
+            same &= ~member(keys, kept)
+        return same
+    if mine.schema.key_codec.types != theirs.schema.key_codec.types:
+        return ~same
+    known = {(item.id, item.type): item.name for item in theirs.schema.columns}
+    pairs = [
+        (item.name, known[item.id, item.type])
+        for item in mine.schema.stored
+        if (item.id, item.type) in known and (column is None or item.name == column)
+    ]
+    if not pairs:
+        return ~same
+    here, left = mine.lookup(keys, [pair[0] for pair in pairs])
+    there, right = theirs.lookup(keys, [pair[1] for pair in pairs])
+    both = here & there
+    for before, after in zip(left, right, strict=True):
+        ours, yours = before.filter(pa.array(both[here])), after.filter(pa.array(both[there]))
+        same[np.flatnonzero(both)] &= ~differs(ours, yours)
+    return same & both

@@ -78,8 +78,17 @@ class Carrier(Protocol):
         """The change with what follows from it on its own branch."""
         ...
 
-    def carry(self, draft: Draft, staging: Staging, make: Callable[[Intent], Draft]) -> Carried:
-        """The snapshots of other branches that are to be committed along."""
+    def carry(
+        self,
+        draft: Draft,
+        staging: Staging,
+        make: Callable[[Intent], Draft],
+        beside: Sequence[Draft] = (),
+    ) -> Carried:
+        """The snapshots of other branches that are to be committed along.
+
+        Those `beside` are committed along in any case.
+        """
         ...
 
     def follow(
@@ -87,8 +96,9 @@ class Carrier(Protocol):
         moves: Sequence[tuple[BranchRow, SnapshotRow]],
         staging: Staging,
         make: Callable[[Intent], Draft],
+        operation: str,
     ) -> Carried:
-        """The same for branches that move to snapshots that are there."""
+        """The same for branches that an operation moves to snapshots that are there."""
         ...
 
 

@@ -18,7 +18,7 @@ from livingdb.catalog.branches import EPOCH, BranchRow
 from livingdb.catalog.catalog import Catalog
 from livingdb.catalog.connect import Place
 from livingdb.catalog.snapshots import SnapshotRow
-from livingdb.catalog.syncs import ActiveSyncs, as_known
+from livingdb.catalog.syncs import DETACHED, ActiveSyncs, as_known
 from livingdb.chunks.address import Address
 from livingdb.errors import LivingDBError, NotFound
 from livingdb.graph.carry import Carried, Carrier, Draft, Intent, LiftsChanges
@@ -77,6 +77,10 @@ class Graph:
         """Who keeps branches in step."""
         self.lifter: LiftsChanges | None = None
         """Who knows what schema changes do to rows."""
+        self.trust: Sequence[str] = ()
+        """The functions named in the database that this process runs."""
+        self.alerted: Callable[[], None] | None = None
+        """Called when a transaction leaves alerts to be sent."""
 
     @classmethod
     def create(cls, place: Place, author: str) -> Graph:
@@ -196,7 +200,7 @@ class Graph:
         """
         known = self._syncs
         if known is None or known[0] != epoch:
-            active = [sync for sync in self.catalog.syncs.all() if sync.is_active]
+            active = [sync for sync in self.catalog.syncs.all() if sync.state != DETACHED]
             names = {row.id: row.name for row in self.branches.all()} if active else {}
             stages = {number for number, name in names.items() if is_hidden(name)}
             known = self._syncs = epoch, as_known(active, names, stages)
@@ -221,7 +225,10 @@ class Graph:
         try:
             carried = Carried()
             if self.carrier is not None:
-                carried = self.carrier.carry(draft, staging, lambda i: self._draft(i, staging))
+                beside = [other for other in drafts[:-1] if other.intent.moves]
+                carried = self.carrier.carry(
+                    draft, staging, lambda i: self._draft(i, staging), beside
+                )
                 drafts += carried.drafts
             rows = self._committed(drafts, staging, held, carried.actions)
         except BaseException:
@@ -342,7 +349,9 @@ class Graph:
         with Staging(self.store) as staging:
             carried = Carried()
             if self.carrier is not None:
-                carried = self.carrier.follow(moves, staging, lambda i: self._draft(i, staging))
+                carried = self.carrier.follow(
+                    moves, staging, lambda i: self._draft(i, staging), operation
+                )
             drafts = carried.drafts
 
             def move(connection: Connection) -> None:

@@ -35,6 +35,7 @@ __all__ = [
     "MergedTables",
     "check_merged",
     "conflict_table",
+    "contested",
     "merge_base",
     "merge_error",
     "merge_tables",
@@ -163,7 +164,7 @@ def _merge_rows(
     merged: MergedTables,
     name: str,
     sides: tuple[Version | None, Version, Version],
-    contested: KeyArray | None,
+    fought: KeyArray | None,
     policies: Policies,
     staging: Staging,
 ) -> None:
@@ -175,12 +176,12 @@ def _merge_rows(
     shape = versions.forest(mine).shape
     free, theirs_changed, ours_changed = _changed(graph, old, mine, yours)
     stuck: list[Conflicts] = []
-    if contested is not None and len(contested):
-        stuck = _contested(graph, mine, yours, contested)
+    if fought is not None and len(fought):
+        stuck = contested(graph, mine, yours, fought)
         theirs_changed = [
-            batch.select(np.flatnonzero(~member(batch.keys, contested))) for batch in theirs_changed
+            batch.select(np.flatnonzero(~member(batch.keys, fought))) for batch in theirs_changed
         ]
-        free = free.select(np.flatnonzero(~member(free.keys, contested)))
+        free = free.select(np.flatnonzero(~member(free.keys, fought)))
     changes, conflicts = resolve_rows(shape, theirs_changed, ours_changed, None)
     conflicts += stuck
     policy = policies.of_table(name, versions.definition(mine).schema, shape)
@@ -228,7 +229,7 @@ def _changed(
     )
 
 
-def _contested(graph: Graph, mine: Version, yours: Version, keys: KeyArray) -> list[Conflicts]:
+def contested(graph: Graph, mine: Version, yours: Version, keys: KeyArray) -> list[Conflicts]:
     """Rows in conflict for good: those of the keys on which ours and theirs do not agree.
 
     They have no base: which of the ancestors' values it were would be an accident.

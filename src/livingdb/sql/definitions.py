@@ -36,17 +36,17 @@ class SchemaStatement:
 
     table: str
     changes: tuple[tuple[str, dict[str, Any]], ...]
-    options: dict[str, str] = field(default_factory=dict)
+    options: dict[str, Any] = field(default_factory=dict)
     if_exists: bool = False
     if_missing: bool = False
 
 
-def without_sync(text: str) -> tuple[str, dict[str, str]]:
+def without_sync(text: str) -> tuple[str, dict[str, Any]]:
     """The statement without its SYNC clause, and what that says."""
     if not isinstance(text, str) or not re.match(r"\s*(ALTER|CREATE|DROP)\b", text, re.IGNORECASE):
         return text, {}
     found = _SYNC.search(text)
-    options = {} if found is None else {"sync": found["sync"].lower()}
+    options: dict[str, Any] = {} if found is None else {"sync": found["sync"].lower()}
     if found is None and re.match(r"\s*ALTER\b", text, re.IGNORECASE):
         found = _KEEP.search(text)
         if found is not None and (found["how"].upper() == "TO" or not found["name"]):
@@ -58,7 +58,7 @@ def without_sync(text: str) -> tuple[str, dict[str, str]]:
     return text[: found.start()], options
 
 
-def read_definition(tree: exp.Expr, options: dict[str, str]) -> SchemaStatement:
+def read_definition(tree: exp.Expr, options: dict[str, Any]) -> SchemaStatement:
     """What a statement says; `Unsupported` for what it may say elsewhere only."""
     if isinstance(tree, exp.Create):
         return _create(tree, options)
@@ -78,7 +78,7 @@ def _table(node: exp.Expr) -> str:
     return str(node.name)
 
 
-def _drop(tree: exp.Drop, options: dict[str, str]) -> SchemaStatement:
+def _drop(tree: exp.Drop, options: dict[str, Any]) -> SchemaStatement:
     if str(tree.args.get("kind")).upper() != "TABLE":
         raise Unsupported(f"DROP {tree.args.get('kind')} is not possible")
     tables = tree.args["tables"]
@@ -89,7 +89,7 @@ def _drop(tree: exp.Drop, options: dict[str, str]) -> SchemaStatement:
     return SchemaStatement(name, changes, options, if_exists=bool(tree.args.get("exists")))
 
 
-def _create(tree: exp.Create, options: dict[str, str]) -> SchemaStatement:
+def _create(tree: exp.Create, options: dict[str, Any]) -> SchemaStatement:
     if str(tree.args.get("kind")).upper() != "TABLE" or not isinstance(tree.this, exp.Schema):
         raise Unsupported("CREATE TABLE name (column type, …, PRIMARY KEY (…)) is what there is")
     if tree.args.get("expression") is not None or tree.args.get("replace"):

@@ -14,6 +14,7 @@ from livingdb.errors import Unsupported
 from livingdb.sql.changes import Changes
 from livingdb.sql.definitions import read_definition, without_sync
 from livingdb.sql.delete import delete
+from livingdb.sql.guards import without_guard
 from livingdb.sql.insert import insert
 from livingdb.sql.merge import merge
 from livingdb.sql.parameters import Given, bind_parameters
@@ -38,7 +39,9 @@ def execute(scope: Scope, text: str, parameters: Given = None, engine: str | Non
     `parameters` is a dict for `:name` or a list for `?`; values are bound, never pasted.
     `engine` answers queries; changes are computed in this process, inside their transaction.
     """
+    text, guard = without_guard(text)
     text, options = without_sync(text)
+    options |= guard
     view = read_view(text, options)
     if view is not None:
         return Result(pa.table({}), scope.define_view(view))

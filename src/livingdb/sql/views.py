@@ -2,6 +2,7 @@
 
 CREATE MATERIALIZED VIEW totals WITH (when = 'immediate', refresh = 'auto') AS
     SELECT city, sum(amount) AS total FROM orders GROUP BY city
+    WHEN changed_share <= 0.2 AND not_null(city) ELSE HOLD
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from livingdb.errors import InvalidData
 
@@ -42,16 +44,16 @@ class ViewStatement:
 
     name: str
     query: str | None = None
-    options: Mapping[str, str] = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict)
     replace: bool = False
     if_missing: bool = False
     if_exists: bool = False
 
 
-def read_view(text: str, sync: Mapping[str, str]) -> ViewStatement | None:
+def read_view(text: str, sync: Mapping[str, Any]) -> ViewStatement | None:
     """What a statement says about a view; None if it is about something else.
 
-    `sync` is what a SYNC clause at its end said.
+    `sync` is what SYNC and WHEN … ELSE at its end said.
     """
     if not isinstance(text, str) or not _BEGINS.match(text):
         return None
@@ -62,13 +64,13 @@ def read_view(text: str, sync: Mapping[str, str]) -> ViewStatement | None:
     if made is None:
         raise InvalidData(
             "write CREATE [OR REPLACE] [MATERIALIZED] VIEW [IF NOT EXISTS] name "
-            "[WITH (when = '…', …)] AS SELECT …, or DROP VIEW [IF EXISTS] name"
+            "[WITH (when = '…', …)] AS SELECT … [WHEN conditions ELSE action], or "
+            "DROP VIEW [IF EXISTS] name"
         )
-    options = _options(made["options"] or "")
+    options: dict[str, Any] = dict(_options(made["options"] or ""))
     if not made["stored"]:
         options.setdefault("materialize", "none")
-    if "sync" in sync:
-        options["sync"] = sync["sync"]
+    options |= {name: sync[name] for name in ("sync", "conditions") if name in sync}
     return ViewStatement(
         _plain(made["name"]),
         made["query"].strip().rstrip(";"),

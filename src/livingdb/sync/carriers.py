@@ -12,6 +12,7 @@ from livingdb.graph.carry import Carried, Draft, Intent
 from livingdb.graph.graph import Graph
 from livingdb.graph.staging import Staging
 from livingdb.sync.carry import SchemaCarrier
+from livingdb.sync.watch_commits import CommitWatches
 
 if TYPE_CHECKING:
     from livingdb.sync.views import ViewCarrier
@@ -25,6 +26,7 @@ class Carriers:
     def __init__(self, graph: Graph):
         self._graph = graph
         self.schemas = SchemaCarrier(graph)
+        self._watches = CommitWatches(graph)
         self._views: ViewCarrier | None = None
 
     def _views_at(self, moves: Sequence[BranchRow]) -> ViewCarrier | None:
@@ -42,8 +44,23 @@ class Carriers:
         """The change with what follows from it on its own branch."""
         return self.schemas.settled(intent, staging)
 
-    def carry(self, draft: Draft, staging: Staging, make: Callable[[Intent], Draft]) -> Carried:
-        """The snapshots of other branches that are to be committed along."""
+    def carry(
+        self,
+        draft: Draft,
+        staging: Staging,
+        make: Callable[[Intent], Draft],
+        beside: Sequence[Draft] = (),
+    ) -> Carried:
+        """The snapshots of other branches that are to be committed along, and what to tell."""
+        return self._watches.noticed(draft, self._carried(draft, staging, make, beside))
+
+    def _carried(
+        self,
+        draft: Draft,
+        staging: Staging,
+        make: Callable[[Intent], Draft],
+        beside: Sequence[Draft],
+    ) -> Carried:
         moves = draft.intent.moves
         views = self._views_at(moves)
         if moves and draft.intent.kind == "schema_change":
@@ -53,18 +70,22 @@ class Carriers:
                 self._graph, views.views(moves[0].epoch), draft, make
             )
             return found
-        drafts = self.schemas.carry(draft, staging, make)
+        along = [self.schemas.carry(each, staging, make) for each in (draft, *beside)]
+        drafts = [other for carried in along for other in carried.drafts]
+        actions = [act for carried in along for act in carried.actions]
         if views is None:
-            return Carried(drafts)
-        carried = views.carry([draft, *drafts], staging, make)
-        return Carried([*drafts, *carried.drafts], carried.actions)
+            return Carried(drafts, actions)
+        carried = views.carry([draft, *beside, *drafts], staging, make)
+        return Carried([*drafts, *carried.drafts], [*actions, *carried.actions])
 
     def follow(
         self,
         moves: Sequence[tuple[BranchRow, SnapshotRow]],
         staging: Staging,
         make: Callable[[Intent], Draft],
+        operation: str = "",
     ) -> Carried:
         """The snapshots of views of branches that move to snapshots that are there."""
         views = self._views_at([branch for branch, _ in moves])
-        return Carried() if views is None else views.follow(moves, staging, make)
+        carried = Carried() if views is None else views.follow(moves, staging, make)
+        return self._watches.moved(moves, operation, carried)

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from importlib import import_module
+
+from sqlalchemy import Connection
 
 from livingdb.catalog.branches import BranchRow
 from livingdb.catalog.syncs import SyncRow
@@ -24,24 +27,25 @@ from livingdb.evolution.sides import (
     followed,
     narrow_changes,
 )
-from livingdb.graph.carry import Draft, Intent
+from livingdb.graph.carry import Carried, Draft, Intent
 from livingdb.graph.compare import diff_changes
 from livingdb.graph.constraints import check_tables
 from livingdb.graph.graph import Graph, tables_of
 from livingdb.graph.groups import schema_syncs
+from livingdb.graph.names import is_hidden
 from livingdb.graph.snapshot import overlaid
 from livingdb.graph.staging import Staging
 from livingdb.tables.index import Version
 from livingdb.tables.versions import Versions
 from livingdb.trees.changes import Changes, merge_changes
 
-__all__ = ["SchemaCarrier", "lens_of"]
+__all__ = ["SchemaCarrier", "Step", "lens_of"]
 
 Tables = Mapping[str, Version]
 
 
 @dataclass(frozen=True)
-class _Step:
+class Step:
     """A branch that changed: what it was and is, and the snapshot that says so."""
 
     branch: int
@@ -53,6 +57,10 @@ class _Step:
     """What happens to the rows of tables, and no more, where it is known."""
     deltas: dict[str, Delta]
     """The same, as whole rows before and after."""
+
+
+Found = tuple[Tables, Intent, dict[str, Changes], dict[str, Delta]]
+"""What a branch has, what it is to be, and the changes of its tables."""
 
 
 class SchemaCarrier:
@@ -106,14 +114,14 @@ class SchemaCarrier:
                 changes[name] = versions.change(before[name], whole, staging.sink)
         return replace(intent, changes=changes)
 
-    def carry(self, draft: Draft, staging: Staging, make: Callable[[Intent], Draft]) -> list[Draft]:
+    def carry(self, draft: Draft, staging: Staging, make: Callable[[Intent], Draft]) -> Carried:
         """The snapshots of branches in step with those the draft moves."""
         moves = draft.intent.moves
         if not moves or draft.intent.kind == "schema_change":
-            return []
+            return Carried()
         syncs = schema_syncs(self._graph, moves[0])
         if not syncs:
-            return []
+            return Carried()
         reached = {branch.id for branch in moves}
         group = self._graph.branches.several(_joined(syncs, reached))
         self._graph.snapshots.many(branch.head for branch in group.values())
@@ -121,6 +129,7 @@ class SchemaCarrier:
         for step in waiting:
             self._check_schemas(syncs, step, group)
         made: list[Draft] = []
+        actions: list[Callable[[Connection], None]] = []
         while waiting:
             step = waiting.pop(0)
             for sync, other, is_right in _neighbours(syncs, step.branch):
@@ -131,17 +140,25 @@ class SchemaCarrier:
                 found = self._carried(sync, is_right, branch, step, draft, staging)
                 if found is None:
                     continue
+                if sync.guard.get("conditions") and not is_hidden(branch.name):
+                    guard = import_module("livingdb.sync.schema_guard")
+                    passed = guard.guarded(self._graph, sync, step, found, group, draft, staging)
+                    actions += passed.actions
+                    if passed.step is None:
+                        made = [each for each in made if not _moves(each, passed.dropped)]
+                        continue
+                    found = passed.step
                 before, intent, changes, deltas = found
                 made.append(make(intent))
                 after = overlaid(before, intent.changes)
                 address = made[-1].address
                 waiting.append(
-                    _Step(branch.id, branch.name, before, after, address, changes, deltas)
+                    Step(branch.id, branch.name, before, after, address, changes, deltas)
                 )
-        return made
+        return Carried(made, actions)
 
     def _check_schemas(
-        self, syncs: Sequence[SyncRow], step: _Step, group: Mapping[int, BranchRow]
+        self, syncs: Sequence[SyncRow], step: Step, group: Mapping[int, BranchRow]
     ) -> None:
         """`RuleViolation` if a change, as a merge may be, is one of a schema in a sync."""
         graph = self._graph
@@ -165,25 +182,25 @@ class SchemaCarrier:
                         "branch instead, or detach the sync first"
                     )
 
-    def _first(self, branch: BranchRow, draft: Draft) -> _Step:
+    def _first(self, branch: BranchRow, draft: Draft) -> Step:
         before = tables_of(self._graph, self._graph.snapshots.at(branch.head))
         versions = self._graph.versions
         after = {name: versions.require(a) for name, a in draft.record.tables.items()}
-        return _Step(branch.id, branch.name, before, after, draft.address, {}, {})
+        return Step(branch.id, branch.name, before, after, draft.address, {}, {})
 
     def _carried(
         self,
         sync: SyncRow,
         is_right: bool,
         branch: BranchRow,
-        step: _Step,
+        step: Step,
         draft: Draft,
         staging: Staging,
-    ) -> tuple[Tables, Intent, dict[str, Changes], dict[str, Delta]] | None:
+    ) -> Found | None:
         """What the change makes of another branch; None if nothing."""
         graph = self._graph
         head = graph.snapshots.at(branch.head)
-        tables = tables_of(graph, head)
+        tables = whole_of(tables_of(graph, head))
         try:
             changes, deltas = self._translated(sync, is_right, step, tables)
             made, rows = self._made(tables, changes, staging)
@@ -210,8 +227,16 @@ class SchemaCarrier:
         narrow = {n: change for n, change in changes.items() if isinstance(change, Changes)}
         return tables, intent, narrow, deltas
 
+    def translated(
+        self, sync: SyncRow, is_right: bool, step: Step, tables: Tables, staging: Staging
+    ) -> dict[str, Version | None]:
+        """The versions that a change on one side of a sync makes of tables on the other."""
+        changes, _ = self._translated(sync, is_right, step, tables)
+        made, _ = self._made(tables, changes, staging)
+        return made
+
     def _translated(
-        self, sync: SyncRow, is_right: bool, step: _Step, tables: Tables
+        self, sync: SyncRow, is_right: bool, step: Step, tables: Tables
     ) -> tuple[dict[str, Changes | Version], dict[str, Delta]]:
         """The changes of the other side's tables; a version where both sides share one.
 
@@ -254,7 +279,7 @@ class SchemaCarrier:
                 found[name], known[name] = effective(there[name].schema, shape, delta)
         return {n: c for n, c in found.items() if isinstance(c, Version) or len(c)}, known
 
-    def _changes(self, step: _Step, name: str) -> Changes:
+    def _changes(self, step: Step, name: str) -> Changes:
         """What happens to the rows of a table, and no more."""
         found = step.changes.get(name)
         if found is None:
@@ -264,7 +289,7 @@ class SchemaCarrier:
             found = step.changes[name] = narrow_changes(versions.rows(before), made)
         return found
 
-    def _delta(self, step: _Step, name: str) -> Delta:
+    def _delta(self, step: Step, name: str) -> Delta:
         """What happens to the rows of a table, as whole rows before and after."""
         found = step.deltas.get(name)
         if found is None:
@@ -290,7 +315,7 @@ class SchemaCarrier:
 
     def _check(
         self,
-        step: _Step,
+        step: Step,
         tables: Tables,
         made: Mapping[str, Version | None],
         changes: Mapping[str, Changes | Version],
@@ -310,6 +335,18 @@ class SchemaCarrier:
         if sync.id not in self._lenses:
             self._lenses[sync.id] = lens_of(self._graph, sync)
         return self._lenses[sync.id]
+
+
+def _moves(draft: Draft, branches: Collection[int]) -> bool:
+    return any(branch.id in branches for branch in draft.intent.moves)
+
+
+def whole_of(tables: Tables) -> Tables:
+    """The tables of a branch, with what was set aside of them."""
+    if not any(name.startswith("~whole/") for name in tables):
+        return tables
+    whole: Tables = import_module("livingdb.sync.quarantine").whole_tables(tables)
+    return whole
 
 
 def _deltas(

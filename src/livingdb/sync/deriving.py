@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import time as clock
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from typing import Any
 
 from sqlalchemy import Connection
 
 from livingdb.catalog.branches import BranchRow
 from livingdb.catalog.snapshots import SnapshotRow
-from livingdb.catalog.syncs import SyncRow
+from livingdb.catalog.syncs import ACTIVE, SyncRow
 from livingdb.derivation.answers import Answers
 from livingdb.derivation.compile import columns_used, compiled, shared_columns
 from livingdb.derivation.model import Plan
@@ -22,10 +24,15 @@ from livingdb.graph.graph import Graph, Moved, now, tables_of
 from livingdb.graph.names import check_branch
 from livingdb.graph.staging import Staging
 from livingdb.sync.alike import alike
+from livingdb.sync.checked import checked, first_checked, stop
+from livingdb.sync.crossings import authors_between, crossing_of
+from livingdb.sync.guard import Judgement
 from livingdb.sync.making import Made, answers_for, made
+from livingdb.sync.quarantine import whole_tables
 from livingdb.sync.schedule import Schedule
 from livingdb.sync.sources import At, heads, inputs, made_from, named
 from livingdb.sync.views import edge_details
+from livingdb.tables.index import Version
 
 __all__ = ["Outcome", "derive", "is_behind", "plan_of", "refresh"]
 
@@ -44,6 +51,7 @@ class Outcome:
     engine: str = ""
     seconds: float = 0.0
     error: str | None = None
+    stopped: bool = False
 
 
 def plan_of(graph: Graph, view: View) -> Plan:
@@ -62,6 +70,7 @@ def derive(
     trust: Sequence[str],
     instead: Callable[[Connection], None] | None = None,
     once: bool = False,
+    guard: Mapping[str, Any] | None = None,
 ) -> SnapshotRow:
     """Make a derived object: its branch, its first version, and the sync that keeps it.
 
@@ -83,12 +92,28 @@ def derive(
         view = _settled(graph, view, read, answers)
         with Staging(graph.store) as staging:
             near = alike(graph, view, read)
-            known = (read, {}) if near is None else (near.inputs, near.held)
+            known = (read, {}) if near is None else (near.inputs, whole_tables(near.held))
             result = made(graph, view, *known, at, answers, staging, trust)
             if near is not None:
-                result = replace(result, tables={**near.held, **result.tables})
-
-            along = _adds(graph, view, when, list(rows.values()), instead, once)
+                result = replace(result, tables={**known[1], **result.tables})
+            sync = _new_sync(view, when, list(rows.values()), guard or {})
+            everyone = authors_between(graph, {}, at) if sync.guard else []
+            crossing = crossing_of(
+                graph,
+                sync,
+                view,
+                {name: replace(item, old=None) for name, item in read.items()},
+                {},
+                result.tables,
+                at,
+                None,
+                result.done,
+                everyone,
+                trust,
+                result.metrics,
+            )
+            result, judgement = first_checked(crossing, result, staging)
+            along = _adds(graph, sync, list(rows.values()), instead, once, judgement)
             intent = _intent(view, result, (), (), at, rows, author, message, along)
             row_made = _committed(graph, intent, staging, result)
         if row_made is not None:
@@ -119,45 +144,75 @@ def _settled(graph: Graph, view: View, read: dict[str, Input], answers: Answers)
 Along = Callable[[Connection, SnapshotRow], None]
 
 
+def _new_sync(
+    view: View, when: Schedule, seen: Sequence[BranchRow], guard: Mapping[str, Any]
+) -> SyncRow:
+    """The sync to be."""
+    return SyncRow(
+        0,
+        f"{'+'.join(row.name for row in seen)}/{view.name}",
+        KIND,
+        view.branches,
+        0,
+        "forward",
+        when.text,
+        ACTIVE,
+        "",
+        0,
+        view.to_json(),
+        guard,
+    )
+
+
 def _adds(
     graph: Graph,
-    view: View,
-    when: Schedule,
+    sync: SyncRow,
     seen: Sequence[BranchRow],
     instead: Callable[[Connection], None] | None,
     once: bool,
+    judgement: Judgement | None,
 ) -> Along:
     """What a first commit does beside: the branch and the sync, if nothing moved meanwhile."""
 
     def along(connection: Connection, snapshot: SnapshotRow) -> None:
         is_moved = not all(graph.branches.is_at(connection, row) for row in seen)
-        if when.kind == "immediate" and is_moved:
+        if sync.frequency == "immediate" and is_moved:
             raise Moved
         if instead is not None:
             instead(connection)
         target = graph.branches.add(
-            connection, view.name, snapshot.sequence, snapshot.time, None, "derive"
+            connection, sync.spec["name"], snapshot.sequence, snapshot.time, None, "derive"
         )
+        for warn in () if judgement is None else judgement.warnings():
+            warn(connection)
         if once:
             return
         graph.catalog.syncs.add(
             connection,
-            f"{'+'.join(row.name for row in seen)}/{view.name}",
+            sync.name,
             KIND,
-            view.branches,
+            sync.sources,
             target,
-            "forward",
-            when.text,
+            sync.direction,
+            sync.frequency,
             snapshot.time,
-            view.to_json(),
+            sync.spec,
+            sync.guard,
         )
         graph.catalog.raise_epoch(connection)
 
     return along
 
 
-def _records(graph: Graph, sync: SyncRow, result: Made, began: int, ticks: float) -> Along:
-    """What a refresh's commit does beside: it is written down as a run."""
+def _records(
+    graph: Graph,
+    sync: SyncRow,
+    result: Made,
+    began: int,
+    ticks: float,
+    judgement: Judgement | None,
+) -> Along:
+    """What a refresh's commit does beside: it is written down as a run, and told of."""
 
     def along(connection: Connection, snapshot: SnapshotRow) -> None:
         done = result.done
@@ -168,6 +223,8 @@ def _records(graph: Graph, sync: SyncRow, result: Made, began: int, ticks: float
         graph.catalog.runs.add(
             connection, sync.id, snapshot.sequence, began, spent, "done", details
         )
+        for warn in () if judgement is None else judgement.warnings():
+            warn(connection)
 
     return along
 
@@ -219,6 +276,7 @@ def _intent(
         details["function"] = view.function
     if view.text:
         details["query"] = view.text
+    details.update(result.details)
     return Intent(
         parents,
         moves,
@@ -235,7 +293,7 @@ def _intent(
 
 
 def _committed(graph: Graph, intent: Intent, staging: Staging, result: Made) -> SnapshotRow | None:
-    versions = [v for v in (*result.tables.values(), *result.stages) if v is not None]
+    versions = _versions(result)
     try:
         row = graph.commit(intent, staging)
     except BaseException:
@@ -246,6 +304,10 @@ def _committed(graph: Graph, intent: Intent, staging: Staging, result: Made) -> 
         return None
     graph.settle([version for version in result.tables.values() if version is not None])
     return row
+
+
+def _versions(result: Made) -> list[Version]:
+    return [v for v in (*result.tables.values(), *result.stages) if v is not None]
 
 
 def is_behind(graph: Graph, view: View, row: SnapshotRow, at: At) -> bool:
@@ -273,6 +335,25 @@ def _view_now(graph: Graph, sync: SyncRow, target: BranchRow) -> View:
     raise TransactionConflict(f"the sync {sync.name!r} is not active any more")
 
 
+@contextmanager
+def answer_now(
+    graph: Graph, sync: SyncRow, made_last: SnapshotRow, engine: str | None, trust: Sequence[str]
+) -> Iterator[Mapping[str, Version]]:
+    """The tables of a derived object as they would be now; they are gone afterwards."""
+    view = View.from_json(sync.spec)
+    at, _ = heads(graph, view)
+    read = inputs(graph, view, made_from(graph, made_last), at)
+    held = whole_tables(tables_of(graph, made_last))
+    answers = answers_for(view, engine, sync.frequency == "immediate")
+    with Staging(graph.store) as staging:
+        result = made(graph, view, read, held, at, answers, staging, trust)
+        try:
+            tables = {**held, **result.tables}
+            yield {name: version for name, version in tables.items() if version is not None}
+        finally:
+            graph.index.forget(_versions(result))
+
+
 def refresh(
     graph: Graph,
     sync: SyncRow,
@@ -281,9 +362,11 @@ def refresh(
     trust: Sequence[str],
     full: bool = False,
     asked: bool = True,
+    guarded: bool = True,
 ) -> Outcome:
     """Bring a derived object up to date; nothing is done if it is.
 
+    Conditions may stop it, unless it is not to be `guarded`: then they only warn and set aside.
     What is restless is made anew, if it was `asked` for now and not only to follow its sources.
     Whoever else does the same at the same time: only one of them commits.
     """
@@ -303,12 +386,33 @@ def refresh(
             return Outcome(view.name, None)
         read = inputs(graph, view, made_from(graph, head), at)
         with Staging(graph.store) as staging:
-            result = made(
-                graph, view, read, tables_of(graph, head), at, answers, staging, trust, full
-            )
+            held = tables_of(graph, head)
+            whole = whole_tables(held)
+            result = made(graph, view, read, whole, at, answers, staging, trust, full)
             done = result.done
-
-            along = _records(graph, sync, result, began, ticks)
+            since = authors_between(graph, made_from(graph, head), at)
+            crossing = crossing_of(
+                graph,
+                sync,
+                view,
+                read,
+                whole,
+                result.tables,
+                at,
+                head,
+                done,
+                since,
+                trust,
+                result.metrics,
+            )
+            result, judgement = checked(crossing, held, result, staging, guarded)
+            if judgement is not None and judgement.stops:
+                graph.index.forget(_versions(result))
+                used = int((clock.perf_counter() - ticks) * 1e6)
+                if stop(graph, sync, target, judgement, author, began, used):
+                    return Outcome(view.name, None, error=judgement.reason, stopped=True)
+                continue
+            along = _records(graph, sync, result, began, ticks, judgement)
             intent = _intent(
                 view, result, (head,), (target,), at, rows, author, f"refresh {view.name}", along
             )

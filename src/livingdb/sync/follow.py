@@ -20,7 +20,10 @@ from livingdb.derivation.compile import columns_used, compiled
 from livingdb.derivation.view import SourceTable, View
 from livingdb.errors import LivingDBError
 from livingdb.graph.carry import Carried, Draft, Intent
-from livingdb.graph.graph import Graph, now
+from livingdb.graph.graph import Graph, now, tables_of
+from livingdb.sync.conditions.crossing import Both, Cost, Crossing
+from livingdb.sync.crossings import shown_tables
+from livingdb.sync.guard import Judgement, judged
 from livingdb.sync.sources import AT, found, made_from, named
 from livingdb.sync.trouble import detached
 from livingdb.sync.views import Views
@@ -66,6 +69,13 @@ def follow_schema(graph: Graph, views: Views, draft: Draft, make: Make) -> Carri
             read = [t for t in view.tables.values() if t.branch == branch.id and not t.snapshot]
             if not any(change.before.get(t.table) != change.after.get(t.table) for t in read):
                 continue
+            if sync.guard.get("conditions"):
+                judgement = _judged(graph, sync, view, change, draft)
+                judgement.refuse()
+                if judgement.stops:
+                    actions.append(judgement.stop(draft.intent.author))
+                    continue
+                actions += judgement.warnings()
             try:
                 moved = _followed(graph, view, change)
             except _Broken as reason:
@@ -77,6 +87,40 @@ def follow_schema(graph: Graph, views: Views, draft: Draft, make: Make) -> Carri
             if same is not None:
                 drafts.append(make(same))
     return Carried(drafts, actions)
+
+
+def _judged(graph: Graph, sync: SyncRow, view: View, change: _Change, draft: Draft) -> Judgement:
+    """What the conditions of a view say about a schema change of what it reads."""
+    target = graph.branches.numbered(sync.target)
+    assert target is not None
+    head = graph.snapshots.at(target.head)
+    held = tables_of(graph, head)
+    sources: dict[str, Both] = {}
+    for plain, source in view.tables.items():
+        if source.branch != change.branch.id or source.snapshot:
+            continue
+        old = change.before.get(source.table)
+        new = change.after.get(change.names.get(source.table, source.table))
+        versions = [None if at is None else graph.versions.require(at) for at in (old, new)]
+        sources[plain] = Both(*versions)
+    before = made_from(graph, head)
+    crossing = Crossing(
+        graph,
+        sync,
+        shown_tables(held, {}),
+        sources,
+        {**before, change.branch.id: draft.address},
+        head,
+        now(),
+        [draft.intent.author],
+        view.uses,
+        before,
+        Cost("none", "SCHEMA_CHANGED", "embedded"),
+        trust=graph.trust,
+    )
+    judgement = judged(crossing)
+    assert judgement is not None
+    return judgement
 
 
 def _described(graph: Graph, branch: BranchRow, head: SnapshotRow, draft: Draft) -> _Change:

@@ -36,6 +36,8 @@ class Made:
     tables: Mapping[str, Version | None]
     stages: Sequence[Version] = ()
     metrics: Mapping[str, Any] = field(default_factory=dict)
+    details: Mapping[str, Any] = field(default_factory=dict)
+    """What else the edge remembers."""
 
 
 def answers_for(view: View, engine: str | None, immediate: bool) -> Answers:

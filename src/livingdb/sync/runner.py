@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from livingdb.catalog.branches import EPOCH
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.catalog.syncs import SyncRow
-from livingdb.derivation.view import View
+from livingdb.derivation.view import KIND, View
 from livingdb.errors import LivingDBError, Untrusted
 from livingdb.graph.graph import Graph, now
 from livingdb.graph.history import first_parents
@@ -18,6 +18,7 @@ from livingdb.sync.deriving import Outcome, is_behind, refresh
 from livingdb.sync.lag import Lag
 from livingdb.sync.schedule import Schedule, schedule
 from livingdb.sync.sources import heads, made_from
+from livingdb.sync.standing import last_pair
 from livingdb.sync.trouble import PASSING, failed
 from livingdb.sync.views import Views
 
@@ -33,6 +34,8 @@ def lag_of(graph: Graph, sync: SyncRow, time: float | None = None) -> Lag:
     moment = now() if time is None else int(time * 1e6)
     if sync.is_active and sync.frequency == "immediate":
         return Lag(0)
+    if sync.kind != KIND:
+        return _schema_lag(graph, sync, moment)
     view = View.from_json(sync.spec)
     at, _ = heads(graph, view)
     target = graph.branches.numbered(sync.target)
@@ -50,6 +53,17 @@ def lag_of(graph: Graph, sync: SyncRow, time: float | None = None) -> Lag:
         count += len(missed)
         oldest = min([oldest, *(item.time for item in missed)])
     return Lag(max(count, 1), max(0.0, (moment - oldest) / 1e6))
+
+
+def _schema_lag(graph: Graph, sync: SyncRow, moment: int) -> Lag:
+    """How far the target of a schema sync that stopped is behind."""
+    pair = last_pair(graph, sync)
+    number = sync.target if sync.direction == "reverse" else sync.sources[0]
+    branch = graph.branches.numbered(number)
+    assert branch is not None
+    missed = _missed(graph, graph.snapshots.at(branch.head), graph.snapshots.find(pair[number]))
+    oldest = min([moment, *(row.time for row in missed)])
+    return Lag(len(missed), max(0.0, (moment - oldest) / 1e6))
 
 
 def _missed(graph: Graph, head: SnapshotRow, seen: SnapshotRow | None) -> list[SnapshotRow]:

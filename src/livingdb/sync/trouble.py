@@ -11,12 +11,16 @@ from livingdb.catalog.syncs import ACTIVE, DETACHED, ERROR, SyncRow
 from livingdb.derivation.functions import FunctionFailed
 from livingdb.errors import Conflict, LivingDBError, Locked, StorageFailure
 from livingdb.graph.graph import Graph
+from livingdb.sync.alerting import raised
+from livingdb.sync.standing import stood, stopped
 
 __all__ = ["PASSING", "detached", "failed"]
 
 PASSING = (Conflict, Locked, StorageFailure)
 """What goes by: it says nothing about the sync, and the same may work when it is tried again."""
 _PATIENCE = 3
+NOBODY = "livingdb"
+"""Who does what nobody asked for."""
 
 
 def detached(
@@ -28,14 +32,7 @@ def detached(
 ) -> Callable[[Connection], None]:
     """What a transaction does to detach a sync; its target stays as it is."""
 
-    def act(connection: Connection) -> None:
-        graph.catalog.syncs.set_state(connection, sync.id, DETACHED, reason)
-        graph.catalog.alerts.add(
-            connection, time, sync.name, "detached", "error", reason, details or {}
-        )
-        graph.catalog.raise_epoch(connection)
-
-    return act
+    return stopped(graph, sync, DETACHED, reason, NOBODY, time, details=details)
 
 
 def failed(graph: Graph, sync: SyncRow, error: LivingDBError, began: int, spent: int) -> None:
@@ -56,7 +53,6 @@ def failed(graph: Graph, sync: SyncRow, error: LivingDBError, began: int, spent:
             return
         state = ERROR if in_a_row else ACTIVE
         event = "error" if in_a_row else "failed"
-        graph.catalog.alerts.add(connection, began, sync.name, event, "error", str(error), {})
+        raised(graph, connection, sync, event, "error", str(error), began)
         if in_a_row:
-            graph.catalog.syncs.set_state(connection, sync.id, state, str(error))
-            graph.catalog.raise_epoch(connection)
+            stood(graph, connection, [sync], state, str(error), NOBODY, began)

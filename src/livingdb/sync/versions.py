@@ -12,7 +12,10 @@ from livingdb.graph.carry import Intent
 from livingdb.graph.graph import Graph, tables_of
 from livingdb.graph.history import first_parents, is_ancestor
 from livingdb.graph.staging import Staging
+from livingdb.sync.crossings import crossing_of
+from livingdb.sync.guard import judged
 from livingdb.sync.making import answers_for, made
+from livingdb.sync.quarantine import set_aside, whole_tables
 from livingdb.sync.sources import At, found, inputs, made_from, named
 from livingdb.sync.views import edge_details
 
@@ -47,7 +50,15 @@ def version_for(
     with Staging(graph.store) as staging:
         read = inputs(graph, view, then, at)
         answers = answers_for(view, engine, sync.frequency == "immediate")
-        result = made(graph, view, read, tables_of(graph, nearest), at, answers, staging, trust)
+        held = whole_tables(tables_of(graph, nearest))
+        result = made(graph, view, read, held, at, answers, staging, trust)
+        crossing = crossing_of(
+            graph, sync, view, read, held, result.tables, at, nearest, result.done, (), trust
+        )
+        judgement = judged(crossing)
+        tables = set_aside(
+            graph.versions, tables_of(graph, nearest), result.tables, judgement, staging
+        )
         names = {row.id: row.name for row in graph.branches.several(view.branches).values()}
         intent = Intent(
             (nearest,),
@@ -56,7 +67,7 @@ def version_for(
             "derive",
             "livingdb",
             f"derive {view.name} for a past snapshot",
-            result.tables,
+            tables,
             named(at, names),
             edge_details(view.name, at, result.done),
             stages=result.stages,

@@ -20,8 +20,12 @@ from livingdb.errors import LivingDBError
 from livingdb.graph.carry import Carried, Draft, Intent
 from livingdb.graph.graph import Graph, now
 from livingdb.graph.staging import Staging
+from livingdb.sync.crossings import crossing_of
+from livingdb.sync.guard import ConditionBroken, judged
+from livingdb.sync.quarantine import set_aside, whole_tables
 from livingdb.sync.sources import AT, found, made_from, named
 from livingdb.sync.trouble import PASSING, detached
+from livingdb.tables.index import Version
 from livingdb.trees.changes import PATCH
 
 __all__ = ["ViewCarrier", "Views", "edge_details", "in_order"]
@@ -86,6 +90,18 @@ class _Moved:
     tables: Mapping[str, Address]
     changed: frozenset[str]
     before: Mapping[str, Address] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class _Work:
+    """One pass over the views: what moves, by what, and what else its transaction does."""
+
+    moved: Mapping[int, _Moved]
+    staging: Staging
+    make: Make
+    cause: Intent
+    deltas: Deltas
+    actions: list[Callable[[Connection], None]]
 
 
 def edge_details(sync: str, at: Mapping[int, Address], done: Refreshed) -> dict[str, object]:
@@ -190,8 +206,9 @@ class ViewCarrier:
             due.discard(place)
             sync, view = views.every[place]
             try:
-                draft = self._refreshed(sync, view, moved, staging, make, cause, deltas)
-            except PASSING:
+                work = _Work(moved, staging, make, cause, deltas, actions)
+                draft = self._refreshed(sync, view, work)
+            except (*PASSING, ConditionBroken):
                 raise
             except LivingDBError as error:
                 actions.append(detached(self._graph, sync, str(error), now()))
@@ -201,6 +218,8 @@ class ViewCarrier:
                 _log.exception("the view %r could not be maintained", view.name)
                 reason = f"an error of LivingDB: {type(error).__name__}: {error}"
                 actions.append(detached(self._graph, sync, reason, now()))
+                continue
+            if draft is None:
                 continue
             drafts.append(draft)
             (target,) = draft.intent.moves
@@ -229,17 +248,9 @@ class ViewCarrier:
             column.name for column, values in list(given)[len(schema.key) :] if values is not None
         )
 
-    def _refreshed(
-        self,
-        sync: SyncRow,
-        view: View,
-        moved: Mapping[int, _Moved],
-        staging: Staging,
-        make: Make,
-        cause: Intent,
-        deltas: Deltas,
-    ) -> Draft:
-        graph = self._graph
+    def _refreshed(self, sync: SyncRow, view: View, work: _Work) -> Draft | None:
+        """The next snapshot of a view; None if its conditions do not let it pass."""
+        graph, moved = self._graph, work.moved
         rows = graph.branches.several([sync.target, *view.branches])
         target = rows[sync.target]
         head = graph.snapshots.at(target.head)
@@ -248,18 +259,47 @@ class ViewCarrier:
         before = found(graph, view, then)
         inputs = {name: self._input(view, name, before[name], moved) for name in view.tables}
         held = {n: graph.versions.require(a) for n, a in graph.tables(head).items()}
-        done = refreshed(graph, view, inputs, held, self._answers, staging, deltas=deltas)
-        return make(
+        whole = whole_tables(held)
+        done = refreshed(
+            graph, view, inputs, whole, self._answers, work.staging, deltas=work.deltas
+        )
+        tables: Mapping[str, Version | None] = done.tables
+        details = edge_details(sync.name, at, done)
+        if sync.guard.get("conditions"):
+            crossing = crossing_of(
+                graph,
+                sync,
+                view,
+                inputs,
+                whole,
+                done.tables,
+                at,
+                head,
+                done,
+                [work.cause.author],
+                graph.trust,
+            )
+            judgement = judged(crossing)
+            assert judgement is not None
+            judgement.refuse()
+            if judgement.stops:
+                graph.index.forget(list(done.tables.values()))
+                work.actions.append(judgement.stop(work.cause.author))
+                return None
+            work.actions.extend(judgement.warnings())
+            tables = set_aside(graph.versions, held, done.tables, judgement, work.staging)
+            details.update(judgement.details())
+        return work.make(
             Intent(
                 (head,),
                 (target,),
                 "propagate",
                 "refresh",
-                cause.author,
-                cause.message,
-                done.tables,
+                work.cause.author,
+                work.cause.message,
+                tables,
                 named(at, {n: row.name for n, row in rows.items()}),
-                edge_details(sync.name, at, done),
+                details,
             )
         )
 

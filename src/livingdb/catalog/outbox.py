@@ -1,0 +1,124 @@
+"""The outbox: what is to be sent of alerts, to which sink, and what became of it.
+
+A row is put there in the transaction of its alert.  Whoever sends it claims it first: the claim
+counts as an attempt and moves `due` to when it lapses, so that what a killed program had claimed
+is sent by another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection, func, select
+
+from livingdb.catalog import schema
+from livingdb.chunks.queries import Queries
+
+__all__ = ["FAILED", "SENT", "WAITING", "Outbox", "OutboxRow"]
+
+WAITING, SENT, FAILED = "waiting", "sent", "failed"
+_outbox, _alert = schema.outbox, schema.alert
+
+
+@dataclass(frozen=True)
+class OutboxRow:
+    """One alert for one sink; `due` is when it may be sent next, in microseconds."""
+
+    id: int
+    alert: int
+    sink: str
+    state: str
+    attempts: int
+    due: int
+    error: str
+
+
+class Outbox:
+    """Reads and writes it.  What writes takes the connection of a transaction."""
+
+    def __init__(self, queries: Queries):
+        self._queries = queries
+
+    def add(self, connection: Connection, alert: int, sinks: Iterable[str], due: int) -> None:
+        """Let an alert be sent to sinks."""
+        values = [
+            {"alert": alert, "sink": sink, "state": WAITING, "attempts": 0, "due": due, "error": ""}
+            for sink in sinks
+        ]
+        connection.execute(_outbox.insert(), values)
+
+    def last_time(self, connection: Connection, fingerprint: str, sink: str) -> int | None:
+        """When the newest alert with the fingerprint happened that was not lost for the sink."""
+        statement = (
+            select(func.max(_alert.c.time))
+            .select_from(_alert.join(_outbox, _outbox.c.alert == _alert.c.id))
+            .where(_alert.c.fingerprint == fingerprint)
+            .where(_outbox.c.sink == sink, _outbox.c.state != FAILED)
+        )
+        return connection.execute(statement).scalar()
+
+    def waiting(self) -> dict[str, int]:
+        """The sinks that something waits for, and when the first of it is due."""
+        statement = (
+            select(_outbox.c.sink, func.min(_outbox.c.due).label("due"))
+            .where(_outbox.c.state == WAITING)
+            .group_by(_outbox.c.sink)
+        )
+        return {row.sink: row.due for row in self._queries.all(statement)}
+
+    def due(self, sink: str, time: int) -> list[OutboxRow]:
+        """What is due for a sink, in the order of the alerts."""
+        statement = (
+            select(_outbox)
+            .where(_outbox.c.state == WAITING, _outbox.c.due <= time, _outbox.c.sink == sink)
+            .order_by(_outbox.c.id)
+            .limit(100)
+        )
+        return [_row(row) for row in self._queries.all(statement)]
+
+    def claim(self, connection: Connection, row: OutboxRow, until: int) -> OutboxRow | None:
+        """The row as an attempt that lapses at a time; None if somebody else has it."""
+        values = {"attempts": row.attempts + 1, "due": until}
+        if not self._swap(connection, row, values):
+            return None
+        return OutboxRow(**{**vars(row), **values})
+
+    def again(self, connection: Connection, claim: OutboxRow, due: int, error: str) -> bool:
+        """An attempt failed; try at another time, unless somebody else took the row over."""
+        return self._swap(connection, claim, {"due": due, "error": error})
+
+    def give_up(self, connection: Connection, claim: OutboxRow, error: str) -> bool:
+        """An attempt failed and there is no other; False if somebody else took the row over."""
+        return self._swap(connection, claim, {"state": FAILED, "error": error})
+
+    def sent(self, connection: Connection, number: int) -> None:
+        """The sink has it, whoever tries as well."""
+        mine = _outbox.c.id == number
+        connection.execute(_outbox.update().where(mine).values({"state": SENT, "error": ""}))
+
+    def of(self, alert: int) -> list[OutboxRow]:
+        """What was to be sent of an alert."""
+        statement = select(_outbox).where(_outbox.c.alert == alert).order_by(_outbox.c.id)
+        return [_row(row) for row in self._queries.all(statement)]
+
+    def all(self) -> list[OutboxRow]:
+        """Everything, newest first."""
+        statement = select(_outbox).order_by(_outbox.c.id.desc())
+        return [_row(row) for row in self._queries.all(statement)]
+
+    def _swap(self, connection: Connection, row: OutboxRow, values: dict[str, Any]) -> bool:
+        """Change the row if it is as it was seen."""
+        as_seen = (
+            _outbox.c.id == row.id,
+            _outbox.c.state == row.state,
+            _outbox.c.attempts == row.attempts,
+            _outbox.c.due == row.due,
+        )
+        statement = _outbox.update().where(*as_seen).values(values)
+        return connection.execute(statement).rowcount == 1
+
+
+def _row(row: Any) -> OutboxRow:
+    return OutboxRow(row.id, row.alert, row.sink, row.state, row.attempts, row.due, row.error)

@@ -1,0 +1,186 @@
+"""Conditions: what has to hold of a change before a sync carries it.
+
+    from livingdb import condition
+
+    main.derive("totals", "SELECT …", conditions=[
+        condition.max_changed_share(0.2, action="hold"),
+        condition.not_null("city", action="quarantine"),
+        condition.mean("total") <= 100,
+        condition.parse("rows >= 1")[0] | condition.authors("ann"),
+    ])
+
+What begins with a verb or `max_` is a condition; the others measure something, and compared with
+a number they are one.  `action` is "detach", "hold", "warn", "quarantine" or "fail".
+"""
+
+from __future__ import annotations
+
+from livingdb.sync.conditions.bounds import (
+    distinct_count,
+    max_distinct_shift,
+    max_ks,
+    max_mean_shift,
+    max_null_rate,
+    max_psi,
+    max_quantile_shift,
+    max_stddev_shift,
+    max_zscore,
+    mean_between,
+    quantile_between,
+    stddev_between,
+)
+from livingdb.sync.conditions.combining import all_of, any_of, not_
+from livingdb.sync.conditions.condition import Condition, Verdict
+from livingdb.sync.conditions.cost import BytesRead as bytes_read  # noqa: N813
+from livingdb.sync.conditions.cost import RowsRead as rows_read  # noqa: N813
+from livingdb.sync.conditions.cost import max_bytes_read, max_rows_read, no_full_refresh
+from livingdb.sync.conditions.crossing import Crossing
+from livingdb.sync.conditions.custom import function, sql
+from livingdb.sync.conditions.distribution import Distinct as distinct  # noqa: N813
+from livingdb.sync.conditions.distribution import DistinctShift as distinct_shift  # noqa: N813
+from livingdb.sync.conditions.distribution import Ks as ks  # noqa: N813
+from livingdb.sync.conditions.distribution import Mean as mean  # noqa: N813
+from livingdb.sync.conditions.distribution import MeanShift as mean_shift  # noqa: N813
+from livingdb.sync.conditions.distribution import NullRate as null_rate  # noqa: N813
+from livingdb.sync.conditions.distribution import Psi as psi  # noqa: N813
+from livingdb.sync.conditions.distribution import Quantile as quantile  # noqa: N813
+from livingdb.sync.conditions.distribution import QuantileShift as quantile_shift  # noqa: N813
+from livingdb.sync.conditions.distribution import Stddev as stddev  # noqa: N813
+from livingdb.sync.conditions.distribution import StddevShift as stddev_shift  # noqa: N813
+from livingdb.sync.conditions.distribution import Zscore as zscore  # noqa: N813
+from livingdb.sync.conditions.governance import approval, authors, no_label, not_authors
+from livingdb.sync.conditions.metric import Metric
+from livingdb.sync.conditions.model import Score as score  # noqa: N813
+from livingdb.sync.conditions.model import ScoreDrop as score_drop  # noqa: N813
+from livingdb.sync.conditions.model import max_feature_drift, max_score_drop, min_score
+from livingdb.sync.conditions.parse import parse
+from livingdb.sync.conditions.referential import counts_reconcile, no_orphans, reconciles
+from livingdb.sync.conditions.schema import (
+    no_destructive_change,
+    no_retype,
+    no_schema_change,
+    only_additive,
+)
+from livingdb.sync.conditions.time import Age as age  # noqa: N813
+from livingdb.sync.conditions.time import ChangeRate as change_rate  # noqa: N813
+from livingdb.sync.conditions.time import Lag as lag  # noqa: N813
+from livingdb.sync.conditions.time import freeze, max_age, max_change_rate, max_lag
+from livingdb.sync.conditions.values import (
+    accepted_values,
+    in_range,
+    length,
+    matches,
+    not_null,
+    unique,
+)
+from livingdb.sync.conditions.volume import Changed as changed  # noqa: N813
+from livingdb.sync.conditions.volume import ChangedShare as changed_share  # noqa: N813
+from livingdb.sync.conditions.volume import Deleted as deleted  # noqa: N813
+from livingdb.sync.conditions.volume import DeletedShare as deleted_share  # noqa: N813
+from livingdb.sync.conditions.volume import Inserted as inserted  # noqa: N813
+from livingdb.sync.conditions.volume import InsertedShare as inserted_share  # noqa: N813
+from livingdb.sync.conditions.volume import RowCount as rows  # noqa: N813
+from livingdb.sync.conditions.volume import Updated as updated  # noqa: N813
+from livingdb.sync.conditions.volume import UpdatedShare as updated_share  # noqa: N813
+from livingdb.sync.conditions.volume import (
+    max_changed,
+    max_changed_share,
+    max_deleted,
+    max_deleted_share,
+    max_inserted,
+    max_inserted_share,
+    max_updated,
+    max_updated_share,
+    not_empty,
+    row_count,
+)
+
+__all__ = [
+    "Condition",
+    "Crossing",
+    "Metric",
+    "Verdict",
+    "accepted_values",
+    "age",
+    "all_of",
+    "any_of",
+    "approval",
+    "authors",
+    "bytes_read",
+    "change_rate",
+    "changed",
+    "changed_share",
+    "counts_reconcile",
+    "deleted",
+    "deleted_share",
+    "distinct",
+    "distinct_count",
+    "distinct_shift",
+    "freeze",
+    "function",
+    "in_range",
+    "inserted",
+    "inserted_share",
+    "ks",
+    "lag",
+    "length",
+    "matches",
+    "max_age",
+    "max_bytes_read",
+    "max_change_rate",
+    "max_changed",
+    "max_changed_share",
+    "max_deleted",
+    "max_deleted_share",
+    "max_distinct_shift",
+    "max_feature_drift",
+    "max_inserted",
+    "max_inserted_share",
+    "max_ks",
+    "max_lag",
+    "max_mean_shift",
+    "max_null_rate",
+    "max_psi",
+    "max_quantile_shift",
+    "max_rows_read",
+    "max_score_drop",
+    "max_stddev_shift",
+    "max_updated",
+    "max_updated_share",
+    "max_zscore",
+    "mean",
+    "mean_between",
+    "mean_shift",
+    "min_score",
+    "no_destructive_change",
+    "no_full_refresh",
+    "no_label",
+    "no_orphans",
+    "no_retype",
+    "no_schema_change",
+    "not_",
+    "not_authors",
+    "not_empty",
+    "not_null",
+    "null_rate",
+    "only_additive",
+    "parse",
+    "psi",
+    "quantile",
+    "quantile_between",
+    "quantile_shift",
+    "reconciles",
+    "row_count",
+    "rows",
+    "rows_read",
+    "score",
+    "score_drop",
+    "sql",
+    "stddev",
+    "stddev_between",
+    "stddev_shift",
+    "unique",
+    "updated",
+    "updated_share",
+    "zscore",
+]

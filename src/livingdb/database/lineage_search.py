@@ -1,0 +1,316 @@
+"""From a derived object down to what it was made from, step by step."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from livingdb.catalog.snapshots import SnapshotRow
+from livingdb.catalog.syncs import SyncRow
+from livingdb.chunks.address import Address
+from livingdb.database.lineage_lens import behind_changes, behind_lens
+from livingdb.derivation.lineage import rows_behind
+from livingdb.derivation.lineage_trace import Answer, Known
+from livingdb.derivation.lineage_wanted import Wanted
+from livingdb.derivation.sources import derived_snapshot
+from livingdb.derivation.view import KIND, SourceTable, View
+from livingdb.derivation.weighted import distinct
+from livingdb.engines.choose import choose, engine_named
+from livingdb.engines.request import Request, Source
+from livingdb.errors import InvalidData, NotFound
+from livingdb.evolution.change import Change
+from livingdb.graph.graph import Graph, no_table, tables_of
+from livingdb.graph.groups import paired
+from livingdb.graph.names import is_hidden
+from livingdb.sync.carry import lens_of
+from livingdb.sync.sources import found, made_from
+from livingdb.tables.rows import RowSet
+
+__all__ = ["Origin", "Search", "Target", "answers", "makers", "target_of"]
+
+
+@dataclass(frozen=True)
+class Target:
+    """A table of a branch in one snapshot, whose rows are asked about."""
+
+    name: str
+    branch: int
+    snapshot: SnapshotRow
+    table: str
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Rows of a table of a branch in one snapshot; `source` are all of its rows."""
+
+    branch: int
+    branch_name: str
+    table: str
+    snapshot: SnapshotRow
+    rows: pa.Table
+    source: RowSet
+    is_whole: bool = False
+
+
+def target_of(graph: Graph, view: str, at: SnapshotRow | None) -> Target:
+    """What a name of a derived object means; `at` is one of its snapshots, or of its sources."""
+    ref, table = _split(graph, view)
+    resolved = graph.resolve(ref)
+    row = resolved.snapshot
+    branch = resolved.branch or graph.branches.find(re.split(r"[~@]", ref)[0])
+    number = _maker(graph, row) if branch is None else branch.id
+    sync = None if number is None else makers(graph).get(number)
+    if number is None or sync is None:
+        known = sorted(_derived_names(graph))
+        there = f"; there are: {', '.join(known)}" if known else ""
+        raise NotFound(f"{view!r} is not a derived object{there}")
+    name = graph.branches.numbered(number)
+    if at is not None:
+        row = _version_at(graph, sync, number, at)
+    tables = [other for other in graph.tables(row) if not is_hidden(other)]
+    if table is None:
+        own = name.name if name is not None else ""
+        table = own if own in tables else tables[0] if len(tables) == 1 else None
+    if table is None:
+        shown = ", ".join(f"{ref}.{other}" for other in sorted(tables))
+        raise InvalidData(f"{view!r} has several tables; name one of them: {shown}")
+    if table not in tables:
+        raise no_table(table, graph.tables(row))
+    return Target(view, number, row, table)
+
+
+def _split(graph: Graph, view: str) -> tuple[str, str | None]:
+    """A ref, and the table of it that a name says, as in `masked.users`."""
+    try:
+        graph.resolve(view)
+        return view, None
+    except NotFound:
+        ref, dot, table = view.rpartition(".")
+        if not dot:
+            raise
+        graph.resolve(ref)
+        return ref, table
+
+
+def _derived_names(graph: Graph) -> list[str]:
+    names = {row.id: row.name for row in graph.branches.all()}
+    syncs = graph.catalog.syncs.all()
+    return [names[s.target] for s in syncs if not is_hidden(names.get(s.target, "~"))]
+
+
+def makers(graph: Graph) -> dict[int, SyncRow]:
+    """What makes the tables of branches: a derivation, or else a schema change."""
+    syncs = sorted(graph.catalog.syncs.all(), key=lambda sync: sync.kind == KIND)
+    return {sync.target: sync for sync in syncs}
+
+
+def _maker(graph: Graph, row: SnapshotRow) -> int | None:
+    """The branch of the derived object that a snapshot is one of."""
+    made = set(made_from(graph, row))
+    if not made:
+        return None
+    tables = graph.tables(row)
+    for sync in graph.catalog.syncs.all():
+        if sync.kind == KIND and made <= set(View.from_json(sync.spec).branches):
+            is_its = sync.spec["name"] in tables or sync.spec["what"] == "clone"
+            if is_its:
+                return sync.target
+    return None
+
+
+def _version_at(graph: Graph, sync: SyncRow, branch: int, at: SnapshotRow) -> SnapshotRow:
+    """A snapshot of a derived object, or the newest made from what is not after a snapshot."""
+    if sync.kind != KIND or _maker(graph, at) == branch:
+        return at
+    for number in View.from_json(sync.spec).branches:
+        source = graph.branches.numbered(number)
+        if source is not None:
+            try:
+                return derived_snapshot(graph, sync, source, at)
+            except NotFound:
+                continue
+    raise NotFound(f"no version of {sync.spec['name']!r} was made from that snapshot or before")
+
+
+class Search:
+    """Finds what is behind rows of derived objects; `base`: down to what is not derived."""
+
+    def __init__(self, graph: Graph, engine: str | None, base: bool):
+        self._graph = graph
+        self._engine = engine
+        self._base = base
+        self._makers = makers(graph)
+
+    def behind(self, target: Target, rows: pa.Table | None) -> list[Origin]:
+        """The source rows behind rows of a derived object; None for all of them."""
+        steps = list(self._step(target.branch, target.snapshot, target.table, rows))
+        done: list[Origin] = []
+        while steps:
+            origin = steps.pop(0)
+            if not self._base or not self._is_derived(origin):
+                done.append(origin)
+                continue
+            rows = None if origin.is_whole else origin.rows
+            steps += self._step(origin.branch, origin.snapshot, origin.table, rows)
+        return self._joined(done)
+
+    def _is_derived(self, origin: Origin) -> bool:
+        """Whether nobody but a sync writes the table."""
+        sync = self._makers.get(origin.branch)
+        if sync is None:
+            return False
+        if sync.kind == KIND:
+            return bool(made_from(self._graph, origin.snapshot))
+        return sync.direction == "forward" and sync.is_active
+
+    def _joined(self, parts: list[Origin]) -> list[Origin]:
+        """Each row of a table in a snapshot once."""
+        places: dict[tuple[int, str, int], list[Origin]] = {}
+        for part in parts:
+            place = part.branch, part.table, part.snapshot.sequence
+            places.setdefault(place, []).append(part)
+        return [some[0] if len(some) == 1 else _together(some) for some in places.values()]
+
+    # --- one step ---------------------------------------------------------------------------
+
+    def _step(
+        self, branch: int, row: SnapshotRow, table: str, rows: pa.Table | None
+    ) -> Iterator[Origin]:
+        sync = self._makers[branch]
+        if sync.kind != KIND:
+            yield from self._changed(sync, branch, row, table, rows)
+            return
+        view = View.from_json(sync.spec)
+        at = made_from(self._graph, row)
+        if not set(view.branches) <= set(at):
+            raise NotFound(
+                f"the snapshot {row.address.hex()[:12]} of {view.name!r} was not made from its "
+                "sources: somebody wrote it"
+            )
+        if view.what == "clone":
+            yield from self._cloned(view, at, table, rows)
+        elif view.what == "sql":
+            yield from self._queried(sync, view, at, row, table, rows)
+        else:
+            for name, item in found(self._graph, view, at).items():
+                source = self._graph.versions.rows(item.version)
+                yield self._origin(view.tables[name], at, source.to_arrow(), source, True)
+
+    def _queried(
+        self,
+        sync: SyncRow,
+        view: View,
+        at: dict[int, Address],
+        row: SnapshotRow,
+        table: str,
+        rows: pa.Table | None,
+    ) -> Iterator[Origin]:
+        graph = self._graph
+        known: dict[str, Known] = {}
+        sources: dict[str, RowSet] = {}
+        for name, item in found(graph, view, at).items():
+            source = sources[name] = graph.versions.rows(item.version)
+            key = source.schema.shown_key or None
+            known[name] = Known(Source(source, stored=item.stored), key)
+        schema = graph.versions.definition(graph.version(row, table)).schema
+        wanted = None
+        if rows is not None:
+            shown = [column.name for column in schema.shown]
+            names = list(schema.shown_key) or shown
+            positions = tuple(shown.index(name) for name in names)
+            wanted = Wanted(distinct(rows.select(names)), positions)
+        answer = answers(view, sync, self._engine)
+        for name, some in rows_behind(view.tree(), known, wanted, answer).items():
+            yield self._origin(view.tables[name], at, some.rows, sources[name], some.is_whole)
+
+    def _origin(
+        self,
+        source: SourceTable,
+        at: dict[int, Address],
+        rows: pa.Table,
+        every: RowSet,
+        is_whole: bool,
+    ) -> Origin:
+        graph = self._graph
+        address = Address(bytes.fromhex(source.snapshot)) if source.snapshot else at[source.branch]
+        row = graph.snapshots.find(address)
+        assert row is not None
+        name = self._name(source.branch)
+        return Origin(source.branch, name, source.table, row, rows, every, is_whole)
+
+    def _name(self, branch: int) -> str:
+        row = self._graph.branches.numbered(branch)
+        return "?" if row is None else row.name
+
+    # --- schema changes ---------------------------------------------------------------------
+
+    def _cloned(
+        self, view: View, at: dict[int, Address], table: str, rows: pa.Table | None
+    ) -> Iterator[Origin]:
+        ((branch, address),) = at.items()
+        row = self._graph.snapshots.find(address)
+        assert row is not None
+        changes = [Change.from_json(change) for change in view.changes]
+        old = tables_of(self._graph, row)
+        for name, some in behind_changes(self._graph, changes, table, rows, old).items():
+            yield self._of(branch, row, name, some)
+
+    def _changed(
+        self, sync: SyncRow, branch: int, row: SnapshotRow, table: str, rows: pa.Table | None
+    ) -> Iterator[Origin]:
+        graph = self._graph
+        source = graph.branches.numbered(sync.sources[0])
+        assert source is not None
+        before = self._beside(branch, row, source.id)
+        old = tables_of(graph, before)
+        for name, some in behind_lens(graph, lens_of(graph, sync), table, rows, old).items():
+            origin = self._of(source.id, before, name, some)
+            inner = self._makers.get(source.id) if is_hidden(source.name) else None
+            if inner is None:
+                yield origin
+            else:
+                yield from self._changed(inner, source.id, before, name, some)
+
+    def _beside(self, branch: int, row: SnapshotRow, source: int) -> SnapshotRow:
+        """Where the branch of the old schema was when that of the new one was at a snapshot."""
+        graph = self._graph
+        here = graph.branches.numbered(branch)
+        there = graph.branches.numbered(source)
+        assert here is not None
+        assert there is not None
+        if here.head == row.sequence:
+            return graph.snapshots.at(there.head)
+        for other, snapshot in paired(graph, here, row):
+            if other.id == source:
+                return snapshot
+        return graph.snapshots.at(there.head)
+
+    def _of(self, branch: int, row: SnapshotRow, table: str, rows: pa.Table | None) -> Origin:
+        source = self._graph.versions.rows(self._graph.version(row, table))
+        every = source.to_arrow() if rows is None else rows
+        return Origin(branch, self._name(branch), table, row, every, source, False)
+
+
+def _together(parts: list[Origin]) -> Origin:
+    whole = [part for part in parts if part.is_whole]
+    if whole:
+        return whole[0]
+    first = parts[0]
+    schema = first.rows.schema
+    rows = distinct(pa.concat_tables([part.rows.cast(schema) for part in parts]))
+    made = pa.Table.from_arrays(rows.columns, schema=schema)
+    return Origin(first.branch, first.branch_name, first.table, first.snapshot, made, first.source)
+
+
+def answers(view: View, sync: SyncRow, engine: str | None) -> Answer:
+    """Answers requests by the engine that a view is answered by."""
+    wanted = view.engine or ("embedded" if sync.frequency == "immediate" else engine)
+
+    def answer(request: Request) -> pa.Table:
+        name, _ = choose(request, wanted)
+        return engine_named(name).rows(request)
+
+    return answer

@@ -1,0 +1,139 @@
+"""Row history: everything that happened to rows, newest first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from livingdb.catalog.snapshots import SnapshotRow
+from livingdb.graph.blame_stretches import Stretch, stretches
+from livingdb.graph.compare import diff_versions
+from livingdb.graph.graph import Graph
+from livingdb.graph.history import is_ancestor
+from livingdb.graph.timeline import timeline
+from livingdb.trees.compare import differs
+from livingdb.trees.diff import DELETED
+from livingdb.trees.keys import KeyArray, concat_keys, member, search, union_keys
+
+__all__ = ["Event", "row_history"]
+
+Numbers = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Event:
+    """Something that happened to rows: in which snapshot, what, and the rows after it."""
+
+    snapshot: int
+    kinds: npt.NDArray[np.int8]
+    keys: KeyArray
+    after: list[pa.Array]
+
+
+def row_history(graph: Graph, head: SnapshotRow, table: str, keys: KeyArray | None) -> list[Event]:
+    """Everything that happened to the rows with these keys (None: to all), newest first.
+
+    A merge is in it where the row then is not what its last change on either side made it.
+    """
+    found: dict[int, list[Event]] = {}
+    _collect(graph, head, table, keys, found, None)
+    events = [_joined(found[number]) for number in sorted(found)]
+    return _without_echoes(graph, events)[::-1]
+
+
+def _collect(
+    graph: Graph,
+    head: SnapshotRow,
+    table: str,
+    keys: KeyArray | None,
+    found: dict[int, list[Event]],
+    until: SnapshotRow | None,
+) -> None:
+    """The events of a line of first parents, down to what is in the history of `until`."""
+    for stretch in stretches(graph, head, table):
+        for event in _events(graph, stretch, keys):
+            row = graph.snapshots.at(event.snapshot)
+            if until is not None and is_ancestor(graph.snapshots, row, until):
+                return
+            fresh = _unknown(event, found.get(event.snapshot, []))
+            if fresh is None:
+                continue
+            found.setdefault(event.snapshot, []).append(fresh)
+            for other in row.others:
+                assert row.first is not None
+                parent, first = graph.snapshots.at(other), graph.snapshots.at(row.first)
+                _collect(graph, parent, table, fresh.keys, found, first)
+
+
+def _unknown(event: Event, known: list[Event]) -> Event | None:
+    """What of an event is not known yet."""
+    if not known:
+        return event
+    rows = np.flatnonzero(~member(event.keys, union_keys([part.keys for part in known])))
+    return _select(event, rows) if len(rows) else None
+
+
+def _without_echoes(graph: Graph, events: list[Event]) -> list[Event]:
+    """Events, oldest first, without those of merges that left a row as it was made before."""
+    is_merge = [bool(graph.snapshots.at(event.snapshot).others) for event in events]
+    if not any(is_merge):
+        return events
+    every = _joined(events)
+    ages = np.repeat(np.arange(len(events)), [len(event.keys) for event in events])
+    order = np.lexsort((ages, search(union_keys([every.keys]), every.keys)))
+    before, after = order[:-1], order[1:]
+    same = (every.keys[before] == every.keys[after]) & np.array(is_merge)[ages[after]]
+    same &= (every.kinds[before] == DELETED) == (every.kinds[after] == DELETED)
+    for column in every.after:
+        same &= ~differs(column.take(pa.array(before)), column.take(pa.array(after)))
+    echo = np.zeros(len(order), bool)
+    echo[after[same]] = True
+    kept = [_select(event, np.flatnonzero(~echo[ages == at])) for at, event in enumerate(events)]
+    return [event for event in kept if len(event.keys)]
+
+
+def _select(event: Event, rows: Numbers) -> Event:
+    taken = pa.array(rows)
+    after = [column.take(taken) for column in event.after]
+    return Event(event.snapshot, event.kinds[rows], event.keys[rows], after)
+
+
+def _events(graph: Graph, stretch: Stretch, keys: KeyArray | None) -> Iterator[Event]:
+    if stretch.is_linked and stretch.base is not None:
+        line = timeline(graph.versions, [stretch.base, *stretch.versions[::-1]], keys)
+        numbers = np.array(stretch.snapshots[::-1])[line.step]
+        for number in stretch.snapshots:
+            rows = np.flatnonzero(numbers == number)
+            if len(rows):
+                taken = pa.array(rows)
+                after = [column.take(taken) for column in line.after]
+                yield Event(number, line.kinds[rows], line.keys[rows], after)
+        return
+    parts: list[Event] = []
+    key_count = graph.versions.forest(stretch.versions[0]).shape.key_count
+    for batch in diff_versions(graph.versions, stretch.base, stretch.versions[0]):
+        rows = np.arange(len(batch.keys))
+        if keys is not None:
+            rows = np.flatnonzero(member(batch.keys, keys))
+        if len(rows):
+            after = [*batch.key_columns(key_count), *batch.after[key_count:]]
+            event = Event(stretch.snapshots[0], batch.kinds, batch.keys, after)
+            parts.append(_select(event, rows))
+    if parts:
+        yield _joined(parts)
+
+
+def _joined(parts: list[Event]) -> Event:
+    if len(parts) == 1:
+        return parts[0]
+    columns = zip(*(part.after for part in parts), strict=True)
+    return Event(
+        parts[0].snapshot,
+        np.concatenate([part.kinds for part in parts]),
+        concat_keys([part.keys for part in parts]),
+        [pa.concat_arrays(list(column)) for column in columns],
+    )

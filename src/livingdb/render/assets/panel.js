@@ -1,0 +1,181 @@
+// What is known of the snapshot that is selected.
+const panel = document.getElementById("panel");
+
+function el(tag, given, ...children) {
+  const made = document.createElement(tag);
+  for (const [name, value] of Object.entries(given || {}))
+    if (name.startsWith("on")) made.addEventListener(name.slice(2), value);
+    else if (name === "style") Object.assign(made.style, value);
+    else made.setAttribute(name, value);
+  made.append(...children.filter((child) => child !== null && child !== undefined));
+  return made;
+}
+
+const said = (text, tag = "span") => el(tag, { dir: "auto" }, String(text));
+const count = (number) => Number(number).toLocaleString("en");
+
+function showPanel() {
+  if (panel.hidden === !selected) return fillPanel();
+  panel.hidden = !selected;
+  fillPanel();
+  resize();
+}
+
+function fillPanel() {
+  panel.replaceChildren();
+  if (!selected) return;
+  panel.scrollTop = 0;
+  panel.append(...(selected.kind === "start" ? startParts(selected) : snapshotParts(selected)));
+}
+
+function heading(node, chips) {
+  return [
+    el("header", null, said(titleOf(node), "h2"),
+      el("button", { class: "close", type: "button", "aria-label": "Close", onclick: () => { select(null); canvas.focus(); } }, "×")),
+    el("div", { class: "chips" }, ...chips.map(([text, color]) => el("span", { class: "chip", dir: "auto", style: { color } }, text))),
+  ];
+}
+
+function startParts(node) {
+  const lane = lanes[node.lane];
+  return [
+    ...heading(node, [["start of " + lane.name, laneColor(node.lane)]]),
+    el("dl", null, ...pair("Stands on", idLink(node.id)), ...pair("Time", timeText(node.time))),
+    ...syncParts(node),
+  ];
+}
+
+function snapshotParts(node) {
+  const kind = data.kinds.find((known) => known[0] === node.kind)[1];
+  const chips = [[kind, colors.soft]];
+  for (const name of node.heads) chips.push(["head of " + name, laneColor(node.lane)]);
+  for (const name of node.tags) chips.push(["⚑ " + name, colors.held]);
+  const detail = node.detail;
+  return [...heading(node, chips), provenance(node, detail), ...edgeParts(detail), ...diffParts(node), ...tableParts(node), ...syncParts(node)];
+}
+
+function pair(name, ...values) {
+  return [el("dt", null, name), el("dd", null, ...values)];
+}
+
+function timeText(time) {
+  const when = new Date(time);
+  return el("time", { datetime: when.toISOString(), title: when.toLocaleString() }, when.toISOString().replace("T", " ").slice(0, 19) + " UTC");
+}
+
+function idLink(id, label = "") {
+  const text = id.slice(0, 12), node = byId.get(id);
+  const words = label ? [said(label), " "] : [];
+  if (!node || !node.shown) return el("span", null, ...words, el("code", { title: id }, text));
+  return el("span", null, ...words, el("button", { class: "link", type: "button", "data-id": id, title: titleOf(node), onclick: () => select(node, true) }, text));
+}
+
+function spread(parts) {
+  return parts.flatMap((part, at) => (at ? [document.createElement("br"), part] : [part]));
+}
+
+function provenance(node, detail) {
+  const list = el("dl", { id: "provenance" },
+    ...pair("Id", el("code", null, node.id)),
+    ...pair("Branch", said(lanes[node.lane].name)),
+    ...pair("Time", timeText(node.time)),
+    ...pair("Author", said(node.author || "—")),
+    ...pair("Operation", said((node.operation || node.kind).replaceAll("_", " "))));
+  const parents = detail ? detail.parents : node.incoming.filter((l) => !l.isSource).map((l) => l.source.id);
+  if (parents.length) list.append(...pair("Follows", ...spread(parents.map((id) => idLink(id)))));
+  const sources = Object.entries((detail && detail.edge.sources) || {});
+  if (sources.length) list.append(...pair("Made from", ...spread(sources.map(([name, id]) => idLink(id, name)))));
+  return list;
+}
+
+const LONG = new Set(["query", "changes"]);
+const UNTOLD = new Set(["at"]);
+
+function edgeParts(detail) {
+  const given = Object.entries((detail && detail.edge.details) || {}).filter(([name]) => !UNTOLD.has(name));
+  if (!given.length) return [];
+  const list = el("dl", { id: "edge" }), after = [];
+  for (const [name, value] of given)
+    if (LONG.has(name)) after.push(el("pre", { dir: "auto", tabindex: "0", "aria-label": name }, name === "changes" ? value.map(changeText).join("\n") : String(value)));
+    else list.append(...pair(name.replaceAll("_", " "), said(plainText(value))));
+  return [el("h3", null, "How it was made"), list, ...after];
+}
+
+function changeText(change) {
+  const { change: name, ...given } = change;
+  const parts = Object.entries(given).filter(([, value]) => value !== null && value !== "" && value !== false);
+  return `${name}(${parts.map(([key, value]) => `${key}=${plainText(value)}`).join(", ")})`;
+}
+
+function plainText(value) {
+  if (value === null || typeof value !== "object") return String(value);
+  const entries = Object.entries(value);
+  const isFlat = !Array.isArray(value) && entries.every(([, item]) => item === null || typeof item !== "object");
+  return isFlat ? entries.map(([key, item]) => `${key} ${item}`).join(", ") || "—" : JSON.stringify(value);
+}
+
+// --- what changed --------------------------------------------------------------------------
+
+function schemaChange(before, after) {
+  if (before === undefined) return "new table";
+  if (after === undefined) return "dropped";
+  const [old, fresh] = [before, after].map((version) => data.details.versions[version][0]);
+  if (old === fresh) return "";
+  const [a, b] = [old, fresh].map((at) => new Map(data.details.definitions[at].columns));
+  const words = [];
+  for (const name of b.keys()) if (!a.has(name)) words.push("+" + name);
+  for (const name of a.keys()) if (!b.has(name)) words.push("−" + name);
+  for (const [name, type] of b) if (a.has(name) && a.get(name) !== type) words.push(`${name}: ${a.get(name)} → ${type}`);
+  return words.join(", ") || "schema";
+}
+
+function diffParts(node) {
+  const detail = node.detail;
+  if (!detail) return [];
+  const first = byId.get(detail.parents[0]);
+  const before = first ? tablesOf(first) : {}, after = tablesOf(node);
+  const names = new Set([...Object.keys(detail.diff || {}), ...Object.keys(detail.changed || {})]);
+  if (first || !detail.parents.length)
+    for (const name of new Set([...Object.keys(before), ...Object.keys(after)])) if (before[name] !== after[name]) names.add(name);
+  const title = el("h3", null, detail.parents.length ? "Changed since its parent" : "Changed");
+  if (!names.size) return [title, el("p", { class: "note", style: { margin: 0 } }, "No rows.")];
+  const rows = [...names].sort().map((name) => diffRow(name, detail, first || !detail.parents.length ? schemaChange(before[name], after[name]) : ""));
+  const head = el("tr", null, ...["Table", "inserted", "updated", "deleted"].map((text) => el("th", { scope: "col" }, text)));
+  return [title, el("table", { id: "diff" }, el("thead", null, head), el("tbody", null, ...rows))];
+}
+
+function diffRow(name, detail, remark) {
+  const first = el("td", null, said(name), remark ? el("small", { class: "note", dir: "auto" }, " " + remark) : null);
+  const counts = detail.diff && detail.diff[name];
+  if (counts) {
+    const cells = [["plus", "+"], ["edit", ""], ["minus", "−"]].map(([style, sign], at) => el("td", counts[at] ? { class: style } : null, counts[at] ? sign + count(counts[at]) : "·"));
+    return el("tr", null, first, ...cells);
+  }
+  const recorded = detail.changed && detail.changed[name];
+  return el("tr", null, first, el("td", { colspan: 3 }, recorded === undefined ? "not counted" : `${count(recorded)} rows written`));
+}
+
+// --- tables and syncs ----------------------------------------------------------------------
+
+function tableParts(node) {
+  if (!node.detail) return [];
+  const tables = Object.entries(tablesOf(node)).sort();
+  const title = el("h3", null, "Tables");
+  if (!tables.length) return [title, el("p", { class: "note", style: { margin: 0 } }, "None yet.")];
+  return [title, ...tables.map(([name, version]) => tablePart(name, ...data.details.versions[version]))];
+}
+
+function tablePart(name, definition, rows) {
+  const { columns, key } = data.details.definitions[definition];
+  const size = `${columns.length} columns · ${rows === null ? "rows not counted" : count(rows) + (rows === 1 ? " row" : " rows")}`;
+  const items = columns.map(([column, type]) => el("li", null, said(column + (key.includes(column) ? " ⚿" : "")), said(type)));
+  return el("details", { class: "table", "data-table": name }, el("summary", null, said(name, "b"), el("span", null, size)), el("ul", null, ...items));
+}
+
+function syncParts(node) {
+  const mine = data.syncs.filter((sync) => sync.target === node.lane || sync.sources.includes(node.lane));
+  if (!mine.length) return [];
+  return [el("h3", null, "Syncs of this branch"), ...mine.map((sync) => el("p", { class: "sync", style: { color: colors[sync.state] } },
+    el("b", { dir: "auto" }, `${sync.sources.map((lane) => lanes[lane].name).join(", ")} ${sync.arrow} ${lanes[sync.target].name}`),
+    said((sync.state === "active" ? "active · " : "") + syncText(sync))))];
+}

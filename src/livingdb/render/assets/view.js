@@ -1,0 +1,128 @@
+// Where one looks: `x`, `y` is the place at the top left in units of columns and lanes, `k` the zoom.
+const canvas = document.getElementById("canvas");
+const view = { x: 0, y: 0, k: 1, width: 0, height: 0 };
+const TOP = 30, LEAST = 0.012, MOST = 3;
+let selected = null, hovered = null, matches = null, isDirty = true;
+
+const columnWidth = () => COLUMN * view.k;
+const laneHeight = () => LANE * Math.min(1.15, Math.max(0.4, Math.sqrt(view.k)));
+const labelWidth = () => Math.min(190, Math.max(96, view.width * 0.3), 42 + 8.6 * longestName());
+const screenX = (column) => labelWidth() + (column + 0.5 - view.x) * columnWidth();
+const screenY = (row) => TOP + (row + 0.5 - view.y) * laneHeight();
+
+function longestName() {
+  let most = 8;
+  for (const lane of shown.lanes) most = Math.max(most, Math.min(lane.name.length, 22));
+  return most;
+}
+
+function repaint() {
+  if (!isDirty) { isDirty = true; requestAnimationFrame(paint); }
+}
+
+function paint() {
+  isDirty = false;
+  draw();
+}
+
+function gutterWidth() {
+  const syncs = data.syncs.filter(isSyncShown);
+  if (!syncs.length) return 40;
+  return 40 + 22 * (1 + Math.max(...syncs.map((sync) => sync.track))) + 210;
+}
+
+function isSyncShown(sync) {
+  return lanes[sync.target].shown && sync.sources.some((lane) => lanes[lane].shown);
+}
+
+function clamp() {
+  view.k = Math.min(MOST, Math.max(LEAST, view.k));
+  const wide = (view.width - labelWidth()) / columnWidth(), high = (view.height - TOP) / laneHeight();
+  const gutter = gutterWidth() / columnWidth();
+  const right = Math.max(0, shown.columns + gutter - wide), room = high - shown.lanes.length - coveredHeight() / laneHeight();
+  view.x = Math.min(right + wide * 0.5, Math.max(-wide * 0.5, view.x));
+  // Lanes that all fit stay in view; others leave some room above and below.
+  view.y = room > 0 ? Math.min(0, Math.max(-room, view.y)) : Math.min(0.8 - room, Math.max(-0.4, view.y));
+}
+
+function panBy(dx, dy) {
+  view.x -= dx / columnWidth();
+  view.y -= dy / laneHeight();
+  clamp();
+  repaint();
+}
+
+function zoomAt(factor, px = (view.width + labelWidth()) / 2, py = view.height / 2) {
+  const column = view.x + (px - labelWidth()) / columnWidth(), row = view.y + (py - TOP) / laneHeight();
+  view.k = Math.min(MOST, Math.max(LEAST, view.k * factor));
+  view.x = column - (px - labelWidth()) / columnWidth();
+  view.y = row - (py - TOP) / laneHeight();
+  clamp();
+  repaint();
+}
+
+function fit() {
+  const room = Math.max(60, view.width - labelWidth() - gutterWidth());
+  view.k = Math.min(1, Math.max(LEAST, room / (Math.max(shown.columns, 1) * COLUMN)));
+  view.x = 0;
+  view.y = -0.2;
+  clamp();
+  repaint();
+}
+
+// Everything, if it can be read; else the newest, at the right.
+function resetView() {
+  fit();
+  if (view.k < 0.42) {
+    view.k = 0.62;
+    const wide = (view.width - labelWidth() - gutterWidth()) / columnWidth();
+    view.x = Math.max(0, shown.columns - Math.max(wide, 2));
+    clamp();
+    repaint();
+  }
+}
+
+function reveal(node) {
+  const x = screenX(node.x), y = screenY(node.y), edge = 60;
+  if (x < labelWidth() + edge || x > view.width - edge)
+    view.x = node.x + 0.5 - (view.width - labelWidth()) / 2 / columnWidth();
+  const low = view.height - coveredHeight();
+  if (y < TOP + edge / 2 || y > low - edge / 2)
+    view.y = node.y + 0.5 - (low - TOP) / 2 / laneHeight();
+  clamp();
+  repaint();
+}
+
+// What the panel hides of the canvas, where the two share a small screen.
+function coveredHeight() {
+  const side = document.getElementById("panel");
+  return side.hidden || getComputedStyle(side).position !== "absolute" ? 0 : side.offsetHeight;
+}
+
+function nodeAt(px, py) {
+  if (px < labelWidth()) return null;
+  const near = Math.max(14, radius() + 5);
+  const row = Math.round((py - TOP) / laneHeight() + view.y - 0.5);
+  const lane = shown.lanes[row];
+  if (!lane || Math.abs(screenY(row) - py) > near) return null;
+  const column = (px - labelWidth()) / columnWidth() + view.x - 0.5;
+  let best = null, distance = near;
+  const from = firstAfter(lane.xs, column - near / columnWidth() - 1);
+  for (let at = from; at < lane.xs.length && lane.xs[at] <= column + near / columnWidth() + 1; at++) {
+    const away = Math.abs(screenX(lane.xs[at]) - px);
+    if (away <= distance) { distance = away; best = lane.nodes[at]; }
+  }
+  return best;
+}
+
+function radius() {
+  return Math.min(8, Math.max(2, 7 * Math.sqrt(view.k)));
+}
+
+function resize() {
+  const box = canvas.getBoundingClientRect(), ratio = window.devicePixelRatio || 1;
+  view.width = box.width;
+  view.height = box.height;
+  canvas.width = Math.round(box.width * ratio);
+  canvas.height = Math.round(box.height * ratio);
+}

@@ -1,0 +1,1 @@
+"""Conditions: what has to hold of a change before a sync carries it."""

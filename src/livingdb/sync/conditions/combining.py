@@ -1,0 +1,127 @@
+"""Conditions made of others: all of them, any of them, not one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from livingdb.errors import InvalidData
+from livingdb.sync.conditions.condition import Condition, Verdict, registered
+
+if TYPE_CHECKING:
+    from livingdb.sync.conditions.crossing import Crossing
+
+__all__ = ["AllOf", "AnyOf", "NotOne", "all_of", "any_of", "not_"]
+
+
+def _checked(conditions: object) -> tuple[Condition, ...]:
+    found = tuple(conditions) if isinstance(conditions, (tuple, list)) else ()
+    if not found or not all(isinstance(one, Condition) for one in found):
+        raise InvalidData("conditions are combined of conditions: all_of([one, other])")
+    return tuple(replace(one, action="detach", severity=None) for one in found)
+
+
+@dataclass(frozen=True)
+class _Several(Condition):
+    conditions: tuple[Condition, ...]
+
+    JOINED_BY: ClassVar[str] = ""
+
+    @property
+    def needs_approval(self) -> bool:
+        """Whether one of them does."""
+        return any(one.needs_approval for one in self.conditions)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "conditions", _checked(self.conditions))
+        super().__post_init__()
+
+    @property
+    def text(self) -> str:
+        """The conditions, with a word in between."""
+        if len(self.conditions) == 1:
+            return f"{self.NAME}([{self.conditions[0].text}])"
+        return f"({f' {self.JOINED_BY} '.join(one.text for one in self.conditions)})"
+
+
+@registered
+@dataclass(frozen=True)
+class AllOf(_Several):
+    """Holds if all of some conditions do."""
+
+    NAME: ClassVar[str] = "all_of"
+    JOINED_BY: ClassVar[str] = "AND"
+
+    def judge(self, crossing: Crossing) -> Verdict:
+        """See `Condition.judge`."""
+        problems = []
+        for one in self.conditions:
+            verdict = one.judge(crossing)
+            if not verdict.holds:
+                problems.append(verdict.problem)
+        return Verdict("; ".join(str(problem) for problem in problems) or None)
+
+
+@registered
+@dataclass(frozen=True)
+class AnyOf(_Several):
+    """Holds if one of some conditions does."""
+
+    NAME: ClassVar[str] = "any_of"
+    JOINED_BY: ClassVar[str] = "OR"
+
+    def judge(self, crossing: Crossing) -> Verdict:
+        """See `Condition.judge`."""
+        problems = []
+        for one in self.conditions:
+            verdict = one.judge(crossing)
+            if verdict.holds:
+                return Verdict()
+            problems.append(verdict.problem)
+        return Verdict(" and ".join(str(problem) for problem in problems))
+
+
+@registered
+@dataclass(frozen=True)
+class NotOne(Condition):
+    """Holds if a condition does not."""
+
+    condition: Condition
+
+    NAME: ClassVar[str] = "not_"
+
+    def __post_init__(self) -> None:
+        (plain,) = _checked((self.condition,))
+        object.__setattr__(self, "condition", plain)
+        super().__post_init__()
+
+    @property
+    def needs_approval(self) -> bool:
+        """Whether the condition does."""
+        return self.condition.needs_approval
+
+    @property
+    def text(self) -> str:
+        """The condition, denied."""
+        return f"NOT {self.condition.text}"
+
+    def judge(self, crossing: Crossing) -> Verdict:
+        """See `Condition.judge`."""
+        verdict = self.condition.judge(crossing)
+        return Verdict(f"{self.condition.text} holds, and is not to" if verdict.holds else None)
+
+
+def all_of(conditions: Sequence[Condition], **how: Any) -> AllOf:
+    """All of these hold."""
+    return AllOf(tuple(conditions), **how)
+
+
+def any_of(conditions: Sequence[Condition], **how: Any) -> AnyOf:
+    """One of these holds."""
+    return AnyOf(tuple(conditions), **how)
+
+
+def not_(condition: Condition, **how: Any) -> NotOne:
+    """This does not hold."""
+    return NotOne(condition, **how)

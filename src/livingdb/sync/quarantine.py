@@ -1,0 +1,140 @@
+"""Quarantine: rows that break a condition are set aside, and recorded.
+
+The target's branch then holds three tables for one: what the derivation gives, hidden; the rows
+set aside, hidden; and what users see, which is the first without the second.  What is shown is a
+small change of what is whole, so that nothing is stored twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from livingdb.derivation.stored import created, definition_for
+from livingdb.graph.compare import changed_keys
+from livingdb.graph.staging import Staging
+from livingdb.sync.guard import Judgement
+from livingdb.tables import ingest
+from livingdb.tables.batches import flat
+from livingdb.tables.index import Version
+from livingdb.tables.recipe import Counts
+from livingdb.tables.versions import Versions
+from livingdb.trees.keys import KeyArray, member
+
+__all__ = ["ASIDE", "WHOLE", "aside_of", "set_aside", "whole_tables"]
+
+WHOLE, ASIDE = "~whole/", "~aside/"
+_CONDITION = "_condition"
+
+
+def whole_tables(held: Mapping[str, Version]) -> dict[str, Version]:
+    """The tables as the derivation gives them, without anything set aside."""
+    found = {name: version for name, version in held.items() if not _is_ours(name)}
+    for name, version in held.items():
+        if name.startswith(WHOLE):
+            found[name.removeprefix(WHOLE)] = version
+    return found
+
+
+def _is_ours(name: str) -> bool:
+    return name.startswith((WHOLE, ASIDE))
+
+
+def aside_of(table: str) -> str:
+    """The table that holds what was set aside of a table."""
+    return ASIDE + table
+
+
+def set_aside(
+    versions: Versions,
+    held: Mapping[str, Version],
+    made: Mapping[str, Version | None],
+    judgement: Judgement | None,
+    staging: Staging,
+) -> dict[str, Version | None]:
+    """The tables to store: what was made, less the rows that are to be set aside.
+
+    `held` is all that the target has, `made` the tables that the derivation changes.
+    """
+    found = dict(made)
+    broken = {} if judgement is None else judgement.set_aside()
+    for name, version in made.items():
+        before = held.get(ASIDE + name)
+        if name not in broken and before is None:
+            continue
+        if version is None:
+            found.update({WHOLE + name: None, ASIDE + name: None})
+            continue
+        whole_before = held.get(WHOLE + name, held.get(name))
+        aside = _aside(versions, before, whole_before, version, broken.get(name), staging)
+        found[WHOLE + name] = version
+        found[ASIDE + name] = aside
+        found[name] = _shown(versions, version, aside, staging)
+    return found
+
+
+def _aside(
+    versions: Versions,
+    before: Version | None,
+    whole_before: Version | None,
+    whole: Version,
+    broken: pa.Table | None,
+    staging: Staging,
+) -> Version:
+    """The rows set aside after a change: those that break a condition now, and still did."""
+    schema = versions.definition(whole).schema
+    shape = versions.forest(whole).shape
+    texts = pa.field(_CONDITION, pa.string())
+    columns = [pa.field(c.name, c.type) for c in schema.stored]
+    definition = definition_for(pa.schema([*columns, texts]), tuple(schema.key))
+    parts = []
+    if before is not None and versions.definition(before) == definition:
+        old = versions.rows(before).to_arrow([*(c.name for c in columns), _CONDITION])
+        if old.num_rows:
+            keys = shape.keys([flat(old.column(name)) for name in schema.key])
+            stay = ~member(keys, _changed(versions, whole_before, whole))
+            stay &= versions.rows(whole).contains(keys)
+            parts.append(old.filter(pa.array(stay)))
+    if broken is not None:
+        wanted = broken.select([*(c.name for c in columns), _CONDITION])
+        parts.append(_once(wanted, shape.keys([flat(wanted.column(k)) for k in schema.key])))
+    arrow = definition.schema.arrow
+    rows = pa.concat_tables([arrow.empty_table(), *(part.cast(arrow) for part in parts)])
+    return created(versions, definition, rows, staging.sink)
+
+
+def _changed(versions: Versions, before: Version | None, after: Version) -> KeyArray:
+    if before is None or before.definition != after.definition:
+        rows = versions.rows(after)
+        return rows.forest.shape.keys(
+            [flat(column) for column in rows.to_arrow(list(rows.schema.key)).columns]
+        )
+    return changed_keys(versions, before, after)
+
+
+def _once(rows: pa.Table, keys: KeyArray) -> pa.Table:
+    """Each row once, with all conditions it breaks."""
+    order = np.argsort(keys, kind="stable")
+    _, first, places = np.unique(keys[order], return_index=True, return_inverse=True)
+    if len(first) == len(keys):
+        return rows
+    taken = rows.take(pa.array(order[first]))
+    texts = pa.table({"place": places, _CONDITION: rows.column(_CONDITION).take(pa.array(order))})
+    lists = texts.group_by("place", use_threads=False).aggregate([(_CONDITION, "distinct")])
+    lists = lists.sort_by("place").column(f"{_CONDITION}_distinct").combine_chunks()
+    at = taken.column_names.index(_CONDITION)
+    return taken.set_column(at, _CONDITION, pc.binary_join(lists, "; "))
+
+
+def _shown(versions: Versions, whole: Version, aside: Version, staging: Staging) -> Version:
+    """What users see: the whole without what is aside."""
+    rows = versions.rows(aside)
+    schema, shape = versions.definition(whole).schema, versions.forest(whole).shape
+    keys = rows.to_arrow(list(schema.key))
+    if not keys.num_rows:
+        return whole
+    gone = Counts(0, 0, keys.num_rows)
+    return versions.change(whole, ingest.deletes(schema, shape, keys), staging.sink, gone)

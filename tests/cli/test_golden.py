@@ -1,0 +1,90 @@
+"""What every command tells, as text, JSON and CSV, compared with what it told before.
+
+LIVINGDB_GOLDEN=write writes the files anew.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+from pathlib import Path
+
+import pytest
+from tests.cli.telling import normal, squashed, tell
+
+from livingdb.cli.app import COMMANDS
+
+GOLDEN = Path(__file__).parent / "golden"
+ALTER = "ALTER TABLE visits ADD COLUMN guests INT DEFAULT 1"
+CASES: dict[str, list[list[str]]] = {
+    "init": [["init", "other.ldb"]],
+    "import": [["import", "cities.csv", "--table", "cities"]],
+    "sql": [
+        ["sql", "SELECT * FROM orders VERSION AS OF 'v1' ORDER BY id"],
+        ["sql", "UPDATE visits SET count = count + 1; SELECT * FROM visits;"],
+        ["sql", "ALTER TABLE visits ADD COLUMN guests INT"],
+        ["sql", "SELECT id FROM orders WHERE id > 99"],
+    ],
+    "log": [["log"], ["log", "dev~1", "-n", "2"]],
+    "branch": [
+        ["branch"],
+        ["branch", "create", "audit", "main~1"],
+        ["branch", "reset", "dev", "v1"],
+        ["branch", "drop", "dev"],
+    ],
+    "tag": [["tag"], ["tag", "create", "v2"], ["tag", "drop", "v1"]],
+    "diff": [
+        ["diff", "main", "dev"],
+        ["diff", "v1", "dev", "--rows"],
+        ["diff", "v1", "v1"],
+        ["diff", "main~1", "main", "--table", "visits"],
+    ],
+    "merge": [
+        ["merge", "dev", "--into", "main", "--preview"],
+        ["merge", "dev", "--into", "main"],
+        ["merge", "dev", "--granularity", "cell", "-m", "both"],
+    ],
+    "blame": [["blame", "orders"], ["blame", "orders", "--key", "1", "--columns"]],
+    "history": [["history", "orders", "1"], ["history", "visits", "Oslo,2024-01-01"]],
+    "evolve": [
+        ["evolve", "--explain", ALTER],
+        ["evolve", ALTER, "--keep", "old", "--sync", "both"],
+        ["evolve", '{"change": "RenameTable", "table": "visits", "to": "guests"}'],
+    ],
+    "derive": [["derive", "cities", "--sql", "SELECT DISTINCT city FROM visits", "--when",
+                "immediate"]],
+    "refresh": [["refresh", "totals"]],
+    "propagate": [["propagate"]],
+    "syncs": [["syncs"]],
+    "sync": [["sync", "totals"], ["sync", "totals", "detach", "--reason", "repairs"]],
+    "alerts": [["alerts"], ["alerts", "--state", "resolved"], ["alerts", "ack", "1"]],
+    "check": [["check"]],
+    "storage": [["storage"]],
+    "compact": [["compact"]],
+}  # fmt: skip
+SQUASHED = {"refresh", "propagate", "check", "storage", "compact"}
+ELSEWHERE = {"graph", "lineage", "demo", "bench", "completion"}
+
+
+def test_every_command_has_its_file() -> None:
+    assert {*CASES} | ELSEWHERE == {*COMMANDS}
+
+
+@pytest.mark.parametrize("form", ["text", "json", "csv"])
+@pytest.mark.parametrize("command", CASES)
+def test_golden(command: str, form: str, shop: Path) -> None:
+    Path("cities.csv").write_text("id,city,founded\n1,Oslo,1048-01-01\n2,Bodø,1816-05-20\n")
+    parts = []
+    for case in CASES[command]:
+        told = tell("-o", form, *case, db=shop)
+        heading = f"$ livingdb -o {form} {shlex.join(case)}\n"
+        said = "".join(f"! {line}\n" for line in told.err.splitlines())
+        text = normal(told.out + said, [(str(shop.parent), "")])
+        if command in SQUASHED or (command in ("sync", "syncs") and form == "csv"):
+            text = squashed(text)
+        parts.append(f"{heading}{text}[{told.code}]\n")
+    found = "\n".join(parts)
+    file = GOLDEN / f"{command}.{form}.txt"
+    if os.environ.get("LIVINGDB_GOLDEN") == "write":
+        file.write_text(found, encoding="utf-8")
+    assert found == file.read_text(encoding="utf-8")
