@@ -11,9 +11,11 @@ import sys
 from pathlib import Path
 
 from bench import (
+    conditions,
     differences,
     evolution,
     graph,
+    lineage,
     pack_open,
     report,
     sharing,
@@ -42,6 +44,8 @@ SUITES = {
     "evolution": evolution.run,
     "views": views.run,
     "tpch": tpch_views.run,
+    "conditions": conditions.run,
+    "lineage": lineage.run,
 }
 
 

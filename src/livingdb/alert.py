@@ -31,6 +31,7 @@ __all__ = [
     "on_lag",
     "on_merge",
     "on_schema_change",
+    "parse",
     "webhook",
 ]
 
@@ -132,6 +133,27 @@ def callback(
         events=_events(events),
         cool_down_seconds=seconds(cool_down, f"cool_down={cool_down!r}"),
         attempts=attempts,
+    )
+
+
+def parse(text: str) -> Sink:
+    """A sink in a word: "log", "log:warning", "https://…", "command:notify-send hello" or
+    "callback:package.module:function"; "webhook:" before an address may be said or not.
+    """
+    kind, colon, rest = text.strip().partition(":")
+    if kind in ("http", "https"):
+        return webhook(text.strip())
+    if kind == "log":
+        return log(rest or None)
+    if kind == "webhook" and colon:
+        return webhook(rest)
+    if kind == "command" and colon:
+        return command(rest)
+    if kind == "callback" and colon:
+        return callback(rest)
+    raise InvalidData(
+        f"{kind!r} takes no alerts: say log, webhook:https://…, command:program, or "
+        "callback:package.module:function"
     )
 
 

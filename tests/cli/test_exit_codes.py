@@ -68,6 +68,8 @@ CASES: list[tuple[int, list[str], str]] = [
     (3, ["--db", HERE, "alerts", "resolve", "99"], "99"),
     (4, ["--db", HERE, "--branch", "totals", "sql", "DELETE FROM totals"], "totals"),
     (4, ["--db", HERE, "refresh", "notes"], "detached"),
+    (4, ["--db", HERE, "merge", "totals"], "both sides come from"),
+    (4, ["--db", HERE, "merge", "totals", "--preview"], "both sides come from"),
     (4, ["--db", HERE, "derive", "x", "--model", "a.b:c"], "trust"),
     (4, ["--db", HERE, "derive", "x", "--sql", "SELECT id FROM orders", "--sync", "both", "--when",
          "every 1 hour"], "two-way"),

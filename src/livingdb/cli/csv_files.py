@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import csv
+import glob
 import gzip
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import duckdb
 
 from livingdb.errors import InvalidData, Unsupported
 
-__all__ = ["CsvShape"]
+__all__ = ["CsvShape", "listed"]
 
 _SEPARATORS = ",;\t|"
 _HEADER_BYTES = 1_000_000
@@ -37,34 +38,44 @@ class CsvShape:
         return cls(separator, tuple(names))
 
     def types(
-        self, connection: duckdb.DuckDBPyConnection, files: str, wanted: Mapping[str, str]
+        self,
+        connection: duckdb.DuckDBPyConnection,
+        files: Sequence[Path],
+        wanted: Mapping[str, str],
     ) -> dict[str, str]:
         """The types of the columns: those wanted, and for others what all of their cells are."""
         given = {name: kind for name, kind in wanted.items() if name in self.names}
-        source = self._reading(files, f"types = {_struct(given)}, sample_size = -1")
+        source = self._reading(
+            files, f"union_by_name = true, types = {_struct(given)}, sample_size = -1"
+        )
         try:
             found = connection.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()
         except duckdb.Error:
-            self._complain(connection, files)
+            for file in files:
+                CsvShape.of(file).complain(connection, file)
             raise
         return {str(row[0]): str(row[1]) for row in found}
 
-    def _complain(self, connection: duckdb.DuckDBPyConnection, files: str) -> None:
-        """Fail at the line that is wrong, if one can be found."""
+    def complain(self, connection: duckdb.DuckDBPyConnection, file: Path) -> None:
+        """Fail at the line of a file that is wrong, if there is one."""
         columns = _struct(dict.fromkeys(self.names, "VARCHAR"))
-        source = self._reading(files, f"auto_detect = false, columns = {columns}")
+        source = self._reading([file], f"auto_detect = false, columns = {columns}")
         connection.execute(f"SELECT count(COLUMNS(*)) FROM {source}").fetchall()
 
-    def reading(self, files: str, types: Mapping[str, str]) -> str:
+    def reading(self, files: Sequence[Path], types: Mapping[str, str]) -> str:
         """The DuckDB function that reads the files."""
-        return self._reading(files, f"types = {_struct(types)}")
+        return self._reading(files, f"union_by_name = true, types = {_struct(types)}")
 
-    def _reading(self, files: str, options: str) -> str:
-        separator = self.separator.replace("'", "''")
+    def _reading(self, files: Sequence[Path], options: str) -> str:
         return (
-            f"read_csv({files}, header = true, union_by_name = true, delim = '{separator}', "
+            f"read_csv({listed(files)}, header = true, delim = {_text(self.separator)}, "
             f"quote = '\"', escape = '\"', {options})"
         )
+
+
+def listed(files: Sequence[Path]) -> str:
+    """Files in DuckDB's words, each by its very name."""
+    return f"[{', '.join(_text(glob.escape(str(file))) for file in files)}]"
 
 
 def _first_line(file: Path) -> str:

@@ -5,7 +5,6 @@ DuckDB reads them, a piece at a time; what does not fit in memory it sorts and c
 
 from __future__ import annotations
 
-import glob
 import os
 import re
 import tempfile
@@ -20,7 +19,7 @@ import duckdb
 import pyarrow as pa
 import pyarrow.dataset as arrow_files
 
-from livingdb.cli.csv_files import CsvShape
+from livingdb.cli.csv_files import CsvShape, listed
 from livingdb.cli.guess import Column, Guess, guess_key, likely_keys
 from livingdb.errors import InvalidData
 
@@ -106,11 +105,11 @@ class Incoming:
 
     def _look(self, wanted: dict[str, str]) -> dict[str, str]:
         """Make the relation `incoming`; the DuckDB types of its columns."""
-        names = _listed([glob.escape(str(file)) for file in self.files])
+        names = listed(self.files)
         if self.kind is FileFormat.csv:
             self.csv = CsvShape.of(self.files[0])
-            types = self.csv.types(self._connection, names, wanted)
-            source = self.csv.reading(names, types)
+            types = self.csv.types(self._connection, self.files, wanted)
+            source = self.csv.reading(self.files, types)
         elif self.kind is FileFormat.json:
             types = self._described(f"read_json({names}, union_by_name = true)")
             types |= {name: kind for name, kind in wanted.items() if name in types}
@@ -241,10 +240,6 @@ def _name(name: str) -> str:
 
 def _text(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
-
-
-def _listed(texts: Sequence[str]) -> str:
-    return f"[{', '.join(map(_text, texts))}]"
 
 
 def size_bytes(files: Sequence[Path]) -> int:

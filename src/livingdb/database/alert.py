@@ -91,7 +91,7 @@ class Alert:
     @property
     def deliveries(self) -> list[dict[str, Any]]:
         """Where it was to be sent: the sink, the state, the attempts and the last error."""
-        label_of = import_module("livingdb.sync.dispatch").label_of
+        label_of = import_module("livingdb.sync.outbox").label_of
         return [
             {
                 "sink": label_of(row.sink),

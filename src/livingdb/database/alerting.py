@@ -10,7 +10,8 @@ from livingdb.database.alert import Alert, every_alert
 from livingdb.database.watch import Watch, add_watch, drop_watch, every_watch, readable
 from livingdb.errors import LivingDBError
 from livingdb.graph.graph import Graph
-from livingdb.sync.dispatch import Delivery, Dispatcher
+from livingdb.sync.dispatch import Dispatcher
+from livingdb.sync.outbox import Delivery
 from livingdb.sync.sinks import stored
 
 if TYPE_CHECKING:

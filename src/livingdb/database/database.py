@@ -382,7 +382,9 @@ class Database(Alerting):
     def blame(self, ref: object, table: str, key: object = None, columns: bool = False) -> pa.Table:
         """For every row (or that with the key), the snapshot that gave it its values.
 
-        `columns=True`: for every cell; the column is named in `column`.
+        What syncs, schema changes and views took over is traced to the edit that caused it; `via`,
+        if anything was, names the snapshot it came by.  `columns=True`: for every cell; the column
+        is named in `column`.
         """
         return origins.blame(self._graph, self._resolve(ref).snapshot, table, key, columns)
 
@@ -422,6 +424,21 @@ class Database(Alerting):
         Of some branches only, of the newest `limit` snapshots, or of those made since a time.
         """
         return import_module("livingdb.render.read").read_graph(self, branches, limit, since)
+
+    def whereabouts(
+        self, table: str, key: object, branch: object = "main", at: object = None
+    ) -> Any:
+        """Where a row has gone: branches, tags, views, clones, models, and since when.
+
+        `at`: as of a time, or of the time of a ref.
+        """
+        found = import_module("livingdb.database.whereabouts_search")
+        moment = None
+        if isinstance(at, datetime):
+            moment = import_module("livingdb.database.openlineage").microseconds(at)
+        elif at is not None:
+            moment = self._resolve(at).snapshot.time
+        return found.whereabouts(self._graph, table, key, str(branch), moment)
 
     def provenance(self, ref: object) -> Any:
         """What made a snapshot, from what and by whom, as one tree down to the transactions."""

@@ -5,15 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from livingdb.derivation.matching import matching
 from livingdb.derivation.weighted import distinct
 from livingdb.errors import LivingDBError
 from livingdb.evolution.change import Change
 from livingdb.evolution.evolve import new_tables, planned
+from livingdb.evolution.join import JoinReferencesLens
 from livingdb.evolution.lens import Delta, Lens
+from livingdb.evolution.normalize import NormalizeLens
 from livingdb.evolution.row_lens import RowLens
 from livingdb.evolution.sides import VersionSide
+from livingdb.evolution.union import OriginUnionLens
 from livingdb.graph.graph import Graph
 from livingdb.tables.index import Version
 from livingdb.tables.schema import TableSchema
@@ -35,21 +39,21 @@ def behind_lens(
     if isinstance(lens, RowLens):
         keys = rows.select(list(lens.new_schema.key)).rename_columns(list(lens.old_schema.key))
         return {lens.old_name: _matching(graph, old[lens.old_name], keys)}
+    if isinstance(lens, JoinReferencesLens | NormalizeLens):
+        return _looked_up(graph, lens, table, rows, old)
     same = lens.same_as(table)
     sources = list(lens.old) if same is None else [same]
     new = lens.new[table].schema
+    if isinstance(lens, OriginUnionLens):
+        return _by_origin(graph, lens, rows, old)
     found: Rows = {}
     for name in sources:
         if _has_key_of(lens.old[name].schema, new):
             keys = distinct(rows.select(list(new.key)))
             found[name] = _matching(graph, old[name], keys)
     for name in [name for name in sources if name not in found]:
-        made = _referred(graph, lens, name, found, old)
-        if made is None:
-            made = _alike(graph, lens.old[name].schema, new, rows, old[name])
-        if made is not None:
-            found[name] = made
-    return {name: some for name, some in found.items() if some is None or some.num_rows}
+        found[name] = _alike(graph, lens.old[name].schema, new, rows, old[name])
+    return {name: some for name, some in found.items() if some is not None and some.num_rows}
 
 
 def behind_changes(
@@ -95,19 +99,37 @@ def _has_key_of(old: TableSchema, new: TableSchema) -> bool:
     return mine == [(column.name, column.type) for column in new.key_columns]
 
 
-def _referred(
-    graph: Graph, lens: Lens, name: str, found: Rows, old: Mapping[str, Version]
-) -> pa.Table | None:
-    """The rows of a table that rows found in another refer to."""
-    key = lens.old[name].schema.key
-    parts = []
-    for source, rows in found.items():
-        for column, target in lens.old[source].schema.foreign_keys:
-            if target == name and rows is not None and len(key) == 1:
-                parts.append(rows.select([column]).rename_columns(list(key)))
-    if not parts:
-        return None
-    return _matching(graph, old[name], distinct(pa.concat_tables(parts).drop_null()))
+def _looked_up(
+    graph: Graph,
+    lens: JoinReferencesLens | NormalizeLens,
+    table: str,
+    rows: pa.Table,
+    old: Mapping[str, Version],
+) -> Rows:
+    """Rows of a table and of the one it refers to, put together or taken apart."""
+    lookups = lens.lookups
+    (wide, whole), (narrow, part), (lookup, other) = lookups.wide, lookups.narrow, lookups.lookup
+    if isinstance(lens, NormalizeLens):
+        columns = list(whole.key) if table == narrow else list(lookups.moved)
+        return {wide: _matching(graph, old[wide], distinct(rows.select(columns)))}
+    mine = _matching(graph, old[narrow], distinct(rows.select(list(part.key))))
+    links = mine.select([lookups.reference]).rename_columns(list(other.key)).drop_null()
+    found: Rows = {narrow: mine}
+    if links.num_rows:
+        found[lookup] = _matching(graph, old[lookup], distinct(links))
+    return found
+
+
+def _by_origin(
+    graph: Graph, lens: OriginUnionLens, rows: pa.Table, old: Mapping[str, Version]
+) -> Rows:
+    """Rows of several tables, each of which says which table it is of."""
+    found: Rows = {}
+    for name, definition in lens.old.items():
+        mine = rows.filter(pc.equal(rows.column(lens.origin), name))
+        if mine.num_rows:
+            found[name] = _matching(graph, old[name], mine.select(list(definition.schema.key)))
+    return found
 
 
 def _alike(

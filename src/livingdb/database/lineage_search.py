@@ -23,7 +23,6 @@ from livingdb.engines.request import Request, Source
 from livingdb.errors import InvalidData, NotFound
 from livingdb.evolution.change import Change
 from livingdb.graph.graph import Graph, no_table, tables_of
-from livingdb.graph.groups import paired
 from livingdb.graph.names import is_hidden
 from livingdb.sync.carry import lens_of
 from livingdb.sync.sources import found, made_from
@@ -283,10 +282,14 @@ class Search:
         assert there is not None
         if here.head == row.sequence:
             return graph.snapshots.at(there.head)
-        for other, snapshot in paired(graph, here, row):
-            if other.id == source:
-                return snapshot
-        return graph.snapshots.at(there.head)
+        move = graph.branches.moved_to(here, row.sequence)
+        entry = None if move is None else graph.branches.log_at(there, move.time)
+        if entry is None:
+            raise NotFound(
+                f"the snapshot {row.address.hex()[:12]} was not made from {there.name!r}: "
+                "it is older than the sync"
+            )
+        return graph.snapshots.at(entry.snapshot)
 
     def _of(self, branch: int, row: SnapshotRow, table: str, rows: pa.Table | None) -> Origin:
         source = self._graph.versions.rows(self._graph.version(row, table))

@@ -13,7 +13,6 @@ from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.database.diff import CHANGE_TYPES
 from livingdb.database.system import snapshot_columns
 from livingdb.graph.blame import Blamed
-from livingdb.graph.blame_history import row_history
 from livingdb.graph.graph import Graph
 from livingdb.tables import ingest
 from livingdb.tables.batches import flat
@@ -61,7 +60,7 @@ def history(graph: Graph, head: SnapshotRow, table: str, key: object) -> pa.Tabl
     if key is not None:
         schema.require_key()
         keys = ingest.deletes(schema, rows.forest.shape, _key_rows(key)).keys
-    events = row_history(graph, head, table, keys)
+    events = import_module("livingdb.sync.blame_history").history(graph, head, table, keys)
     found = graph.snapshots.many([event.snapshot for event in events])
     fields = [column.field.with_nullable(True) for column in schema.shown]
     parts = []

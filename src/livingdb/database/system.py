@@ -12,7 +12,7 @@ from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.database.diff import Diff
 from livingdb.errors import InvalidData, NotFound
 from livingdb.graph import history
-from livingdb.sync.dispatch import label_of
+from livingdb.sync.outbox import label_of
 
 if TYPE_CHECKING:
     from livingdb.database.database import Database

@@ -26,6 +26,7 @@ from livingdb.derivation.lineage_flow import (
     named,
     partitions_of,
 )
+from livingdb.derivation.lineage_rows import filtered
 from livingdb.derivation.lineage_subqueries import Inner, inner_queries
 from livingdb.derivation.lineage_tree import (
     Untraceable,
@@ -42,6 +43,7 @@ from livingdb.engines.request import Request, Source
 from livingdb.errors import InvalidData, Unsupported
 from livingdb.sql.conditions import ranges_of_all
 from livingdb.sql.visibility import conditions_on, owner_of
+from livingdb.tables.rows import RowSet
 
 __all__ = ["Answer", "Known", "Trace", "Traced"]
 
@@ -270,7 +272,7 @@ class Trace:
         select.set("expressions", items)
         if not is_alone:
             select.set("distinct", exp.Distinct())
-        rows = self._ask(select)
+        rows = self._alone(select, node) if is_alone and query is None else self._ask(select)
         if query is not None:
             places = [n for n, k in enumerate(rows.schema.types) if is_comparable(k)]
             self.query(query, Wanted(rows.select(places), tuple(places)))
@@ -279,6 +281,18 @@ class Trace:
         rows = rows.rename_columns(columns)
         traced = self.found[node.name]
         (traced.rows if is_alone else traced.keys).append(rows)
+
+    def _alone(self, select: exp.Select, node: exp.Expr) -> pa.Table:
+        """Rows of one table; those that plain comparisons single out are not asked for."""
+        every = self._tables[node.name].source.rows
+        where = select.args.get("where")
+        known = None
+        if isinstance(every, RowSet) and where is not None:
+            known = filtered(every, where.this)
+        if known is None:
+            return self._ask(select)
+        rows, is_all = known
+        return rows if is_all else self._ask(select, {node.name: rows})
 
     def _columns(self, node: exp.Expr) -> list[str]:
         if isinstance(node, exp.Table) and isinstance(node.this, exp.Identifier):
@@ -314,8 +328,11 @@ class Trace:
 
     # --- asking ---------------------------------------------------------------------------------
 
-    def _ask(self, tree: exp.Expr) -> pa.Table:
-        """The answer to a query over the tables and the rows that are asked for."""
+    def _ask(self, tree: exp.Expr, read: Mapping[str, pa.Table] | None = None) -> pa.Table:
+        """The answer to a query over the tables and the rows that are asked for.
+
+        `read` are the rows of the table in FROM that were read already.
+        """
         query = tree.copy()
         tables = list(query.find_all(exp.Table))
         sources: dict[str, Source] = {}
@@ -324,7 +341,10 @@ class Trace:
             if table.name in self._wanted and table.name == table.alias:
                 sources[table.name] = Source(self._wanted[table.name])
                 continue
-            known[id(table)] = self._tables[table.name].source
+            is_read = read is not None and table.parent_select is query
+            given = None if read is None or not is_read else read.get(table.name)
+            source = self._tables[table.name].source
+            known[id(table)] = source if given is None else Source(given)
             name = f"livingdb_{number}"
             sources[name] = known[id(table)]
             table.set("this", exp.to_identifier(name, quoted=True))

@@ -19,7 +19,7 @@ from livingdb.trees.compare import differs
 from livingdb.trees.diff import DELETED
 from livingdb.trees.keys import KeyArray, concat_keys, member, search, union_keys
 
-__all__ = ["Event", "row_history"]
+__all__ = ["Event", "RowHistory", "row_history"]
 
 Numbers = npt.NDArray[np.int64]
 
@@ -34,15 +34,29 @@ class Event:
     after: list[pa.Array]
 
 
-def row_history(graph: Graph, head: SnapshotRow, table: str, keys: KeyArray | None) -> list[Event]:
+@dataclass(frozen=True)
+class RowHistory:
+    """What happened to rows of a table, newest first, since the schema change that made it.
+
+    `since` is that change; None if the history is whole.
+    """
+
+    events: list[Event]
+    since: SnapshotRow | None
+
+
+def row_history(
+    graph: Graph, head: SnapshotRow, table: str, keys: KeyArray | None, whole: bool = False
+) -> RowHistory:
     """Everything that happened to the rows with these keys (None: to all), newest first.
 
     A merge is in it where the row then is not what its last change on either side made it.
+    `whole`: a schema change is what made all rows that it found.
     """
     found: dict[int, list[Event]] = {}
-    _collect(graph, head, table, keys, found, None)
+    since = _collect(graph, head, table, keys, found, None, whole)
     events = [_joined(found[number]) for number in sorted(found)]
-    return _without_echoes(graph, events)[::-1]
+    return RowHistory(_without_echoes(graph, events)[::-1], since)
 
 
 def _collect(
@@ -52,21 +66,40 @@ def _collect(
     keys: KeyArray | None,
     found: dict[int, list[Event]],
     until: SnapshotRow | None,
-) -> None:
-    """The events of a line of first parents, down to what is in the history of `until`."""
+    whole: bool,
+) -> SnapshotRow | None:
+    """The events of a line of first parents, down to what is in the history of `until`.
+
+    They end where the table had another schema; the snapshot, if a schema change is why.
+    """
     for stretch in stretches(graph, head, table):
+        first = graph.snapshots.at(stretch.snapshots[0])
+        is_change = first.kind == "schema_change" and not stretch.is_linked
+        if is_change and not whole:
+            return first
         for event in _events(graph, stretch, keys):
             row = graph.snapshots.at(event.snapshot)
             if until is not None and is_ancestor(graph.snapshots, row, until):
-                return
+                return None
             fresh = _unknown(event, found.get(event.snapshot, []))
             if fresh is None:
                 continue
             found.setdefault(event.snapshot, []).append(fresh)
             for other in row.others:
                 assert row.first is not None
-                parent, first = graph.snapshots.at(other), graph.snapshots.at(row.first)
-                _collect(graph, parent, table, fresh.keys, found, first)
+                parent, older = graph.snapshots.at(other), graph.snapshots.at(row.first)
+                if _is_alike(graph, row, parent, table):
+                    _collect(graph, parent, table, fresh.keys, found, older, whole)
+        base = stretch.base
+        if is_change or (base and base.definition != stretch.versions[-1].definition):
+            return None
+    return None
+
+
+def _is_alike(graph: Graph, row: SnapshotRow, parent: SnapshotRow, table: str) -> bool:
+    """Whether a table has the same schema in two snapshots."""
+    theirs = graph.find_version(parent, table)
+    return theirs is not None and theirs.definition == graph.version(row, table).definition
 
 
 def _unknown(event: Event, known: list[Event]) -> Event | None:
@@ -114,8 +147,11 @@ def _events(graph: Graph, stretch: Stretch, keys: KeyArray | None) -> Iterator[E
                 yield Event(number, line.kinds[rows], line.keys[rows], after)
         return
     parts: list[Event] = []
-    key_count = graph.versions.forest(stretch.versions[0]).shape.key_count
-    for batch in diff_versions(graph.versions, stretch.base, stretch.versions[0]):
+    base, version = stretch.base, stretch.versions[0]
+    if base is not None and base.definition != version.definition:
+        base = None
+    key_count = graph.versions.forest(version).shape.key_count
+    for batch in diff_versions(graph.versions, base, version):
         rows = np.arange(len(batch.keys))
         if keys is not None:
             rows = np.flatnonzero(member(batch.keys, keys))

@@ -134,12 +134,17 @@ def _sides(
     graph: Graph, ours: SnapshotRow, theirs: SnapshotRow, staging: Staging
 ) -> tuple[MergeBase, Mapping[str, Version], Sequence[Version]]:
     """What both come from, and theirs, in the schema of ours; and what was made for that."""
+    common = common_ancestors(graph.snapshots, ours, theirs)
+    if not common:
+        raise RuleViolation(
+            "a merge needs a snapshot both sides come from, and there is none: what is derived is "
+            "not merged; insert its rows"
+        )
     base = merge_base(graph, ours, theirs, staging)
     tables = tables_of(graph, theirs)
     if graph.lifter is None:
         return base, tables, ()
-    common = common_ancestors(graph.snapshots, ours, theirs)[0]
-    steps = (graph.lifter.steps(common, ours), graph.lifter.steps(common, theirs))
+    steps = (graph.lifter.steps(common[0], ours), graph.lifter.steps(common[0], theirs))
     if not any(steps):
         return base, tables, ()
     lifted = graph.lifter.lifted(base.tables, tables, steps, staging)

@@ -32,8 +32,9 @@ from livingdb.tables.type_names import type_name
 
 __all__ = ["SnapshotDetails"]
 
-_SECONDS = 3.0
+_SECONDS = 2.0
 _COUNTED_ROWS = 100_000
+_COMPARED_ROWS = 10_000
 _TEXT_LIMIT = 4_000
 _Tables = Mapping[str, Address]
 
@@ -70,12 +71,18 @@ class _Gathering:
         self.described: list[dict[str, Any]] = []
         self.versions: dict[Address, int] = {}
         self.known: list[tuple[int, int | None]] = []
+        self.uncounted: list[tuple[int, Version, Version | None]] = []
+        """Versions whose rows nobody has counted, the newest first, with what they were before."""
 
     def gathered(self) -> dict[str, Any]:
         """Everything; the newest first, which are counted as long as there is time."""
         whole = {address for row in self.rows for address in self.graph.tables(row).values()}
         self.graph.index.preload(list(whole))
         snapshots = [self._snapshot(at) for at in range(len(self.rows) - 1, -1, -1)]
+        for place, version, before in self.uncounted:
+            if clock.monotonic() >= self.deadline:
+                break
+            self.known[place] = (self.known[place][0], self._count(version, before))
         return {
             "definitions": self.described,
             "versions": self.known,
@@ -98,7 +105,7 @@ class _Gathering:
             "edge": _bounded(record.edge.to_json()),
             "parents": [parent.hex() for parent in record.parents],
             "tables": {
-                name: None if address is None else self._version(address, at)
+                name: None if address is None else self._version(address, at, old.get(name))
                 for name, address in sorted(named.items())
             },
         }
@@ -136,31 +143,44 @@ class _Gathering:
                 return None
             return [rows, 0, 0] if before is None else [0, 0, rows]
         if before.definition != after.definition:
-            return None
+            return self._unlike_counts(before, after)
         common = common_version(self.graph.versions.index, before, after)
         if common is None or before.changed + after.changed - 2 * common.changed > _COUNTED_ROWS:
             return None
+        return self._compared(before, after)
+
+    def _unlike_counts(self, before: Version, after: Version) -> list[int] | None:
+        """The same over a schema change, which has all rows looked at: of a small table only."""
+        keys = [self.graph.versions.definition(side).schema.key for side in (before, after)]
+        if keys[0] != keys[1] or not _is_small(before):
+            return None
+        return self._compared(before, after)
+
+    def _compared(self, before: Version, after: Version) -> list[int] | None:
         try:
             return list(count_changes(self.graph.versions, before, after))
         except LivingDBError:
             return None
 
-    def _version(self, address: Address, at: int) -> int:
+    def _version(self, address: Address, at: int, old: Address | None) -> int:
         place = self.versions.get(address)
         if place is None:
             version = self.graph.versions.require(address)
-            rows = version.rows
-            if rows is None and self._is_counted(at):
-                rows = self._count(version)
             place = self.versions[address] = len(self.known)
-            self.known.append((self._definition(version), rows))
+            self.known.append((self._definition(version), version.rows))
+            if version.rows is None and at >= self.counted_from:
+                self.uncounted.append((place, version, self._known(old)))
         return place
 
-    def _count(self, version: Version) -> int | None:
-        """How many rows a version has, where its tree is there and its tail is short."""
+    def _count(self, version: Version, before: Version | None) -> int | None:
+        """How many rows a version has, where little has to be read for it.
+
+        Its tree is there and its tail is short, or it was small in the parent.
+        """
         try:
             kept = self.graph.versions.kept(version)
-            if kept is None or version.changed - kept.changed > _COUNTED_ROWS:
+            is_near = kept is not None and version.changed - kept.changed <= _COUNTED_ROWS
+            if not is_near and not _is_small(before):
                 return None
             return self.graph.versions.count(version)
         except LivingDBError:
@@ -174,6 +194,11 @@ class _Gathering:
             columns = [[column.name, type_name(column.field.type)] for column in schema.shown]
             self.described.append({"columns": columns, "key": list(schema.shown_key)})
         return place
+
+
+def _is_small(version: Version | None) -> bool:
+    rows = None if version is None else version.rows
+    return rows is not None and rows <= _COMPARED_ROWS
 
 
 def _shown(tables: _Tables) -> dict[str, Address]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from livingdb.render.palette import MERMAID_STATES
+from livingdb.render.palette import LIGHT, MERMAID_STATES
 from livingdb.render.picture import Lane, Link, Node, SnapshotGraph, SyncMark
 from livingdb.render.words import cut, sync_text
 
@@ -35,6 +35,7 @@ def to_mermaid(graph: SnapshotGraph) -> str:
         *_links(graph),
         *_syncs(graph),
         *(f"  {line}" for line in _CLASSES),
+        *(f"  style b{at} fill:transparent,stroke:{_color(at)}" for at in range(len(graph.lanes))),
     ]
     return "\n".join(lines) + "\n"
 
@@ -45,6 +46,10 @@ def escaped(text: str) -> str:
         character if character.isalnum() or character in " .,:/·→←↔⇒…()+" else f"#{ord(character)};"
         for character in text
     )
+
+
+def _color(lane: int) -> str:
+    return LIGHT.lanes[lane % len(LIGHT.lanes)]
 
 
 def _lanes(graph: SnapshotGraph) -> Iterator[str]:
@@ -86,18 +91,20 @@ def _arrow(link: Link) -> str:
 
 
 def _syncs(graph: SnapshotGraph) -> Iterator[str]:
+    """Arrows between the newest nodes of lanes: those between subgraphs are cut short."""
     number = len(graph.links)
+    newest = {node.lane: at for at, node in enumerate(graph.nodes)}
     for sync in graph.syncs:
         for source in sync.sources:
-            yield f"  {_sync(sync, source)}"
+            yield f"  {_sync(sync, newest[source], newest[sync.target])}"
             color = MERMAID_STATES.get(sync.state, MERMAID_STATES["detached"])
             yield f"  linkStyle {number} stroke:{color},stroke-width:4px"
             number += 1
 
 
-def _sync(sync: SyncMark, source: int) -> str:
+def _sync(sync: SyncMark, source: int, target: int) -> str:
     label = escaped(cut(sync_text(sync), 2 * _LABEL_WIDTH))
-    first, last = f"b{source}", f"b{sync.target}"
+    first, last = f"n{source}", f"n{target}"
     if sync.direction == "reverse":
         first, last = last, first
     opening = "<==" if sync.direction == "both" else "=="

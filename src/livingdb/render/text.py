@@ -33,7 +33,8 @@ def to_text(graph: SnapshotGraph, width: int | None = None, color: bool = False)
     """The lines of a picture; see `SnapshotGraph.to_text`."""
     given = shutil.get_terminal_size((100, 24)).columns if width is None else width
     drawing = _Drawing(graph, max(given, 20), color)
-    lines = [drawing.paint(cut(f"{graph.title}: {summary(graph)}", drawing.width), "1"), ""]
+    lines = [drawing.paint(cut(f"{graph.title}: {summary(graph)}", drawing.width), "1")]
+    lines += [""] if graph.nodes else []
     lines += [drawing.line(row) for row in range(len(graph.nodes))]
     if graph.syncs:
         lines += ["", drawing.paint("Syncs", "1"), *drawing.syncs()]

@@ -25,7 +25,7 @@ from livingdb.tables.rows import RowSet
 from livingdb.tables.schema import TableSchema
 from livingdb.trees.keys import KeyArray, search
 
-__all__ = ["Columns", "Traced", "older_columns", "traced"]
+__all__ = ["Columns", "Traced", "lens_behind", "older_columns", "traced"]
 
 Numbers = npt.NDArray[np.int64]
 Columns = frozenset[str] | None
@@ -55,7 +55,7 @@ def traced(
     """
     if version.address in known:
         return [Traced(version, np.arange(len(keys)), keys, columns)]
-    through = _lens(graph, version)
+    through = lens_behind(graph, version)
     if through is None or not len(keys):
         return []
     lens, part, inputs = through
@@ -98,7 +98,7 @@ def _whole_or(old: TableSchema, used: Collection[str], asked: Columns) -> Column
     return frozenset(used) & values or frozenset(old.key[:1])
 
 
-def _lens(graph: Graph, version: Version) -> tuple[Lens, str, dict[str, Version]] | None:
+def lens_behind(graph: Graph, version: Version) -> tuple[Lens, str, dict[str, Version]] | None:
     """The schema change that a version is; None if it is none."""
     versions = graph.versions
     evaluator = versions.evaluators.get(KIND)

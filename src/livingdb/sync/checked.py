@@ -45,15 +45,10 @@ def checked(
 def first_checked(
     crossing: Crossing, result: Made, staging: Staging
 ) -> tuple[Made, Judgement | None]:
-    """The same for what is just being made: `RuleViolation` if it does not hold from the start.
-
-    Who makes it approves of it.
-    """
+    """The same for what is just being made: `RuleViolation` if it does not hold from the start."""
     judgement = judged(crossing)
     if judgement is None:
         return result, None
-    broken = [(one, verdict) for one, verdict in judgement.broken if not one.needs_approval]
-    judgement = replace(judgement, broken=broken)
     if judgement.stops:
         raise RuleViolation(
             f"rule 7: {crossing.sync.name!r} would break its conditions from the start: "

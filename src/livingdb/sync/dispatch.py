@@ -8,95 +8,36 @@ lapses, under the same key.
 
 from __future__ import annotations
 
-import json
 import logging
 import random
 import threading
 import time as clock
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime
 from functools import partial
-from math import isfinite
-from typing import Any
+from typing import Any, TypeVar
 
-from livingdb.catalog.alerts import AlertRow
 from livingdb.catalog.outbox import FAILED, SENT, WAITING, OutboxRow
 from livingdb.errors import InvalidData, LivingDBError
 from livingdb.graph.graph import Graph, now
 from livingdb.sync.alerting import printable
-from livingdb.sync.sinks import Sink, from_json
+from livingdb.sync.outbox import Delivery, back_off_seconds, message_of, sink_of
+from livingdb.sync.sinks import Sink
 
-__all__ = ["Delivery", "Dispatcher", "back_off_seconds", "label_of", "message_of"]
+__all__ = ["Dispatcher"]
 
 _log = logging.getLogger("livingdb")
+_Answer = TypeVar("_Answer")
 
-_FIRST_SECONDS, _FACTOR, _LONGEST_SECONDS = 2.0, 3.0, 3600.0
 _GRACE_SECONDS = 30.0
 """How long a claim outlives the sink's own patience."""
 _LANES, _STUCK = 16, 4
 """How many sinks are served at a time, and how many sends to one may hang."""
 _LINGER_SECONDS, _PAUSES = 10.0, (0.01, 0.5)
 """For how long to look for what a transaction that may not have ended yet leaves here."""
-_REST_SECONDS = 5.0
+_REST_SECONDS, _LOOK_SECONDS = 5.0, 0.2
+_PAUSE_SECONDS = 2.0
+"""For how long to leave a catalog alone that cannot be read or written."""
 _ERROR_LENGTH = 1000
-
-
-@dataclass(frozen=True)
-class Delivery:
-    """What became of an attempt to send an alert: "sent", "waiting" for another, or "failed"."""
-
-    alert: int
-    sink: str
-    state: str
-    attempts: int
-    error: str = ""
-
-
-def back_off_seconds(attempts: int, chance: float) -> float:
-    """How long to wait after so many attempts, spread by a chance from 0 to 1."""
-    exponent = min(attempts - 1, 20)
-    plain: float = min(_FIRST_SECONDS * _FACTOR**exponent, _LONGEST_SECONDS)
-    return plain * (0.5 + chance)
-
-
-def message_of(graph: Graph, alert: AlertRow, row: OutboxRow) -> dict[str, Any]:
-    """What a sink gets: the alert, and a key that is the same however often it is sent."""
-    database = graph.catalog.meta("database")
-    return {
-        "id": alert.id,
-        "key": f"{database}-{alert.id}-{row.id}",
-        "time": datetime.fromtimestamp(alert.time / 1e6, UTC).isoformat(),
-        "database": graph.place.name,
-        "sync": alert.sync,
-        "event": alert.event,
-        "severity": alert.severity,
-        "message": alert.message,
-        "details": _finite(dict(alert.details)),
-        "fingerprint": alert.fingerprint,
-        "attempt": row.attempts,
-    }
-
-
-def _finite(value: Any) -> Any:
-    """The value as JSON can say it: numbers that are none are texts."""
-    if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_finite(item) for item in value]
-    return value if not isinstance(value, float) or isfinite(value) else str(value)
-
-
-def label_of(text: str) -> str:
-    """What a sink of the outbox is called, without secrets."""
-    try:
-        return _sink(text).label
-    except InvalidData:
-        return "unknown"
-
-
-def _sink(text: str) -> Sink:
-    return from_json(json.loads(text))
 
 
 class _Lane:
@@ -130,8 +71,9 @@ class Dispatcher:
         self._linger_until = 0.0
         self._lanes: dict[str, list[_Lane]] = {}
         self._listeners: list[list[Delivery]] = []
-        self._marking = threading.Lock()
-        self._closed = False
+        self._reading, self._marking = threading.Lock(), threading.Lock()
+        self._closed, self._ended = False, threading.Event()
+        self._paused_until = 0.0
 
     # --- from outside ------------------------------------------------------------------------
 
@@ -163,17 +105,18 @@ class Dispatcher:
         deadline = None if wait_seconds is None else clock.monotonic() + wait_seconds
         moment = self._time()
         done: list[Delivery] = []
+        served: set[str] = set()
         with self._lock:
             self._listeners.append(done)
         try:
             while True:
-                self._serve(moment)
+                self._serve(moment, served)
                 lanes = self._busy()
                 if not lanes:
                     return list(done)
                 for lane in lanes:
-                    left = 1.0 if deadline is None else min(1.0, deadline - clock.monotonic())
-                    lane.thread.join(max(0.0, left))
+                    left = _LOOK_SECONDS if deadline is None else deadline - clock.monotonic()
+                    lane.thread.join(min(_LOOK_SECONDS, max(0.0, left)))
                 if deadline is not None and clock.monotonic() >= deadline:
                     return list(done)
         finally:
@@ -189,7 +132,11 @@ class Dispatcher:
             _log.warning("alerts wait in the outbox: %s", error)
         with self._lock:
             self._closed = True
+        self._ended.set()
         self._woken.set()
+        # A connection must not be closed while a thread reads from it.
+        with self._reading:
+            pass
         if self._marking.acquire(timeout=wait_seconds):
             self._marking.release()
 
@@ -198,18 +145,14 @@ class Dispatcher:
     def _run(self) -> None:
         pause = _PAUSES[0]
         while not self._closed:
+            self._ended.wait(max(0.0, self._paused_until - clock.monotonic()))
             self._woken.clear()
             try:
-                self._serve(self._time())
+                self._serve(self._time(), set())
                 waiting = self._sendable()
-            except LivingDBError as error:
-                _log.warning("alerts cannot be sent now: %s", error)
-                waiting = {"": self._time() + int(1e6)}
-            except Exception:
-                if self._closed:
-                    return
-                _log.exception("alerts cannot be sent now")
-                waiting = {"": self._time() + int(_REST_SECONDS * 1e6)}
+            except Exception as error:
+                self._failed(error)
+                continue
             lingers = clock.monotonic() < self._linger_until
             if not waiting and not self._busy() and not lingers and self._is_over():
                 return
@@ -232,14 +175,17 @@ class Dispatcher:
 
     def _sendable(self) -> dict[str, int]:
         """The sinks this process can send to that something waits for, and from when on."""
-        if self._closed:
-            return {}
-        found = self._graph.catalog.outbox.waiting()
+        found = self._read(self._graph.catalog.outbox.waiting) or {}
         return {text: due for text, due in found.items() if self._may(text) and self._room(text)}
+
+    def _read(self, ask: Callable[[], _Answer]) -> _Answer | None:
+        """What the catalog says; None if the database is closed."""
+        with self._reading:
+            return None if self._closed else ask()
 
     def _may(self, text: str) -> bool:
         try:
-            return _sink(text).may_run(self._trust)
+            return sink_of(text).may_run(self._trust)
         except InvalidData:
             return False
 
@@ -263,18 +209,19 @@ class Dispatcher:
             lanes = [lane for text in list(self._lanes) for lane in self._alive(text)]
             return [lane for lane in lanes if not lane.hangs]
 
-    def _serve(self, moment: int) -> None:
-        """Let lanes begin for what is due at a time."""
+    def _serve(self, moment: int, served: set[str]) -> None:
+        """Let lanes begin for what is due at a time, one for each sink that had none."""
         for text, due in self._sendable().items():
-            if due > moment or len(self._busy()) >= _LANES:
+            if due > moment or text in served or len(self._busy()) >= _LANES:
                 continue
             with self._lock:
                 lanes = self._alive(text)
                 if self._closed or any(not lane.hangs for lane in lanes):
                     continue
-                lane = _Lane(_sink(text), partial(self._work, text, moment))
+                lane = _Lane(sink_of(text), partial(self._work, text, moment))
                 self._lanes[text] = [*lanes, lane]
                 lane.thread.start()
+                served.add(text)
 
     # --- one lane ----------------------------------------------------------------------------
 
@@ -282,7 +229,7 @@ class Dispatcher:
         """Send what was due for a sink at a time."""
         try:
             while not self._closed:
-                rows = self._graph.catalog.outbox.due(text, moment)
+                rows = self._read(partial(self._graph.catalog.outbox.due, text, moment))
                 if not rows:
                     break
                 for row in rows:
@@ -291,14 +238,17 @@ class Dispatcher:
                     self._handle(lane, row)
                     if lane.hangs:
                         return
-        except LivingDBError as error:
-            if not self._closed:
-                _log.warning("alerts cannot be sent now: %s", error)
-        except Exception:
-            if not self._closed:
-                _log.exception("alerts cannot be sent now")
+        except Exception as error:
+            self._failed(error)
         finally:
             self._woken.set()
+
+    def _failed(self, error: Exception) -> None:
+        """The catalog could not be read or written: tell, and leave it alone for a while."""
+        self._paused_until = clock.monotonic() + _PAUSE_SECONDS
+        if not self._closed:
+            trace = None if isinstance(error, LivingDBError) else error
+            _log.warning("alerts cannot be sent now: %s", error, exc_info=trace)
 
     def _handle(self, lane: _Lane, row: OutboxRow) -> None:
         """Claim a row, send it, and write down what became of it."""
@@ -316,12 +266,9 @@ class Dispatcher:
                 claim = outbox.claim(connection, row, self._time() + int(lease * 1e6))
         if claim is None:
             return
-        alert = self._graph.catalog.alerts.numbered(claim.alert)
-        if alert is None:
-            problem: str | None = "the alert is not there any more"
-        else:
-            problem = self._sent(lane, message_of(self._graph, alert, claim))
-        self._mark(sink, claim, problem)
+        message = self._read(partial(message_of, self._graph, claim))
+        if message is not None:
+            self._mark(sink, claim, self._sent(lane, message))
 
     def _sent(self, lane: _Lane, message: Mapping[str, Any]) -> str | None:
         """Send; None if it went well, else why not."""

@@ -18,6 +18,7 @@ from livingdb.sync.alerting import raised
 from livingdb.sync.conditions.condition import STRENGTH, Condition, Verdict, from_json, to_json
 from livingdb.sync.conditions.crossing import CONDITIONS, Crossing
 from livingdb.sync.conditions.statistics import STATISTICS
+from livingdb.sync.sinks import stored
 from livingdb.sync.standing import approvals, stopped
 from livingdb.sync.trouble import PASSING
 
@@ -40,9 +41,7 @@ def guard_of(conditions: object, alerts: object) -> dict[str, Any]:
         found["conditions"] = [{**to_json(one), "text": one.text} for one in some]
     sinks = _several(alerts)
     if sinks:
-        if not all(hasattr(sink, "to_json") for sink in sinks):
-            raise InvalidData("alerts= takes where alerts go: livingdb.alert lists that")
-        found["alerts"] = [sink.to_json() for sink in sinks]
+        found["alerts"] = stored(sinks)
     return found
 
 
@@ -237,6 +236,8 @@ def judged(crossing: Crossing) -> Judgement | None:
     broken: list[tuple[Condition, Verdict]] = []
     measured: dict[str, float | int | bool] = {}
     for one in conditions:
+        if crossing.head is None and one.is_of_change:
+            continue
         verdict = _judged(one, crossing)
         measured[one.text] = verdict.holds if verdict.measured is None else verdict.measured
         if not verdict.holds:

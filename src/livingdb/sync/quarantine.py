@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from livingdb.derivation.stored import created, definition_for
+from livingdb.derivation.stored import definition_for
 from livingdb.graph.compare import changed_keys
 from livingdb.graph.staging import Staging
 from livingdb.sync.guard import Judgement
@@ -103,7 +103,10 @@ def _aside(
         parts.append(_once(wanted, shape.keys([flat(wanted.column(k)) for k in schema.key])))
     arrow = definition.schema.arrow
     rows = pa.concat_tables([arrow.empty_table(), *(part.cast(arrow) for part in parts)])
-    return created(versions, definition, rows, staging.sink)
+    shape = definition.layout.grouping(definition.schema).whole
+    stored = ingest.carried(definition.schema, shape, rows)
+    whole_columns = [column for column in stored.columns if column is not None]
+    return versions.create(definition, [whole_columns] if len(stored) else [], staging.sink)
 
 
 def _changed(versions: Versions, before: Version | None, after: Version) -> KeyArray:

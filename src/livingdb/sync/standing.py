@@ -16,7 +16,7 @@ from livingdb.chunks.address import Address
 from livingdb.errors import TransactionConflict
 from livingdb.graph.graph import Graph
 from livingdb.graph.names import is_hidden
-from livingdb.sync.alerting import raised
+from livingdb.sync.alerting import printable, raised
 
 __all__ = ["APPROVED", "PAIR", "approvals", "last_pair", "stages_of", "stood", "stopped"]
 
@@ -54,6 +54,7 @@ def stood(
     details: Mapping[str, Any] | None = None,
 ) -> None:
     """Let a sync be in a state from now on, and write down why."""
+    reason = printable(reason)
     for row in stages:
         graph.catalog.syncs.set_state(connection, row.id, state, reason)
         graph.catalog.trail.add(connection, row.id, time, state, by, reason, details or {})

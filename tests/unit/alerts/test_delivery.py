@@ -21,7 +21,8 @@ import livingdb
 from livingdb import alert
 from livingdb.graph.graph import now
 from livingdb.sync import dispatch
-from livingdb.sync.dispatch import Dispatcher, back_off_seconds
+from livingdb.sync.dispatch import Dispatcher
+from livingdb.sync.outbox import back_off_seconds
 
 Tell = Callable[..., int]
 WAIT = 20
@@ -448,9 +449,49 @@ def test_a_database_that_is_closed_sends_nothing(db: livingdb.Database, tell: Te
     assert db._dispatcher._thread is None
 
 
+def test_closing_waits_for_who_reads(
+    db: livingdb.Database, tell: Tell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A connection that is closed while it is read from takes the process down."""
+    outbox, graph = db._graph.catalog.outbox, db._graph
+    reads, go_on, closed = threading.Event(), threading.Event(), threading.Event()
+    real, close = outbox.waiting, graph.close
+
+    def waiting() -> Any:
+        reads.set()
+        go_on.wait(WAIT)
+        assert not closed.is_set()
+        return real()
+
+    monkeypatch.setattr(outbox, "waiting", waiting)
+    monkeypatch.setattr(graph, "close", lambda: (closed.set(), close()))
+    db.set_alert_sinks([alert.log()])
+    tell()
+    assert reads.wait(WAIT)
+    thread = threading.Thread(target=db.close)
+    thread.start()
+    thread.join(0.1)
+    assert not closed.is_set()
+    go_on.set()
+    thread.join(WAIT)
+    assert closed.is_set()
+
+
+def test_many_are_closed_in_the_middle_of_it(tmp_path: Path) -> None:
+    function = "tests.unit.alerts.receivers:take"
+    receivers.forget()
+    for number in range(15):
+        with livingdb.create(tmp_path / str(number), trust=TRUST) as db:
+            db.set_alert_sinks([alert.callback(function), alert.log()])
+            db.watch("any", alert.on_schema_change())
+            db.branch("main").create_table("t", {"id": "bigint"}, key="id")
+    assert len(receivers.got) == 15
+
+
 def test_a_broken_catalog_is_told_and_tried_again(
     db: livingdb.Database, tell: Tell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(dispatch, "_PAUSE_SECONDS", 0.05)
     db.set_alert_sinks([alert.callback("tests.unit.alerts.receivers:take")])
     outbox = db._graph.catalog.outbox
     real, failures = outbox.waiting, iter([livingdb.Locked("busy")])
@@ -463,6 +504,29 @@ def test_a_broken_catalog_is_told_and_tried_again(
     monkeypatch.setattr(outbox, "waiting", waiting)
     tell()
     assert receivers.arrived.wait(WAIT)
+
+
+def test_a_full_disk_is_left_alone_for_a_while(
+    db: livingdb.Database, tell: Tell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outbox, calls, called = db._graph.catalog.outbox, [], threading.Event()
+
+    def claim(*_: Any) -> None:
+        calls.append(1)
+        called.set()
+        raise livingdb.StorageFailure("full")
+
+    monkeypatch.setattr(dispatch, "_PAUSE_SECONDS", 3600)
+    monkeypatch.setattr(outbox, "claim", claim)
+    db.set_alert_sinks([alert.callback("tests.unit.alerts.receivers:take")])
+    tell()
+    assert called.wait(WAIT)
+    threading.Event().wait(0.3)
+    assert len(calls) == 1
+    assert db.deliver_alerts() == [], "it is tried once when somebody asks"
+    assert len(calls) == 2
+    monkeypatch.undo()
+    assert [done.state for done in db.deliver_alerts()] == ["sent"]
 
 
 def test_dispatcher_knows_no_more_than_the_graph(quiet: livingdb.Database, tell: Tell) -> None:

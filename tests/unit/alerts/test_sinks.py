@@ -86,6 +86,27 @@ def test_what_is_no_sink_is_refused(make: Any, words: str) -> None:
         make()
 
 
+@pytest.mark.parametrize(
+    ("text", "sink"),
+    [
+        ("log", alert.log()),
+        ("log:warning", alert.log("warning")),
+        ("https://a.b/c:d", alert.webhook("https://a.b/c:d")),
+        (" webhook:http://a.b:8080/ ", alert.webhook("http://a.b:8080/")),
+        ("command:notify-send 'a b:c'", alert.command(["notify-send", "a b:c"])),
+        ("callback:shop.alerts:tell", alert.callback("shop.alerts:tell")),
+    ],
+)
+def test_sinks_in_a_word(text: str, sink: sinks.Sink) -> None:
+    assert alert.parse(text) == sink
+
+
+@pytest.mark.parametrize("text", ["", "pigeon", "webhook", "command", "ftp://a.b", "callback:x"])
+def test_what_is_no_sink_in_a_word(text: str) -> None:
+    with pytest.raises(InvalidData):
+        alert.parse(text)
+
+
 def test_nobody_sees_secrets() -> None:
     sink = alert.webhook("https://hooks.example.org/T0/secret?k=hush", {"Authorization": "hush"})
     for shown in (repr(sink), str(sink), sink.label):

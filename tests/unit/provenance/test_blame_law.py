@@ -1,4 +1,4 @@
-"""The law of blame across a two-way sync: whoever wrote last, on whichever side, is named."""
+"""Laws of blame: whoever wrote last is named, on whichever side of a sync, and through views."""
 
 from __future__ import annotations
 
@@ -61,3 +61,46 @@ def test_the_last_writer_is_named(
             found = db.blame(branch, name, columns=columns).to_pylist()
             rows = [row for row in found if not columns or row["column"] == column]
             assert {(row["p"], row["q"]): row["snapshot"] for row in rows} == expected
+
+
+edit = st.tuples(
+    st.sampled_from(["upsert", "delete", "propagate", "merge"]),
+    st.lists(st.sampled_from(KEYS), min_size=1, max_size=3, unique=True),
+)
+
+
+@settings(max_examples=20, deadline=None)
+@given(
+    st.sampled_from(["immediate", "deferred"]),
+    st.lists(edit, max_size=12),
+    st.booleans(),
+)
+def test_a_view_of_all_columns_has_the_blame_of_its_source(
+    when: str, edits: list[tuple[str, list[tuple[str, int]]]], columns: bool
+) -> None:
+    folder = TemporaryDirectory()
+    with folder as path, livingdb.create(Path(path) / "x.ldb", engine="embedded") as db:
+        main = db.branch("main")
+        main.create_table("t", {"p": "string", "q": "int", "v": "bigint"}, key=["p", "q"])
+        main.insert("t", [{"p": "a", "q": 1, "v": 0}])
+        main.derive("u", sql="SELECT v, p, q FROM t", when=when)
+        for number, (what, keys) in enumerate(edits, start=1):
+            rows = [{"p": p, "q": q, "v": number} for p, q in keys]
+            if what == "upsert":
+                main.upsert("t", rows)
+            elif what == "delete":
+                main.delete("t", keys)
+            elif what == "merge":
+                dev = main.clone(f"dev{number}")
+                dev.upsert("t", rows)
+                main.upsert("t", [{"p": "main", "q": number, "v": number}])
+                db.merge(dev, "main")
+            else:
+                db.propagate()
+        db.propagate()
+        parts = ["p", "q", "column", "snapshot"] if columns else ["p", "q", "snapshot"]
+        mine, theirs = (
+            db.blame(ref, table, columns=columns).select(parts).to_pylist()
+            for ref, table in (("u", "u"), ("main", "t"))
+        )
+        assert {tuple(row.values()) for row in mine} == {tuple(row.values()) for row in theirs}

@@ -140,11 +140,14 @@ function drawLinks(first, last) {
     brush.strokeStyle = brush.fillStyle = colors.lanes[style % 100];
     brush.globalAlpha = style >= 2000 ? 0.16 : style >= 1000 ? 0.45 : 0.9;
     const isDashed = style % 1000 >= 100;
-    brush.lineWidth = isDashed ? 1.4 : 1.9;
-    brush.setLineDash(isDashed && view.k > 0.1 ? [5, 4] : []);
-    brush.beginPath();
-    for (const link of group) trace(link, 5);
-    brush.stroke();
+    brush.lineWidth = style >= 2000 ? 1 : isDashed ? 1.4 : 1.9;
+    brush.setLineDash(isDashed && view.k > 0.2 ? [5, 4] : []);
+    // A path of very many lines is slower to fill in than many short ones.
+    for (let at = 0; at < group.length; at += 40) {
+      brush.beginPath();
+      for (const link of group.slice(at, at + 40)) trace(link, 5);
+      brush.stroke();
+    }
     brush.setLineDash([]);
     if (view.k > 0.25) {
       brush.beginPath();

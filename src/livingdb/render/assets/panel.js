@@ -126,7 +126,7 @@ function schemaChange(before, after) {
   for (const name of b.keys()) if (!a.has(name)) words.push("+" + name);
   for (const name of a.keys()) if (!b.has(name)) words.push("−" + name);
   for (const [name, type] of b) if (a.has(name) && a.get(name) !== type) words.push(`${name}: ${a.get(name)} → ${type}`);
-  return words.join(", ") || "schema";
+  return words.join(", ") || "redefined";
 }
 
 function diffParts(node) {

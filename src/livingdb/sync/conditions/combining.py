@@ -38,6 +38,11 @@ class _Several(Condition):
         super().__post_init__()
 
     @property
+    def is_of_change(self) -> bool:
+        """See `Named.is_of_change`."""
+        return any(one.is_of_change for one in self.conditions)
+
+    @property
     def text(self) -> str:
         """The conditions, with a word in between."""
         if len(self.conditions) == 1:
@@ -100,6 +105,11 @@ class NotOne(Condition):
     def needs_approval(self) -> bool:
         """Whether the condition does."""
         return self.condition.needs_approval
+
+    @property
+    def is_of_change(self) -> bool:
+        """See `Named.is_of_change`."""
+        return self.condition.is_of_change
 
     @property
     def text(self) -> str:

@@ -68,6 +68,14 @@ class Named:
     SPREAD: ClassVar[str] = ""
     """The field whose values are written as arguments of their own."""
 
+    OF_CHANGE: ClassVar[bool] = False
+    """Whether it is about what changes, so that it says nothing of what is just being made."""
+
+    @property
+    def is_of_change(self) -> bool:
+        """Whether it, or a part of it, is about what changes."""
+        return self.OF_CHANGE
+
     @property
     def text(self) -> str:
         """It as one would write it in SQL."""

@@ -49,6 +49,8 @@ def _rows_of(crossing: Crossing, table: str) -> int:
 class RowsRead(Metric):
     """About how many rows of the sources were read: all, or at most those that differ."""
 
+    OF_CHANGE: ClassVar[bool] = True
+
     NAME: ClassVar[str] = "rows_read"
 
     def measure(self, crossing: Crossing) -> int:
@@ -60,6 +62,8 @@ class RowsRead(Metric):
 @dataclass(frozen=True)
 class BytesRead(Metric):
     """About how many bytes that were: the rows times the width of the columns that are used."""
+
+    OF_CHANGE: ClassVar[bool] = True
 
     NAME: ClassVar[str] = "bytes_read"
 
@@ -89,6 +93,8 @@ def _bytes(data_type: pa.DataType) -> int:
 @dataclass(frozen=True)
 class NoFullRefresh(Condition):
     """What can be kept incrementally is not made anew, unless somebody asked for it."""
+
+    OF_CHANGE: ClassVar[bool] = True
 
     NAME: ClassVar[str] = "no_full_refresh"
 

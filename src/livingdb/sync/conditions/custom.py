@@ -12,6 +12,7 @@ import pyarrow as pa
 from livingdb.derivation.matching import matching
 from livingdb.derivation.trusted import check_name, function_named
 from livingdb.errors import InvalidData
+from livingdb.sync.conditions.aside import not_yet_aside
 from livingdb.sync.conditions.condition import Condition, Verdict, registered
 from livingdb.sync.conditions.crossing import shown_rows
 from livingdb.sync.conditions.querying import answer, checked_query
@@ -45,15 +46,32 @@ class Sql(Condition):
     def judge(self, crossing: Crossing) -> Verdict:
         """See `Condition.judge`."""
         found = answer(crossing, self.query)
-        if not found.num_rows:
-            return Verdict(measured=0)
-        rows = _rows_named(crossing, found)
-        if self.action == "quarantine" and not rows:
+        return _verdict(self, crossing, {"": found}, "the query")
+
+
+def _verdict(
+    one: Condition, crossing: Crossing, found: Mapping[str, pa.Table], finder: str
+) -> Verdict:
+    """What rows that are wrong amount to, by table of the target; "" for its only one.
+
+    Where they are to be set aside, those count that are not aside yet.
+    """
+    wrong = {name: rows for name, rows in found.items() if rows.num_rows}
+    broken: dict[str, pa.Table] = {}
+    for name, rows in wrong.items():
+        broken |= _rows_named(crossing, rows) if name == "" else _rows_of(crossing, name, rows)
+    if wrong and one.action == "quarantine":
+        if not broken:
             raise InvalidData(
-                "rows are set aside by their key: let the query give the key of the target's table"
+                f"rows are set aside by their key: let {finder} give that of the target's table"
             )
-        problem = f"{count_of(found.num_rows)} that the query finds: {shown_rows(found)}"
-        return Verdict(problem, found.num_rows, rows)
+        broken = {name: not_yet_aside(crossing, name, rows) for name, rows in broken.items()}
+        wrong = broken = {name: rows for name, rows in broken.items() if rows.num_rows}
+    count = sum(rows.num_rows for rows in wrong.values())
+    if not count:
+        return Verdict(measured=0)
+    shown = "; ".join(shown_rows(rows) for rows in wrong.values())
+    return Verdict(f"{count_of(count)} that {finder} finds: {shown}", count, broken)
 
 
 def _rows_named(crossing: Crossing, found: pa.Table) -> dict[str, pa.Table]:
@@ -120,28 +138,13 @@ class Function(Condition):
         if isinstance(found, str):
             return Verdict(found or f"{self.function} says no")
         if isinstance(found, pa.Table):
-            return self._rows({"": found} if found.num_rows else {}, _named(crossing, found))
+            return _verdict(self, crossing, {"": found}, self.function)
         if isinstance(found, Mapping) and all(isinstance(v, pa.Table) for v in found.values()):
-            wrong = {str(name): table for name, table in found.items() if table.num_rows}
-            rows: dict[str, pa.Table] = {}
-            for name, table in wrong.items():
-                rows |= _rows_of(crossing, name, table)
-            return self._rows(wrong, rows)
+            return _verdict(self, crossing, found, self.function)
         raise InvalidData(
             f"{self.function} returned {type(found).__name__}; it returns None, True, False, "
             "a sentence, or the rows that are wrong"
         )
-
-    def _rows(self, found: Mapping[str, pa.Table], rows: Mapping[str, pa.Table]) -> Verdict:
-        count = sum(table.num_rows for table in found.values())
-        if not count:
-            return Verdict(measured=0)
-        shown = "; ".join(shown_rows(table) for table in found.values())
-        return Verdict(f"{count_of(count)} that {self.function} finds: {shown}", count, rows)
-
-
-def _named(crossing: Crossing, found: pa.Table) -> dict[str, pa.Table]:
-    return _rows_named(crossing, found) if found.num_rows else {}
 
 
 def sql(query: str, **how: Any) -> Sql:

@@ -53,6 +53,8 @@ class _People(Condition):
 class Authors(_People):
     """Only some people make what comes; a star stands for anything."""
 
+    OF_CHANGE: ClassVar[bool] = True
+
     NAME: ClassVar[str] = "authors"
 
     def judge(self, crossing: Crossing) -> Verdict:
@@ -69,6 +71,8 @@ class Authors(_People):
 class NotAuthors(_People):
     """Some people make nothing of what comes; a star stands for anything."""
 
+    OF_CHANGE: ClassVar[bool] = True
+
     NAME: ClassVar[str] = "not_authors"
 
     def judge(self, crossing: Crossing) -> Verdict:
@@ -81,6 +85,8 @@ class NotAuthors(_People):
 @dataclass(frozen=True)
 class Approval(Condition):
     """So many of some people, or of all, let the change pass; until then it is held."""
+
+    OF_CHANGE: ClassVar[bool] = True
 
     by: tuple[str, ...] = ()
     at_least: int = 1

@@ -79,6 +79,11 @@ class Bound(Condition):
             raise InvalidData(f"{self.metric.text} is compared with a number, not {given}")
 
     @property
+    def is_of_change(self) -> bool:
+        """See `Named.is_of_change`."""
+        return self.metric.is_of_change
+
+    @property
     def text(self) -> str:
         """The comparison."""
         if self.at_least is not None and self.at_most is not None:

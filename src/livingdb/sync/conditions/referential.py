@@ -16,6 +16,7 @@ from livingdb.derivation.matching import matching
 from livingdb.derivation.model import WEIGHT
 from livingdb.derivation.relations import weighted_diff
 from livingdb.errors import InvalidData
+from livingdb.sync.conditions.aside import not_yet_aside
 from livingdb.sync.conditions.condition import Condition, Verdict, registered
 from livingdb.sync.conditions.places import Referenced, column_place, referenced, table_place
 from livingdb.sync.conditions.repeated import distinct, holds_one_of, is_whole
@@ -86,6 +87,8 @@ class NoOrphans(RowCondition):
         if left is None or not left.num_rows:
             return come
         key = list(crossing.schema(table, self.of).key)
+        if self.of == "target":
+            left = not_yet_aside(crossing, table, left)
         rest = left.filter(pc.invert(holds_one_of(left, key, come.select(key))))
         return pa.concat_tables([come, rest.select(come.column_names)])
 

@@ -123,6 +123,8 @@ class _SchemaCondition(Condition):
     `only_used`: of the sources' columns, only those that the derivation uses.
     """
 
+    OF_CHANGE: ClassVar[bool] = True
+
     only_used: bool = True
     table: str | None = field(default=None, kw_only=True)
     of: str = field(default="source", kw_only=True)

@@ -52,6 +52,8 @@ def period(given: Any) -> float | int:
 class Lag(Metric):
     """For how many seconds what the source has now was not in the target."""
 
+    OF_CHANGE: ClassVar[bool] = True
+
     NAME: ClassVar[str] = "lag"
 
     def measure(self, crossing: Crossing) -> float | None:
@@ -91,6 +93,8 @@ def _first_missed(
 class Age(Metric):
     """The seconds since the target last changed, or since the newest change of the source."""
 
+    OF_CHANGE: ClassVar[bool] = True
+
     of: str = "target"
 
     NAME: ClassVar[str] = "age"
@@ -121,6 +125,8 @@ class Age(Metric):
 class ChangeRate(Metric):
     """How many times the target changes within a period, this change among them."""
 
+    OF_CHANGE: ClassVar[bool] = True
+
     per: str = "1 hour"
 
     NAME: ClassVar[str] = "change_rate"
@@ -146,6 +152,8 @@ class Freeze(Condition):
     Weekly 'fri 18:00' to 'mon 06:00', daily '22:00' to '06:00', or once '2026-12-24' to
     '2027-01-02', whose last day belongs to it; by the clocks of a zone.
     """
+
+    OF_CHANGE: ClassVar[bool] = True
 
     start: str
     end: str

@@ -38,6 +38,8 @@ __all__ = [
 class _Rows(Metric):
     """A number of rows that change, in a table or in all of a side."""
 
+    OF_CHANGE: ClassVar[bool] = True
+
     table: str | None = None
     of: str = "target"
 

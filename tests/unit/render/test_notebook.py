@@ -1,0 +1,82 @@
+"""How things look in a notebook."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from tests.unit.render.shop import shop
+
+import livingdb
+
+
+@pytest.fixture(scope="module")
+def db(tmp_path_factory: pytest.TempPathFactory) -> Iterator[livingdb.Database]:
+    with shop(tmp_path_factory.mktemp("shop") / "shop.ldb") as opened:
+        yield opened
+
+
+def balanced(text: str) -> str:
+    """The text, if every tag that opens in it closes."""
+    open_tags: list[str] = []
+
+    class Tags(HTMLParser):
+        def handle_starttag(self, tag: str, attrs: object) -> None:
+            if tag not in ("br", "hr"):
+                open_tags.append(tag)
+
+        def handle_startendtag(self, tag: str, attrs: object) -> None:
+            pass
+
+        def handle_endtag(self, tag: str) -> None:
+            assert open_tags.pop() == tag
+
+    parser = Tags()
+    parser.feed(text)
+    parser.close()
+    assert not open_tags
+    return text
+
+
+def test_a_database_shows_its_graph_and_branches(db: livingdb.Database) -> None:
+    text = balanced(db._repr_html_())
+    assert "<svg" in text
+    assert all(branch.name in text for branch in db.branches())
+
+
+def test_a_closed_database_says_so(tmp_path: Path) -> None:
+    db = livingdb.create(tmp_path / "a.ldb")
+    db.close()
+    assert "closed" in balanced(db._repr_html_())
+
+
+def test_a_branch_and_a_snapshot(db: livingdb.Database) -> None:
+    branch = balanced(db.branch("main")._repr_html_())
+    assert "merge dev into main" in branch
+    assert "orders" in branch
+    totals = db.branch("totals").head
+    snapshot = balanced(totals._repr_html_())
+    assert totals.id in snapshot
+    assert totals.sources["main"][:12] in snapshot
+
+
+def test_a_diff_and_a_sync(db: livingdb.Database) -> None:
+    diff = balanced(db.diff("dev~1", "dev")["orders"]._repr_html_())
+    assert "1 updated" in diff
+    assert "Bergen" in diff
+    sync = balanced(db.sync("totals")._repr_html_())
+    assert "main → totals" in sync
+    assert "immediate" in sync
+
+
+def test_what_users_wrote_is_text(tmp_path: Path) -> None:
+    with livingdb.create(tmp_path / "a.ldb") as db:
+        main = db.branch("main")
+        main.create_table("t", {"id": "bigint", "x": "string"}, key="id")
+        main.insert("t", [{"id": 1, "x": "<i>"}], message="<script>alert(1)</script>")
+        shown = [db, main, main.head, db.diff("main~1", "main")["t"]]
+        for text in (balanced(thing._repr_html_()) for thing in shown):
+            assert "<script>" not in text
+            assert "<i>" not in text
