@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from livingdb.database.lineage_search import Origin, Search, Target, target_of
+from livingdb.database.lineage_search import Origin, Search
+from livingdb.database.lineage_target import Target, target_of
 from livingdb.database.system import snapshot_columns
 from livingdb.derivation.matching import matching
 from livingdb.errors import InvalidData, NotFound
@@ -79,8 +80,9 @@ class Lineage(dict[str, pa.Table]):
         graph = self._database._graph
         made: dict[str, pa.Table] = {}
         for name, parts in sorted(self._origins.items()):
-            if parts[0].source.schema.shown_key:
-                made[name] = pa.concat_tables([_blamed(graph, origin) for origin in parts])
+            known = [o for o in parts if o.table in graph.tables(o.snapshot)]
+            if known and parts[0].source.schema.shown_key:
+                made[name] = pa.concat_tables([_blamed(graph, origin) for origin in known])
         return made
 
     def to_base(self) -> Lineage:

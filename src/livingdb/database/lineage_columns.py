@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from functools import cached_property
 
 from livingdb.catalog.syncs import SyncRow
-from livingdb.database.lineage_search import makers, target_of
+from livingdb.database.lineage_target import makers, target_of
 from livingdb.derivation.lineage_columns import ColumnStep, Reached
 from livingdb.derivation.view import KIND
 from livingdb.graph.graph import Graph

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
@@ -12,33 +11,26 @@ from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.catalog.syncs import SyncRow
 from livingdb.chunks.address import Address
 from livingdb.database.lineage_lens import behind_changes, behind_lens
+from livingdb.database.lineage_target import Target, makers
 from livingdb.derivation.lineage import rows_behind
 from livingdb.derivation.lineage_trace import Answer, Known
 from livingdb.derivation.lineage_wanted import Wanted
-from livingdb.derivation.sources import derived_snapshot
+from livingdb.derivation.refresh import Found
 from livingdb.derivation.view import KIND, SourceTable, View
 from livingdb.derivation.weighted import distinct
 from livingdb.engines.choose import choose, engine_named
 from livingdb.engines.request import Request, Source
-from livingdb.errors import InvalidData, NotFound
+from livingdb.errors import LivingDBError, NotFound
 from livingdb.evolution.change import Change
-from livingdb.graph.graph import Graph, no_table, tables_of
+from livingdb.evolution.lift import in_schema_of
+from livingdb.graph.graph import Graph, tables_of
 from livingdb.graph.names import is_hidden
 from livingdb.sync.carry import lens_of
 from livingdb.sync.sources import found, made_from
+from livingdb.tables.index import Version
 from livingdb.tables.rows import RowSet
 
-__all__ = ["Origin", "Search", "Target", "answers", "makers", "target_of"]
-
-
-@dataclass(frozen=True)
-class Target:
-    """A table of a branch in one snapshot, whose rows are asked about."""
-
-    name: str
-    branch: int
-    snapshot: SnapshotRow
-    table: str
+__all__ = ["Origin", "Search", "answers"]
 
 
 @dataclass(frozen=True)
@@ -52,86 +44,6 @@ class Origin:
     rows: pa.Table
     source: RowSet
     is_whole: bool = False
-
-
-def target_of(graph: Graph, view: str, at: SnapshotRow | None) -> Target:
-    """What a name of a derived object means; `at` is one of its snapshots, or of its sources."""
-    ref, table = _split(graph, view)
-    resolved = graph.resolve(ref)
-    row = resolved.snapshot
-    branch = resolved.branch or graph.branches.find(re.split(r"[~@]", ref)[0])
-    number = _maker(graph, row) if branch is None else branch.id
-    sync = None if number is None else makers(graph).get(number)
-    if number is None or sync is None:
-        known = sorted(_derived_names(graph))
-        there = f"; there are: {', '.join(known)}" if known else ""
-        raise NotFound(f"{view!r} is not a derived object{there}")
-    name = graph.branches.numbered(number)
-    if at is not None:
-        row = _version_at(graph, sync, number, at)
-    tables = [other for other in graph.tables(row) if not is_hidden(other)]
-    if table is None:
-        own = name.name if name is not None else ""
-        table = own if own in tables else tables[0] if len(tables) == 1 else None
-    if table is None:
-        shown = ", ".join(f"{ref}.{other}" for other in sorted(tables))
-        raise InvalidData(f"{view!r} has several tables; name one of them: {shown}")
-    if table not in tables:
-        raise no_table(table, graph.tables(row))
-    return Target(view, number, row, table)
-
-
-def _split(graph: Graph, view: str) -> tuple[str, str | None]:
-    """A ref, and the table of it that a name says, as in `masked.users`."""
-    try:
-        graph.resolve(view)
-        return view, None
-    except NotFound:
-        ref, dot, table = view.rpartition(".")
-        if not dot:
-            raise
-        graph.resolve(ref)
-        return ref, table
-
-
-def _derived_names(graph: Graph) -> list[str]:
-    names = {row.id: row.name for row in graph.branches.all()}
-    syncs = graph.catalog.syncs.all()
-    return [names[s.target] for s in syncs if not is_hidden(names.get(s.target, "~"))]
-
-
-def makers(graph: Graph) -> dict[int, SyncRow]:
-    """What makes the tables of branches: a derivation, or else a schema change."""
-    syncs = sorted(graph.catalog.syncs.all(), key=lambda sync: sync.kind == KIND)
-    return {sync.target: sync for sync in syncs}
-
-
-def _maker(graph: Graph, row: SnapshotRow) -> int | None:
-    """The branch of the derived object that a snapshot is one of."""
-    made = set(made_from(graph, row))
-    if not made:
-        return None
-    tables = graph.tables(row)
-    for sync in graph.catalog.syncs.all():
-        if sync.kind == KIND and made <= set(View.from_json(sync.spec).branches):
-            is_its = sync.spec["name"] in tables or sync.spec["what"] == "clone"
-            if is_its:
-                return sync.target
-    return None
-
-
-def _version_at(graph: Graph, sync: SyncRow, branch: int, at: SnapshotRow) -> SnapshotRow:
-    """A snapshot of a derived object, or the newest made from what is not after a snapshot."""
-    if sync.kind != KIND or _maker(graph, at) == branch:
-        return at
-    for number in View.from_json(sync.spec).branches:
-        source = graph.branches.numbered(number)
-        if source is not None:
-            try:
-                return derived_snapshot(graph, sync, source, at)
-            except NotFound:
-                continue
-    raise NotFound(f"no version of {sync.spec['name']!r} was made from that snapshot or before")
 
 
 class Search:
@@ -210,7 +122,7 @@ class Search:
         graph = self._graph
         known: dict[str, Known] = {}
         sources: dict[str, RowSet] = {}
-        for name, item in found(graph, view, at).items():
+        for name, item in self._found(view, at).items():
             source = sources[name] = graph.versions.rows(item.version)
             key = source.schema.shown_key or None
             known[name] = Known(Source(source, stored=item.stored), key)
@@ -224,6 +136,37 @@ class Search:
         answer = answers(view, sync, self._engine)
         for name, some in rows_behind(view.tree(), known, wanted, answer).items():
             yield self._origin(view.tables[name], at, some.rows, sources[name], some.is_whole)
+
+    def _found(self, view: View, at: dict[int, Address]) -> dict[str, Found]:
+        """The tables that a view reads, in the schema that its query is written for.
+
+        A rename since then was followed by the query: old rows are seen through it.
+        """
+        graph = self._graph
+        tables: dict[str, Found] = {}
+        for name, source in view.tables.items():
+            lifted = None if source.snapshot else self._lifted(source, at[source.branch])
+            if lifted is None:
+                one = replace(view, tables={name: source})
+                tables[name] = found(graph, one, at)[name]
+            else:
+                tables[name] = Found(lifted)
+        return tables
+
+    def _lifted(self, source: SourceTable, at: Address) -> Version | None:
+        """A table in the schema of its branch's head; None if that is the one it has."""
+        graph = self._graph
+        branch, row = graph.branches.numbered(source.branch), graph.snapshots.find(at)
+        if branch is None or row is None or branch.head == row.sequence:
+            return None
+        head = graph.snapshots.at(branch.head)
+        then, now = graph.find_version(row, source.table), graph.find_version(head, source.table)
+        if now is None or (then is not None and _names(graph, then) == _names(graph, now)):
+            return None
+        try:
+            return in_schema_of(graph, row, head).get(source.table)
+        except LivingDBError:
+            return None
 
     def _origin(
         self,
@@ -295,6 +238,10 @@ class Search:
         source = self._graph.versions.rows(self._graph.version(row, table))
         every = source.to_arrow() if rows is None else rows
         return Origin(branch, self._name(branch), table, row, every, source, False)
+
+
+def _names(graph: Graph, version: Version) -> list[tuple[int, str]]:
+    return [(c.id, c.name) for c in graph.versions.definition(version).schema.columns]
 
 
 def _together(parts: list[Origin]) -> Origin:

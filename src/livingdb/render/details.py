@@ -152,7 +152,7 @@ class _Gathering:
     def _unlike_counts(self, before: Version, after: Version) -> list[int] | None:
         """The same over a schema change, which has all rows looked at: of a small table only."""
         keys = [self.graph.versions.definition(side).schema.key for side in (before, after)]
-        if keys[0] != keys[1] or not _is_small(before):
+        if keys[0] != keys[1] or not (_is_small(before) or _is_small(after)):
             return None
         return self._compared(before, after)
 

@@ -17,7 +17,7 @@ RADIUS = 7
 TRACK_WIDTH = 22
 _WIDE, _NARROW = 92, 34
 _MOST_WIDE = 90
-_LETTER = 8.0
+_LETTER = 8.8
 
 
 @dataclass(frozen=True)

@@ -102,7 +102,8 @@ def summary(graph: SnapshotGraph) -> str:
     if graph.syncs:
         text += f", {_count(len(graph.syncs), 'sync')}"
     if graph.nodes:
-        text += f", {_day(graph.nodes[0])} to {_day(graph.nodes[-1])}"
+        days = sorted({_day(graph.nodes[0]), _day(graph.nodes[-1])})
+        text += f", {' to '.join(days)}"
     return text
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from tests.unit.conditions.conftest import order
 from tests.unit.conditions.crossings import crossing
@@ -132,7 +132,7 @@ edits = st.lists(
 )
 
 
-@settings(max_examples=20)
+@settings(max_examples=6, phases=[Phase.explicit, Phase.generate], deadline=None)
 @given(data=st.data())
 @pytest.mark.parametrize("kind", VALUES)
 @pytest.mark.parametrize("is_bag", [False, True])

@@ -347,3 +347,28 @@ def test_an_older_snapshot_of_a_schema_change(db: livingdb.Database, main: livin
     found = db.lineage("next~1.orders", 3)
     assert found["orders"].column("amount").to_pylist() == [30]
     assert found.snapshots == {"orders": before.id}
+
+
+def test_versions_from_before_a_rename(db: livingdb.Database, main: livingdb.Branch) -> None:
+    main.derive("totals", TOTALS, when="immediate")
+    main.evolve(RenameColumn("orders", "amount", "price"))
+    main.evolve(RenameTable("orders", "sales"))
+    main.update("sales", [{"id": 3, "price": 31}])
+    assert db.sync("totals").state == "active"
+    now = db.lineage("totals", "Oslo")
+    assert sorted(now["sales"].column("price").to_pylist()) == [31, 60]
+    for back in (1, 2, 3):
+        found = db.lineage(f"totals~{back}", "Oslo")
+        assert found.whole == ()
+        assert found["sales"].column("price").to_pylist() == [30, 60]
+        assert found.snapshots["sales"] == db.at(f"totals~{back}").sources["main"]
+    first = db.lineage("totals~3", "Oslo")
+    assert first.commits == {}
+
+
+def test_columns_that_came_later(db: livingdb.Database, main: livingdb.Branch) -> None:
+    main.derive("totals", TOTALS, when="immediate")
+    main.evolve(AddColumn("orders", "vat", "double", default=0.5))
+    main.update("orders", [{"id": 3, "amount": 31}])
+    assert ids(db.lineage("totals~1", "Oslo")["orders"]) == [3, 6]
+    assert ids(db.lineage("totals", "Oslo")["orders"]) == [3, 6]

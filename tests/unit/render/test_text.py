@@ -13,7 +13,7 @@ from livingdb.render.arrange import arranged
 from livingdb.render.words import cut, one_line, shown_width
 
 GOLDEN = """\
-shop.ldb: 12 snapshots on 4 branches, 2 syncs, 2026-11-15 to 2026-11-15
+shop.ldb: 12 snapshots on 4 branches, 2 syncs, 2026-11-15
 
 ●            9e3779b main    2026-11-15 12:01 create the database — ada
 ●            3c6ef36 main    2026-11-15 12:02 first orders — ada

@@ -123,14 +123,16 @@ function linksInView(first, last) {
 
 function drawLinks(first, last) {
   const plain = new Map(), blocks = [];
-  const top = -40, bottom = view.height + 40;
-  for (const link of linksInView(first, last)) {
+  const top = -40, bottom = view.height + 40, all = linksInView(first, last);
+  const isHasty = all.length > 1200 && performance.now() < movesUntil;
+  for (const link of all) {
     const y1 = screenY(link.source.y), y2 = screenY(link.target.y);
     if (Math.max(y1, y2) < top || Math.min(y1, y2) > bottom) continue;
+    const isFar = view.k < 0.2 && link.source.lane !== link.target.lane;
+    if (isFar && isHasty) continue;
     stats.links += 1;
     if (BLOCK.has(link.kind) && view.k > 0.18) { blocks.push(link); continue; }
     const isOwn = link.source === selected || link.target === selected;
-    const isFar = view.k < 0.2 && link.source.lane !== link.target.lane;
     const fade = isOwn ? 0 : isFar ? 2000 : matches || (selected && link.isSource) ? 1000 : 0;
     const style = link.target.lane % colors.lanes.length + (link.kind === "propagate" ? 100 : 0) + fade;
     if (!plain.has(style)) plain.set(style, []);
@@ -253,10 +255,12 @@ function drawNodes(first, last) {
     brush.fillStyle = style % 1000 >= 100 ? colors.paper : colors.lanes[style % 100];
     brush.strokeStyle = colors.lanes[style % 100];
     brush.lineWidth = r < 4 ? 1.2 : 2;
-    brush.beginPath();
-    for (const [node, x, y] of group) shape(node, x, y, r);
-    brush.fill();
-    brush.stroke();
+    for (let at = 0; at < group.length; at += 40) {
+      brush.beginPath();
+      for (const [node, x, y] of group.slice(at, at + 40)) shape(node, x, y, r);
+      brush.fill();
+      brush.stroke();
+    }
   }
   brush.globalAlpha = 1;
   drawLabels(labels, r);

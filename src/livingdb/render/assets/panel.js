@@ -168,7 +168,7 @@ function tableParts(node) {
 function tablePart(name, definition, rows) {
   const { columns, key } = data.details.definitions[definition];
   const size = `${columns.length} columns · ${rows === null ? "rows not counted" : count(rows) + (rows === 1 ? " row" : " rows")}`;
-  const items = columns.map(([column, type]) => el("li", null, said(column + (key.includes(column) ? " ⚿" : "")), said(type)));
+  const items = columns.map(([column, type]) => el("li", null, el("span", { dir: "auto" }, column, key.includes(column) ? el("small", { class: "note" }, "key") : null), said(type)));
   return el("details", { class: "table", "data-table": name }, el("summary", null, said(name, "b"), el("span", null, size)), el("ul", null, ...items));
 }
 

@@ -45,7 +45,17 @@ function clamp() {
   view.y = room > 0 ? Math.min(0, Math.max(-room, view.y)) : Math.min(0.8 - room, Math.max(-0.4, view.y));
 }
 
+// While the view moves, what takes long and is too far away to be told apart is left out.
+let movesUntil = 0, stillness = 0;
+
+function moves() {
+  movesUntil = performance.now() + 150;
+  clearTimeout(stillness);
+  stillness = setTimeout(repaint, 170);
+}
+
 function panBy(dx, dy) {
+  moves();
   view.x -= dx / columnWidth();
   view.y -= dy / laneHeight();
   clamp();
@@ -53,16 +63,18 @@ function panBy(dx, dy) {
 }
 
 function zoomAt(factor, px = (view.width + labelWidth()) / 2, py = view.height / 2) {
+  moves();
   const column = view.x + (px - labelWidth()) / columnWidth(), row = view.y + (py - TOP) / laneHeight();
   view.k = Math.min(MOST, Math.max(LEAST, view.k * factor));
   view.x = column - (px - labelWidth()) / columnWidth();
-  view.y = row - (py - TOP) / laneHeight();
+  // Lanes that all fit stay where they are.
+  if (shown.lanes.length * laneHeight() > view.height - TOP) view.y = row - (py - TOP) / laneHeight();
   clamp();
   repaint();
 }
 
 function fit() {
-  const room = Math.max(60, view.width - labelWidth() - gutterWidth());
+  const room = Math.max(60, view.width - labelWidth() - Math.min(gutterWidth(), view.width * 0.36));
   view.k = Math.min(1, Math.max(LEAST, room / (Math.max(shown.columns, 1) * COLUMN)));
   view.x = 0;
   view.y = -0.2;
@@ -75,7 +87,7 @@ function resetView() {
   fit();
   if (view.k < 0.42) {
     view.k = 0.62;
-    const wide = (view.width - labelWidth() - gutterWidth()) / columnWidth();
+    const wide = (view.width - labelWidth() - Math.min(gutterWidth(), view.width * 0.36)) / columnWidth();
     view.x = Math.max(0, shown.columns - Math.max(wide, 2));
     clamp();
     repaint();
