@@ -91,6 +91,7 @@ def test_ctrl_c_takes_back_what_was_typed(prompt: Terminal) -> None:
     prompt.see("main>")
     prompt.type("SELECT 'finished' AS x;\r")
     prompt.see("1 row")
+    prompt.see("main>")
     prompt.type("\x04")
     assert prompt.end() == 0
 

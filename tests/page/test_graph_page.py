@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from statistics import median
-from typing import Any
 
 import pytest
 from tests.page.conftest import Browser
@@ -311,5 +310,5 @@ def test_five_thousand_snapshots_stay_smooth(browser: Browser, tmp_path: Path) -
 
 def frames(browser: Browser) -> float:
     """The median of milliseconds between two frames, while the view moves."""
-    spent: list[Any] = browser.driver.execute_async_script(FRAMES)
+    spent: list[float] = browser.driver.execute_async_script(FRAMES)
     return median(spent)

@@ -258,9 +258,10 @@ class Database(Alerting):
         objects = import_module("livingdb.database.derived")
         sync = objects.sync_named(self._graph, str(name))
         if not sync.is_active:
+            how = "reattach()" if sync.state == "detached" else "resume() or .approve(by=…)"
             raise RuleViolation(
                 f"the sync {sync.name!r} is {sync.state}: {sync.reason}; "
-                f"db.sync({str(name)!r}).reattach() lets it go on"
+                f"db.sync({str(name)!r}).{how} lets it go on"
             )
         done = deriving.refresh(self._graph, sync, self.author, self.engine, self.trust, full)
         return Run(self, done)

@@ -18,7 +18,7 @@ class Run:
 
     `snapshot` is what it made, None if there was nothing to do or it failed; `strategy` and
     `reason` say how and why; `rows` how many rows changed (or were made, in full); `error` what
-    went wrong.
+    went wrong, and `stopped` whether that is that its conditions do not hold.
     """
 
     def __init__(self, database: Database, outcome: Outcome):
@@ -30,13 +30,14 @@ class Run:
         self.engine = outcome.engine
         self.seconds = outcome.seconds
         self.error = outcome.error
+        self.stopped = outcome.stopped
 
     def __bool__(self) -> bool:
         return self.snapshot is not None
 
     def __repr__(self) -> str:
         if self.error is not None:
-            return f"<Run {self.name}: failed: {self.error}>"
+            return f"<Run {self.name}: {'stopped' if self.stopped else 'failed'}: {self.error}>"
         if self.snapshot is None:
             return f"<Run {self.name}: nothing to do>"
         why = f" ({self.reason})" if self.reason else ""

@@ -225,7 +225,8 @@ class Sync:
         arrow = {"forward": "→", "reverse": "←", "both": "↔"}[self.direction]
         ends = f"{', '.join(self.sources)} {arrow} {self.target}"
         why = f" ({self.reason})" if self.reason else ""
-        return f"{ends}: {self.kind}, {self.when}, {self.state}{why}{self._plan()}"
+        guard = "".join(f"\n  guarded by {one.text}, else {one.action}" for one in self.conditions)
+        return f"{ends}: {self.kind}, {self.when}, {self.state}{why}{self._plan()}{guard}"
 
     def _plan(self) -> str:
         """How a view is maintained, line by line."""

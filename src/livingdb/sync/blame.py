@@ -27,6 +27,9 @@ __all__ = ["Causes", "is_carried"]
 
 Numbers = npt.NDArray[np.int64]
 
+_REATTACH = "reattach"
+"""What a sync does that goes on: it carries several edits of the other side at once."""
+
 
 class Causes:
     """Passes the blame on from snapshots that took rows over to those that wrote them."""
@@ -125,7 +128,7 @@ class Causes:
         if source is None:
             return None
         passed = None
-        if source.others:
+        if source.others or edge.operation == _REATTACH:
             passed = self._across(source, edge, table, keys, column)
         if passed is None:
             passed = Blamed.nobody(len(keys))
@@ -141,7 +144,7 @@ class Causes:
         if sync is None or sync.kind != "schema_change":
             return None
         lens, name = lens_of(self.graph, sync), table
-        is_forward = edge.details["direction"] == "forward"
+        is_forward = edge.details["direction"] == "forward" or self._is_source(sync, edge)
         if table in (lens.new if is_forward else lens.old):
             if not isinstance(lens, RowLens):
                 return None
@@ -158,6 +161,11 @@ class Causes:
         whole = Blamed.nobody(len(keys))
         whole.put(there, self.blame(source, name, keys[there], column))
         return whole
+
+    def _is_source(self, sync: SyncRow, edge: Edge) -> bool:
+        """Whether what a reattached sync brought came from its source, and not from its target."""
+        branch = self.graph.branches.numbered(sync.sources[0])
+        return branch is not None and edge.operation == _REATTACH and branch.name in edge.sources
 
     # --- snapshots as a whole ----------------------------------------------------------------
 

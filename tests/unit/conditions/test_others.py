@@ -63,7 +63,12 @@ def test_approval(db: livingdb.Database, main: livingdb.Branch) -> None:
     assert one.action == "hold"
     assert one.needs_approval
     assert c.approval(action="warn").action == "hold"
-    for by, holds in (([], False), (["ann"], False), (["ann", "eve"], False), (["bob", "ann"], True)):
+    for by, holds in (
+        ([], False),
+        (["ann"], False),
+        (["ann", "eve"], False),
+        (["bob", "ann"], True),
+    ):
         assert one.judge(crossing(db, None, "main", approved_by=by)).holds == holds
     assert c.approval().judge(crossing(db, None, "main", approved_by=["eve"])).holds
     either = one | c.max_changed(0)

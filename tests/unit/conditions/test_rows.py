@@ -89,8 +89,10 @@ CASES: list[tuple[Condition, Edit, Edit | None]] = [
         lambda b: b.delete("orders", list(range(10))),
     ),
     (
-        c.sql("WITH s AS (SELECT city, count(*) AS n FROM orders_source GROUP BY city) "
-              "SELECT * FROM s WHERE n > 6"),
+        c.sql(
+            "WITH s AS (SELECT city, count(*) AS n FROM orders_source GROUP BY city) "
+            "SELECT * FROM s WHERE n > 6"
+        ),
         insert(),
         lambda b: b.insert("orders", [order(20), order(22)]),
     ),
@@ -184,12 +186,14 @@ def test_sums_and_counts(db: livingdb.Database, main: livingdb.Branch) -> None:
     apart = c.reconciles("orders.amount", "orders.price").judge(crossing(db, None, "main"))
     assert apart.measured == 400
     assert "450 of" not in (apart.problem or "")
-    assert c.reconciles("orders.amount", "orders.price", 400).judge(
-        crossing(db, None, "main")
-    ).holds
-    assert not c.reconciles("orders.amount", "orders.price", 399.9).judge(
-        crossing(db, None, "main")
-    ).holds
+    assert (
+        c.reconciles("orders.amount", "orders.price", 400).judge(crossing(db, None, "main")).holds
+    )
+    assert (
+        not c.reconciles("orders.amount", "orders.price", 399.9)
+        .judge(crossing(db, None, "main"))
+        .holds
+    )
     assert not c.counts_reconcile("orders", "customers", 6).judge(crossing(db, None, "main")).holds
     assert c.counts_reconcile("orders", "customers", 7).judge(crossing(db, None, "main")).holds
 

@@ -236,6 +236,31 @@ def test_a_merge_that_a_sync_carried(db: livingdb.Database, main: livingdb.Branc
     assert rows_of(db, "v1", "orders")[1] == "on dev"
 
 
+def test_a_sync_that_was_reattached(db: livingdb.Database, main: livingdb.Branch) -> None:
+    main.evolve(
+        [RenameColumn("orders", "amount", "price")], keep="v1", sync="both", message="evolved"
+    )
+    v1 = db.branch("v1")
+    db.sync("v1").detach(reason="for now")
+    v1.update("orders", {"id": [1], "amount": [1]}, message="first")
+    v1.update("orders", {"id": [2], "amount": [2]}, message="second")
+    main.update("orders", {"id": [3], "price": [3]}, message="third")
+    main.update("orders", {"id": [4], "price": [4]}, message="fourth")
+    db.sync("v1").reattach()
+    expected = {
+        0: "six orders",
+        1: "first",
+        2: "second",
+        3: "third",
+        4: "fourth",
+        5: "six orders",
+    }
+    assert rows_of(db, "main", "orders") == expected
+    assert rows_of(db, "v1", "orders") == expected
+    assert cells_of(db, "main", "orders", 1)["price"] == "first"
+    assert cells_of(db, "main", "orders", 1)["city"] == "six orders"
+
+
 def test_a_merge_that_brought_a_schema(db: livingdb.Database, main: livingdb.Branch) -> None:
     dev = main.clone("dev")
     dev.evolve(AddColumn("orders", "vat", "double", default=0.0), message="vat")

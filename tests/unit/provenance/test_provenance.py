@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pyarrow as pa
+import pytest
 
 import livingdb
 from livingdb.evolution import AddColumn, MaskColumn
@@ -133,11 +134,32 @@ def test_html_is_escaped(db: livingdb.Database, main: livingdb.Branch) -> None:
     assert "&lt;script&gt;" in html
 
 
-def test_long_histories_are_bounded(db: livingdb.Database, main: livingdb.Branch) -> None:
+def test_long_histories_are_bounded(
+    db: livingdb.Database, main: livingdb.Branch, monkeypatch: pytest.MonkeyPatch
+) -> None:
     main.evolve(AddColumn("orders", "vat", "double"), message="vat")
-    for number in range(1_010):
+    for number in range(60):
         main.update("customers", {"id": [1], "name": [str(number)]})
+    assert [node.before for node in db.provenance("main")] == [59, 0, 4]
+    monkeypatch.setattr("livingdb.database.provenance_search._FAR", 50)
     found = db.provenance("main")
     assert len(found) == 1
-    assert found.root.before == 1_015
-    assert "and 1,015 snapshots before it" in found.to_text()
+    assert found.root.before == 65
+    assert "and 65 snapshots before it" in found.to_text()
+    dev = main.clone("dev")
+    dev.update("orders", {"id": [1], "amount": [7]})
+    main.update("orders", {"id": [2], "amount": [7]})
+    db.merge("dev", "main")
+    monkeypatch.setattr("livingdb.database.provenance_search._MOST_NODES", 1)
+    cut = db.provenance("main").root
+    assert cut.is_cut
+    assert "… more that is not shown" in cut.lines
+
+
+def test_conditions_that_were_judged(db: livingdb.Database, main: livingdb.Branch) -> None:
+    limit = livingdb.condition.max_changed_share(0.9, action="warn")
+    main.derive("totals", sql=TOTALS, when="immediate", conditions=[limit])
+    main.update("orders", {"id": [1], "amount": [5]}, message="five")
+    root = db.provenance("totals").root
+    assert list(root.conditions) == ["changed_share <= 0.9"]
+    assert any(line.startswith("condition changed_share <= 0.9: ") for line in root.lines)

@@ -25,8 +25,9 @@ def histories(draw: st.DrawFn) -> tuple[list[Item], int]:
         parents = draw(st.lists(earlier, max_size=2, unique=True)) if number > 1 else []
         sources = draw(st.lists(earlier, max_size=2, unique=True)) if number > 1 else []
         lane = draw(st.integers(0, lanes - 1))
+        is_start = draw(st.booleans())
         kind = draw(st.sampled_from(["transaction", "merge", "schema_change", "propagate"]))
-        if parents and draw(st.booleans()) and not any(i.lane == lane for i in items):
+        if parents and is_start and not any(i.lane == lane for i in items):
             items.append(start(parents[0], lane))
         items.append(item(number, lane, parents, kind, sources=tuple(sources)))
     return items, lanes

@@ -12,7 +12,13 @@ import pyarrow.compute as pc
 from livingdb.errors import InvalidData
 from livingdb.tables.row_hash import encoded_rows
 
-__all__ = ["distinct_count", "kolmogorov_smirnov", "population_stability", "quantile_of"]
+__all__ = [
+    "deviation_of",
+    "distinct_count",
+    "kolmogorov_smirnov",
+    "population_stability",
+    "quantile_of",
+]
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 
@@ -50,6 +56,12 @@ def distinct_count(values: pa.Array) -> int:
     if kinds.is_nested(plain.type):
         plain = encoded_rows([plain])
     return int(pc.count_distinct(plain).as_py())
+
+
+def deviation_of(values: pa.Array) -> float | None:
+    """The standard deviation of all values, from the values themselves."""
+    numbers = values.drop_null().cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+    return float(np.std(numbers)) if len(numbers) else None
 
 
 def quantile_of(values: pa.Array, share: float) -> float | None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from livingdb.errors import InvalidData
 from livingdb.sync.conditions.condition import named, registered
 from livingdb.sync.conditions.distances import (
+    deviation_of,
     distinct_count,
     kolmogorov_smirnov,
     population_stability,
@@ -61,6 +62,10 @@ class ColumnMetric(Metric):
 
     def _statistics(self, crossing: Crossing, old: bool = False) -> ColumnStatistics:
         return crossing.statistics(*self.place(crossing), self.of, old)
+
+    def _deviation(self, crossing: Crossing, old: bool = False) -> float | None:
+        known = self._statistics(crossing, old)
+        return deviation_of(self._values(crossing, old)) if known.is_blurred else known.deviation
 
     def _values(self, crossing: Crossing, old: bool = False) -> Any:
         return crossing.values(*self.place(crossing), self.of, old)
@@ -130,7 +135,7 @@ class Stddev(ColumnMetric):
 
     def measure(self, crossing: Crossing) -> float | None:
         """See `Metric.measure`."""
-        return self._statistics(crossing).deviation
+        return self._deviation(crossing)
 
 
 @registered
@@ -143,8 +148,7 @@ class StddevShift(ColumnMetric):
 
     def measure(self, crossing: Crossing) -> float | None:
         """See `Metric.measure`."""
-        new, old = self._statistics(crossing), self._statistics(crossing, old=True)
-        return _relative(new.deviation, old.deviation)
+        return _relative(self._deviation(crossing), self._deviation(crossing, old=True))
 
 
 @registered

@@ -3,6 +3,9 @@
 A change brings them up to date by the values that go and come; a whole column is read only when
 nothing is known of it, as at the first change that a condition asks about.  They are remembered
 in the edges of the target's snapshots, so that another process need not begin anew.
+
+Of integers and decimals they are exact.  Floats drift when they are added and subtracted: where
+so much goes that digits are lost, the column is read again.
 """
 
 from __future__ import annotations
@@ -10,7 +13,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from decimal import Decimal
+from decimal import Decimal, localcontext
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -31,6 +35,11 @@ STATISTICS = "statistics"
 
 Number = int | float | Decimal
 
+_DIGITS = 200
+"""More than exact sums of decimals can have."""
+_LOST = 1e-6
+"""Where sums of floats shrink to such a share, digits are lost that matter."""
+
 
 @dataclass(frozen=True)
 class ColumnStatistics:
@@ -39,7 +48,7 @@ class ColumnStatistics:
     count: int = 0
     nulls: int = 0
     total: Number = 0
-    squares: float = 0.0
+    squares: Number = 0
 
     @property
     def values(self) -> int:
@@ -59,10 +68,33 @@ class ColumnStatistics:
     @property
     def deviation(self) -> float | None:
         """The standard deviation of all values; None of no values."""
-        mean = self.mean
-        if mean is None:
+        if not self.values:
             return None
-        return math.sqrt(max(0.0, self.squares / self.values - mean * mean))
+        if isinstance(self.total, float) or isinstance(self.squares, float):
+            mean = float(self.total) / self.values
+            variance = float(self.squares) / self.values - mean * mean
+            return math.sqrt(variance) if variance > 0 else variance * 0
+        exact = Fraction(self.squares) / self.values - (Fraction(self.total) / self.values) ** 2
+        return math.sqrt(exact)
+
+    @property
+    def is_blurred(self) -> bool:
+        """Whether the deviation is too small, against the values, to be told from floats."""
+        if not isinstance(self.squares, float) or not self.values:
+            return False
+        deviation = self.deviation or 0.0
+        return not deviation**2 > _LOST * self.squares / self.values
+
+    @property
+    def is_finite(self) -> bool:
+        """Whether no value is infinite or not a number."""
+        return math.isfinite(self.total) and math.isfinite(self.squares)
+
+    def is_lost(self, before: ColumnStatistics) -> bool:
+        """Whether too little is left, of what they were before something was taken away."""
+        if not isinstance(self.squares, float):
+            return False
+        return not self.squares > _LOST * before.squares and before.squares != 0
 
     def __add__(self, other: ColumnStatistics) -> ColumnStatistics:
         return self._with(other, 1)
@@ -71,14 +103,11 @@ class ColumnStatistics:
         return self._with(other, -1)
 
     def _with(self, other: ColumnStatistics, sign: int) -> ColumnStatistics:
-        one, two = self.total, other.total
-        if isinstance(one, float) != isinstance(two, float):
-            one, two = float(one), float(two)
         return ColumnStatistics(
             self.count + sign * other.count,
             self.nulls + sign * other.nulls,
-            one + sign * two,  # type: ignore[operator]
-            self.squares + sign * other.squares,
+            _sum(self.total, other.total, sign),
+            _sum(self.squares, other.squares, sign),
         )
 
     @classmethod
@@ -87,26 +116,50 @@ class ColumnStatistics:
         nulls = values.null_count
         if not _is_number(values.type):
             return cls(len(values), nulls)
-        numbers = values.cast(pa.float64(), safe=False)
-        squares = pc.sum(pc.multiply(numbers, numbers)).as_py() or 0.0
-        return cls(len(values), nulls, _total(values), squares)
+        return cls(len(values), nulls, _total(values), _squares(values))
 
     def to_json(self) -> list[Any]:
         """As plain values."""
-        total = str(self.total) if isinstance(self.total, Decimal) else self.total
-        return [self.count, self.nulls, total, self.squares]
+        numbers = (self.total, self.squares)
+        return [
+            self.count,
+            self.nulls,
+            *(str(one) if isinstance(one, Decimal) else one for one in numbers),
+        ]
 
     @classmethod
     def from_json(cls, data: list[Any]) -> ColumnStatistics:
         """The inverse of `to_json`."""
-        count, nulls, total, squares = data
-        return cls(count, nulls, Decimal(total) if isinstance(total, str) else total, squares)
+        count, nulls, *numbers = data
+        total, squares = (Decimal(one) if isinstance(one, str) else one for one in numbers)
+        return cls(count, nulls, total, squares)
 
 
 def _is_number(kind: pa.DataType) -> bool:
     return bool(
         pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
     )
+
+
+def _sum(one: Number, other: Number, sign: int) -> Number:
+    """One and, or less, another; exactly, unless they are floats."""
+    if isinstance(one, float) or isinstance(other, float):
+        return float(one) + sign * float(other)
+    with localcontext(prec=_DIGITS):
+        return one + sign * other
+
+
+def _squares(values: pa.Array | pa.ChunkedArray) -> Number:
+    kind = values.type
+    if pa.types.is_floating(kind) or (pa.types.is_decimal(kind) and kind.precision > 37):
+        numbers = values.cast(pa.float64(), safe=False)
+        return float(pc.sum(pc.multiply(numbers, numbers)).as_py() or 0.0)
+    is_whole = pa.types.is_integer(kind)
+    wide = values.cast(
+        pa.decimal256(19 if is_whole else kind.precision, 0 if is_whole else kind.scale)
+    )
+    found = pc.sum(pc.multiply(wide, wide)).as_py() or Decimal(0)
+    return int(found) if is_whole else found
 
 
 def _total(values: pa.Array | pa.ChunkedArray) -> Number:
@@ -179,7 +232,10 @@ class Statistics:
             return was
         changed = self._weighted(table, column, of)
         come, gone = _repeated(changed, column, 1), _repeated(changed, column, -1)
-        return was + ColumnStatistics.of(come) - ColumnStatistics.of(gone)
+        grown = was + ColumnStatistics.of(come)
+        found = grown - ColumnStatistics.of(gone)
+        is_sure = found.is_finite and not found.is_lost(grown)
+        return found if is_sure else self._scanned(version, column)
 
     def _scanned(self, version: Version, column: str) -> ColumnStatistics:
         rows = self._graph.versions.rows(version)
@@ -192,7 +248,7 @@ class Statistics:
         found: dict[str, list[Any]] = {}
         for (of, table, column, old), known in self._found.items():
             version = versions.get((of, table))
-            if not old and version is not None:
+            if not old and version is not None and known.is_finite:
                 found[f"{of} {table}.{column}"] = [
                     version.address.hex()[:16],
                     *known.to_json(),
