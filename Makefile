@@ -19,6 +19,7 @@ $(BIN)/python:
 $(SETUP_STAMP): pyproject.toml | $(BIN)/python
 	$(PIP_INSTALL) -e '.[dev]'
 	scripts/check_java.sh
+	scripts/get_browser.sh
 	@touch $@
 
 $(BENCH_STAMP): $(SETUP_STAMP)

@@ -18,7 +18,7 @@ from contextlib import contextmanager
 
 __all__ = ["Terminal", "terminal"]
 
-PATIENCE_SECONDS = 20
+PATIENCE_SECONDS = 60
 _ESCAPE = re.compile(r"\x1b(\[[0-9;?]*[ -/]*[@-~]|\][^\x07]*\x07|[=>()][A-Z0-9]?)")
 
 
@@ -59,8 +59,11 @@ class Terminal:
         return self._unread
 
     def interrupt(self) -> None:
-        """Ctrl-C, as a shell sends it."""
-        self.process.send_signal(signal.SIGINT)
+        """Ctrl-C until it ends: one that comes just before a read begins does not end the read."""
+        end = time.monotonic() + PATIENCE_SECONDS
+        while self.process.poll() is None and time.monotonic() < end:
+            self.process.send_signal(signal.SIGINT)
+            self._read(0.1)
 
     def _read(self, seconds: float) -> bool:
         if not select.select([self._screen], [], [], seconds)[0]:

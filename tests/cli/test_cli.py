@@ -76,7 +76,9 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
 def test_every_command_has_help(capsys: pytest.CaptureFixture[str]) -> None:
     for command in COMMANDS:
         assert run([command, "--help"]) == 0
-        assert f"Usage: livingdb {command}" in capsys.readouterr().out
+        told = capsys.readouterr().out
+        assert f"Usage: livingdb {command}" in told
+        assert command == "demo" or f"livingdb {command}" in told.partition("Example:")[2]
 
 
 # --- bad usage ------------------------------------------------------------------------------
@@ -101,7 +103,7 @@ def test_bad_usage_exits_with_2(arguments: list[str], says: str) -> None:
     assert "Traceback" not in answer.stderr + answer.stdout
 
 
-def test_errors_have_exit_codes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_errors_have_exit_codes() -> None:
     codes = [
         (NotFound, 3),
         (ReadOnlyBranch, 4),
@@ -109,7 +111,7 @@ def test_errors_have_exit_codes(monkeypatch: pytest.MonkeyPatch) -> None:
         (Unsupported, 5),
         (Corruption, 6),
         (StorageFailure, 6),
-        (MergeConflict, 7),
+        (MergeConflict, 1),
         (Locked, 7),
     ]
     for kind, code in codes:

@@ -8,6 +8,7 @@ from pathlib import Path
 from statistics import median
 
 import pytest
+from selenium import webdriver
 from tests.page.conftest import Browser
 from tests.unit.render.pictures import item, large
 from tests.unit.render.shop import shop
@@ -15,8 +16,6 @@ from tests.unit.render.test_drawn import HOSTILE
 
 from livingdb.render.arrange import arranged
 from livingdb.render.picture import SnapshotGraph
-
-webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
 
 VIEW = "const v = snapshotGraph.view; return [v.x, v.y, v.k]"
 READ = """

@@ -1,4 +1,4 @@
-"""The shop of the demonstration: orders that look like orders, and what becomes of them."""
+"""The shop of the demonstration: customers and orders that look like such, by chance."""
 
 from __future__ import annotations
 
@@ -9,38 +9,28 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from livingdb.tables.layout import Layout
-from livingdb.tables.schema import TableSchema
+__all__ = ["CITIES", "CUSTOMER_CLEANING", "ORDER_CLEANING", "Shop"]
 
-__all__ = ["CLEANING", "LAYOUT", "SCHEMA", "SHOPS", "Orders"]
-
-SHOPS = ("Bergen", "Bodø", "Drammen", "Hamar", "Kristiansand", "Oslo", "Tromsø", "Trondheim")
-SCHEMA = TableSchema.of(
-    {
-        "shop": "string",
-        "id": "bigint",
-        "customer": "string",
-        "placed": "timestamp",
-        "amount": "double",
-        "quantity": "int",
-        "status": "string",
-    },
-    ["shop", "id"],
-)
-LAYOUT = Layout(target_rows=1024, groups=[["customer", "placed"], ["amount", "quantity"]])
-
-CLEANING = (
-    "initcap(shop) AS shop",
+CITIES = ("Bergen", "Bodø", "Drammen", "Hamar", "Kristiansand", "Oslo", "Tromsø", "Trondheim")
+ORDER_CLEANING = (
     "CAST(id AS BIGINT) AS id",
-    "customer",
+    "CAST(customer AS BIGINT) AS customer",
     "timestamp_seconds(CAST(placed AS BIGINT)) AS placed",
-    "CAST(amount AS DOUBLE) AS amount",
+    "CAST(price AS DECIMAL(10, 2)) AS price",
     "CAST(quantity AS INT) AS quantity",
-    "status",
+    "lower(status) AS status",
 )
 """What makes orders of the text of a cash register, in Spark's SQL."""
+CUSTOMER_CLEANING = (
+    "CAST(id AS BIGINT) AS id",
+    "trim(name) AS name",
+    "initcap(city) AS city",
+    "lower(email) AS email",
+)
 
-_STATUSES = pa.array(["paid", "packed", "sent", "delivered", "returned"])
+_GIVEN = pa.array(["Anna", "Bjørn", "Eva", "Ida", "Jonas", "Kari", "Lars", "Nora", "Ola", "Sara"])
+_FAMILY = pa.array(["Aas", "Berg", "Dahl", "Haugen", "Lie", "Moen", "Nilsen", "Strand", "Vik"])
+_PRICE = pa.decimal128(10, 2)
 _FIRST_SECOND = 1_767_225_600  # 2026-01-01
 _YEAR_SECONDS = 365 * 86_400
 
@@ -48,64 +38,73 @@ Numbers = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Orders:
-    """Orders made up by chance, the same ones every time; `rows` are there at first."""
+class Shop:
+    """Made up by chance, the same every time; `rows` orders are there at first."""
 
     rows: int
     chance: np.random.Generator
 
     @classmethod
-    def of(cls, rows: int) -> Orders:
+    def of(cls, rows: int) -> Shop:
         """A shop with so many orders."""
         return cls(rows, np.random.default_rng(2026))
 
     @property
-    def per_shop(self) -> int:
-        """Orders each shop begins with."""
-        return self.rows // len(SHOPS)
+    def people(self) -> int:
+        """Customers there are at first."""
+        return max(self.rows // 10, len(CITIES))
 
-    def keys(self, shop: Numbers, number: Numbers) -> dict[str, pa.Array]:
-        """The keys of orders, by place of the shop and number of the order."""
-        return {"shop": pa.array(SHOPS).take(pa.array(shop)), "id": pa.array(number)}
-
-    def table(self, shop: Numbers, number: Numbers) -> pa.Table:
-        """Whole orders with these keys."""
-        count = len(shop)
-        customers = self.chance.integers(0, max(self.rows // 5, 1), count)
-        age = number / max(self.per_shop, 1) * _YEAR_SECONDS
-        placed = ((_FIRST_SECOND + age.astype(np.int64)) * 1_000_000).astype("datetime64[us]")
-        amounts = np.round(self.chance.gamma(2.0, 180.0, count), 2)
+    def customers(self) -> pa.Table:
+        """The customers there are at first, as an old address book has them: untidy text."""
+        number = np.arange(self.people)
+        given = _GIVEN.take(pa.array(number % len(_GIVEN)))
+        family = _FAMILY.take(pa.array(number // len(_GIVEN) % len(_FAMILY)))
+        numbers = pa.array(number).cast(pa.string())
+        user = pc.binary_join_element_wise(given, family, numbers, ".")
         return pa.table(
             {
-                **self.keys(shop, number),
-                "customer": pa.array([f"customer {n:06}" for n in customers.tolist()]),
-                "placed": pa.array(placed).cast(pa.timestamp("us", "UTC")),
-                "amount": amounts,
-                "quantity": self.chance.integers(1, 12, count),
-                "status": _STATUSES.take(pa.array(self.chance.integers(0, 4, count))),
+                "id": numbers,
+                "name": pc.binary_join_element_wise(" ", given, " ", family, "  ", ""),
+                "city": pc.utf8_upper(pa.array(CITIES).take(pa.array(number % len(CITIES)))),
+                "email": pc.binary_join_element_wise(user, "example.com", "@"),
             }
         )
 
-    def first(self) -> pa.Table:
-        """The orders the shop begins with."""
-        shop = np.repeat(np.arange(len(SHOPS)), self.per_shop)
-        return self.table(shop, np.tile(np.arange(self.per_shop), len(SHOPS)))
+    def in_city(self, city: str, count: int) -> Numbers:
+        """Some customers of a city, by their numbers; the same one may come twice."""
+        place = CITIES.index(city)
+        each = (self.people - place + len(CITIES) - 1) // len(CITIES)
+        return place + len(CITIES) * self.chance.integers(0, each, count)
+
+    def orders(self, numbers: Numbers, customers: Numbers) -> pa.Table:
+        """Orders with these numbers; what is dear, and bought in quantity, is returned more."""
+        count = len(numbers)
+        age = numbers / max(self.rows, 1) * _YEAR_SECONDS
+        placed = ((_FIRST_SECOND + age.astype(np.int64)) * 1_000_000).astype("datetime64[us]")
+        price = np.round(self.chance.gamma(2.0, 180.0, count) + 1, 2)
+        quantity = self.chance.integers(1, 8, count)
+        regret = 1 / (1 + np.exp(4.5 - price / 250 - quantity / 4))
+        returned = self.chance.random(count) < regret
+        return pa.table(
+            {
+                "id": numbers,
+                "customer": customers,
+                "placed": pa.array(placed).cast(pa.timestamp("us", "UTC")),
+                "price": pa.array(price).cast(pa.decimal128(18, 2)).cast(_PRICE),
+                "quantity": pa.array(quantity.astype(np.int32)),
+                "status": pc.if_else(pa.array(returned), "returned", "delivered"),
+            }
+        )
 
     def raw(self) -> pa.Table:
-        """The first orders as a cash register writes them: all text, in no order."""
-        whole = self.first()
-        mixed = whole.take(pa.array(self.chance.permutation(whole.num_rows)))
-        placed = mixed.column("placed").cast(pa.timestamp("s", "UTC")).cast(pa.int64())
-        mixed = mixed.set_column(mixed.schema.get_field_index("placed"), "placed", placed)
-        return mixed.set_column(0, "shop", pc.utf8_upper(mixed.column("shop")))
+        """The first orders as a cash register writes them: in no order, and shouting."""
+        numbers = self.chance.permutation(self.rows)
+        table = self.orders(numbers, self.chance.integers(0, self.people, self.rows))
+        seconds = table.column("placed").cast(pa.timestamp("s", "UTC")).cast(pa.int64())
+        table = table.set_column(2, "placed", seconds)
+        return table.set_column(5, "status", pc.utf8_upper(table.column("status")))
 
-    def new(self, shop: int, batch: int, count: int) -> pa.Table:
-        """Orders that came in at one shop."""
-        numbers = self.per_shop + batch * count + np.arange(count)
-        return self.table(np.full(count, shop), numbers)
-
-    def some(self, shop: int, count: int) -> dict[str, pa.Array]:
-        """Keys of recent orders of one shop, each once."""
-        recent = np.arange(self.per_shop * 9 // 10, self.per_shop)
-        numbers = np.sort(self.chance.choice(recent, min(count, len(recent)), replace=False))
-        return self.keys(np.full(len(numbers), shop), numbers)
+    def sold(self, city: str, batch: int, count: int) -> pa.Table:
+        """Orders that come in from a city."""
+        numbers = self.rows + batch * count + np.arange(count)
+        return self.orders(numbers, self.in_city(city, count))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from importlib import import_module
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,10 +13,12 @@ import pyarrow as pa
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.database.diff import CHANGE_TYPES
 from livingdb.database.system import snapshot_columns
+from livingdb.errors import LivingDBError
 from livingdb.graph.blame import Blamed
 from livingdb.graph.graph import Graph
 from livingdb.tables import ingest
 from livingdb.tables.batches import flat
+from livingdb.trees.keys import KeyArray
 
 __all__ = ["blame", "history"]
 
@@ -26,7 +29,7 @@ def blame(graph: Graph, head: SnapshotRow, table: str, key: object, columns: boo
     What came by a sync, a view or a schema change is traced to the edit that caused it; `via`,
     if anything did, names the snapshot it came by.
     """
-    causes = import_module("livingdb.sync.blame").Causes(graph)
+    causes = import_module("livingdb.sync.blame").Causes(graph, _Behind(graph))
     rows = graph.versions.rows(graph.version(head, table))
     schema = rows.schema
     if key is None:
@@ -50,6 +53,41 @@ def blame(graph: Graph, head: SnapshotRow, table: str, key: object, columns: boo
     came = any(who.via.any() for who in found.values())
     parts = [_blame_table(graph, named, who, name, came) for name, who in found.items()]
     return pa.concat_tables(parts)
+
+
+class _Behind:
+    """The source rows behind rows of views that this process can answer for."""
+
+    def __init__(self, graph: Graph):
+        self._graph = graph
+
+    def __call__(self, row: SnapshotRow, table: str, key: KeyArray) -> list[Any]:
+        """See `livingdb.sync.blame.Behind`; nothing where nobody can tell."""
+        branch = self._graph.branches.find(table)
+        if branch is None:
+            return []
+        search = import_module("livingdb.database.lineage_search")
+        targets = import_module("livingdb.database.lineage_target")
+        made = import_module("livingdb.sync.blame").Origin
+        rows = self._graph.versions.rows(self._graph.version(row, table))
+        names = [column.name for column in rows.schema.shown]
+        asked = pa.Table.from_arrays(rows.lookup(key, names)[1], names=names)
+        target = targets.Target(table, branch.id, row, table)
+        try:
+            found = search.Search(self._graph, "embedded", False).behind(target, asked)
+        except LivingDBError:
+            return []
+        return [
+            made(origin.branch, origin.table, origin.snapshot, _keys(origin))
+            for origin in found
+            if not origin.is_whole and origin.source.schema.shown_key
+        ]
+
+
+def _keys(origin: Any) -> KeyArray:
+    """The keys of rows, sorted."""
+    columns = [flat(origin.rows.column(name)) for name in origin.source.schema.key]
+    return np.unique(origin.source.forest.shape.keys(columns))
 
 
 def history(graph: Graph, head: SnapshotRow, table: str, key: object) -> pa.Table:

@@ -14,6 +14,7 @@ from livingdb.derivation.lineage_wanted import Wanted
 from livingdb.derivation.matching import matching, matching_in
 from livingdb.derivation.weighted import distinct
 from livingdb.engines.request import Source
+from livingdb.tables.batches import flat
 from livingdb.tables.rows import RowSet
 
 __all__ = ["Behind", "all_rows", "rows_behind"]
@@ -52,7 +53,7 @@ def _behind(known: Known, found: Traced) -> Behind:
         return Behind(all_rows(known.source), True)
     schema = known.source.schema
     if known.key is not None and len(found.rows) == 1 and not found.keys:
-        return Behind(_in_types(found.rows[0], schema))
+        return Behind(_in_order(known, _in_types(found.rows[0], schema)))
     names = schema.names if known.key is None else list(known.key)
     fields = pa.schema([schema.field(name) for name in names])
     parts = [_in_types(part.select(names), fields) for part in (*found.rows, *found.keys)]
@@ -61,6 +62,17 @@ def _behind(known: Known, found: Traced) -> Behind:
     if isinstance(rows, RowSet):
         return Behind(matching(rows, values))
     return Behind(matching_in(rows, values) if values.num_rows else rows.slice(0, 0))
+
+
+def _in_order(known: Known, rows: pa.Table) -> pa.Table:
+    """The rows by their key."""
+    if not isinstance(known.source.rows, RowSet) or known.key is None or rows.num_rows < 2:
+        return rows
+    codec = known.source.rows.forest.shape
+    keys = codec.keys([flat(rows.column(name)) for name in known.source.rows.schema.key])
+    if (keys[1:] >= keys[:-1]).all():
+        return rows
+    return rows.take(pa.array(keys.argsort(kind="stable")))
 
 
 def _in_types(rows: pa.Table, schema: pa.Schema) -> pa.Table:

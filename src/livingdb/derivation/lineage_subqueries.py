@@ -20,7 +20,7 @@ class Inner:
     compared: tuple[exp.Expr, ...] = ()
 
 
-def inner_queries(select: exp.Select, after_from: bool = True) -> Iterator[Inner]:
+def inner_queries(select: exp.Select) -> Iterator[Inner]:
     """The queries in a SELECT's expressions whose rows its own rows are there because of.
 
     Rows that a condition wants to be absent are not among them.

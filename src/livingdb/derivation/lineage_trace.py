@@ -124,7 +124,7 @@ class Trace:
         if condition == NOTHING:
             return
         flow = flow.where(condition)
-        self._flow(flow, [*inner_queries(select, after_from=True)])
+        self._flow(flow, [*inner_queries(select)])
 
     # --- which rows in FROM -----------------------------------------------------------------
 

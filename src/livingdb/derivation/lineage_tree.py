@@ -47,6 +47,7 @@ def prepared(query: exp.Query, schemas: Mapping[str, pa.Schema]) -> exp.Query:
         raise Untraceable(str(error)) from None
     _restore(found, schemas)
     _number(found)
+    _flatten(found)
     return found
 
 
@@ -133,6 +134,52 @@ def _number(tree: exp.Expr) -> None:
         alias = node.args.get("alias") or exp.TableAlias()
         alias.set("this", exp.to_identifier(name, quoted=True))
         node.set("alias", alias)
+
+
+# --- queries in FROM ------------------------------------------------------------------------
+
+
+def _flatten(tree: exp.Expr) -> None:
+    """Read tables themselves, where queries in FROM do no more than name their columns.
+
+    And keep some of their rows, if nothing else stands in FROM.
+    """
+    for select in reversed(list(tree.find_all(exp.Select))):
+        for node, join in relations_of(select):
+            inner = node.this if isinstance(node, exp.Subquery) else None
+            if not isinstance(inner, exp.Select) or not _only_names(inner):
+                continue
+            where = inner.args.get("where")
+            is_alone = join is None and len(relations_of(select)) == 1
+            if where is not None and (not is_alone or select.args.get("laterals")):
+                continue
+            _read_itself(tree, select, node, inner)
+
+
+def _only_names(select: exp.Select) -> bool:
+    parts = {key for key, value in select.args.items() if value}
+    plain = all(isinstance(unaliased(item), exp.Column) for item in select.expressions)
+    table = select.args["from_"].this if "from_" in parts else None
+    return plain and isinstance(table, exp.Table) and parts <= {"expressions", "from_", "where"}
+
+
+def _read_itself(tree: exp.Expr, select: exp.Select, node: exp.Expr, inner: exp.Select) -> None:
+    """Put the table of a query in its place."""
+    table = inner.args["from_"].this
+    given = [column.name for column in node.args["alias"].args.get("columns") or ()]
+    shown = given or [item.alias_or_name for item in inner.expressions]
+    names = {
+        name.casefold(): unaliased(item).this
+        for name, item in zip(shown, inner.expressions, strict=True)
+    }
+    for column in list(tree.find_all(exp.Column)):
+        if column.table == node.alias:
+            column.set("this", names[column.name.casefold()].copy())
+            column.set("table", exp.to_identifier(table.alias, quoted=True))
+    where = inner.args.get("where")
+    if where is not None:
+        select.where(where.this.copy(), copy=False)
+    node.replace(table.copy())
 
 
 # --- parts ----------------------------------------------------------------------------------

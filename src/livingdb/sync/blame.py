@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -23,7 +24,7 @@ from livingdb.sync.sources import AT
 from livingdb.tables.schema import TableSchema
 from livingdb.trees.keys import KeyArray
 
-__all__ = ["Causes", "is_carried"]
+__all__ = ["Behind", "Causes", "Origin", "is_carried"]
 
 Numbers = npt.NDArray[np.int64]
 
@@ -31,11 +32,27 @@ _REATTACH = "reattach"
 """What a sync does that goes on: it carries several edits of the other side at once."""
 
 
+@dataclass(frozen=True)
+class Origin:
+    """Rows of a table of a branch in a snapshot, by their sorted keys."""
+
+    branch: int
+    table: str
+    snapshot: SnapshotRow
+    keys: KeyArray
+
+
+Behind = Callable[[SnapshotRow, str, KeyArray], Sequence[Origin]]
+"""The source rows behind the row with a key, of a table of a snapshot of a derived object."""
+
+
 class Causes:
     """Passes the blame on from snapshots that took rows over to those that wrote them."""
 
-    def __init__(self, graph: Graph):
+    def __init__(self, graph: Graph, behind: Behind | None = None):
         self.graph = graph
+        self.behind = behind
+        """Who knows the source rows behind a row of a view; None if nobody is to be asked."""
 
     def blame(
         self, head: SnapshotRow, table: str, keys: KeyArray, column: str | None = None

@@ -20,8 +20,8 @@ class Correspondence:
     """A table as a query reads it once.
 
     `columns` are those of its columns that the view has as they are, and under which name;
-    `used` are the columns that the view's columns are computed from, and `equal` the columns of
-    other tables that its own are equal to.
+    `used` are the columns that the view's columns are computed from, `reads` all that the query
+    names, and `equal` the columns of other tables that its own are equal to.
     """
 
     alias: str
@@ -29,6 +29,7 @@ class Correspondence:
     columns: Mapping[str, str]
     used: Mapping[str, frozenset[str]] = field(default_factory=dict)
     equal: Mapping[str, frozenset[Place]] = field(default_factory=dict)
+    reads: frozenset[str] = frozenset()
 
 
 def correspondences(query: exp.Query, schemas: Mapping[str, TableSchema]) -> list[Correspondence]:
@@ -45,11 +46,15 @@ def correspondences(query: exp.Query, schemas: Mapping[str, TableSchema]) -> lis
     same = _Same()
     for left, right in _equalities(query, tables):
         same.join(left, right)
+    reads: dict[str, set[str]] = {alias: set() for alias in tables}
+    for alias, column in _places(query, tables):
+        reads[alias].add(column)
     columns: dict[str, dict[str, str]] = {alias: {} for alias in tables}
     used: dict[str, dict[str, set[str]]] = {alias: {} for alias in tables}
     for name, item in _outputs(query, tables):
         for place in _places(item, tables):
             used[place[0]].setdefault(name, set()).add(place[1])
+            reads[place[0]].add(place[1])
         if isinstance(item, exp.Column):
             for place in _places(item, tables):
                 for alias, column in same.all(place):
@@ -61,6 +66,7 @@ def correspondences(query: exp.Query, schemas: Mapping[str, TableSchema]) -> lis
             columns[alias],
             {name: frozenset(names) for name, names in used[alias].items()},
             {c.name: frozenset(same.all((alias, c.name))) for c in schema.columns},
+            frozenset(reads[alias]),
         )
         for alias, (table, schema) in tables.items()
     ]

@@ -1,7 +1,8 @@
 """Which edit of what a view reads made a row of the view what it is.
 
 Where the rows of a table are known by columns of the view, they are asked for.  Where a view has
-groups, the edits since the last refresh are held against them.  Else it is the newest edit.
+groups, the edits since the last refresh are held against them.  For a few rows of any other query
+their lineage is asked for.  Else it is the newest edit.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ __all__ = ["ViewCause"]
 Numbers = npt.NDArray[np.int64]
 
 _MOST_EDITS = 2_000
+_MOST_ROWS = 100
 
 
 @dataclass(frozen=True)
@@ -67,6 +69,7 @@ class ViewCause:
         elif self._view is not None and self._view.what == "sql":
             self._by_rows(whole, keys, column)
             self._by_groups(whole, keys)
+            self._by_lineage(whole, keys, column)
         whole.who[whole.who == 0] = self._causes.cause(newest).sequence
         whole.via[:] = self._row.sequence
         return whole
@@ -93,16 +96,24 @@ class ViewCause:
                 found[branch] = (new, 0 if old is None else self._floor(old, new))
         return found
 
+    def _span(self, source: SourceTable) -> tuple[SnapshotRow, int]:
+        """The same for a table; one that is read in one snapshot for good was seen at first."""
+        if not source.snapshot:
+            return self._spans[source.branch]
+        row = self._graph.snapshots.find(Address(bytes.fromhex(source.snapshot)))
+        assert row is not None
+        return row, 0 if self._row.first is None else row.sequence
+
     def _floor(self, old: SnapshotRow, new: SnapshotRow) -> int:
         """The number up to which the history of a snapshot is that of an older one, too."""
         common = common_ancestors(self._graph.snapshots, old, new)
         return common[0].sequence if common else 0
 
     def _read(self) -> list[tuple[str, SourceTable]]:
-        """What it reads of branches that it follows, by the names in its query."""
+        """What it reads, by the names in its query."""
         if self._view is not None:
             tables = self._view.tables.items()
-            return [(name, t) for name, t in tables if not t.snapshot and t.branch in self._spans]
+            return [(name, t) for name, t in tables if t.snapshot or t.branch in self._spans]
         return [
             (table, SourceTable(branch, table))
             for branch, (new, _) in self._spans.items()
@@ -111,7 +122,7 @@ class ViewCause:
 
     def _edits(self, source: SourceTable) -> Iterator[tuple[int, Address | None]]:
         """The snapshots that changed a table since the version before, newest first."""
-        new, floor = self._spans[source.branch]
+        new, floor = self._span(source)
         for number, version in touches(self._graph, new, source.table):
             if number <= floor:
                 return
@@ -147,7 +158,7 @@ class ViewCause:
         return [(read[item.table], item) for item in found]
 
     def _version(self, source: SourceTable) -> Version:
-        return self._graph.version(self._spans[source.branch][0], source.table)
+        return self._graph.version(self._span(source)[0], source.table)
 
     def _by_rows(self, whole: Blamed, keys: KeyArray, column: str | None) -> None:
         """Where the key of a source row is known from the view's row: who changed that row.
@@ -168,9 +179,9 @@ class ViewCause:
             for source, known in ready:
                 held = self._key(source, known, shown, values)
                 assert held is not None
-                wanted = None if column is None else known.used.get(column, frozenset())
+                wanted = known.reads if column is None else known.used.get(column, frozenset())
                 found = self._found(source, held)
-                if wanted is None or wanted:
+                if wanted:
                     self._put(whole, source, found, wanted)
                 values |= self._columns(source, known, found, len(keys))
 
@@ -227,12 +238,15 @@ class ViewCause:
         whole: Blamed,
         source: SourceTable,
         rows: _Rows,
-        columns: frozenset[str] | None,
+        columns: frozenset[str],
     ) -> None:
-        new, floor = self._spans[source.branch]
-        key = self._graph.versions.definition(self._version(source)).schema.key
-        values: list[str | None] = [] if columns is None else [*sorted(columns - set(key))]
-        for column in values or [None]:
+        new, floor = self._span(source)
+        schema = self._graph.versions.definition(self._version(source)).schema
+        values: list[str | None] = [*sorted(columns - set(schema.key))]
+        if len(values) == len(schema.columns) - len(schema.key):
+            values = [None]
+        # Of a row whose key alone counts, only its coming does.
+        for column in values or [schema.key[0]]:
             found = self._causes.blame(new, source.table, rows.keys, column)
             is_fresh = found.local[rows.inverse] > floor
             at, who = rows.places[is_fresh], found.who[rows.inverse[is_fresh]]
@@ -282,6 +296,25 @@ class ViewCause:
                     held = [a.cast(t) for a, t in zip(arrays, codec.types, strict=True)]
                     parts.append(codec.encode(held).astype(object))
             yield number, np.unique(np.concatenate(parts))
+
+    # --- by lineage --------------------------------------------------------------------------
+
+    def _by_lineage(self, whole: Blamed, keys: KeyArray, column: str | None) -> None:
+        """Row by row, where there are few and somebody can tell what is behind each."""
+        left = np.flatnonzero(whole.who == 0)
+        behind, view = self._causes.behind, self._view
+        if behind is None or view is None or view.engine == "spark":
+            return
+        if column is not None or len(left) > _MOST_ROWS:
+            return
+        read = {source: self._span(source)[1] for _, source in self._read()}
+        for place in left.tolist():
+            for origin in behind(self._row, self._table, keys[place : place + 1]):
+                table = SourceTable(origin.branch, origin.table)
+                if table in read:
+                    found = self._causes.blame(origin.snapshot, origin.table, origin.keys)
+                    fresh = found.who[found.local > read[table]]
+                    whole.who[place] = max([whole.who[place], *fresh.tolist()])
 
 
 def _cast(

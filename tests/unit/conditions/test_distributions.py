@@ -179,7 +179,7 @@ def test_incremental_is_from_scratch(
         whole = ColumnStatistics.of(values)
         kept = list(details.get("statistics", {}).values())
         if not kept:
-            assert details["kind"] == "derive" if "kind" in details else not whole.is_finite
+            assert db.at("view").edge.kind == "derive" or not whole.is_finite
             return
         found = ColumnStatistics.from_json(kept[0][1:])
         assert (found.count, found.nulls) == (whole.count, whole.nulls)

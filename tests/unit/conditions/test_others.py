@@ -127,7 +127,7 @@ def test_labels_that_cross_in_views(
 
 
 def test_labels_that_cross_in_clones(db: livingdb.Database, main: livingdb.Branch) -> None:
-    from livingdb.evolution import MaskColumn
+    from livingdb.evolution import MaskColumn, RenameColumn
 
     db.label("customers.name", "pii")
     guard = [c.no_label("pii", action="warn")]
@@ -136,6 +136,8 @@ def test_labels_that_cross_in_clones(db: livingdb.Database, main: livingdb.Branc
     main.insert("customers", [{"id": 7, "name": "seven"}])
     db.propagate()
     assert not db.alerts()
+    renamed = [RenameColumn("customers", "name", "n"), MaskColumn("customers", "n", "null")]
+    main.clone("renamed", transform=renamed, sync="forward", conditions=guard)
     other = MaskColumn("orders", "note", "null")
     main.clone("bare", transform=[other], sync="forward", conditions=guard)
     main.insert("customers", [{"id": 8, "name": "eight"}])

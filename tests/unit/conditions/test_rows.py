@@ -225,7 +225,7 @@ def test_what_cannot_be_judged(
 @pytest.mark.parametrize(
     ("make", "why"),
     [
-        (lambda: c.not_null(), "name the columns"),
+        (c.not_null, "name the columns"),
         (lambda: c.unique(1), "name the columns"),
         (lambda: c.in_range("a"), "say at_least="),
         (lambda: c.in_range("a", float("nan")), "is no text, number"),

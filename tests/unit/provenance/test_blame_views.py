@@ -92,6 +92,52 @@ def test_a_row_that_lost_its_partner(db: livingdb.Database, main: livingdb.Branc
     assert found[2] == "six orders"
 
 
+@pytest.mark.parametrize(
+    ("query", "key", "expected"),
+    [
+        (
+            "WITH x AS (SELECT id, amount FROM orders) SELECT id, amount FROM x",
+            "id",
+            {0: "six orders", 1: "one", 2: "six orders", 3: "three"},
+        ),
+        (
+            "SELECT id, amount FROM orders UNION ALL SELECT id + 100, amount FROM orders",
+            "amount",
+            {0: "six orders", 71: "one", 20: "six orders", 73: "three"},
+        ),
+        (
+            # The second row of each pair decides; the first row's own amount is not read.
+            "SELECT a.id, b.amount FROM orders a JOIN orders b ON a.customer = b.id",
+            "id",
+            {0: "six orders", 1: "one", 2: "six orders", 3: "six orders", 4: "one"},
+        ),
+        (
+            "SELECT id, amount FROM orders VERSION AS OF 'main'",
+            "id",
+            dict.fromkeys(range(6), "six orders"),
+        ),
+    ],
+    ids=["with", "union", "self join", "past"],
+)
+def test_other_shapes(
+    db: livingdb.Database,
+    main: livingdb.Branch,
+    query: str,
+    key: str,
+    expected: dict[object, str],
+) -> None:
+    main.derive("shaped", sql=query, when="deferred")
+    main.update("orders", {"id": [1], "amount": [71]}, message="one")
+    main.update("orders", {"id": [3], "amount": [73]}, message="three")
+    main.update("orders", {"id": [5], "city": ["x"]}, message="five")
+    db.propagate()
+    rows = db.at("shaped").table("shaped").to_arrow()
+    found = db.blame("shaped", "shaped")
+    named = rows[key].to_pylist()
+    messages = dict(zip(named, found["message"].to_pylist(), strict=True))
+    assert {name: messages[name] for name in expected} == expected
+
+
 def test_a_view_of_a_view(db: livingdb.Database, main: livingdb.Branch) -> None:
     main.derive("totals", sql=TOTALS, when="immediate")
     main.derive("large", sql="SELECT city, total FROM totals WHERE total > 40", when="immediate")

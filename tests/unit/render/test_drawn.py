@@ -175,7 +175,9 @@ def test_the_page_loads_nothing_and_has_two_scripts(graph: SnapshotGraph) -> Non
 
 
 def test_the_page_has_every_snapshot(graph: SnapshotGraph) -> None:
-    data = json.loads(parsed(graph.to_html()).data)
+    written = parsed(graph.to_html()).data
+    assert not set("<>&") & set(written)
+    data = json.loads(written)
     assert len(data["nodes"]) == len(graph.nodes)
     assert len(data["links"]) == 5 * len(graph.links)
     assert [node[7] for node in data["nodes"]] == [node.message for node in graph.nodes]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import pyarrow as pa
@@ -106,7 +106,7 @@ class Function(Condition):
     """
 
     function: str
-    params: str = "{}"
+    params: str = field(default="{}", kw_only=True)
 
     NAME: ClassVar[str] = "function"
     BY_ROW: ClassVar[bool] = True
@@ -162,4 +162,4 @@ def function(name: str, /, **params: Any) -> Function:
     if given is not None and params:
         raise InvalidData("function: give the parameters by name, or all of them as params=")
     chosen: Any = params if given is None else given
-    return Function(name, chosen, **how)
+    return Function(name, params=chosen, **how)

@@ -69,19 +69,24 @@ def _reaching(
     if view is not None and view.what != "clone":
         return list(columns)
     changes = view.changes if view is not None else [crossing.sync.spec.get("change", {})]
-    return [column for column in columns if _is_shown(crossing, table, column, changes)]
+    return [column for column in columns if _is_shown(table, column, changes)]
 
 
-def _is_shown(
-    crossing: Crossing, table: str, column: str, changes: Sequence[Mapping[str, Any]]
-) -> bool:
+def _is_shown(table: str, column: str, changes: Sequence[Mapping[str, Any]]) -> bool:
     """Whether schema changes leave a column to be seen, under whatever name."""
     for change in changes:
-        kind, where = change.get("change"), change.get("table")
-        if where != table or change.get("name", change.get("column")) != column:
+        kind = change.get("change")
+        if change.get("table") != table:
             continue
-        if kind in ("MaskColumn", "DropColumn"):
+        if kind == "RenameTable":
+            table = str(change["to"])
+        elif kind == "DropTable":
             return False
+        elif change.get("name") == column:
+            if kind in ("MaskColumn", "DropColumn"):
+                return False
+            if kind == "RenameColumn":
+                column = str(change["to"])
     return True
 
 

@@ -104,9 +104,25 @@ def _table(crossing: Crossing, parts: Sequence[str]) -> Found | None:
     return None
 
 
+def _read_as(crossing: Crossing, name: str) -> tuple[int, str]:
+    """The branch and the table that stand behind a name of a source."""
+    source = crossing.sync.spec.get("tables", {}).get(name)
+    if source is None:
+        return crossing.sync.sources[0], name
+    return source["branch"], source["table"]
+
+
 def _on_branch(crossing: Crossing, branch: int, table: str) -> Found | None:
     """A table of a branch that is read, as it was when the target saw it last and as it is."""
     graph = crossing.graph
+    for name, both in crossing.sources.items():
+        if _read_as(crossing, name) == (branch, table) and both.new is not None:
+            return table, both.old, both.new
+    if graph.snapshots.find(crossing.at[branch]) is None:
+        raise InvalidData(
+            f"the table {table!r} is not read by the sync, and what the transaction makes of it is "
+            "not known here: read it, or let the sync be deferred"
+        )
     address = graph.record(crossing.at[branch]).tables.get(table)
     if address is None:
         return None

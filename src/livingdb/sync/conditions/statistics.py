@@ -94,7 +94,7 @@ class ColumnStatistics:
         """Whether too little is left, of what they were before something was taken away."""
         if not isinstance(self.squares, float):
             return False
-        return not self.squares > _LOST * before.squares and before.squares != 0
+        return before.squares != 0 and not self.squares > _LOST * float(before.squares)
 
     def __add__(self, other: ColumnStatistics) -> ColumnStatistics:
         return self._with(other, 1)
@@ -155,9 +155,8 @@ def _squares(values: pa.Array | pa.ChunkedArray) -> Number:
         numbers = values.cast(pa.float64(), safe=False)
         return float(pc.sum(pc.multiply(numbers, numbers)).as_py() or 0.0)
     is_whole = pa.types.is_integer(kind)
-    wide = values.cast(
-        pa.decimal256(19 if is_whole else kind.precision, 0 if is_whole else kind.scale)
-    )
+    digits, scale = (19, 0) if is_whole else (kind.precision, kind.scale)
+    wide = values.cast(pa.decimal256(digits, scale))
     found = pc.sum(pc.multiply(wide, wide)).as_py() or Decimal(0)
     return int(found) if is_whole else found
 

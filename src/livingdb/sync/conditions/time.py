@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from livingdb.catalog.branches import BranchRow
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.chunks.address import Address
 from livingdb.errors import InvalidData
@@ -136,12 +137,23 @@ class ChangeRate(Metric):
 
     def measure(self, crossing: Crossing) -> int:
         """See `Metric.measure`; its log says when it moved."""
-        branch = crossing.graph.branches.numbered(crossing.sync.target)
-        if crossing.head is None or branch is None:
+        branch = _changing(crossing)
+        if branch is None:
             return 1
         since = crossing.time - int(period(self.per) * _MICROSECONDS)
         last = crossing.graph.branches.log_at(branch, since)
         return branch.position - (-1 if last is None else last.position) + 1
+
+
+def _changing(crossing: Crossing) -> BranchRow | None:
+    """The branch that changes: of a sync that goes both ways, either one."""
+    head = crossing.head
+    if head is None:
+        return None
+    ends = (crossing.sync.target, *crossing.sync.sources)
+    rows = crossing.graph.branches.several(ends)
+    there = [rows[number] for number in ends if number in rows]
+    return next((row for row in there if row.head == head.sequence), None)
 
 
 @registered
