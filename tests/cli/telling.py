@@ -86,5 +86,5 @@ def normal(text: str, names: Sequence[tuple[str, str]] = ()) -> str:
 
 def squashed(text: str) -> str:
     """The text with all figures the same, and no care for how wide columns are."""
-    text = re.sub(r"(?<![\w-])\d[\d,]*(\.\d+)?(?![\w-])", "#", text)
+    text = re.sub(r"(?<![\w-])\d+(,\d{3})*(\.\d+)?(?![\w-])", "#", text)
     return re.sub(r"─+", "─", re.sub(r" +", " ", text))

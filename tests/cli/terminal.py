@@ -14,7 +14,7 @@ import sys
 import termios
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 __all__ = ["Terminal", "terminal"]
 
@@ -63,7 +63,8 @@ class Terminal:
         end = time.monotonic() + PATIENCE_SECONDS
         while self.process.poll() is None and time.monotonic() < end:
             self.process.send_signal(signal.SIGINT)
-            self._read(0.1)
+            with suppress(subprocess.TimeoutExpired):
+                self.process.wait(3)
 
     def _read(self, seconds: float) -> bool:
         if not select.select([self._screen], [], [], seconds)[0]:

@@ -80,7 +80,7 @@ def test_golden(command: str, form: str, shop: Path) -> None:
         heading = f"$ livingdb -o {form} {shlex.join(case)}\n"
         said = "".join(f"! {line}\n" for line in told.err.splitlines())
         text = normal(told.out + said, [(str(shop.parent), "")])
-        if command in SQUASHED or (command in ("sync", "syncs") and form == "csv"):
+        if command in SQUASHED or (command == "sync" and form == "csv"):
             text = squashed(text)
         parts.append(f"{heading}{text}[{told.code}]\n")
     found = "\n".join(parts)

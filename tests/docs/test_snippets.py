@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-
 from tests.docs.snippets import Page, blocks_of, matches
 
 ROOT = Path(__file__).parents[2]

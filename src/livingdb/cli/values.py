@@ -88,5 +88,5 @@ def figure(value: Any) -> str:
     if isinstance(value, (list, tuple)):
         return ", ".join(figure(item) for item in value)
     if isinstance(value, Mapping):
-        return ", ".join(f"{name} {figure(item)}" for name, item in value.items())
+        return ", ".join(f"{figure(str(n))} {figure(item)}" for n, item in value.items())
     return str(value).translate(_CONTROLS)

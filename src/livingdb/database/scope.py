@@ -128,6 +128,11 @@ class SnapshotScope:
             "a schema is changed on a branch, not in a transaction or a snapshot: branch.sql(…)"
         )
 
+    def unguarded(self, text: str) -> tuple[str, dict[str, Any]]:
+        """A statement that makes a sync without its WHEN … ELSE, and the conditions that says."""
+        rest, conditions = import_module("livingdb.sync.conditions.parse").when_else(text)
+        return rest, {"conditions": conditions} if conditions else {}
+
     def define_view(self, statement: ViewStatement) -> Snapshot | None:
         """Refused: views are derived on branches."""
         raise RuleViolation("a view is made on a branch, not in a transaction or a snapshot")

@@ -170,7 +170,7 @@ class Sync:
         self._look_again()
 
     def resume(self, by: str | None = None) -> None:
-        """Let a sync that is held or in error go on, if its conditions let it: else `RuleViolation`.
+        """Let a sync that is held or in error go on; `RuleViolation` if conditions stop it.
 
         What came up meanwhile reaches the target.
         """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from typing import Protocol
+from typing import Any, Protocol
 
 import pyarrow as pa
 
@@ -37,6 +37,10 @@ class Scope(Protocol):
 
     def system(self, name: str, arguments: Sequence[object]) -> pa.Table:
         """The system table `livingdb.name`, or what the function of that name gives."""
+        ...
+
+    def unguarded(self, text: str) -> tuple[str, dict[str, Any]]:
+        """A statement that makes a sync without its WHEN … ELSE, and the conditions that says."""
         ...
 
     def define(self, statement: SchemaStatement) -> object | None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Mapping
+from typing import Any
 
 import pyarrow as pa
 from sqlglot import exp
@@ -14,7 +16,6 @@ from livingdb.errors import Unsupported
 from livingdb.sql.changes import Changes
 from livingdb.sql.definitions import read_definition, without_sync
 from livingdb.sql.delete import delete
-from livingdb.sql.guards import without_guard
 from livingdb.sql.insert import insert
 from livingdb.sql.merge import merge
 from livingdb.sql.parameters import Given, bind_parameters
@@ -29,6 +30,7 @@ from livingdb.sql.views import read_view
 __all__ = ["execute"]
 
 _log = logging.getLogger("livingdb")
+_GUARDED = re.compile(r"\s*(ALTER|CREATE)\b.*\bWHEN\b.*\bELSE\b", re.IGNORECASE | re.DOTALL)
 _DEFINES = (exp.Create, exp.Alter, exp.Drop)
 _REFUSED = (exp.DML, exp.DDL, exp.Command, exp.Into, exp.Set, exp.Pragma, exp.Describe)
 
@@ -39,7 +41,9 @@ def execute(scope: Scope, text: str, parameters: Given = None, engine: str | Non
     `parameters` is a dict for `:name` or a list for `?`; values are bound, never pasted.
     `engine` answers queries; changes are computed in this process, inside their transaction.
     """
-    text, guard = without_guard(text)
+    guard: dict[str, Any] = {}
+    if isinstance(text, str) and _GUARDED.match(text):
+        text, guard = scope.unguarded(text)
     text, options = without_sync(text)
     options |= guard
     view = read_view(text, options)

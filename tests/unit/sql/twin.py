@@ -102,6 +102,9 @@ class BranchScope:
     name: str
     read_only: bool = False
 
+    def unguarded(self, text: str) -> tuple[str, dict[str, Any]]:
+        return text, {}
+
     def _state(self, ref: str | None) -> Tables:
         if ref is None:
             return self.database.state(self.name)

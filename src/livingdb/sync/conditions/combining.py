@@ -46,7 +46,9 @@ class _Several(Condition):
     def text(self) -> str:
         """The conditions, with a word in between."""
         if len(self.conditions) == 1:
-            return f"{self.NAME}([{self.conditions[0].text}])"
+            (text,) = (one.text for one in self.conditions)
+            # A name on its own would be taken for a column in a list.
+            return f"{self.NAME}([{text if text.endswith(')') or ' ' in text else text + '()'}])"
         return f"({f' {self.JOINED_BY} '.join(one.text for one in self.conditions)})"
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from livingdb.errors import InvalidData
-from livingdb.sync.conditions.condition import named, registered
+from livingdb.sync.conditions.condition import registered
 from livingdb.sync.conditions.distances import (
     deviation_of,
     distinct_count,
@@ -18,7 +18,7 @@ from livingdb.sync.conditions.distances import (
     population_stability,
     quantile_of,
 )
-from livingdb.sync.conditions.metric import Metric
+from livingdb.sync.conditions.metric import Metric, metric_of
 from livingdb.sync.conditions.places import column_place
 
 if TYPE_CHECKING:
@@ -292,10 +292,7 @@ class Zscore(Metric):
     NAME: ClassVar[str] = "zscore"
 
     def __post_init__(self) -> None:
-        if isinstance(self.metric, str):
-            known = named(self.metric)
-            if known is not None and issubclass(known, Metric):
-                object.__setattr__(self, "metric", known())
+        object.__setattr__(self, "metric", metric_of(self.metric))
         if not isinstance(self.metric, Metric) or isinstance(self.metric, Zscore):
             raise InvalidData(f"zscore: {self.metric!r} is nothing that can be measured")
         if not isinstance(self.last, int) or isinstance(self.last, bool) or self.last < _FEW:

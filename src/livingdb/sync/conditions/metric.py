@@ -8,12 +8,19 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from livingdb.errors import InvalidData
-from livingdb.sync.conditions.condition import Condition, Named, Verdict, registered
+from livingdb.sync.conditions.condition import (
+    Condition,
+    Named,
+    Verdict,
+    make,
+    named,
+    registered,
+)
 
 if TYPE_CHECKING:
     from livingdb.sync.conditions.crossing import Crossing
 
-__all__ = ["Bound", "Metric"]
+__all__ = ["Bound", "Metric", "metric_of"]
 
 
 @dataclass(frozen=True)
@@ -72,6 +79,7 @@ class Bound(Condition):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        object.__setattr__(self, "metric", metric_of(self.metric))
         if not isinstance(self.metric, Metric):
             raise InvalidData(f"{self.metric!r} is nothing that can be measured")
         given = [edge for edge in (self.at_least, self.at_most) if edge is not None]
@@ -113,6 +121,14 @@ class Bound(Condition):
             than = f"more than {least}" if self.is_open else f"at least {least}"
             return f"{shown}; {than} is expected"
         return None
+
+
+def metric_of(given: Any) -> Any:
+    """A metric by its name, if it is one that needs nothing else; anything else as it is."""
+    known = named(given) if isinstance(given, str) else None
+    if known is None or not issubclass(known, Metric):
+        return given
+    return make(known, (), {})
 
 
 def _is_number(value: Any) -> bool:

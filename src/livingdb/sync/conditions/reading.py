@@ -52,7 +52,7 @@ def constructors() -> Mapping[str, Callable[..., Any]]:
     return found
 
 
-_NOT_MADE = ("differences", "period")
+_NOT_MADE = ("differences", "metric_of", "period")
 
 
 class Reader:
