@@ -68,6 +68,12 @@ CASES: list[tuple[int, list[str], str]] = [
     (3, ["--db", HERE, "alerts", "resolve", "99"], "99"),
     (4, ["--db", HERE, "--branch", "totals", "sql", "DELETE FROM totals"], "totals"),
     (4, ["--db", HERE, "refresh", "notes"], "detached"),
+    (4, ["--db", HERE, "derive", "x", "--sql", "SELECT id FROM orders", "--when", "immediate",
+         "--condition", "rows <= 1", "--action", "fail"], "rows"),
+    (5, ["--db", HERE, "derive", "x", "--sql", "SELECT id FROM orders", "--condition", "rows <"],
+     "missing"),
+    (5, ["--db", HERE, "derive", "x", "--sql", "SELECT id FROM orders", "--alert", "pigeon"],
+     "pigeon"),
     (4, ["--db", HERE, "merge", "totals"], "both sides come from"),
     (4, ["--db", HERE, "merge", "totals", "--preview"], "both sides come from"),
     (4, ["--db", HERE, "derive", "x", "--model", "a.b:c"], "trust"),
@@ -175,6 +181,27 @@ def test_nobody_reads_on(shop: Path) -> None:
         assert process.stdout.readline() == "id\n"
         process.stdout.close()
         assert (process.stderr.read(), process.wait(60)) == ("", 0)
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_streams_that_are_closed(closed: str, shop: Path) -> None:
+    line = f'exec "$0" -m livingdb --db "$1" sql {closed}'
+    answer = subprocess.run(
+        ["bash", "-c", line, sys.executable, str(shop)],
+        input="SELECT 1 AS one",
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert answer.returncode == 0
+    assert "Traceback" not in answer.stderr
+
+
+def test_progress_is_for_terminals(shop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    for command in ("check", "compact", "propagate"):
+        assert tell(command, db=shop).err == ""
 
 
 def test_a_shop_that_moved_is_the_same(shop: Path, tmp_path: Path) -> None:

@@ -369,6 +369,23 @@ def test_through_spark(form: str, db: Path) -> None:
     assert rows(db) == ROWS.sort_by("id").to_pylist()
 
 
+def test_large_files_go_through_spark(db: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def load(branch: livingdb.Branch, incoming: Any, given: Any, report: Any) -> Any:
+        asked.append((branch.name, given.table, given.key, given.mode))
+        return branch.head, 0
+
+    monkeypatch.setattr("livingdb.cli.loading_spark.load_on_spark", load)
+    monkeypatch.setattr("livingdb.cli.importing.LARGE_BYTES", 10)
+    assert bring(db, write("csv", ROWS)).code == 0
+    assert asked == [("main", "people", ("id",), "append")]
+    assert bring(db, write("csv", ROWS), "--engine", "embedded").code == 0
+    assert bring(db, write("arrow", ROWS), "--mode", "upsert").code == 0
+    assert len(asked) == 1
+    assert len(rows(db)) == 3
+
+
 def test_spark_reads_no_arrow(db: Path) -> None:
     told = bring(db, write("arrow", ROWS), "--engine", "spark")
     assert (told.code, "--engine embedded" in told.err) == (5, True)

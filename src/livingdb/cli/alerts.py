@@ -102,4 +102,5 @@ def _row(alert: Alert) -> dict[str, Any]:
         "state": alert.state,
         "message": alert.message,
         "details": alert.details,
+        "deliveries": alert.deliveries,
     }

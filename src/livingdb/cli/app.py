@@ -133,7 +133,7 @@ def livingdb_command(
 
 def run(arguments: list[str] | None = None) -> int:
     """Run a command; its exit code."""
-    _take_any_text()
+    _prepare_streams()
     if COMPLETE_VARIABLE in os.environ:
         _complete()
     try:
@@ -169,8 +169,11 @@ def _sentence(error: Exception) -> str:
     return str(error)
 
 
-def _take_any_text() -> None:
-    """Characters a terminal does not have are told by their numbers, not by an error."""
+def _prepare_streams() -> None:
+    """Streams that are closed lead nowhere; what a terminal cannot show is told by its number."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
         change = getattr(stream, "reconfigure", None)
         if change is not None:

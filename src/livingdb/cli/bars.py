@@ -20,7 +20,7 @@ def bars(console: Console) -> Callable[[str], AbstractContextManager[Report]]:
 
     @contextmanager
     def step(text: str) -> Iterator[Report]:
-        if not console.is_terminal:
+        if not console.file.isatty():
             yield lambda done, total: None
             return
         columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(24))

@@ -2,131 +2,183 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+import os
+import sys
+from collections.abc import Iterable
+from contextlib import ExitStack
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.table import Table
+from livingdb.cli.opened import Settings
 
-    from livingdb.cli.story import Made, Story
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+
+    from livingdb.cli.story import Chapter, Code, Listing
 
 __all__ = ["demo"]
 
+_WIDTH = 100
+_INDENT = 3
+
 
 def demo(
+    context: typer.Context,
     rows: Annotated[
         int, typer.Option(min=2_000, max=5_000_000, help="Orders the shop begins with.")
     ] = 200_000,
+    keep: Annotated[
+        Path | None,
+        typer.Option(
+            file_okay=False, help="A folder that keeps the database and the picture of its graph."
+        ),
+    ] = None,
+    graph: Annotated[
+        Path | None,
+        typer.Option(dir_okay=False, help="A file for the picture of the graph, as HTML."),
+    ] = None,
 ) -> None:
-    """Load, change, branch, merge and question a shop, and show what was stored and shared."""
-    from pathlib import Path
+    """A shop's story: load, evolve, derive, mask, merge, guard, trace, travel in time.
+
+    \b
+    Example:
+      livingdb demo
+      livingdb demo --keep shop
+      livingdb demo --graph graph.html
+    """
     from tempfile import TemporaryDirectory
 
     from rich.console import Console
 
+    from livingdb.cli import story
     from livingdb.cli.bars import bars
-    from livingdb.cli.story import tell
 
-    with TemporaryDirectory(prefix="livingdb-demo-") as folder:
-        story = tell(Path(folder), rows, bars(Console(stderr=True)))
-    show(story, Console(highlight=False))
+    if graph is not None and not graph.parent.is_dir():
+        raise typer.BadParameter(f"there is no folder {graph.parent}", param_hint="--graph")
+    settings = Settings.of(context)
+    with ExitStack() as stack:
+        if keep is None:
+            folder = Path(stack.enter_context(TemporaryDirectory(prefix="livingdb-demo-")))
+        else:
+            folder = keep
+            folder.mkdir(parents=True, exist_ok=True)
+            graph = graph or folder / "graph.html"
+        chapters = story.tell(folder, rows, bars(Console(stderr=True)), graph)
+        if settings.output().is_text:
+            show(chapters, page_console())
+            typer.echo(_next(keep, graph))
+        else:
+            facts = [_row(chapter) for chapter in chapters]
+            settings.output().many(("chapter", "title", "seconds", "facts"), facts)
 
 
-def show(story: Story, console: Console) -> None:
-    """Print what the demonstration found."""
-    console.print(_snapshots(story))
-    _copies(story, console)
-    _merge(story, console)
-    _origin(story, console)
-    _answers(story, console)
-    _weight(story, console)
+def page_console() -> Console:
+    """Where people read: no wider than is good to read."""
+    from rich.console import Console
+
+    console = Console(highlight=False)
+    is_known = sys.stdout.isatty() or "COLUMNS" in os.environ
+    console.width = min(console.width, _WIDTH) if is_known else _WIDTH
+    return console
 
 
-def _snapshots(story: Story) -> Table:
-    from livingdb.cli.output import plain_table
+def show(chapters: Iterable[Chapter], console: Console) -> None:
+    """Print chapters as they come."""
+    from rich.padding import Padding
+    from rich.table import Table
+    from rich.text import Text
 
-    table = plain_table("Every change is a snapshot")
-    for title in ("snapshot", "branch", "author", "message"):
-        table.add_column(title)
-    for title in ("orders", "changed", "ms"):
-        table.add_column(title, justify="right")
-    for made in story.made:
-        table.add_row(
-            made.id[:8],
-            made.branch,
-            made.author,
-            made.message,
-            f"{made.rows:,}",
-            _changed(made.changed),
-            f"{made.seconds * 1000:.1f}",
-        )
+    for chapter in chapters:
+        head = Table.grid(expand=True)
+        head.add_column()
+        head.add_column(justify="right", no_wrap=True)
+        title = Text(f"{chapter.number}  {chapter.title}", style="bold")
+        head.add_row(title, Text(f"{chapter.seconds:.1f} s", style="dim"))
+        console.print(head)
+        for part in _parts(chapter, console.width - _INDENT):
+            console.print(Padding(part, (0, 0, 0, _INDENT), expand=False))
+        console.print()
+
+
+def _parts(chapter: Chapter, width: int) -> Iterable[RenderableType]:
+    from rich.text import Text
+
+    from livingdb.cli.story import Code, Said
+
+    for part in chapter.parts:
+        if isinstance(part, Code):
+            yield _code(part, width)
+        elif isinstance(part, Said):
+            yield Text(part.text)
+        else:
+            yield _listing(part)
+
+
+def _code(code: Code, width: int) -> RenderableType:
+    """Lines as a prompt shows them, and the time at the right of the last one."""
+    from rich.text import Text
+
+    shown = Text(overflow="fold")
+    for number, line in enumerate(code.text.splitlines()):
+        shown.append("\n... " if number else ">>> ", "dim")
+        shown.append(line, "cyan")
+    took = _took(code.seconds)
+    if took:
+        room = width - len(shown.plain.splitlines()[-1]) - len(took)
+        space = " " * room if room >= 2 else "\n" + " " * (width - len(took))
+        shown.append(space + took, "dim")
+    return shown
+
+
+def _took(seconds: float | None) -> str:
+    if seconds is None:
+        return ""
+    return f"{seconds * 1000:,.0f} ms" if seconds < 1 else f"{seconds:.1f} s"
+
+
+def _listing(listing: Listing) -> RenderableType:
+    from rich.table import Table
+    from rich.text import Text
+
+    if not listing.columns:
+        return Text(listing.text, no_wrap=True, overflow="ellipsis")
+    table = Table(box=None, padding=(0, 3, 0, 0), pad_edge=False, header_style="dim")
+    for place, name in enumerate(listing.columns):
+        is_number = all(isinstance(row[place], (int, float, Decimal)) for row in listing.rows)
+        table.add_column(name, justify="right" if is_number else "left", overflow="fold")
+    for row in listing.rows:
+        table.add_row(*(Text(_cell(value)) for value in row))
     return table
 
 
-def _changed(counts: dict[str, int]) -> str:
-    signs = (("+", "inserted"), ("~", "updated"), ("-", "deleted"))
-    return " ".join(f"{sign}{counts[what]:,}" for sign, what in signs if counts[what])
+def _cell(value: Any) -> str:
+    if isinstance(value, (int, Decimal)) and not isinstance(value, bool):
+        return f"{value:,}"
+    return str(value)
 
 
-def _copies(story: Story, console: Console) -> None:
-    first: Made = story.made[0]
-    console.print(
-        f"Spark read {first.rows:,} orders from {_size(story.raw_bytes)} of text, cleaned and "
-        f"loaded them in {story.load_seconds:.1f} s; they take {_size(story.load_bytes)}. "
-        f"{story.daily_rows:,} daily medians took Spark {story.daily_seconds:.1f} s. "
-        f"The branch took {story.clone_seconds * 1000:.1f} ms; it copies nothing.\n"
-    )
+def _row(chapter: Chapter) -> dict[str, Any]:
+    return {
+        "chapter": chapter.number,
+        "title": chapter.title,
+        "seconds": round(chapter.seconds, 3),
+        "facts": dict(chapter.facts),
+    }
 
 
-def _merge(story: Story, console: Console) -> None:
-    both = story.conflicts[0]
-    console.print(
-        f"Merging the audit stopped at {len(story.conflicts)} orders that both sides changed. "
-        f"Order {both['id']} in {both['shop']} was {both['_base']['amount']:,.2f}; main made it "
-        f"{both['_ours']['amount']:,.2f}, the audit {both['_theirs']['amount']:,.2f}. With "
-        '{"orders.amount": "theirs"} the audit wins: '
-        f"{_changed(story.merged_rows)} rows.\n"
-    )
+def _next(keep: Path | None, graph: Path | None) -> str:
+    """What to try now."""
+    import shlex
 
-
-def _origin(story: Story, console: Console) -> None:
-    blamed = story.blamed
-    console.print(
-        f"Who wrote that order? {blamed['author']}, in {blamed['snapshot'][:8]} "
-        f"({blamed['message']}). Every value it has had:"
-    )
-    for row in story.history:
-        console.print(
-            f"  {row['snapshot'][:8]}  {row['_change_type']:<6}  {row['amount']:>10,.2f}  "
-            f"{row['status']:<9}  {row['author']}: {row['message']}"
+    if keep is None:
+        picture = "" if graph else "; --graph FILE draws the graph as a page"
+        return (
+            f"The database was in a folder that is gone now. --keep FOLDER keeps it{picture}.\n"
+            "Next: examples/ has the chapters as short scripts, the README a session to paste."
         )
-    console.print()
-
-
-def _answers(story: Story, console: Console) -> None:
-    for asked in story.asked:
-        console.print(f"[bold]{asked.text}[/bold]", soft_wrap=True)
-        for row in asked.answer:
-            console.print("  " + ", ".join(f"{name} {value}" for name, value in row.items()))
-        console.print(f"  [dim]{asked.seconds * 1000:.0f} ms[/dim]")
-    console.print()
-
-
-def _weight(story: Story, console: Console) -> None:
-    verdict = "Every byte was checked." if story.is_sound else "A CHECK FOUND PROBLEMS."
-    console.print(
-        f"On disk: {story.snapshots} snapshots in {_size(story.bytes)}, "
-        f"{_size(story.compact_bytes)} after compacting; the two branches share what they have in "
-        f"common {story.sharing:.2f} times. {verdict} The folder is now removed.\n"
-        "Next: open a Python prompt and `import livingdb`; the README has a session to paste."
-    )
-
-
-def _size(size_bytes: int) -> str:
-    if size_bytes < 10_000:
-        return f"{size_bytes:,} B"
-    if size_bytes < 10_000_000:
-        return f"{size_bytes / 1000:,.0f} kB"
-    return f"{size_bytes / 1_000_000:,.1f} MB"
+    program = f"livingdb --db {shlex.quote(str(keep / 'shop.ldb'))}"
+    asked = ("sql", "syncs", "alerts", "graph", "branch list", "storage")
+    return "\n".join(["Next:", *(f"  {program} {command}" for command in asked)])

@@ -42,6 +42,7 @@ class Action(StrEnum):
     """What a sync does when a condition does not hold."""
 
     warn = "warn"
+    quarantine = "quarantine"
     hold = "hold"
     detach = "detach"
     fail = "fail"
@@ -164,13 +165,15 @@ def _params(text: str | None) -> dict[str, Any] | None:
 
 def _guards(conditions: list[str], action: Action | None, alerts: list[str]) -> dict[str, Any]:
     """What guards the sync, as `Branch.derive` takes it; nothing if nothing was said."""
-    from importlib import import_module
-
     options: dict[str, Any] = {}
     if conditions:
-        parse = import_module("livingdb.condition").parse
-        given = {} if action is None else {"action": action.value}
-        options["conditions"] = [parse(text, **given) for text in conditions]
+        from livingdb import condition
+
+        given = Action.detach if action is None else action
+        named = [condition.parse(text, action=given.value) for text in conditions]
+        options["conditions"] = [one for part in named for one in part]
     if alerts:
-        options["alerts"] = [import_module("livingdb.alert").parse(text) for text in alerts]
+        from livingdb import alert
+
+        options["alerts"] = [alert.parse(text) for text in alerts]
     return options

@@ -31,7 +31,7 @@ CUSTOMER_CLEANING = (
 _GIVEN = pa.array(["Anna", "Bjørn", "Eva", "Ida", "Jonas", "Kari", "Lars", "Nora", "Ola", "Sara"])
 _FAMILY = pa.array(["Aas", "Berg", "Dahl", "Haugen", "Lie", "Moen", "Nilsen", "Strand", "Vik"])
 _PRICE = pa.decimal128(10, 2)
-_FIRST_SECOND = 1_767_225_600  # 2026-01-01
+_FIRST_SECOND = 1_735_689_600  # 2025-01-01
 _YEAR_SECONDS = 365 * 86_400
 
 Numbers = npt.NDArray[np.int64]

@@ -54,6 +54,8 @@ def sql(
     settings = Settings.of(context)
     with settings.open(trust, engine) as db:
         if statement is None and file is None and sys.stdin.isatty():
+            if at is not None:
+                raise typer.BadParameter("goes with statements that are given", param_hint="--at")
             from livingdb.cli.prompt import prompt
 
             prompt(db, settings, rows or sys.maxsize)

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from livingdb.cli.complete import syncs as sync_names
 from livingdb.cli.opened import Settings, Trust
-from livingdb.errors import Unsupported
-
-if TYPE_CHECKING:
-    from livingdb.database.sync import Sync
 
 __all__ = ["sync"]
 
@@ -27,6 +23,24 @@ class Act(StrEnum):
     approve = "approve"
 
 
+class Winner(StrEnum):
+    """Whose rows stay where both sides changed them."""
+
+    fail = "fail"
+    source = "source"
+    target = "target"
+
+
+_TAKES: dict[Act, tuple[str, ...]] = {
+    Act.show: (),
+    Act.detach: ("reason", "by"),
+    Act.reattach: ("on_conflict", "by"),
+    Act.resume: ("by",),
+    Act.approve: ("by", "note"),
+}
+"""What may be said with each act."""
+
+
 def sync(
     context: typer.Context,
     name: Annotated[
@@ -34,7 +48,12 @@ def sync(
     ],
     act: Annotated[Act, typer.Argument(help="What to do.")] = Act.show,
     reason: Annotated[str, typer.Option("--reason", help="Why it is detached.")] = "",
-    by: Annotated[str | None, typer.Option("--by", help="Who approves.")] = None,
+    by: Annotated[str | None, typer.Option("--by", help="In whose name.")] = None,
+    note: Annotated[str, typer.Option("--note", help="What is approved of.")] = "",
+    on_conflict: Annotated[
+        Winner | None,
+        typer.Option("--on-conflict", help="Who wins what both changed before a reattach."),
+    ] = None,
     trust: Trust = None,
 ) -> None:
     """Show a sync, detach or reattach it, let one that is held go on.
@@ -46,31 +65,21 @@ def sync(
       livingdb sync totals reattach
       livingdb sync totals approve --by eva
     """
-    if reason and act is not Act.detach:
-        raise typer.BadParameter("goes with detach", param_hint="--reason")
-    if by is not None and act is not Act.approve:
-        raise typer.BadParameter("goes with approve", param_hint="--by")
+    options = {"reason": reason, "by": by, "note": note, "on_conflict": on_conflict}
+    given = {option: value for option, value in options.items() if value}
+    for option in given:
+        if option not in _TAKES[act]:
+            hint = f"--{option.replace('_', '-')}"
+            raise typer.BadParameter(f"does not go with {act.value}", param_hint=hint)
     from livingdb.cli.syncs import sync_row
 
     settings = Settings.of(context)
     with settings.open(trust) as db:
         found = db.sync(name)
-        _do(found, act, reason, by)
+        if act is not Act.show:
+            getattr(found, act.value)(**given)
         seen = db.sync(found.name)
         told: dict[str, Any] = {**sync_row(seen), "explanation": seen.explain()}
-        told["runs"] = seen.runs
+        told["conditions"] = [{"text": c.text, "action": c.action} for c in seen.conditions]
+        told |= {"trail": seen.trail, "runs": seen.runs}
         settings.output().one(told, seen.explain())
-
-
-def _do(found: Sync, act: Act, reason: str, by: str | None) -> None:
-    if act is Act.show:
-        return
-    method = getattr(found, act.value, None)
-    if method is None:
-        raise Unsupported(f"a sync cannot {act.value}")
-    if act is Act.detach:
-        method(reason=reason)
-    elif act is Act.approve and by is not None:
-        method(by=by)
-    else:
-        method()

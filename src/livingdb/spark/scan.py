@@ -100,6 +100,7 @@ def plan_spans(
 ) -> list[ScanTask]:
     """The tasks that read a part of a version, one for each range that meets the part."""
     rows = graph.versions.tree_rows(version)
+    graph.upkeep.save_answers()  # tasks read what is stored, not what this process has
     definition = graph.versions.definition(version)
     plan = Plan(
         graph.place.files.url,
@@ -119,13 +120,17 @@ def plan_spans(
 
 
 def _loose(graph: Graph, version: Version, root: Address) -> tuple[tuple[bytes, bytes], ...]:
-    """The chunks of a tree that are still in the journal: a few small ones, or none."""
-    journal = graph.store.journal
-    if journal.size_bytes() <= _LOOSE_BYTES:  # rather all of them than to look which are needed
+    """The chunks of a tree that are in no pack: those in the journal, a few small ones or none,
+    and those of recipes that are never stored.
+    """
+    journal, scratch = graph.store.journal, graph.scratch()
+    is_stored = scratch.find(root) is None
+    if is_stored and journal.size_bytes() <= _LOOSE_BYTES:  # all of them, rather than look which
         return tuple((bytes(c.address), bytes(c.data)) for c in journal.chunks())
     addresses = list(Trees(graph.store, graph.versions.cache).walk(version.definition, root))
-    found = graph.store.journal.get_many(addresses)
-    return tuple((bytes(address), found[address]) for address in sorted(found))
+    held = {a: bytes(data[:]) for a in addresses if (data := scratch.find(a)) is not None}
+    held |= journal.get_many(addresses)
+    return tuple((bytes(address), held[address]) for address in sorted(held))
 
 
 def _meet(span: Span, wanted: Span) -> Span | None:

@@ -239,6 +239,7 @@ def judged(crossing: Crossing) -> Judgement | None:
         if crossing.head is None and one.is_of_change:
             continue
         verdict = _judged(one, crossing)
+        measured |= verdict.parts
         measured[one.text] = verdict.holds if verdict.measured is None else verdict.measured
         if not verdict.holds:
             broken.append((one, verdict))

@@ -61,7 +61,10 @@ def set_aside(
     """
     found = dict(made)
     broken = {} if judgement is None else judgement.set_aside()
-    for name, version in made.items():
+    whole = whole_tables(held)
+    # Rows may break a condition although their table stays: what they refer to has gone.
+    stays = {name: whole[name] for name in broken if name in whole}
+    for name, version in {**stays, **made}.items():
         before = held.get(ASIDE + name)
         if name not in broken and before is None:
             continue

@@ -36,3 +36,9 @@ def train(tables: dict[str, pa.Table]) -> tuple[bytes, dict[str, Any]]:
     amounts = tables["orders"].column("amount")
     total = pc.sum(amounts).as_py() or 0
     return str(total).encode(), {"score": 100 - total / 100, "rows": len(amounts), "name": "sum"}
+
+
+def rows(crossing: Crossing, table: str, of: str, most: int) -> str | None:
+    """Whether at most so many rows come."""
+    count = crossing.come(table, of).num_rows
+    return None if count <= most else f"{count} rows come"

@@ -295,6 +295,17 @@ def test_zscore_against_history(db: livingdb.Database, main: livingdb.Branch) ->
     assert "zscore" in db.sync("v").reason
 
 
+def test_zscore_within_others(db: livingdb.Database, main: livingdb.Branch) -> None:
+    one = c.max_zscore(c.inserted("v"), 3)
+    both = c.authors("ann") & one
+    main.derive("v", "SELECT id, amount FROM orders", when="immediate", conditions=[both])
+    for number in range(6):
+        main.insert("orders", [order(100 + number)])
+        assert db.at("v").edge.details["conditions"][one.text] == 1
+    main.insert("orders", [order(200 + i) for i in range(2)])
+    assert db.sync("v").state == "detached"
+
+
 def test_zscore_of_what_never_changed(db: livingdb.Database, main: livingdb.Branch) -> None:
     given = crossing(db, None, "main")
     for past, z in (([10.0] * 4, None), ([10.0] * 5, 0.0), ([9.0] * 5, math.inf)):

@@ -126,6 +126,27 @@ def test_labels_that_cross_in_views(
         assert "customers.name, labelled 'pii'" in db.alerts()[0].message
 
 
+@pytest.mark.parametrize(
+    ("first", "second", "holds"),
+    [
+        ("id, name AS n", "id, n", False),
+        ("id, name AS n", "id", True),
+        ("id, upper(name) AS n", "id, concat(n, '!') AS m", False),
+        ("id, md5(name) AS n", "id, n", True),
+        ("id, name AS n", "id, md5(n) AS m", True),
+    ],
+)
+def test_labels_cross_views_of_views(
+    db: livingdb.Database, main: livingdb.Branch, first: str, second: str, holds: bool
+) -> None:
+    db.label("customers.name", "pii")
+    main.derive("near", f"SELECT {first} FROM customers", when="immediate")
+    guard = [c.no_label("pii", action="warn")]
+    main.derive("far", f"SELECT {second} FROM near", when="immediate", conditions=guard)
+    main.insert("customers", [{"id": 7, "name": "seven"}])
+    assert bool(db.alerts()) != holds
+
+
 def test_labels_that_cross_in_clones(db: livingdb.Database, main: livingdb.Branch) -> None:
     from livingdb.evolution import MaskColumn, RenameColumn
 
@@ -143,6 +164,21 @@ def test_labels_that_cross_in_clones(db: livingdb.Database, main: livingdb.Branc
     main.insert("customers", [{"id": 8, "name": "eight"}])
     db.propagate()
     assert {alert.sync for alert in db.alerts()} == {"main/bare"}
+
+
+@pytest.mark.parametrize("masks", [True, False])
+def test_labels_that_cross_schema_changes(
+    db: livingdb.Database, main: livingdb.Branch, masks: bool
+) -> None:
+    from livingdb.evolution import AddColumn, MaskColumn
+
+    db.label("customers.name", "pii")
+    table, name = ("customers", "name") if masks else ("orders", "note")
+    changes = [MaskColumn(table, name, "null"), AddColumn("orders", "extra", "bigint")]
+    guard = [c.no_label("pii", action="warn")]
+    main.evolve(changes, to="next", sync="forward", conditions=guard)
+    main.insert("customers", [{"id": 7, "name": "seven"}])
+    assert bool(db.alerts()) != masks
 
 
 def test_scores(db: livingdb.Database, main: livingdb.Branch) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -326,6 +327,18 @@ def test_the_public_names() -> None:
     from livingdb.sync.conditions.reading import constructors
 
     assert set(constructors()) <= set(c.__all__)
+
+
+def test_all_of_them_are_told_of() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "conditions.md").read_text(encoding="utf-8")
+    kinds = {"Condition", "Metric", "Verdict"}
+    for name in set(c.__all__) - kinds:
+        assert re.search(rf"\b{name}\b", page), name
+    *_, as_text = page.split("## As text")
+    lines = re.search(r"```\n(.*?)```", as_text, re.DOTALL)
+    assert lines is not None
+    for line in lines[1].splitlines():
+        assert parse(re.split(r"  +", line)[0])
 
 
 @pytest.mark.parametrize("data", [{}, {"name": "nothing"}, {"name": "rows", "wrong": 1}])

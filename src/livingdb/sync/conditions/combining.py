@@ -22,6 +22,16 @@ def _checked(conditions: object) -> tuple[Condition, ...]:
     return tuple(replace(one, action="detach", severity=None) for one in found)
 
 
+def _parts(found: Sequence[tuple[Condition, Verdict]]) -> dict[str, float | int]:
+    """What conditions measured, and what those measured that they are made of."""
+    parts: dict[str, float | int] = {}
+    for one, verdict in found:
+        parts |= verdict.parts
+        if verdict.measured is not None:
+            parts[one.text] = verdict.measured
+    return parts
+
+
 @dataclass(frozen=True)
 class _Several(Condition):
     conditions: tuple[Condition, ...]
@@ -62,12 +72,9 @@ class AllOf(_Several):
 
     def judge(self, crossing: Crossing) -> Verdict:
         """See `Condition.judge`."""
-        problems = []
-        for one in self.conditions:
-            verdict = one.judge(crossing)
-            if not verdict.holds:
-                problems.append(verdict.problem)
-        return Verdict("; ".join(str(problem) for problem in problems) or None)
+        found = [(one, one.judge(crossing)) for one in self.conditions]
+        problems = [str(verdict.problem) for _, verdict in found if not verdict.holds]
+        return Verdict("; ".join(problems) or None, parts=_parts(found))
 
 
 @registered
@@ -80,13 +87,13 @@ class AnyOf(_Several):
 
     def judge(self, crossing: Crossing) -> Verdict:
         """See `Condition.judge`."""
-        problems = []
+        found: list[tuple[Condition, Verdict]] = []
         for one in self.conditions:
-            verdict = one.judge(crossing)
-            if verdict.holds:
-                return Verdict()
-            problems.append(verdict.problem)
-        return Verdict(" and ".join(str(problem) for problem in problems))
+            found.append((one, one.judge(crossing)))
+            if found[-1][1].holds:
+                return Verdict(parts=_parts(found))
+        problems = [str(verdict.problem) for _, verdict in found]
+        return Verdict(" and ".join(problems), parts=_parts(found))
 
 
 @registered
@@ -121,7 +128,8 @@ class NotOne(Condition):
     def judge(self, crossing: Crossing) -> Verdict:
         """See `Condition.judge`."""
         verdict = self.condition.judge(crossing)
-        return Verdict(f"{self.condition.text} holds, and is not to" if verdict.holds else None)
+        problem = f"{self.condition.text} holds, and is not to" if verdict.holds else None
+        return Verdict(problem, parts=_parts([(self.condition, verdict)]))
 
 
 def all_of(conditions: Sequence[Condition], **how: Any) -> AllOf:

@@ -44,12 +44,14 @@ class Verdict:
     """What a condition found: whether it holds, what it measured, and which rows break it.
 
     `problem` says in words what is wrong; None: the condition holds.  `rows` are, by table of the
-    target, the rows that break it, if it is one about rows.
+    target, the rows that break it, if it is one about rows.  `parts` are what the conditions
+    measured that it is made of, by their texts.
     """
 
     problem: str | None = None
     measured: float | int | None = None
     rows: Mapping[str, pa.Table] = field(default_factory=dict)
+    parts: Mapping[str, float | int] = field(default_factory=dict)
 
     @property
     def holds(self) -> bool:

@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
 __all__ = ["CONDITIONS", "Both", "Cost", "Crossing"]
 
+_FAR = 1000
+"""Nothing older counts as history."""
 CONDITIONS = "conditions"
 """What the details of an edge have the findings of conditions under."""
 
@@ -250,8 +252,9 @@ class Crossing:
     def measured_before(self, text: str, last: int) -> list[float]:
         """What a condition measured at the last changes of the target, newest first."""
         found: list[float] = []
-        row = self.head
-        while row is not None and len(found) < last:
+        row, left = self.head, max(_FAR, last)
+        while row is not None and len(found) < last and left:
+            left -= 1
             edge = self.graph.record(row.address).edge
             value = edge.details.get(CONDITIONS, {}).get(text)
             if isinstance(value, (int, float)) and not isinstance(value, bool):

@@ -2,22 +2,27 @@
 
 A column reaches a view if a SELECT of it gives it, or something made of it, other than by a
 function that does not let it be seen; a column that only selects, joins or groups rows stays
-behind.  Where that cannot be told, every column that is used reaches the target.
+behind.  Where that cannot be told, every column that is used reaches the target.  A column that a
+view makes of one with a label has the label, too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from livingdb.catalog.syncs import SyncRow
 from livingdb.derivation.view import KIND, View
+from livingdb.sync.conditions.places import read_as
 
 if TYPE_CHECKING:
     from sqlglot import exp
 
+    from livingdb.graph.graph import Graph
     from livingdb.sync.conditions.crossing import Crossing
 
-__all__ = ["crossing_labels"]
+__all__ = ["Labelled", "crossing_labels"]
 
 _HIDES = ("SHA2", "SHA", "MD5", "COUNT", "COUNTIF")
 _HIDES_NAMED = (
@@ -38,22 +43,59 @@ _HIDES_NAMED = (
 
 def crossing_labels(crossing: Crossing, label: str) -> list[tuple[str, str]]:
     """The columns of the sources that have a label and reach the target as they are."""
-    labelled = crossing.graph.catalog.labels.of(label)
-    if not labelled:
+    labelled = Labelled(crossing.graph, label)
+    if not labelled.columns:
         return []
-    sync = crossing.sync
-    if sync.kind == KIND:
-        view = View.from_json(sync.spec)
-        named = {name: source.table for name, source in view.tables.items()}
-    else:
-        view, named = None, {}
+    is_derived = crossing.sync.kind == KIND
+    view = View.from_json(crossing.sync.spec) if is_derived else None
     found = []
-    for name in crossing.sources:
-        wanted = labelled.get(named.get(name, name), ())
+    for name, both in crossing.sources.items():
+        if both.new is None:
+            continue
+        branch, table = read_as(crossing, name)
         there = crossing.schema(name, "source").arrow.names
-        reaching = _reaching(crossing, view, name, [c for c in wanted if c in there])
-        found += [(name, column) for column in reaching]
+        wanted = [column for column in there if labelled.has(branch, table, column)]
+        found += [(name, column) for column in _reaching(crossing, view, name, wanted)]
     return found
+
+
+class Labelled:
+    """Columns that have a label, or are made of such, by whatever views lie in between."""
+
+    def __init__(self, graph: Graph, label: str):
+        self._graph = graph
+        self.columns = graph.catalog.labels.of(label)
+        self._known: dict[tuple[int, str, str], bool] = {}
+
+    @cached_property
+    def _makers(self) -> dict[int, SyncRow]:
+        """By branch, what makes its tables."""
+        return {sync.target: sync for sync in self._graph.catalog.syncs.all()}
+
+    def has(self, branch: int, table: str, column: str) -> bool:
+        """Whether a column of a table of a branch has it."""
+        at = branch, table, column
+        if at not in self._known:
+            self._known[at] = False
+            self._known[at] = column in self.columns.get(table, ()) or self._behind(*at)
+        return self._known[at]
+
+    def _behind(self, branch: int, table: str, column: str) -> bool:
+        from livingdb.derivation.lineage_columns import ColumnStep
+
+        sync = self._makers.get(branch)
+        if sync is None:
+            return False
+        given = _given(View.from_json(sync.spec)) if _is_query(sync) else None
+        return any(
+            self.has(one.branch, one.table, one.column)
+            for one in ColumnStep(self._graph, sync).behind(table, column)
+            if not one.masked and (given is None or one.column.casefold() in given)
+        )
+
+
+def _is_query(sync: SyncRow) -> bool:
+    return sync.kind == KIND and sync.spec.get("what") == "sql"
 
 
 def _reaching(
@@ -68,8 +110,15 @@ def _reaching(
         return some if given is None else [c for c in some if c.casefold() in given]
     if view is not None and view.what != "clone":
         return list(columns)
-    changes = view.changes if view is not None else [crossing.sync.spec.get("change", {})]
+    changes = _changes(crossing) if view is None else view.changes
     return [column for column in columns if _is_shown(table, column, changes)]
+
+
+def _changes(crossing: Crossing) -> list[Mapping[str, Any]]:
+    """The schema changes that lie between the branches of a sync."""
+    from livingdb.sync.standing import stages_of
+
+    return [row.spec.get("change", {}) for row in stages_of(crossing.graph, crossing.sync)]
 
 
 def _is_shown(table: str, column: str, changes: Sequence[Mapping[str, Any]]) -> bool:

@@ -12,7 +12,7 @@ from livingdb.tables.index import Version
 if TYPE_CHECKING:
     from livingdb.sync.conditions.crossing import Crossing
 
-__all__ = ["Referenced", "column_place", "referenced", "table_place"]
+__all__ = ["Referenced", "column_place", "read_as", "referenced", "table_place"]
 
 
 def column_place(
@@ -104,7 +104,7 @@ def _table(crossing: Crossing, parts: Sequence[str]) -> Found | None:
     return None
 
 
-def _read_as(crossing: Crossing, name: str) -> tuple[int, str]:
+def read_as(crossing: Crossing, name: str) -> tuple[int, str]:
     """The branch and the table that stand behind a name of a source."""
     source = crossing.sync.spec.get("tables", {}).get(name)
     if source is None:
@@ -116,7 +116,7 @@ def _on_branch(crossing: Crossing, branch: int, table: str) -> Found | None:
     """A table of a branch that is read, as it was when the target saw it last and as it is."""
     graph = crossing.graph
     for name, both in crossing.sources.items():
-        if _read_as(crossing, name) == (branch, table) and both.new is not None:
+        if read_as(crossing, name) == (branch, table) and both.new is not None:
             return table, both.old, both.new
     if graph.snapshots.find(crossing.at[branch]) is None:
         raise InvalidData(

@@ -1,0 +1,8 @@
+"""The story of the demonstration: one shop, told in chapters as they happen."""
+
+from __future__ import annotations
+
+from livingdb.cli.story.page import Chapter, Code, Listing, Part, Said
+from livingdb.cli.story.telling import tell
+
+__all__ = ["Chapter", "Code", "Listing", "Part", "Said", "tell"]

@@ -1,0 +1,144 @@
+"""What follows the data: a view at once, one every hour, a model, and a masked copy."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import livingdb
+from livingdb.cli.story import returns
+from livingdb.cli.story.page import Page, timed
+from livingdb.cli.story.stage import CITY
+from livingdb.evolution import MaskColumn
+
+if TYPE_CHECKING:
+    from livingdb.cli.story.stage import Stage
+
+__all__ = ["derive", "mask"]
+
+_DASHBOARD = (
+    "SELECT c.city, count(*) AS orders, sum(o.price * o.quantity) AS revenue "
+    "FROM orders o JOIN customers c ON o.customer = c.id GROUP BY c.city"
+)
+_REPORT = (
+    "SELECT c.city, date_trunc('MONTH', o.placed) AS month, "
+    "percentile_approx(o.price, 0.5) AS median "
+    "FROM orders o JOIN customers c ON o.customer = c.id "
+    "GROUP BY c.city, date_trunc('MONTH', o.placed)"
+)
+_SALE_ROWS = 200
+
+
+def derive(stage: Stage, page: Page) -> None:
+    """Three derived objects, a sale, and how each of them learns of it."""
+    _create(stage, page)
+    before = stage.takings()
+    sale = stage.shop.sold(CITY, 0, _SALE_ROWS)
+    with timed() as clock:
+        stage.main.insert("orders", sale, author="new application", message=f"sales: {CITY}")
+    after = stage.takings()
+    page.code(f'main.insert("orders", {_SALE_ROWS} sales in {CITY})', clock.seconds)
+    lags = {name: int(stage.db.sync(name).lag) for name in ("revenue", "report", "returns")}
+    page.say(
+        f"The dashboard moved in the same transaction: {CITY} from {before:,} to {after:,}. The "
+        f"report is {lags['report']} snapshot behind until its hour is over, the model until "
+        "somebody propagates:"
+    )
+    with stage.spark("propagating"):
+        runs = [*stage.db.propagate(), stage.db.refresh("report")]
+    page.code('db.propagate(); db.refresh("report")')
+    page.rows(
+        ("derived object", "how", "on", "rows", "seconds"),
+        [(run.name, run.strategy, run.engine, run.rows, f"{run.seconds:.2f}") for run in runs],
+    )
+    _versions(stage, page)
+    page.know(
+        city=CITY,
+        revenue_before=before,
+        revenue_after=after,
+        sale_seconds=clock.seconds,
+        lags=lags,
+        runs=[
+            {"name": run.name, "strategy": run.strategy, "engine": run.engine, "rows": run.rows}
+            for run in runs
+        ],
+    )
+
+
+def _create(stage: Stage, page: Page) -> None:
+    limit = livingdb.condition.max_changed_share(0.2, table="orders", of="source", action="hold")
+    with timed() as clock:
+        stage.main.derive("revenue", sql=_DASHBOARD, when="immediate", conditions=[limit])
+    stage.db.tag("dashboard_v1", "revenue")
+    page.code(
+        'main.derive("revenue", sql="SELECT city, … GROUP BY city", when="immediate",\n'
+        '    conditions=[max_changed_share(0.2, table="orders", of="source", action="hold")])',
+        clock.seconds,
+    )
+    with stage.spark("a report through Spark"), timed() as clock:
+        stage.main.derive("report", sql=_REPORT, when="every 1 hour")
+    page.code(
+        'main.derive("report", sql="… percentile_approx …", when="every 1 hour")', clock.seconds
+    )
+    function = f"{returns.__name__}:train"
+    with timed() as clock:
+        stage.main.derive("returns", model=function, tables=["orders"])
+    page.code(f'main.derive("returns", model="{function}")', clock.seconds)
+
+
+def _versions(stage: Stage, page: Page) -> None:
+    """The model's versions, and what the newest one says."""
+    old, new = stage.db.at("returns~1"), stage.db.at("returns")
+    artefact = new.artifact()
+    assert isinstance(artefact, bytes)
+    chance = returns.chance_of_return(artefact, 900.0, 5)
+    told = [
+        (ref, f"{made.metrics['orders']:,}", f"{made.metrics['auc']:.5f}", made.sources["main"][:8])
+        for ref, made in (("returns~1", old), ("returns", new))
+    ]
+    page.rows(("model", "orders", "AUC", "trained on"), told)
+    page.say(
+        f"Five pieces at 900 come back with {chance:.0%}, says the newest; the one before is still "
+        "there with what it was trained on."
+    )
+    page.know(
+        model_versions=[{**made.metrics, "source": made.sources["main"]} for made in (old, new)]
+    )
+
+
+def mask(stage: Stage, page: Page) -> None:
+    """A branch that follows main, without e-mail addresses."""
+    main = stage.main
+    with timed() as clock:
+        analyst = main.clone(
+            "analyst",
+            transform=[MaskColumn("customers", "email", key="a secret")],
+            sync="forward",
+        )
+    page.code(
+        'main.clone("analyst", transform=[MaskColumn("customers", "email", key="…")],\n'
+        '           sync="forward")',
+        clock.seconds,
+    )
+    main.insert(
+        "customers",
+        [{"id": 9_000_002, "given": "Per", "family": "Lie", "city": CITY, "email": "per@lie.no"}],
+        author="new application",
+        message="a new customer",
+    )
+    query = "SELECT id, given, email FROM customers WHERE id IN (0, 9000001, 9000002) ORDER BY id"
+    clear, hidden = (list(branch.sql(query)) for branch in (main, analyst))
+    page.rows(
+        ("id", "given", "email on main", "email on analyst"),
+        [
+            (str(one["id"]), one["given"], one["email"], two["email"])
+            for one, two in zip(clear, hidden, strict=True)
+        ],
+    )
+    page.say("Nothing was copied; who joined a moment ago is there. And nobody can write back:")
+    try:
+        analyst.sql("UPDATE customers SET email = ''")
+    except livingdb.ReadOnlyBranch as refused:
+        page.code("analyst.sql(\"UPDATE customers SET email = ''\")")
+        page.say(f"ReadOnlyBranch: {refused}.")
+        page.know(refused=str(refused))
+    page.know(clone_seconds=clock.seconds, main=clear, analyst=hidden)
