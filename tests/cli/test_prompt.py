@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +14,9 @@ from tests.cli.terminal import Terminal, terminal
 
 import livingdb
 from livingdb.cli.statements import is_complete, split, statements
+
+MANY = ", ".join(f"orders {letter}" for letter in "abcdefghijklmnopqrst")
+ENDLESS = f"SELECT sum(a.id * b.id * t.id) AS endless FROM {MANY}"
 
 
 @pytest.fixture
@@ -94,6 +98,26 @@ def test_ctrl_c_takes_back_what_was_typed(prompt: Terminal) -> None:
     prompt.see("main>")
     prompt.type("\x04")
     assert prompt.end() == 0
+
+
+def test_ctrl_c_stops_a_query(prompt: Terminal) -> None:
+    prompt.type(f"{ENDLESS};\r")
+    prompt.see("endless")
+    prompt.interrupt_until("interrupted")
+    prompt.see("main>")
+    prompt.type("SELECT 'still' || ' here' AS x;\r")
+    prompt.see("still here")
+    prompt.see("main>")
+    prompt.type("\x04")
+    assert prompt.end() == 0
+
+
+def test_ctrl_c_stops_a_command(shop: Path) -> None:
+    with terminal("sql", ENDLESS, environment={"LIVINGDB": str(shop)}) as screen:
+        time.sleep(1.5)
+        screen.interrupt()
+        assert screen.end() == 130
+        assert "Traceback" not in screen.rest
 
 
 def test_a_key_is_asked_for(shop: Path, tmp_path: Path) -> None:

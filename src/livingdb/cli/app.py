@@ -15,7 +15,7 @@ from typer.core import TyperGroup
 
 import livingdb
 from livingdb.cli.complete import branches
-from livingdb.cli.exits import INTERRUPTED, exit_code
+from livingdb.cli.exits import INTERRUPTED, exit_code, is_interrupt
 from livingdb.cli.opened import DEFAULT_BRANCH, Settings
 from livingdb.cli.output import Format
 from livingdb.errors import LivingDBError
@@ -143,7 +143,9 @@ def run(arguments: list[str] | None = None) -> int:
         return exit_code(error)
     except SystemExit as ended:
         return _ended(ended)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, RuntimeError) as error:
+        if not is_interrupt(error):
+            raise
         return INTERRUPTED
     return 0
 

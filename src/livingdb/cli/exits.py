@@ -24,7 +24,7 @@ from livingdb.errors import (
     StorageFailure,
 )
 
-__all__ = ["BAD_DATA", "CORRUPTION", "DIFFERS", "INTERRUPTED", "exit_code"]
+__all__ = ["BAD_DATA", "CORRUPTION", "DIFFERS", "INTERRUPTED", "exit_code", "is_interrupt"]
 
 DIFFERS, NOT_FOUND, REFUSED, BAD_DATA, CORRUPTION, CONFLICT = 1, 3, 4, 5, 6, 7
 INTERRUPTED = 130
@@ -43,6 +43,13 @@ _CODES: tuple[tuple[type[Exception], int], ...] = (
     (IsADirectoryError, BAD_DATA),
     (PermissionError, BAD_DATA),
 )
+
+
+def is_interrupt(error: BaseException) -> bool:
+    """Whether somebody pressed Ctrl-C; DuckDB has words of its own for it."""
+    return isinstance(error, KeyboardInterrupt) or (
+        type(error) is RuntimeError and str(error) == "Query interrupted"
+    )
 
 
 def exit_code(error: Exception) -> int:

@@ -42,7 +42,7 @@ class Written(StrEnum):
 
 def importing(
     context: typer.Context,
-    files: Annotated[list[Path], typer.Argument(metavar="FILE…", help="One file or several.")],
+    files: Annotated[list[Path], typer.Argument(metavar="FILE", help="One file or several.")],
     table: Annotated[
         str,
         typer.Option("--table", help="The table; made if there is none.", autocompletion=tables),

@@ -147,6 +147,8 @@ class Incoming:
         """Says what DuckDB has to say as `InvalidData`, without its advice."""
         try:
             yield
+        except duckdb.InterruptException:
+            raise KeyboardInterrupt from None
         except duckdb.Error as error:
             raise InvalidData(self._sentence(str(error))) from None
         except pa.ArrowException as error:

@@ -9,6 +9,7 @@ import typer
 
 from livingdb.cli.complete import derived, tables
 from livingdb.cli.opened import Settings, Trust
+from livingdb.errors import InvalidData
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -74,7 +75,10 @@ def _key(db: Database, view: str, text: str | None) -> Any:
     names = at.tables()
     found = at.table(view if view in names or not names else names[0])
     if not found.key and text.startswith("{"):
-        return json.loads(text)
+        try:
+            return json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise InvalidData(f"key {text!r} is no JSON: {error}") from None
     return key_of(found, text)
 
 

@@ -16,6 +16,7 @@ from prompt_toolkit.completion import Completer, Completion
 from prompt_toolkit.filters import Condition
 from prompt_toolkit.history import FileHistory, History, InMemoryHistory
 
+from livingdb.cli.exits import is_interrupt
 from livingdb.cli.sql import tell_result
 from livingdb.cli.statements import is_complete, statements
 from livingdb.errors import LivingDBError
@@ -82,7 +83,9 @@ class _Prompt:
                 self.answer(text)
             except (LivingDBError, OSError) as error:
                 typer.echo(f"livingdb: {error}", err=True)
-            except KeyboardInterrupt:
+            except (KeyboardInterrupt, RuntimeError) as error:
+                if not is_interrupt(error):
+                    raise
                 typer.echo("interrupted", err=True)
 
     def answer(self, text: str) -> None:

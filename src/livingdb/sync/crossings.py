@@ -15,7 +15,7 @@ from livingdb.sync.conditions.crossing import Both, Cost, Crossing
 from livingdb.sync.sources import At, made_from
 from livingdb.tables.index import Version
 
-__all__ = ["authors_between", "crossing_of", "shown_tables"]
+__all__ = ["authors_between", "crossing_of", "schema_crossing", "shown_tables"]
 
 _FAR = 10_000
 
@@ -62,6 +62,43 @@ def crossing_of(
         metrics or {},
         done.known,
         trust,
+    )
+
+
+def schema_crossing(
+    graph: Graph,
+    sync: SyncRow,
+    ours: tuple[Mapping[str, Version], Mapping[str, Version | None]],
+    theirs: tuple[Mapping[str, Version], Mapping[str, Version]],
+    at: At,
+    before: At,
+    head: SnapshotRow,
+    authors: Sequence[str],
+) -> Crossing:
+    """What a schema sync is about to change.
+
+    `ours` are all tables of the target and those that change, `theirs` those of the source as
+    they were and as they are.
+    """
+    old, new = theirs
+    sources = {
+        name: Both(old.get(name), new.get(name))
+        for name in {**old, **new}
+        if not name.startswith("~")
+    }
+    return Crossing(
+        graph,
+        sync,
+        shown_tables(*ours),
+        sources,
+        at,
+        head,
+        now(),
+        authors,
+        {},
+        before,
+        Cost("lens", None, "embedded"),
+        trust=graph.trust,
     )
 
 

@@ -26,8 +26,7 @@ from livingdb.graph.snapshot import overlaid
 from livingdb.graph.staging import Staging
 from livingdb.sync.alerting import settled
 from livingdb.sync.carry import SchemaCarrier, Step, whole_of
-from livingdb.sync.conditions.crossing import Both, Cost, Crossing
-from livingdb.sync.crossings import authors_between, shown_tables
+from livingdb.sync.crossings import authors_between, schema_crossing
 from livingdb.sync.guard import Judgement, judged
 from livingdb.sync.quarantine import set_aside
 from livingdb.sync.standing import last_pair, stood
@@ -187,24 +186,15 @@ class _Rejoin:
         sync = self._stages[-1 if self._is_right else 0]
         at = {first.row.id: first.head.address}
         before = {first.row.id: last_pair(graph, sync)[first.row.id]}
-        sources = {
-            name: Both(first.base.get(name), first.now.get(name))
-            for name in {**first.base, **first.now}
-            if not name.startswith("~")
-        }
-        crossing = Crossing(
+        crossing = schema_crossing(
             graph,
             sync,
-            shown_tables(last.now, last.after),
-            sources,
+            (last.now, last.after),
+            (first.base, first.now),
             at,
-            last.head,
-            now(),
-            authors_between(graph, before, at),
-            {},
             before,
-            Cost("lens", None, "embedded"),
-            trust=graph.trust,
+            last.head,
+            authors_between(graph, before, at),
         )
         judgement = judged(crossing)
         if judgement is not None and judgement.stops:

@@ -11,10 +11,9 @@ from sqlalchemy import Connection
 from livingdb.catalog.branches import BranchRow
 from livingdb.catalog.syncs import SyncRow
 from livingdb.graph.carry import Draft
-from livingdb.graph.graph import Graph, now, tables_of
+from livingdb.graph.graph import Graph, tables_of
 from livingdb.graph.staging import Staging
-from livingdb.sync.conditions.crossing import Both, Cost, Crossing
-from livingdb.sync.crossings import shown_tables
+from livingdb.sync.crossings import schema_crossing
 from livingdb.sync.guard import judged
 from livingdb.sync.quarantine import set_aside
 from livingdb.sync.standing import stages_of
@@ -50,24 +49,15 @@ def guarded(
     whole, intent, _, _ = found
     (head,) = intent.parents
     source = graph.snapshots.at(group[step.branch].head)
-    sources = {
-        name: Both(step.before.get(name), step.after.get(name))
-        for name in {**step.before, **step.after}
-        if not name.startswith("~")
-    }
-    crossing = Crossing(
+    crossing = schema_crossing(
         graph,
         sync,
-        shown_tables(whole, intent.changes),
-        sources,
+        (whole, intent.changes),
+        (step.before, step.after),
         {step.branch: step.snapshot},
-        head,
-        now(),
-        [draft.intent.author],
-        {},
         {step.branch: source.address},
-        Cost("lens", None, "embedded"),
-        trust=graph.trust,
+        head,
+        [draft.intent.author],
     )
     judgement = judged(crossing)
     assert judgement is not None
