@@ -58,6 +58,8 @@ def demo(
 
     if graph is not None and not graph.parent.is_dir():
         raise typer.BadParameter(f"there is no folder {graph.parent}", param_hint="--graph")
+    if keep is not None and (keep / "shop.ldb").exists():
+        raise typer.BadParameter(f"{keep} has a shop.ldb; choose another one", param_hint="--keep")
     settings = Settings.of(context)
     with ExitStack() as stack:
         if keep is None:
