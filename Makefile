@@ -3,10 +3,11 @@ VENV := .venv
 BIN := $(VENV)/bin
 SETUP_STAMP := $(VENV)/.setup-stamp
 BENCH_STAMP := $(VENV)/.bench-stamp
+MKDOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all lint bench clean
+.PHONY: help setup demo test test-all lint docs bench clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -35,11 +36,15 @@ test: setup ## the tests a newcomer can wait for
 test-all: setup ## every test, the slow ones too
 	LIVINGDB_EXAMPLES=500 $(BIN)/python -m pytest -n auto --dist worksteal -m ""
 
-lint: setup ## style, types and the order of the layers
+lint: setup ## style, types, the order of the layers, and the documentation's links
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(MKDOCS) build --strict --quiet
+
+docs: setup ## the documentation as pages, in build/site
+	$(MKDOCS) build --strict
 
 bench: $(BENCH_STAMP) ## measure LivingDB beside other systems
 	$(BIN)/python -m bench

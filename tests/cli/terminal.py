@@ -82,8 +82,8 @@ class Terminal:
             data = os.read(self._screen, 65_536)
         except OSError:  # the other side is closed
             return False
-        if b"\x1b[6n" in data:  # where is the cursor?
-            os.write(self._screen, b"\x1b[1;1R")
+        asked = data.count(b"\x1b[6n")  # where is the cursor?
+        os.write(self._screen, b"\x1b[1;1R" * asked)
         self.raw += data.decode(errors="replace")
         self._unread += _ESCAPE.sub("", data.decode(errors="replace")).replace("\r", "")
         return bool(data)

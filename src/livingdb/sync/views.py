@@ -279,6 +279,7 @@ class ViewCarrier:
                 [work.cause.author],
                 graph.trust,
             )
+            crossing.drafted = {n: moved[n].tables for n in view.branches if n in moved}
             judgement = judged(crossing)
             assert judgement is not None
             judgement.refuse()

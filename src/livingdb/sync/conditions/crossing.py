@@ -94,6 +94,8 @@ class Crossing:
     known: Mapping[str, pa.Table] = field(default_factory=dict)
     trust: Sequence[str] = ()
     approved_by: Sequence[str] = ()
+    drafted: Mapping[int, Mapping[str, Address]] = field(default_factory=dict)
+    """For source branches that move in the same transaction, the tables they will have."""
 
     def __post_init__(self) -> None:
         self._come: dict[tuple[str, str], pa.Table] = {}

@@ -118,12 +118,9 @@ def _on_branch(crossing: Crossing, branch: int, table: str) -> Found | None:
     for name, both in crossing.sources.items():
         if read_as(crossing, name) == (branch, table) and both.new is not None:
             return table, both.old, both.new
-    if graph.snapshots.find(crossing.at[branch]) is None:
-        raise InvalidData(
-            f"the table {table!r} is not read by the sync, and what the transaction makes of it is "
-            "not known here: read it, or let the sync be deferred"
-        )
-    address = graph.record(crossing.at[branch]).tables.get(table)
+    drafted = crossing.drafted.get(branch)
+    tables = graph.record(crossing.at[branch]).tables if drafted is None else drafted
+    address = tables.get(table)
     if address is None:
         return None
     seen = crossing.before.get(branch)
