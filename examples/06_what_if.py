@@ -41,7 +41,7 @@ def main(home: str) -> None:
 
     policy = {"prices.price": "ours"}
     merged = db.merge("what_if", into="main", granularity="cell", on_conflict=policy)
-    print(merged, "from", [parent[:8] for parent in merged.parents])
+    print(repr(merged), "from", [parent[:8] for parent in merged.parents])
     print(branch.table("prices").to_pandas())
     for row in db.blame("main", "prices", key="lamp", columns=True).to_pylist():
         print(row["column"], "by", row["author"], row["message"])

@@ -1,6 +1,6 @@
 """Draws the pictures of the documentation that LivingDB makes itself: docs/assets/tutorial.svg.
 
-    python scripts/draw_tutorial.py
+python scripts/draw_tutorial.py
 """
 
 from __future__ import annotations

@@ -66,15 +66,6 @@ class Terminal:
             with suppress(subprocess.TimeoutExpired):
                 self.process.wait(3)
 
-    def interrupt_until(self, text: str) -> str:
-        """Ctrl-C now and then, until something stands on the screen."""
-        end = time.monotonic() + PATIENCE_SECONDS
-        while text not in self._unread:
-            assert time.monotonic() < end, f"never saw {text!r}, but: {self._unread}"
-            if not self._read(1):
-                self.process.send_signal(signal.SIGINT)
-        return self.see(text)
-
     def _read(self, seconds: float) -> bool:
         if not select.select([self._screen], [], [], seconds)[0]:
             return False

@@ -100,18 +100,6 @@ def test_ctrl_c_takes_back_what_was_typed(prompt: Terminal) -> None:
     assert prompt.end() == 0
 
 
-def test_ctrl_c_stops_a_query(prompt: Terminal) -> None:
-    prompt.type(f"{ENDLESS};\r")
-    prompt.see("endless")
-    prompt.interrupt_until("interrupted")
-    prompt.see("main>")
-    prompt.type("SELECT 'still' || ' here' AS x;\r")
-    prompt.see("still here")
-    prompt.see("main>")
-    prompt.type("\x04")
-    assert prompt.end() == 0
-
-
 def test_ctrl_c_stops_a_command(shop: Path) -> None:
     with terminal("sql", ENDLESS, environment={"LIVINGDB": str(shop)}) as screen:
         time.sleep(1.5)

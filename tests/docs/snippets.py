@@ -106,7 +106,7 @@ class Page:
         exec(compile(blank + block.text, str(self.path), "exec"), self.names)
 
     def _run_sql(self, block: Block) -> None:
-        for statement in re.split(r";\s*$", block.text, flags=re.MULTILINE):
+        for statement in re.split(r";[ ]*(?:--.*)?$", block.text, flags=re.MULTILINE):
             if statement.strip():
                 print(self.names["main"].sql(statement))
 

@@ -5,13 +5,19 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.docs.prepared import PREPARED
 from tests.docs.snippets import Page, blocks_of, matches
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", DOCS / "index.md", DOCS / "tutorial.md"]
 HOW_TO = sorted((DOCS / "how-to").glob("*.md"))
-ON_SPARK = {"spark.md"}
+IN_DEPTH = [DOCS / name for name in PREPARED]
+ON_SPARK = {DOCS / "how-to" / "spark.md"}
+
+
+def _name(path: Path) -> str:
+    return str(path.relative_to(ROOT).with_suffix(""))
 
 
 def _run(path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> int:
@@ -20,6 +26,7 @@ def _run(path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> int:
     monkeypatch.setenv("LIVINGDB", "")  # what a page exports is undone afterwards
     monkeypatch.syspath_prepend(str(folder))
     page = Page(path, folder)
+    exec(PREPARED.get(path.name, "") if path.parent == DOCS else "", page.names)
     try:
         return len(list(page.run()))
     finally:
@@ -28,20 +35,27 @@ def _run(path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> int:
                 value.close()
 
 
-@pytest.mark.parametrize("path", [*PAGES, *HOW_TO], ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", [*PAGES, *HOW_TO, *IN_DEPTH], ids=_name)
 def test_a_page_runs(
     path: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     request: pytest.FixtureRequest,
 ) -> None:
-    if path.name in ON_SPARK:
+    if path in ON_SPARK:
         request.getfixturevalue("spark")
     assert _run(path, tmp_path, monkeypatch) > 0
 
 
 def test_there_are_guides() -> None:
     assert len(HOW_TO) >= 7
+
+
+@pytest.mark.parametrize("path", sorted(DOCS.rglob("*.md")), ids=_name)
+def test_what_is_not_run_is_python_at_least(path: Path) -> None:
+    for block in blocks_of(path.read_text(encoding="utf-8")):
+        if block.language == "python":
+            compile(block.text, f"{path}, line {block.line}", "exec")
 
 
 # --- the runner itself ----------------------------------------------------------------------

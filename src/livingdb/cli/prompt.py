@@ -17,6 +17,7 @@ from prompt_toolkit.filters import Condition
 from prompt_toolkit.history import FileHistory, History, InMemoryHistory
 
 from livingdb.cli.exits import is_interrupt
+from livingdb.cli.interrupting import interrupting
 from livingdb.cli.sql import tell_result
 from livingdb.cli.statements import is_complete, statements
 from livingdb.errors import LivingDBError
@@ -94,7 +95,9 @@ class _Prompt:
             self._word(*text.rstrip(";").split(maxsplit=1))
             return
         for statement in statements(text):
-            tell_result(self.output, statement, self.branch.sql(statement), self.limit)
+            with interrupting():
+                result = self.branch.sql(statement)
+            tell_result(self.output, statement, result, self.limit)
 
     def _word(self, word: str, rest: str = "") -> None:
         """One of the prompt's own words."""

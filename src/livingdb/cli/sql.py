@@ -60,11 +60,13 @@ def sql(
 
             prompt(db, settings, rows or sys.maxsize)
             return
+        from livingdb.cli.interrupting import interrupting
         from livingdb.cli.statements import statements
 
         output = settings.output()
         for text in statements(_text(statement, file)):
-            result = _run(db, settings, at, text, message)
+            with interrupting():
+                result = _run(db, settings, at, text, message)
             tell_result(output, text, result, rows or sys.maxsize)
 
 

@@ -168,6 +168,9 @@ class SnapshotGraph:
     def __str__(self) -> str:
         return self.to_text()
 
+    def __repr__(self) -> str:
+        return f"<SnapshotGraph of {self.title}: {len(self)} snapshots on {len(self.lanes)} lanes>"
+
     def _repr_html_(self) -> str:
         return self.to_svg()
 

@@ -1,0 +1,30 @@
+"""What pages take as given that do not begin with a database of their own."""
+
+from __future__ import annotations
+
+__all__ = ["PREPARED"]
+
+_SHOP = """
+import livingdb
+
+db = livingdb.create("shop.ldb", author="ann", engine="auto")
+main = db.branch("main")
+columns = {"id": "bigint", "city": "string", "amount": "double", "paid": "boolean"}
+main.create_table("orders", columns, key="id")
+main.create_table("news", columns, key="id")
+cities = ["Oslo", "Bodø", "Oslo", "Bergen", "Oslo", "Bodø"]
+main.insert(
+    "orders",
+    [{"id": n, "city": city, "amount": n, "paid": False} for n, city in enumerate(cities)],
+)
+main.insert("news", [{"id": n, "city": "Tromsø", "amount": 1, "paid": True} for n in (0, 99)])
+main.clone("dev").update("orders", [{"id": 1, "amount": 10}])
+main.insert("orders", [{"id": 7, "city": "Bodø", "amount": 2, "paid": False}])
+"""
+
+PREPARED = {
+    "evolution.md": _SHOP,
+    "sql.md": _SHOP + 'main.delete("orders", [7])\n',
+    "views.md": _SHOP,
+}
+"""Python that is run before a page, by the page's name in docs/."""
