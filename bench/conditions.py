@@ -60,9 +60,7 @@ def _guarded(home: Path, rows: int, rounds: int = 60) -> Iterator[Result]:
                 taken.append(seconds(partial(branch.update, "orders", change)))
         assert db.sync("guarded_view").state == "active"
         assert db.branch("guarded_view").head.edge.details["conditions"]
-        without, with_ten = (
-            statistics.median(taken[rounds // 5 :]) for taken in times.values()
-        )
+        without, with_ten = (statistics.median(taken[rounds // 5 :]) for taken in times.values())
     yield Result(
         SUITE,
         f"commit of {COMMIT_ROWS} rows, {rows:,} rows, immediate view under ten conditions",

@@ -27,7 +27,7 @@ from livingdb.database.run import Run
 from livingdb.database.snapshot import Snapshot
 from livingdb.database.sync import Sync, drop_branch, every_sync
 from livingdb.derivation.recipe import QUERY, QueryEvaluator
-from livingdb.errors import InvalidData, LivingDBError, NotFound, RuleViolation
+from livingdb.errors import AlreadyExists, InvalidData, LivingDBError, NotFound, RuleViolation
 from livingdb.evolution.evaluator import KIND as LENS
 from livingdb.evolution.evaluator import LensEvaluator
 from livingdb.evolution.lift import Lifter
@@ -55,7 +55,14 @@ def create(
 ) -> Database:
     """A new database with the branch "main"; `AlreadyExists` if there is one."""
     who = author or default_author()
-    return Database(Graph.create(locate(url, create=True), who), who, trust, engine)
+    place = locate(url, create=True)
+    try:
+        graph = Graph.create(place, who)
+    except AlreadyExists:
+        raise AlreadyExists(
+            f"there is a database at {place.name} already; use `livingdb.open`"
+        ) from None
+    return Database(graph, who, trust, engine)
 
 
 def open_database(

@@ -6,6 +6,7 @@ only this process has are handed over.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
@@ -138,6 +139,11 @@ def _is_odd(name: str) -> bool:
     return any(mark in name for mark in ",`") or name != name.strip()
 
 
+_CAUSE = re.compile(
+    r"[A-Za-z_][\w.]*(Error|Exception|Corruption|NotFound|InvalidData|Unsupported)\b.*: "
+)
+
+
 @contextmanager
 def _spoken() -> Iterator[None]:
     """Spark's errors in LivingDB's words."""
@@ -154,5 +160,10 @@ def _spoken() -> Iterator[None]:
 
 
 def _first_line(error: Exception) -> str:
-    text = str(error).strip()
-    return text.splitlines()[0] if text else type(error).__name__
+    """What an error says first; of one in a Python worker, what it ends with."""
+    lines = [line for line in str(error).strip().splitlines() if line.strip()]
+    if not lines:
+        return type(error).__name__
+    is_ours = "Python worker" in lines[0] or "PYTHON_DATA_SOURCE" in lines[0]
+    causes = [line.strip() for line in lines if _CAUSE.match(line)] if is_ours else []
+    return f"{lines[0].rstrip(':')}: {causes[-1]}" if causes else lines[0]

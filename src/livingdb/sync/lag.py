@@ -22,4 +22,5 @@ class Lag(int):
         return int(self)
 
     def __repr__(self) -> str:
-        return f"Lag({int(self)} snapshots, {self.seconds:.1f} s)"
+        unit = "snapshot" if int(self) == 1 else "snapshots"
+        return f"Lag({int(self)} {unit}, {self.seconds:.1f} s)"
