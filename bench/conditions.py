@@ -1,4 +1,4 @@
-"""What conditions cost: a commit with an immediate view, without a guard and under ten conditions."""
+"""What conditions cost: a commit with an immediate view, unguarded and under ten conditions."""
 
 from __future__ import annotations
 
