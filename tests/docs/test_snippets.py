@@ -51,6 +51,12 @@ def test_there_are_guides() -> None:
     assert len(HOW_TO) >= 7
 
 
+@pytest.mark.parametrize("path", [*PAGES, *HOW_TO], ids=_name)
+def test_no_output_is_left_open(path: Path) -> None:
+    for block in blocks_of(path.read_text(encoding="utf-8")):
+        assert block.prints is None or block.prints.strip() != "…", f"line {block.line}"
+
+
 @pytest.mark.parametrize("path", sorted(DOCS.rglob("*.md")), ids=_name)
 def test_what_is_not_run_is_python_at_least(path: Path) -> None:
     for block in blocks_of(path.read_text(encoding="utf-8")):

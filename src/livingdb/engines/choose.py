@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from importlib import import_module
 
+from livingdb.engines.portable import Wrong
 from livingdb.engines.request import Engine, Request
 from livingdb.errors import InvalidData
 
@@ -31,6 +32,8 @@ def choose(request: Request, wanted: str | None, *, pipeline: bool = False) -> t
         return "spark", "the pipeline runs on Spark"
     if any(source.is_local for source in request.sources.values()):
         return "embedded", "it reads rows of an open transaction"
+    if isinstance(request.portable, Wrong):
+        return "embedded", f"it says at once that {request.portable}"
     if isinstance(request.portable, str):
         return "spark", request.portable
     rows = sum(source.count for source in request.sources.values()) if pipeline else 0

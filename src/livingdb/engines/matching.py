@@ -16,6 +16,7 @@ __all__ = [
     "AGGREGATE_CALLS",
     "CALLS",
     "WINDOW_CALLS",
+    "NoColumn",
     "NotPortable",
     "arguments_of",
     "fits",
@@ -28,7 +29,15 @@ Key: TypeAlias = type[exp.Expr] | str
 
 
 class NotPortable(Exception):
-    """Says in a sentence what is not portable."""
+    """Says in a sentence what is not portable; `is_wrong`: because no engine could answer it."""
+
+    is_wrong = False
+
+
+class NoColumn(NotPortable):
+    """There is no such column, and nothing else of that name in the query."""
+
+    is_wrong = True
 
 
 def _by_key(lines: Iterable[Signature]) -> dict[Key, list[Signature]]:

@@ -17,9 +17,13 @@ from livingdb.engines.matching import NotPortable
 from livingdb.engines.typed_queries import columns_of
 from livingdb.errors import InvalidData
 
-__all__ = ["Portable", "as_spark", "portable"]
+__all__ = ["Portable", "Wrong", "as_spark", "portable"]
 
 _NONE: Mapping[str, object] = MappingProxyType({})
+
+
+class Wrong(str):
+    """Why a query is not portable, where it is because no engine could answer it."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +46,7 @@ def portable(
     try:
         return Portable(tuple(columns_of(query, schemas, parameters)))
     except NotPortable as reason:
-        return str(reason)
+        return Wrong(str(reason)) if reason.is_wrong else str(reason)
     except RecursionError:
         return "the query is nested too deeply"
 

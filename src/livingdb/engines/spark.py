@@ -6,6 +6,7 @@ only this process has are handed over.
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -150,13 +151,28 @@ def _spoken() -> Iterator[None]:
     from pyspark.errors import AnalysisException, ParseException, PySparkException
 
     try:
-        yield
+        with _quiet():
+            yield
     except LivingDBError:
         raise
     except (AnalysisException, ParseException) as error:
         raise InvalidData(_first_line(error)) from None
     except PySparkException as error:
         raise InvalidData(f"Spark: {_first_line(error)}") from error
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without the traces that Spark logs of errors which are raised anyway."""
+    from pyspark.logger import PySparkLogger
+
+    logger = PySparkLogger.getLogger("SQLQueryContextLogger")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
 
 
 def _first_line(error: Exception) -> str:

@@ -9,7 +9,7 @@ from typing import TypeAlias
 import pyarrow as pa
 from sqlglot import exp
 
-from livingdb.engines.matching import NotPortable, shown
+from livingdb.engines.matching import NoColumn, NotPortable, shown
 from livingdb.engines.spark_types import NULL
 from livingdb.engines.typed_expressions import field_type
 
@@ -26,6 +26,19 @@ class Source:
 
     name: str
     columns: Sequence[Column]
+
+
+def _is_nowhere(node: exp.Column) -> bool:
+    """Whether nothing in the whole query gives a name to what a column could stand for."""
+    if len(node.parts) != 1:
+        return False
+    name = node.name.casefold()
+    others = (
+        part
+        for part in node.root().find_all(exp.Identifier)
+        if not isinstance(part.parent, exp.Column)
+    )
+    return all(part.name.casefold() != name for part in others)
 
 
 class Visible:
@@ -58,10 +71,17 @@ class Visible:
         if found is None:
             found = self._borrow(node)
         if found is None:
-            raise NotPortable(f"there is no column {shown(node)}")
+            is_wrong = _is_nowhere(node) or self._is_of_source(node)
+            kind = NoColumn if is_wrong else NotPortable
+            raise kind(f"there is no column {shown(node)}")
         if found == NULL:
             raise NotPortable(f"the column {shown(node)} is of a type Spark does not have")
         return found
+
+    def _is_of_source(self, node: exp.Column) -> bool:
+        """Whether a column is said to be one of a table that is there."""
+        parts = [part.name.casefold() for part in node.parts]
+        return len(parts) == 2 and parts[0] in {source.name for source in self.sources}
 
     def _lookup(self, node: exp.Column) -> pa.DataType | None:
         parts = [part.name.casefold() for part in node.parts]

@@ -210,7 +210,12 @@ def _bounded(value: Any) -> Any:
     if isinstance(value, str):
         return value if len(value) <= _TEXT_LIMIT else value[:_TEXT_LIMIT] + "…"
     if isinstance(value, Mapping):
-        return {str(name): _bounded(item) for name, item in value.items()}
+        is_mask = value.get("change") == "MaskColumn"  # whose key is a secret
+        return {
+            str(name): _bounded(item)
+            for name, item in value.items()
+            if not (is_mask and name == "key")
+        }
     if isinstance(value, (list, tuple)):
         return [_bounded(item) for item in value]
     return value

@@ -55,7 +55,7 @@ def parse_statement(text: str) -> exp.Expr:
 
 
 def _one(trees: list[exp.Expr | None]) -> exp.Expr:
-    found = [tree for tree in trees if tree is not None]
+    found = [tree for tree in trees if tree is not None and not isinstance(tree, exp.Semicolon)]
     if not found:
         raise InvalidData("there is no statement in the text")
     if len(found) > 1:

@@ -34,9 +34,7 @@ _MOST_KNOWN = 10_000
 def guard_of(conditions: object, alerts: object) -> dict[str, Any]:
     """What guards a sync, as plain values; `InvalidData` for what is no condition or sink."""
     found: dict[str, Any] = {}
-    some = _several(conditions)
-    if not all(isinstance(one, Condition) for one in some):
-        raise InvalidData("conditions= takes conditions: livingdb.condition lists them")
+    some = [one for given in _several(conditions) for one in _read(given)]
     if some:
         found["conditions"] = [{**to_json(one), "text": one.text} for one in some]
     sinks = _several(alerts)
@@ -51,6 +49,20 @@ def _several(given: Any) -> list[Any]:
     if isinstance(given, Iterable) and not isinstance(given, (str, bytes)):
         return list(given)
     return [given]
+
+
+def _read(given: object) -> list[Condition]:
+    """A condition, or those that a text says."""
+    if isinstance(given, Condition):
+        return [given]
+    if isinstance(given, str):
+        from livingdb.sync.conditions.parse import parse
+
+        return parse(given)
+    raise InvalidData(
+        f"conditions= takes conditions, as livingdb.condition makes them, or their text: "
+        f"'changed_share <= 0.2'; not {given!r}"
+    )
 
 
 def conditions_of(sync: SyncRow) -> tuple[Condition, ...]:

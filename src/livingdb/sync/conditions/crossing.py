@@ -275,9 +275,10 @@ def _whole_rows(schema: TableSchema, upserts: Changes) -> pa.Table:
     return pa.Table.from_arrays(arrays, names=list(given))
 
 
-def shown_rows(rows: pa.Table, most: int = 5) -> str:
-    """Some rows in words."""
+def shown_rows(rows: pa.Table, columns: Sequence[str] = (), most: int = 5) -> str:
+    """Some rows in words: of the columns named, so that no more is told than has to be."""
     names = [name for name in rows.column_names if not name.startswith("_")]
+    names = [name for name in names if name in columns] or names
     some = rows.select(names).slice(0, most).to_pylist()
     more = f", and {rows.num_rows - most:,} more" if rows.num_rows > most else ""
     return ", ".join(str(row) for row in some) + more

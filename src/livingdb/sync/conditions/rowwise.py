@@ -55,7 +55,7 @@ class RowCondition(Condition):
             bad = self.broken(crossing, table)
             if bad.num_rows:
                 broken[table] = bad
-        return self.verdict(broken)
+        return self.verdict(broken, crossing)
 
     def broken(self, crossing: Crossing, table: str) -> pa.Table:
         """The rows of a table that break it."""
@@ -64,12 +64,15 @@ class RowCondition(Condition):
             return rows
         return rows.filter(is_true(self.breaks(rows, crossing, table)))
 
-    def verdict(self, broken: dict[str, pa.Table]) -> Verdict:
+    def verdict(self, broken: dict[str, pa.Table], crossing: Crossing) -> Verdict:
         """What rows that break it, by table, amount to."""
         count = sum(rows.num_rows for rows in broken.values())
         if not count:
             return Verdict(measured=0)
-        shown = "; ".join(f"{table}: {shown_rows(rows)}" for table, rows in broken.items())
+        shown = "; ".join(
+            f"{table}: {shown_rows(rows, [*crossing.schema(table, self.of).key, *self.about])}"
+            for table, rows in broken.items()
+        )
         kept = broken if self.of == "target" else {}
         return Verdict(f"{self.wrong(count)}: {shown}", count, kept)
 
