@@ -24,6 +24,8 @@ TITLES = {
     "evolution": "Schema changes",
     "views": "Derived objects",
     "tpch": "TPC-H as views on Spark",
+    "conditions": "Conditions",
+    "lineage": "Lineage",
 }
 INTRODUCTIONS = {
     "sharing": "50,000 rows and 500 commits of 200 rows. `content` and `capacity` make a tree "
