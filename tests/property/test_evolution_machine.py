@@ -38,6 +38,7 @@ from livingdb.evolution import (
     Change,
     ChangeKey,
     Decompose,
+    DropColumn,
     Normalize,
     RenameColumn,
 )
@@ -494,6 +495,20 @@ def test_a_shared_row_is_not_changed_from_the_other_end_of_a_chain(db: livingdb.
         old.update("t", {"id": [1], "b": ["y"]})
     old.update("t", {"id": [1, 2], "b": ["y", "y"]})
     assert [row["b"] for row in old.table("t").to_arrow().to_pylist()] == ["y", "y"]
+
+
+def test_a_merge_that_changes_a_schema_in_step_is_refused(db: livingdb.Database) -> None:
+    """Also where the lens would first settle what rows follow from others."""
+    main = db.branch("main")
+    main.clone("dev")
+    main.evolve(Normalize("t", ["b"], "c", on_update="fanout"), to="new", sync="both")
+    dev = db.branch("dev")
+    dev.evolve(DropColumn("t", "b"))
+    dev.update("t", {"id": [1], "a": [9]})
+    before = main.head.id
+    with pytest.raises(livingdb.RuleViolation, match="evolve the branch instead"):
+        db.merge("dev", into="main", on_conflict="ours")
+    assert main.head.id == before
 
 
 # --- running --------------------------------------------------------------------------------------

@@ -29,6 +29,7 @@ __all__ = [
     "count_changes",
     "diff_changes",
     "diff_versions",
+    "differing_keys",
     "lookup_diff",
     "most_changes",
     "range_diff",
@@ -135,6 +136,12 @@ def changed_keys(versions: Versions, before: Version, after: Version) -> KeyArra
         if distance <= _SHARE * max(versions.count(frame) for frame in frames) + _BATCH_KEYS:
             return _chain_keys(versions, common, before, after)
     return _tree_keys(versions, before, after)
+
+
+def differing_keys(versions: Versions, before: Version, after: Version) -> KeyArray:
+    """Keys whose rows differ, sorted: all of them, and no others."""
+    parts = [batch.keys for batch in diff_versions(versions, before, after)]
+    return union_keys(parts, versions.rows(after))
 
 
 def _chain_keys(versions: Versions, common: Version, before: Version, after: Version) -> KeyArray:

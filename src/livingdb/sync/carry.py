@@ -99,7 +99,10 @@ class SchemaCarrier:
         after = overlaid(before, intent.changes)
         row = graph.branches.numbered(other)
         assert row is not None
-        deltas = _deltas(versions, before, after, lens.old if is_right else lens.new)
+        here = lens.old if is_right else lens.new
+        if any(_has_other_schema(before[name], after.get(name)) for name in here if name in before):
+            return intent  # which `carry` refuses
+        deltas = _deltas(versions, before, after, here)
         if not deltas:
             return intent
         mine = VersionSide(versions, before)
@@ -335,6 +338,10 @@ class SchemaCarrier:
         if sync.id not in self._lenses:
             self._lenses[sync.id] = lens_of(self._graph, sync)
         return self._lenses[sync.id]
+
+
+def _has_other_schema(before: Version, after: Version | None) -> bool:
+    return after is None or after.definition != before.definition
 
 
 def _moves(draft: Draft, branches: Collection[int]) -> bool:

@@ -13,7 +13,7 @@ from livingdb.catalog.syncs import ACTIVE, DETACHED, HELD, SyncRow
 from livingdb.chunks.address import Address
 from livingdb.derivation.view import KIND, View
 from livingdb.errors import IllegalSync, RuleViolation, TransactionConflict
-from livingdb.graph.compare import changed_keys
+from livingdb.graph.compare import differing_keys
 from livingdb.graph.graph import Graph, now, tables_of
 from livingdb.graph.merge import MergedTables, contested, merge_error
 from livingdb.sync.alerting import settled
@@ -197,7 +197,7 @@ def _show_lost(
             if mine is None or mine.definition != yours.definition:
                 found.clashes[name] = "the two sides have different schemas"
                 continue
-            parts = contested(graph, mine, yours, changed_keys(graph.versions, old, yours))
+            parts = contested(graph, mine, yours, differing_keys(graph.versions, old, yours))
             if parts:
                 found.conflicts[name] = parts
         if not found.is_clean:

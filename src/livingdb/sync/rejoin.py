@@ -17,7 +17,7 @@ from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.catalog.syncs import ACTIVE, SyncRow
 from livingdb.errors import IllegalSync, RuleViolation, TransactionConflict
 from livingdb.graph.carry import Intent
-from livingdb.graph.compare import changed_keys
+from livingdb.graph.compare import differing_keys
 from livingdb.graph.graph import Graph, now, tables_of
 from livingdb.graph.merge import MergeBase, MergedTables, contested, merge_error, merge_tables
 from livingdb.graph.names import is_hidden
@@ -171,7 +171,7 @@ class _Rejoin:
             if yours.definition != mine.definition:
                 found.clashes[name] = "the two sides have different schemas"
                 continue
-            parts = contested(graph, mine, yours, changed_keys(graph.versions, old, yours))
+            parts = contested(graph, mine, yours, differing_keys(graph.versions, old, yours))
             if parts:
                 found.conflicts[name] = parts
         for name in last.now:

@@ -189,3 +189,26 @@ def test_writers_do_not_wait_for_a_sink_that_hangs(db: livingdb.Database, hangin
     assert len(db.alerts()) == 4
     _Hanging.release.set()
     assert db.sync("v").state == "active"
+
+
+# --- going on ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["view", "schema"])
+def test_what_was_deleted_without_being_there_is_no_conflict(
+    db: livingdb.Database, kind: str
+) -> None:
+    """Nothing differs on the target, although somebody committed to it."""
+    main = db.branch("main")
+    if kind == "view":
+        main.derive("next", QUERY, when="immediate")
+    else:
+        main.evolve(AddColumn("orders", "note", "string"), to="next", sync="forward")
+    table = "next" if kind == "view" else "orders"
+    sync = db.sync("next")
+    sync.detach()
+    db.branch("next").delete(table, [3])
+    main.insert("orders", {"id": [3], "amount": [3]})
+    sync.reattach()
+    assert sync.state == "active"
+    assert len(db.branch("next").table(table)) == 3
