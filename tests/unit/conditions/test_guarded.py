@@ -66,6 +66,16 @@ def several(count: int) -> Edit:
     return lambda main: main.insert("orders", [order(20 + i) for i in range(count)])
 
 
+def drop(count: int) -> Edit:
+    """Delete the first orders."""
+    return lambda main: main.delete("orders", list(range(count)))
+
+
+def nowhere(count: int) -> Edit:
+    """Insert orders of no city."""
+    return lambda main: main.insert("orders", [order(20 + i, city=None) for i in range(count)])
+
+
 def by(author: str) -> Edit:
     """Somebody inserts an order."""
     return lambda main: main.insert("orders", [order(20)], author=author)
@@ -76,6 +86,57 @@ CASES: list[Case] = [
     ("volume", lambda s: c.max_inserted(2, s.table, s.of), several(2), several(3)),
     ("share", lambda s: c.max_changed_share(0.2, s.table, s.of), several(2), several(3)),
     ("rows", lambda s: c.row_count(10, 12, s.table, s.of), several(2), several(3)),
+    ("updated", lambda s: c.max_updated(2, s.table, s.of), put(1, 2), put(1, 2, 3)),
+    ("deleted", lambda s: c.max_deleted(2, s.table, s.of), drop(2), drop(3)),
+    ("changed", lambda s: c.max_changed(2, s.table, s.of), several(2), drop(3)),
+    ("inserted share", lambda s: c.max_inserted_share(0.2, s.table, s.of), several(2), several(3)),
+    ("updated share", lambda s: c.max_updated_share(0.2, s.table, s.of), put(1, 2), put(1, 2, 3)),
+    ("deleted share", lambda s: c.max_deleted_share(0.2, s.table, s.of), drop(2), drop(3)),
+    ("empty", lambda s: c.not_empty(s.table, s.of), drop(9), drop(10)),
+    (
+        "accepted",
+        lambda s: c.accepted_values("city", ["Oslo", "Rome"], s.table, s.of),
+        add(),
+        add(city="Bern"),
+    ),
+    (
+        "null rate",
+        lambda s: c.max_null_rate("city", 0.1, s.table, s.of),
+        nowhere(1),
+        nowhere(2),
+    ),
+    (
+        "deviation",
+        lambda s: c.stddev_between("amount", 20, 40, s.table, s.of),
+        put(9),
+        put(500),
+    ),
+    (
+        "deviation shift",
+        lambda s: c.max_stddev_shift("amount", 0.2, s.table, s.of),
+        put(9),
+        put(500),
+    ),
+    ("distinct", lambda s: c.distinct_count("city", 1, 2, s.table, s.of), add(), add(city="Bern")),
+    (
+        "distinct shift",
+        lambda s: c.max_distinct_shift("city", 0.4, s.table, s.of),
+        add(),
+        add(city="Bern"),
+    ),
+    (
+        "quantile",
+        lambda s: c.quantile_between("amount", 0.5, 30, 60, table=s.table, of=s.of),
+        put(9),
+        put(*[500] * 6),
+    ),
+    (
+        "quantile shift",
+        lambda s: c.max_quantile_shift("amount", 0.3, 0.5, table=s.table, of=s.of),
+        put(9),
+        put(*[500] * 6),
+    ),
+    ("not authors", lambda s: c.not_authors("bob"), by("ann"), by("bob")),
     ("null", lambda s: c.not_null("city", table=s.table, of=s.of), add(), add(city=None)),
     (
         "unique",
@@ -163,6 +224,18 @@ def test_too_often(db: livingdb.Database, main: livingdb.Branch, kind: str) -> N
         db.propagate()
     assert db.sync(name).state == "detached"
     assert db.sync(name).reason.startswith("change_rate('1 day') <= 4: ")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("is_frozen", [False, True])
+def test_frozen_times(
+    db: livingdb.Database, main: livingdb.Branch, kind: str, is_frozen: bool
+) -> None:
+    end = "2999-01-01" if is_frozen else "2001-01-02"
+    name = guarded(main, kind, c.freeze("2001-01-01", end))
+    main.insert("orders", [order(20)])
+    db.propagate()
+    assert db.sync(name).state == ("detached" if is_frozen else "active")
 
 
 @pytest.mark.parametrize("action", ["detach", "hold", "warn", "fail", "quarantine"])
