@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from abc import ABC, abstractmethod
 from importlib import import_module
 from typing import TYPE_CHECKING, cast
 
@@ -23,14 +24,15 @@ __all__ = ["Alerting"]
 _log = logging.getLogger("livingdb")
 
 
-class Alerting:
+class Alerting(ABC):
     """The part of a database that tells people."""
 
     _dispatcher: Dispatcher
 
     @property
+    @abstractmethod
     def _graph(self) -> Graph:
-        raise NotImplementedError
+        """The graph of the open database."""
 
     def alerts(
         self, state: str | None = None, severity: str | None = None, sync: str | None = None

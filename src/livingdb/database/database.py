@@ -16,7 +16,6 @@ import pyarrow as pa
 
 from livingdb.catalog.connect import locate
 from livingdb.catalog.snapshots import SnapshotRow
-from livingdb.database import origins
 from livingdb.database.alerting import Alerting
 from livingdb.database.applying import apply_diffs
 from livingdb.database.branch import Branch
@@ -26,6 +25,7 @@ from livingdb.database.large import OnSpark
 from livingdb.database.run import Run
 from livingdb.database.snapshot import Snapshot
 from livingdb.database.sync import Sync, drop_branch, every_sync
+from livingdb.database.tracing import Tracing
 from livingdb.derivation.recipe import QUERY, QueryEvaluator
 from livingdb.errors import AlreadyExists, InvalidData, LivingDBError, NotFound, RuleViolation
 from livingdb.evolution.evaluator import KIND as LENS
@@ -111,7 +111,7 @@ class MergePreview:
         return not self.conflicts and not self.schema_conflicts
 
 
-class Database(Alerting):
+class Database(Alerting, Tracing):
     """An open database; also a context manager that closes it."""
 
     def __init__(
@@ -385,41 +385,7 @@ class Database(Alerting):
         changes = {name: Summary.of(found) for name, found in looked.changes.items()}
         return MergePreview(conflicts, changes, dict(looked.merged.clashes), looked.fast_forward)
 
-    # --- where rows come from ----------------------------------------------------------------
-
-    def blame(self, ref: object, table: str, key: object = None, columns: bool = False) -> pa.Table:
-        """For every row (or that with the key), the snapshot that gave it its values.
-
-        What syncs, schema changes and views took over is traced to the edit that caused it; `via`,
-        if anything was, names the snapshot it came by.  `columns=True`: for every cell; the column
-        is named in `column`.
-        """
-        return origins.blame(self._graph, self._resolve(ref).snapshot, table, key, columns)
-
-    def history(self, ref: object, table: str, key: object = None) -> pa.Table:
-        """Every value a row has had (no key: all rows), newest first."""
-        return origins.history(self._graph, self._resolve(ref).snapshot, table, key)
-
-    def lineage(self, view: str, key: object = None, at: object = None, base: bool = True) -> Any:
-        """The source rows behind a row of a derived object (no key: all rows), by table.
-
-        `at` is a snapshot of the object, or of its source; `base=False` takes one step only.
-        """
-        found = import_module("livingdb.database.lineage")
-        return found.lineage(self, str(view), key, at, base)
-
-    def column_lineage(self, view: str, base: bool = True) -> Any:
-        """For each column of a derived object, the source columns it is computed from.
-
-        `.used` are those that filters, joins and groups look at; `base=False` takes one step only.
-        """
-        found = import_module("livingdb.database.lineage_columns")
-        return found.column_lineage(self._graph, str(view), base)
-
-    def forward_lineage(self, ref: object, table: str, key: object) -> Any:
-        """What would change if a row of a table did: the keys of rows, by derived object."""
-        found = import_module("livingdb.database.lineage_forward")
-        return found.forward_lineage(self, ref, table, key)
+    # --- pictures ----------------------------------------------------------------------------
 
     def graph(
         self,
@@ -432,43 +398,6 @@ class Database(Alerting):
         Of some branches only, of the newest `limit` snapshots, or of those made since a time.
         """
         return import_module("livingdb.render.read").read_graph(self, branches, limit, since)
-
-    def whereabouts(
-        self, table: str, key: object, branch: object = "main", at: object = None
-    ) -> Any:
-        """Where a row has gone: branches, tags, views, clones, models, and since when.
-
-        `at`: as of a time, or of the time of a ref.
-        """
-        found = import_module("livingdb.database.whereabouts_search")
-        moment = None
-        if isinstance(at, datetime):
-            moment = import_module("livingdb.database.openlineage").microseconds(at)
-        elif at is not None:
-            moment = self._resolve(at).snapshot.time
-        return found.whereabouts(self._graph, table, key, str(branch), moment)
-
-    def provenance(self, ref: object) -> Any:
-        """What made a snapshot, from what and by whom, as one tree down to the transactions."""
-        found = import_module("livingdb.database.provenance_search")
-        resolved = self._resolve(ref)
-        return found.provenance(self._graph, resolved.snapshot, resolved.branch)
-
-    def export_openlineage(
-        self, path: str | Path, namespace: str | None = None, since: object = None
-    ) -> int:
-        """Write what syncs have done as OpenLineage events, a line of JSON each; how many.
-
-        `since`: a ref or a time, whose later runs alone are written.
-        """
-        found = import_module("livingdb.database.openlineage")
-        after = 0
-        if isinstance(since, datetime):
-            after = found.microseconds(since)
-        elif since is not None:
-            after = self._resolve(since).snapshot.time
-        count: int = found.export(self._graph, path, namespace, after)
-        return count
 
     # --- upkeep ------------------------------------------------------------------------------
 

@@ -16,6 +16,7 @@ from livingdb.derivation.view import KIND, View
 from livingdb.errors import LivingDBError, NotFound, RuleViolation
 from livingdb.graph.graph import Graph
 from livingdb.graph.names import is_hidden
+from livingdb.sync.hidden import aside_of
 from livingdb.sync.lag import Lag
 
 if TYPE_CHECKING:
@@ -147,7 +148,6 @@ class Sync:
 
     def quarantined(self, table: str | None = None) -> pa.Table:
         """The rows of a table of the target that are set aside, with the conditions they break."""
-        quarantine = import_module("livingdb.sync.quarantine")
         graph = self.database._graph
         head = graph.snapshots.at(graph.branch(self.target).head)
         tables = graph.tables(head)
@@ -156,7 +156,7 @@ class Sync:
             table = shown[0]
         if table not in tables:
             raise NotFound(f"say which table: {self.target!r} has {', '.join(sorted(shown))}")
-        version = graph.find_version(head, quarantine.aside_of(table))
+        version = graph.find_version(head, aside_of(str(table)))
         if version is None:
             known = graph.versions.definition(graph.version(head, str(table))).schema.arrow
             empty: pa.Table = known.append(pa.field("_condition", pa.string())).empty_table()

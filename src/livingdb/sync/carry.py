@@ -35,6 +35,7 @@ from livingdb.graph.groups import schema_syncs
 from livingdb.graph.names import is_hidden
 from livingdb.graph.snapshot import overlaid
 from livingdb.graph.staging import Staging
+from livingdb.sync.hidden import whole_tables
 from livingdb.tables.index import Version
 from livingdb.tables.versions import Versions
 from livingdb.trees.changes import Changes, merge_changes
@@ -203,7 +204,7 @@ class SchemaCarrier:
         """What the change makes of another branch; None if nothing."""
         graph = self._graph
         head = graph.snapshots.at(branch.head)
-        tables = whole_of(tables_of(graph, head))
+        tables = whole_tables(tables_of(graph, head))
         try:
             changes, deltas = self._translated(sync, is_right, step, tables)
             made, rows = self._made(tables, changes, staging)
@@ -346,14 +347,6 @@ def _has_other_schema(before: Version, after: Version | None) -> bool:
 
 def _moves(draft: Draft, branches: Collection[int]) -> bool:
     return any(branch.id in branches for branch in draft.intent.moves)
-
-
-def whole_of(tables: Tables) -> Tables:
-    """The tables of a branch, with what was set aside of them."""
-    if not any(name.startswith("~whole/") for name in tables):
-        return tables
-    whole: Tables = import_module("livingdb.sync.quarantine").whole_tables(tables)
-    return whole
 
 
 def _deltas(

@@ -27,8 +27,8 @@ from livingdb.sync.alike import alike
 from livingdb.sync.checked import checked, first_checked, stop
 from livingdb.sync.crossings import authors_between, crossing_of
 from livingdb.sync.guard import Judgement
+from livingdb.sync.hidden import whole_tables
 from livingdb.sync.making import Made, answers_for, made
-from livingdb.sync.quarantine import whole_tables
 from livingdb.sync.schedule import Schedule
 from livingdb.sync.sources import At, heads, inputs, made_from, named
 from livingdb.sync.views import edge_details

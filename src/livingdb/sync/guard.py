@@ -13,7 +13,6 @@ from sqlalchemy import Connection
 from livingdb.catalog.syncs import DETACHED, HELD, SyncRow
 from livingdb.chunks.address import Address
 from livingdb.errors import IllegalSync, InvalidData, LivingDBError, RuleViolation
-from livingdb.graph.graph import Graph
 from livingdb.sync.alerting import raised
 from livingdb.sync.conditions.condition import STRENGTH, Condition, Verdict, from_json, to_json
 from livingdb.sync.conditions.crossing import CONDITIONS, Crossing
@@ -272,8 +271,3 @@ def _judged(one: Condition, crossing: Crossing) -> Verdict:
     except Exception as error:
         _log.exception("the condition %s of %r could not be judged", one.text, crossing.sync.name)
         return Verdict(f"it cannot be judged: {type(error).__name__}: {error}")
-
-
-def forget_made(graph: Graph, tables: Mapping[str, Any]) -> None:
-    """What was made for a change that is stopped comes to nothing."""
-    graph.index.forget([version for version in tables.values() if version is not None])

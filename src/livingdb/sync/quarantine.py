@@ -17,6 +17,7 @@ from livingdb.derivation.stored import definition_for
 from livingdb.graph.compare import changed_keys
 from livingdb.graph.staging import Staging
 from livingdb.sync.guard import Judgement
+from livingdb.sync.hidden import ASIDE, WHOLE, whole_tables
 from livingdb.tables import ingest
 from livingdb.tables.batches import flat
 from livingdb.tables.index import Version
@@ -24,28 +25,9 @@ from livingdb.tables.recipe import Counts
 from livingdb.tables.versions import Versions
 from livingdb.trees.keys import KeyArray, member
 
-__all__ = ["ASIDE", "WHOLE", "aside_of", "set_aside", "whole_tables"]
+__all__ = ["set_aside"]
 
-WHOLE, ASIDE = "~whole/", "~aside/"
 _CONDITION = "_condition"
-
-
-def whole_tables(held: Mapping[str, Version]) -> dict[str, Version]:
-    """The tables as the derivation gives them, without anything set aside."""
-    found = {name: version for name, version in held.items() if not _is_ours(name)}
-    for name, version in held.items():
-        if name.startswith(WHOLE):
-            found[name.removeprefix(WHOLE)] = version
-    return found
-
-
-def _is_ours(name: str) -> bool:
-    return name.startswith((WHOLE, ASIDE))
-
-
-def aside_of(table: str) -> str:
-    """The table that holds what was set aside of a table."""
-    return ASIDE + table
 
 
 def set_aside(

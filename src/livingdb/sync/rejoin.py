@@ -15,6 +15,7 @@ from sqlalchemy import Connection
 from livingdb.catalog.branches import BranchRow
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.catalog.syncs import ACTIVE, SyncRow
+from livingdb.chunks.address import Address
 from livingdb.errors import IllegalSync, RuleViolation, TransactionConflict
 from livingdb.graph.carry import Intent
 from livingdb.graph.compare import differing_keys
@@ -25,9 +26,10 @@ from livingdb.graph.policy import Policies
 from livingdb.graph.snapshot import overlaid
 from livingdb.graph.staging import Staging
 from livingdb.sync.alerting import settled
-from livingdb.sync.carry import SchemaCarrier, Step, whole_of
+from livingdb.sync.carry import SchemaCarrier, Step
 from livingdb.sync.crossings import authors_between, schema_crossing
 from livingdb.sync.guard import Judgement, judged
+from livingdb.sync.hidden import whole_tables
 from livingdb.sync.quarantine import set_aside
 from livingdb.sync.standing import last_pair, stood
 from livingdb.tables.index import Version
@@ -107,13 +109,15 @@ class _Rejoin:
         self._name = f"{places[0].row.name}/{places[-1].row.name}"
         self._made: list[Version] = []
 
-    def _place(self, row: BranchRow, pair: object) -> _Place:
+    def _place(self, row: BranchRow, pair: Address) -> _Place:
         graph = self._graph
         head = graph.snapshots.at(row.head)
-        base = graph.snapshots.find(pair)  # type: ignore[arg-type]
+        base = graph.snapshots.find(pair)
         if base is None:
             raise TransactionConflict(f"where {row.name!r} was in step is not known any more")
-        return _Place(row, head, whole_of(tables_of(graph, base)), whole_of(tables_of(graph, head)))
+        return _Place(
+            row, head, whole_tables(tables_of(graph, base)), whole_tables(tables_of(graph, head))
+        )
 
     def _pushed(
         self, step: Step, sync: SyncRow, is_right: bool, tables: Tables

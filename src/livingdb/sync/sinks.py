@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import timedelta
@@ -75,7 +76,7 @@ def seconds(given: object, what: str) -> float:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sink:
+class Sink(ABC):
     """What all have in common: which alerts they want, how often, and how hard to try."""
 
     kind: ClassVar[str] = ""
@@ -106,9 +107,9 @@ class Sink:
         """What it is called where people look, without secrets."""
         return self.kind
 
+    @abstractmethod
     def send(self, message: Mapping[str, Any]) -> None:
         """Take an alert; whatever it raises means that it has to be sent again."""
-        raise NotImplementedError
 
     def to_json(self) -> dict[str, Any]:
         """The sink as plain values: what differs from what it is anyway."""

@@ -14,8 +14,9 @@ from livingdb.graph.history import first_parents, is_ancestor
 from livingdb.graph.staging import Staging
 from livingdb.sync.crossings import crossing_of
 from livingdb.sync.guard import judged
+from livingdb.sync.hidden import whole_tables
 from livingdb.sync.making import answers_for, made
-from livingdb.sync.quarantine import set_aside, whole_tables
+from livingdb.sync.quarantine import set_aside
 from livingdb.sync.sources import At, found, inputs, made_from, named
 from livingdb.sync.views import edge_details
 

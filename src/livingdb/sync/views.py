@@ -22,7 +22,8 @@ from livingdb.graph.graph import Graph, now
 from livingdb.graph.staging import Staging
 from livingdb.sync.crossings import crossing_of
 from livingdb.sync.guard import ConditionBroken, judged
-from livingdb.sync.quarantine import set_aside, whole_tables
+from livingdb.sync.hidden import whole_tables
+from livingdb.sync.quarantine import set_aside
 from livingdb.sync.sources import AT, found, made_from, named
 from livingdb.sync.trouble import PASSING, detached
 from livingdb.tables.index import Version

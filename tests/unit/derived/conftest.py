@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 from tests.unit.derived.oracle import assert_in_order
+from tests.unit.derived.shop import nine_orders
 
 import livingdb
-
-CITIES = ["Oslo", "Rome", None]
 
 
 @pytest.fixture
@@ -26,24 +25,4 @@ def db(tmp_path: Path) -> Iterator[livingdb.Database]:
 @pytest.fixture
 def main(db: livingdb.Database) -> livingdb.Branch:
     """The branch `main` with nine orders of three customers, in two cities and in none."""
-    branch = db.branch("main")
-    branch.create_table("customers", {"id": "bigint", "name": "string"}, key="id")
-    branch.create_table(
-        "orders",
-        {
-            "id": "bigint",
-            "customer": "bigint",
-            "city": "string",
-            "amount": "bigint",
-            "note": "string",
-        },
-        key="id",
-        foreign_keys={"customer": "customers"},
-    )
-    branch.insert("customers", [{"id": i, "name": f"name {i}"} for i in range(3)])
-    rows = [
-        {"id": i, "customer": i % 3, "city": CITIES[i % 3], "amount": i * 10, "note": None}
-        for i in range(9)
-    ]
-    branch.insert("orders", rows, message="nine orders")
-    return branch
+    return nine_orders(db.branch("main"))

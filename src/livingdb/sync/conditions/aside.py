@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 
 from livingdb.derivation.matching import matching
 from livingdb.sync.conditions.repeated import holds_one_of
+from livingdb.sync.hidden import aside_of
 
 if TYPE_CHECKING:
     from livingdb.sync.conditions.crossing import Crossing
@@ -18,8 +19,6 @@ __all__ = ["not_yet_aside"]
 
 def not_yet_aside(crossing: Crossing, table: str, rows: pa.Table) -> pa.Table:
     """Of rows of a table of the target, those that come, or that were not set aside before."""
-    from livingdb.sync.quarantine import aside_of
-
     graph, key = crossing.graph, list(crossing.schema(table).key)
     aside = None if crossing.head is None else graph.find_version(crossing.head, aside_of(table))
     if aside is None or not rows.num_rows:

@@ -43,14 +43,10 @@ __all__ = [
 ]
 
 
-@registered
 @dataclass(frozen=True)
-class NotNull(RowCondition):
-    """Columns hold a value in every row."""
-
+class _SomeColumns(RowCondition):
     columns: tuple[str, ...] = ()
 
-    NAME: ClassVar[str] = "not_null"
     SPREAD: ClassVar[str] = "columns"
 
     def __post_init__(self) -> None:
@@ -61,6 +57,14 @@ class NotNull(RowCondition):
     def about(self) -> Sequence[str]:
         """See `RowCondition.about`."""
         return self.columns
+
+
+@registered
+@dataclass(frozen=True)
+class NotNull(_SomeColumns):
+    """Columns hold a value in every row."""
+
+    NAME: ClassVar[str] = "not_null"
 
     def breaks(self, rows: pa.Table, crossing: Crossing, table: str) -> Any:
         """See `RowCondition.breaks`."""
@@ -77,22 +81,10 @@ class NotNull(RowCondition):
 
 @registered
 @dataclass(frozen=True)
-class Unique(RowCondition):
+class Unique(_SomeColumns):
     """No two rows of the table hold the same values; rows with a null among them may."""
 
-    columns: tuple[str, ...] = ()
-
     NAME: ClassVar[str] = "unique"
-    SPREAD: ClassVar[str] = "columns"
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "columns", columns_of(self.columns, self.NAME))
-        super().__post_init__()
-
-    @property
-    def about(self) -> Sequence[str]:
-        """See `RowCondition.about`."""
-        return self.columns
 
     def breaks(self, rows: pa.Table, crossing: Crossing, table: str) -> Any:
         """See `RowCondition.breaks`."""

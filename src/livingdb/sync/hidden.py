@@ -1,0 +1,23 @@
+"""Names of tables that go with one that is shown less some rows: all of it, and those set aside."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from livingdb.tables.index import Version
+
+__all__ = ["ASIDE", "WHOLE", "aside_of", "whole_tables"]
+
+WHOLE, ASIDE = "~whole/", "~aside/"
+
+
+def aside_of(table: str) -> str:
+    """The table that holds what was set aside of a table."""
+    return ASIDE + table
+
+
+def whole_tables(held: Mapping[str, Version]) -> dict[str, Version]:
+    """The tables as the derivation gives them, without anything set aside."""
+    found = {n: version for n, version in held.items() if not n.startswith((WHOLE, ASIDE))}
+    whole = {n.removeprefix(WHOLE): v for n, v in held.items() if n.startswith(WHOLE)}
+    return found | whole
