@@ -59,7 +59,7 @@ def test_after_a_schema_change(place: Path, writes: bool) -> None:
         assert db.check().problems == []
 
 
-@pytest.mark.parametrize("materialize", ["none", "lazy"])
+@pytest.mark.parametrize("materialize", ["none", "lazy", "where id >= 200"])
 def test_a_view_that_is_not_stored(place: Path, materialize: str) -> None:
     with livingdb.open(place) as db:
         query = "SELECT id, upper(name) AS loud FROM people"

@@ -22,14 +22,6 @@ class Refresh(StrEnum):
     full = "full"
 
 
-class Materialize(StrEnum):
-    """When its rows are stored."""
-
-    full = "full"
-    none = "none"
-    lazy = "lazy"
-
-
 class Direction(StrEnum):
     """How it is kept in step."""
 
@@ -75,8 +67,12 @@ def derive(
         Refresh, typer.Option("--refresh", help="How it is brought up to date.")
     ] = Refresh.auto,
     materialize: Annotated[
-        Materialize, typer.Option("--materialize", help="When its rows are stored.")
-    ] = Materialize.full,
+        str,
+        typer.Option(
+            "--materialize",
+            help="When its rows are stored: full, none, lazy, or where <condition>.",
+        ),
+    ] = "full",
     key: Annotated[
         str | None, typer.Option("--key", help="Its key columns, with commas between.")
     ] = None,
@@ -132,7 +128,7 @@ def derive(
             tables=table or None,
             when=when,
             refresh=refresh.value,
-            materialize=materialize.value,
+            materialize=materialize,
             key=None if key is None else [part.strip() for part in key.split(",")],
             engine=None if engine is None else engine.value,
             sync=sync.value,

@@ -263,7 +263,8 @@ class Branch:
         when         'immediate', 'deferred', 'on demand', 'every 10 minutes', a line of cron,
                      'lag 10 minutes' or 'downstream'
         refresh      'auto', 'incremental' or 'full'
-        materialize  'full', 'none' (computed when read) or 'lazy' (stored when first read)
+        materialize  'full', 'none' (computed when read), 'lazy' (stored when first read), or
+                     "where day >= '2026-01-01'" (only such rows are stored)
         sync         'forward', 'both' (a view that can be written) or 'none' (made once)
         conditions   what has to hold of a change before it is carried: see livingdb.condition
         alerts       where it tells of what conditions stop: see livingdb.alert

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -41,6 +42,8 @@ __all__ = [
 
 Act = Callable[[Connection], None]
 
+_WHERE = re.compile(r"where\s+\S", re.IGNORECASE)
+
 
 def derive(
     branch: Branch,
@@ -69,7 +72,8 @@ def derive(
     check_branch(name)
     planned = schedule(when)
     _choice("refresh", refresh, REFRESH)
-    _choice("materialize", materialize, MATERIALIZE)
+    if not (isinstance(materialize, str) and _WHERE.match(materialize)):
+        _choice("materialize", materialize, (*MATERIALIZE, "where <condition>"))
     if engine is not None:
         _choice("engine", engine, ENGINES)
     _choice("sync", sync, ("forward", "both", "none"))

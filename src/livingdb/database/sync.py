@@ -242,6 +242,8 @@ class Sync:
             f"  {construct}: {strategy}{f' ({reason})' if reason else ''}"
             for construct, strategy, reason in plan.notes
         ]
+        if view.materialize != "full":
+            lines.append(f"  stored: {view.materialize}")
         return "\n" + "\n".join(lines) if lines else ""
 
     def __repr__(self) -> str:

@@ -26,7 +26,14 @@ from livingdb.trees.builder import Sink
 from livingdb.trees.changes import Changes, merge_changes
 from livingdb.trees.keys import KeyArray, member
 
-__all__ = ["changes_of", "created", "definition_for", "rows_to_store"]
+__all__ = [
+    "ambiguous",
+    "changes_of",
+    "created",
+    "definition_for",
+    "rows_to_store",
+    "upserts_of",
+]
 
 
 def definition_for(schema: pa.Schema, key: tuple[str, ...] | None) -> Definition:
@@ -38,18 +45,26 @@ def definition_for(schema: pa.Schema, key: tuple[str, ...] | None) -> Definition
     return Definition(TableSchema.derived(whole, IDENTITY, IDENTITY), Layout())
 
 
-def rows_to_store(definition: Definition, rows: pa.Table) -> tuple[list[pa.Array], int]:
-    """All rows of a table as stored columns, sorted by key, and how many there are."""
+def upserts_of(definition: Definition, rows: pa.Table) -> Changes:
+    """All rows of a table, as changes that put them there."""
     schema = definition.schema
     if schema.key == IDENTITY:
         rows = identified(rows)
     shape = definition.layout.grouping(schema).whole
     try:
-        found = ingest.carried(schema, shape, rows)
+        return ingest.carried(schema, shape, rows)
     except DuplicateKey as error:
-        raise InvalidData(
-            f"the key ({', '.join(schema.key)}) does not identify the rows of the view: {error}"
-        ) from None
+        raise InvalidData(f"{ambiguous(schema)}: {error}") from None
+
+
+def ambiguous(schema: TableSchema) -> str:
+    """What is wrong with a view that has several rows for a key."""
+    return f"the key ({', '.join(schema.key)}) does not identify the rows of the view"
+
+
+def rows_to_store(definition: Definition, rows: pa.Table) -> tuple[list[pa.Array], int]:
+    """All rows of a table as stored columns, sorted by key, and how many there are."""
+    found = upserts_of(definition, rows)
     return [column for column in found.columns if column is not None], len(found)
 
 
@@ -73,14 +88,10 @@ def changes_of(rows: RowSet, change: pa.Table) -> tuple[Changes, Counts]:
         upserts = ingest.carried(schema, shape, come)
         deletes = ingest.deletes(schema, shape, gone.select(list(schema.key)))
     except DuplicateKey as error:
-        raise InvalidData(
-            f"the key ({', '.join(schema.key)}) does not identify the rows of the view: {error}"
-        ) from None
+        raise InvalidData(f"{ambiguous(schema)}: {error}") from None
     fresh = upserts.keys[~member(upserts.keys, deletes.keys)]
     if rows.contains(fresh).any():
-        raise InvalidData(
-            f"the key ({', '.join(schema.key)}) does not identify the rows of the view"
-        )
+        raise InvalidData(ambiguous(schema))
     stays = member(deletes.keys, upserts.keys)
     counts = Counts(
         len(upserts) - int(stays.sum()), int(stays.sum()), len(deletes) - int(stays.sum())

@@ -34,6 +34,7 @@ class View:
     `home` is the branch on which it was derived, where SQL knows it by its name, or as `called`.
     `uses` are the columns of tables it reads, where that is not all of them.  What is `restless`
     may differ although nothing it reads does: it asks for the time, or for chance.
+    `materialize` is one of `MATERIALIZE`, or "where" and a condition for rows to be stored.
     """
 
     name: str
@@ -52,6 +53,12 @@ class View:
     called: str = ""
     uses: Mapping[str, Sequence[str]] = field(default_factory=dict)
     restless: bool = False
+
+    @property
+    def hot(self) -> str:
+        """The condition for rows to be stored, if only some are; else empty."""
+        first, *rest = self.materialize.split(maxsplit=1)
+        return rest[0] if first.lower() == "where" and rest else ""
 
     @property
     def branches(self) -> tuple[int, ...]:

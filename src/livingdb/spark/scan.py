@@ -111,7 +111,7 @@ def plan_spans(
     )
     tasks = []
     for span in ranges:
-        spans = tuple(met for wanted in part.spans if (met := _meet(span, wanted)) is not None)
+        spans = tuple(met for wanted in part.spans if not (met := span.meet(wanted)).is_empty)
         if spans:
             tail = None if rows.tail is None else _within(rows.tail, span)
             packed = None if tail is None else pack_changes(tail)
@@ -131,17 +131,6 @@ def _loose(graph: Graph, version: Version, root: Address) -> tuple[tuple[bytes, 
     held = {a: bytes(data[:]) for a in addresses if (data := scratch.find(a)) is not None}
     held |= journal.get_many(addresses)
     return tuple((bytes(address), held[address]) for address in sorted(held))
-
-
-def _meet(span: Span, wanted: Span) -> Span | None:
-    """The keys in both; None if there can be none."""
-    met = span.meet(wanted)
-    if met.lower is not None and met.upper is not None:
-        if met.lower > met.upper:
-            return None
-        if met.lower == met.upper and (met.lower_open or met.upper_open):
-            return None
-    return met
 
 
 def _within(changes: Changes, span: Span) -> Changes | None:

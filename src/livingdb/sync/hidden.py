@@ -1,4 +1,4 @@
-"""Names of tables that go with one that is shown less some rows: all of it, and those set aside."""
+"""Names of tables that go with one that is shown: all of it, rows set aside, those stored."""
 
 from __future__ import annotations
 
@@ -6,14 +6,19 @@ from collections.abc import Mapping
 
 from livingdb.tables.index import Version
 
-__all__ = ["ASIDE", "WHOLE", "aside_of", "whole_tables"]
+__all__ = ["ASIDE", "WHOLE", "aside_of", "hot_of", "whole_tables"]
 
-WHOLE, ASIDE = "~whole/", "~aside/"
+WHOLE, ASIDE, HOT = "~whole/", "~aside/", "~hot/"
 
 
 def aside_of(table: str) -> str:
     """The table that holds what was set aside of a table."""
     return ASIDE + table
+
+
+def hot_of(table: str) -> str:
+    """The table that holds the hot rows of one of which only those are stored."""
+    return HOT + table
 
 
 def whole_tables(held: Mapping[str, Version]) -> dict[str, Version]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
@@ -11,8 +11,10 @@ import pyarrow as pa
 from livingdb.derivation.answers import Answers, ByEngine, Embedded
 from livingdb.derivation.compile import compiled, shared_columns
 from livingdb.derivation.functions import ARTIFACT, run_frames, run_model
-from livingdb.derivation.recipe import query_recipe
+from livingdb.derivation.hot import hot_view, pieces
+from livingdb.derivation.recipe import parted_recipe, query_recipe
 from livingdb.derivation.refresh import Input, Refreshed, refreshed, schemas_of
+from livingdb.derivation.relations import Deltas
 from livingdb.derivation.stored import created, definition_for
 from livingdb.derivation.view import View
 from livingdb.engines.request import Stored
@@ -21,6 +23,7 @@ from livingdb.evolution.change import Change
 from livingdb.evolution.evolve import new_tables, planned
 from livingdb.graph.graph import Graph, tables_of
 from livingdb.graph.staging import Staging
+from livingdb.sync.hidden import hot_of
 from livingdb.sync.sources import At
 from livingdb.tables.index import Version
 from livingdb.tables.recipe import Definition
@@ -58,11 +61,17 @@ def made(
     staging: Staging,
     trust: Sequence[str],
     full: bool = False,
+    deltas: Deltas | None = None,
 ) -> Made:
-    """The version of a derived object over its inputs; `held` is what it has."""
+    """The version of a derived object over its inputs; `held` is what it has.
+
+    `deltas` are what is known to differ between versions.
+    """
     if view.what == "sql" and view.materialize == "full":
-        done = refreshed(graph, view, inputs, held, answers, staging, full)
+        done = refreshed(graph, view, inputs, held, answers, staging, full, deltas)
         return Made(done, done.tables)
+    if view.hot:
+        return _parted(graph, view, inputs, held, answers, staging, full, deltas)
     if view.what == "sql":
         return _recipe(graph, view, inputs, staging)
     if view.what == "clone":
@@ -92,6 +101,29 @@ def _recipe(graph: Graph, view: View, inputs: Mapping[str, Input], staging: Stag
     )
     done = Refreshed({view.name: version}, "none", None, 0, "embedded")
     return Made(done, done.tables)
+
+
+def _parted(
+    graph: Graph,
+    view: View,
+    inputs: Mapping[str, Input],
+    held: Mapping[str, Version],
+    answers: Answers,
+    staging: Staging,
+    full: bool,
+    deltas: Deltas | None,
+) -> Made:
+    """The hot rows, kept as those of any view, and a recipe for all."""
+    pieces(lazy_definition(graph, view, inputs).schema, view.hot)
+    name = hot_of(view.name)
+    mine = {view.name if n == name else n: v for n, v in held.items() if n != view.name}
+    done = refreshed(graph, hot_view(view), inputs, mine, answers, staging, full, deltas)
+    tables = {name if n == view.name else n: version for n, version in done.tables.items()}
+    known = {name if n == view.name else n: rows for n, rows in done.known.items()}
+    read = {n: item.new.version for n, item in inputs.items()}
+    stored = tables[name] if name in tables else held[name]
+    tables[view.name] = graph.versions.derive(parted_recipe(view, read, stored), staging.sink)
+    return Made(replace(done, tables=tables, known=known), tables)
 
 
 def _cloned(

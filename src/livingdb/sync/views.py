@@ -13,7 +13,7 @@ from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.catalog.syncs import SyncRow
 from livingdb.chunks.address import Address
 from livingdb.derivation.answers import Embedded
-from livingdb.derivation.refresh import Found, Input, Refreshed, refreshed
+from livingdb.derivation.refresh import Found, Input, Refreshed
 from livingdb.derivation.relations import Deltas
 from livingdb.derivation.view import KIND, View
 from livingdb.errors import LivingDBError
@@ -23,10 +23,10 @@ from livingdb.graph.staging import Staging
 from livingdb.sync.crossings import crossing_of
 from livingdb.sync.guard import ConditionBroken, judged
 from livingdb.sync.hidden import whole_tables
+from livingdb.sync.making import made
 from livingdb.sync.quarantine import set_aside
 from livingdb.sync.sources import AT, found, made_from, named
 from livingdb.sync.trouble import PASSING, detached
-from livingdb.tables.index import Version
 from livingdb.trees.changes import PATCH
 
 __all__ = ["ViewCarrier", "Views", "edge_details", "in_order"]
@@ -261,10 +261,10 @@ class ViewCarrier:
         inputs = {name: self._input(view, name, before[name], moved) for name in view.tables}
         held = {n: graph.versions.require(a) for n, a in graph.tables(head).items()}
         whole = whole_tables(held)
-        done = refreshed(
-            graph, view, inputs, whole, self._answers, work.staging, deltas=work.deltas
+        result = made(
+            graph, view, inputs, whole, at, self._answers, work.staging, (), deltas=work.deltas
         )
-        tables: Mapping[str, Version | None] = done.tables
+        done, tables = result.done, result.tables
         details = edge_details(sync.name, at, done)
         if sync.guard.get("conditions"):
             crossing = crossing_of(

@@ -21,6 +21,7 @@ from livingdb.trees.scan import ALL, Span, ZoneFilter
 
 if TYPE_CHECKING:
     from livingdb.tables.mapped import MappedForest
+    from livingdb.tables.parted import PartedForest
 
 __all__ = ["RowSet"]
 
@@ -32,7 +33,7 @@ class RowSet:
     """The rows of one version."""
 
     schema: TableSchema
-    forest: Forest | MappedForest
+    forest: Forest | MappedForest | PartedForest
     root: Address
     tail: Changes | None = None
 

@@ -28,7 +28,6 @@ from livingdb.tables.index import (
     skip_depth,
 )
 from livingdb.tables.layout import FOLD_FLOOR_ROWS
-from livingdb.tables.mapped import MappedForest
 from livingdb.tables.recipe import Change, Counts, Definition, Derived, Recipe, Rows, load_recipe
 from livingdb.tables.rows import RowSet
 from livingdb.tables.tail import Tails
@@ -345,7 +344,7 @@ class Versions:
         if self.kept(version) is None and self._mapped(version.origin) is None:
             self._evaluate(version, sink)
         rows = self.rows(version)
-        if isinstance(rows.forest, MappedForest):
+        if not isinstance(rows.forest, Forest):
             names = [column.name for column in rows.schema.stored]
             batches = (batch.columns for batch in rows.batches(names))
             root = self.forest(version).build(batches, sink)

@@ -82,8 +82,21 @@ class Span:
         """Whether there is any bound."""
         return self.lower is not None or self.upper is not None
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether no key can lie in it."""
+        if self.lower is None or self.upper is None:
+            return False
+        if self.lower == self.upper:
+            return self.lower_open or self.upper_open
+        return bool(self.lower > self.upper)
+
 
 ALL = Span()
+
+
+def _below(greatest: Any, least: Any) -> bool:
+    return greatest is not None and least is not None and bool(greatest < least)
 
 
 @dataclass(frozen=True)
@@ -96,6 +109,10 @@ class ZoneFilter:
     position: int
     least: int | bytes | None = None
     greatest: int | bytes | None = None
+
+    def meets(self, other: ZoneFilter) -> bool:
+        """Whether a row can pass both, if both are of one column."""
+        return not (_below(self.greatest, other.least) or _below(other.greatest, self.least))
 
     def keeps(self, entries: Entries) -> Mask:
         """Which children may hold such a row."""

@@ -205,7 +205,7 @@ def test_what_passes_detaches_nothing(
         raise Locked("somebody else writes")
 
     with monkeypatch.context() as busy:
-        busy.setattr(views, "refreshed", locked)
+        busy.setattr(views, "made", locked)
         head = main.head.id
         with pytest.raises(Locked):
             main.insert("orders", [order(100)])

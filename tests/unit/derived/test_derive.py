@@ -387,7 +387,7 @@ def test_what_is_not_derived_is_not_refreshed(db: livingdb.Database, main: livin
 # --- not stored ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("materialize", ["none", "lazy"])
+@pytest.mark.parametrize("materialize", ["none", "lazy", "where city > 'C'", "WHERE n >= 2"])
 @pytest.mark.parametrize("when", ["immediate", "deferred"])
 def test_a_view_that_is_not_stored(
     db: livingdb.Database, main: livingdb.Branch, materialize: str, when: str
@@ -402,6 +402,9 @@ def test_a_view_that_is_not_stored(
     before = db.diff("totals~1", "totals")["totals"].to_arrow()
     assert before.column("_change_type").to_pylist() == ["insert"]
     assert len(db.at("totals~1").table("totals")) == 3
+    assert made.tables() == ["totals"]
+    assert db.sync("totals").explain().endswith(f"stored: {materialize}")
+    assert not db.check().problems
 
 
 def test_a_view_that_is_not_stored_writes_no_rows(

@@ -226,7 +226,7 @@ def test_names_in_another_case(db: livingdb.Database, main: livingdb.Branch) -> 
     assert db.column_lineage("kinds")["KIND"] == ["Parts.Kind"]
 
 
-@pytest.mark.parametrize("materialize", ["none", "lazy"])
+@pytest.mark.parametrize("materialize", ["none", "lazy", "where city = 'Rome'"])
 def test_views_that_are_not_stored(
     db: livingdb.Database, main: livingdb.Branch, materialize: str
 ) -> None:
