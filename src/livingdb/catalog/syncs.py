@@ -58,6 +58,9 @@ class SyncRow:
         return self.state == ACTIVE
 
 
+_LONGEST_PATTERN = 10_000
+
+
 class Syncs:
     """Reads and writes them.  What writes takes the connection of a transaction.
 
@@ -70,6 +73,14 @@ class Syncs:
     def all(self) -> list[SyncRow]:
         """Every sync, by name."""
         return [_row(row) for row in self._queries.all(select(_sync).order_by(_sync.c.name))]
+
+    def saying(self, name: str, value: str, most: int) -> list[SyncRow]:
+        """The oldest active syncs whose spec says this of a name, and perhaps others."""
+        said = json.dumps({name: value})[1:-1]
+        wanted = select(_sync).where(_sync.c.state == ACTIVE).order_by(_sync.c.id).limit(most)
+        if len(said) <= _LONGEST_PATTERN:
+            wanted = wanted.where(_sync.c.spec.contains(said, autoescape=True))
+        return [_row(row) for row in self._queries.all(wanted)]
 
     def add(
         self,

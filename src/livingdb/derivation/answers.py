@@ -10,6 +10,7 @@ from weakref import WeakKeyDictionary
 import pyarrow as pa
 
 from livingdb.derivation.model import Ask, Relation
+from livingdb.derivation.quick import Quick, quick_of
 from livingdb.derivation.stored import definition_for
 from livingdb.engines.built import Built
 from livingdb.engines.choose import choose, engine_named
@@ -47,6 +48,10 @@ class _Text:
     portable: Portable | str
 
 
+_quick: WeakKeyDictionary[Ask, Quick | None] = WeakKeyDictionary()
+"""The queries that need no engine where their relations are small."""
+
+
 _texts: WeakKeyDictionary[Ask, _Text] = WeakKeyDictionary()
 """What the embedded engine reads; the columns of a query's relations never change."""
 
@@ -60,6 +65,12 @@ class Embedded:
         """The rows a prepared query gives over these relations."""
         from livingdb.engines.embedded import Session
 
+        if ask not in _quick:
+            _quick[ask] = quick_of(ask.query)
+        quick = _quick[ask]
+        small = None if quick is None else quick.answer(relations)
+        if small is not None:
+            return small
         with Session() as session:
             known = _texts.get(ask)
             if known is None:

@@ -80,13 +80,29 @@ def refreshed(
     schemas = schemas_of(graph, inputs)
     plan = compiled(view, schemas)
     reason = "ASKED_FOR" if full else _full_reason(graph, view, inputs, held, plan)
-    used = columns_used(view, schemas) if deltas is None else {}
-    work = _Refresh(graph, view, inputs, held, answers, staging, {} if deltas is None else deltas)
+    used = _read_with(view, columns_used(view, schemas), deltas)
+    work = _Refresh(graph, view, inputs, held, answers, staging, deltas or Deltas())
     work.read_only(used)
     for stage in plan.stages:
         work.stage(stage, reason)
     strategy = max(work.strategies, key=_STRATEGIES.index, default="linear")
     return Refreshed(work.tables, strategy, work.reason, work.rows, answers.name, work.known)
+
+
+def _read_with(
+    view: View, used: Mapping[str, Sequence[str]], deltas: Deltas | None
+) -> dict[str, Sequence[str]]:
+    """The columns that matter of each table of a view, to it or to others that share deltas."""
+    if deltas is None:
+        return dict(used)
+    found: dict[str, Sequence[str]] = {}
+    for name, table in view.tables.items():
+        shared = deltas.columns.get((table.branch, table.table))
+        if table.snapshot:
+            found[name] = used[name]
+        elif shared is not None:
+            found[name] = shared if {*used[name]} <= {*shared} else sorted({*used[name], *shared})
+    return found
 
 
 def _full_reason(

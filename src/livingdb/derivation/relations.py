@@ -42,8 +42,14 @@ def weighted_diff(
     return stacked([weighted(before_rows, -1), weighted(after_rows, 1)])
 
 
-Deltas = dict[tuple[Address, Address], pa.Table]
-"""The weighted rows that differ between two versions."""
+@dataclass
+class Deltas:
+    """What differs between versions, found out once for several views."""
+
+    found: dict[tuple[Address, Address], pa.Table] = field(default_factory=dict)
+    """The weighted rows, by the versions before and after."""
+    columns: Mapping[tuple[int, str], Sequence[str]] = field(default_factory=dict)
+    """Of tables of branches, the columns that matter to any of the views, where not all do."""
 
 
 @dataclass
@@ -57,7 +63,7 @@ class Pair:
     """Where other processes find both."""
     known: pa.Table | None = None
     """What changed, if whoever made the change says so."""
-    deltas: Deltas = field(default_factory=dict)
+    deltas: Deltas = field(default_factory=Deltas)
     """What changed between versions, as others found out before."""
     columns: Sequence[str] | None = None
     """Those that matter; None for all."""
@@ -77,9 +83,18 @@ class Pair:
             chosen = schema if self.columns is None else [schema.field(n) for n in self.columns]
             return pa.schema([*chosen, pa.field(WEIGHT, pa.int64())]).empty_table()
         ends = self.old.address, self.new.address
-        if ends not in self.deltas:
-            self.deltas[ends] = weighted_diff(self.versions, self.old, self.new, self.columns)
-        return self.deltas[ends]
+        known = self.deltas.found.get(ends)
+        if known is None or not self._is_whole(known):
+            known = weighted_diff(self.versions, self.old, self.new, self.columns)
+            self.deltas.found[ends] = known
+        return known
+
+    def _is_whole(self, rows: pa.Table) -> bool:
+        """Whether rows have the columns that matter."""
+        wanted = self.columns
+        if wanted is None:
+            wanted = self.versions.definition(self.new).schema.arrow.names
+        return set(wanted) <= set(rows.column_names)
 
     def source(self, side: Side) -> Source:
         """All rows."""

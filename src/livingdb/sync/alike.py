@@ -57,13 +57,13 @@ def alike(graph: Graph, view: View, inputs: Mapping[str, Input]) -> Alike | None
 
 def _candidates(graph: Graph, view: View) -> list[tuple[SyncRow, View]]:
     found_ones = []
-    for sync in graph.catalog.syncs.all():
-        if sync.kind == KIND and sync.is_active and sync.spec["query"] == view.query:
+    for sync in graph.catalog.syncs.saying("query", view.query, _CANDIDATES):
+        if sync.kind == KIND and sync.spec["query"] == view.query:
             other = View.from_json(sync.spec)
             same_key = other.key == view.key and other.materialize == "full"
             if same_key and set(other.tables) == set(view.tables):
                 found_ones.append((sync, other))
-    return sorted(found_ones, key=lambda item: item[0].id)[:_CANDIDATES]
+    return found_ones
 
 
 def _read(

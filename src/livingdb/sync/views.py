@@ -36,7 +36,8 @@ _log = logging.getLogger("livingdb")
 Make = Callable[[Intent], Draft]
 
 
-Readers = list[tuple[int, frozenset[str] | None]]
+Readers = dict[frozenset[str] | None, list[int]]
+"""The places of views, by the columns they read; None: all."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,8 @@ class Views:
     every: tuple[tuple[SyncRow, View], ...]
     immediate: Mapping[tuple[int, str], Readers] = field(default_factory=dict)
     """For a table of a branch, which immediate ones read it, and which of its columns."""
+    columns: Mapping[tuple[int, str], Sequence[str]] = field(default_factory=dict)
+    """For a table of a branch, the columns that any of them reads, where not all are read."""
 
     @classmethod
     def of(cls, syncs: Sequence[SyncRow]) -> Views:
@@ -59,10 +62,14 @@ class Views:
             for plain, table in view.tables.items():
                 if not table.snapshot:
                     used = view.uses.get(plain)
-                    columns = None if used is None else frozenset(used)
-                    readers = immediate.setdefault((table.branch, table.table), [])
-                    readers.append((place, columns))
-        return cls(every, immediate)
+                    readers = immediate.setdefault((table.branch, table.table), {})
+                    readers.setdefault(None if used is None else frozenset(used), []).append(place)
+        columns = {
+            place: sorted({name for used in readers for name in used or ()})
+            for place, readers in immediate.items()
+            if None not in readers
+        }
+        return cls(every, immediate, columns)
 
 
 def in_order(views: Sequence[tuple[SyncRow, View]]) -> tuple[tuple[SyncRow, View], ...]:
@@ -186,7 +193,7 @@ class ViewCarrier:
         drafts: list[Draft] = []
         actions: list[Callable[[Connection], None]] = []
         due: set[int] = set()
-        deltas: Deltas = {}
+        deltas = Deltas(columns=views.columns)
 
         def touch(branch: int, change: _Moved) -> None:
             for table in change.changed:
@@ -194,11 +201,9 @@ class ViewCarrier:
                 if not readers:
                     continue
                 columns = self._columns(change, table)
-                due.update(
-                    place
-                    for place, used in readers
-                    if columns is None or used is None or columns & used
-                )
+                for used, places in readers.items():
+                    if columns is None or used is None or columns & used:
+                        due.update(places)
 
         for branch, change in moved.items():
             touch(branch, change)

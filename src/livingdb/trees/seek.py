@@ -16,6 +16,8 @@ from livingdb.trees.scan import leaf_rows
 
 __all__ = ["contains", "seek", "seek_many"]
 
+_FEW = 4
+
 
 def seek(reader: Reader, root: Address, key: Any) -> tuple[Leaf, int] | None:
     """The leaf (or piece) and the row that hold the encoded key; None if no row does."""
@@ -46,24 +48,33 @@ def seek_many(
         leaf_keys, columns = leaf_rows(reader, address, wanted, keep)
         hit, at = _match(leaf_keys, keys[start:stop])
         found[start:stop] = hit
-        if hit.any():
+        if hit.all():
+            parts.append((columns, at))
+        elif hit.any():
             parts.append((columns, at[hit]))
     if not parts:
         return found, [pa.array([], shape.types[position]) for position in wanted]
     if len(parts) == 1:
         columns, rows = parts[0]
         return found, [column.take(pa.array(rows)) for column in columns]
-    taken = [_taken(columns, rows) for columns, rows in parts]
-    return found, [pa.concat_arrays(list(column)) for column in zip(*taken, strict=True)]
+    pieces: list[list[pa.Array]] = [[] for _ in wanted]
+    for columns, rows in parts:
+        _take(columns, rows, pieces)
+    return found, [pa.concat_arrays(column) for column in pieces]
 
 
-def _taken(columns: list[pa.Array], rows: npt.NDArray[np.int64]) -> list[pa.Array]:
-    """Rows of a leaf: one is quicker to point at than to copy."""
-    if len(rows) == 1:
-        only = int(rows[0])
-        return [column.slice(only, 1) for column in columns]
-    places = pa.array(rows)
-    return [column.take(places) for column in columns]
+def _take(
+    columns: list[pa.Array], rows: npt.NDArray[np.int64], pieces: list[list[pa.Array]]
+) -> None:
+    """Add rows of a leaf: a few are quicker to point at than to copy."""
+    if len(rows) <= _FEW:
+        places = rows.tolist()
+        for column, piece in zip(columns, pieces, strict=True):
+            piece += [column.slice(place, 1) for place in places]
+        return
+    indices = pa.array(rows)
+    for column, piece in zip(columns, pieces, strict=True):
+        piece.append(column.take(indices))
 
 
 def contains(reader: Reader, root: Address, keys: KeyArray) -> npt.NDArray[np.bool_]:
@@ -79,6 +90,9 @@ def contains(reader: Reader, root: Address, keys: KeyArray) -> npt.NDArray[np.bo
 def _match(
     leaf_keys: KeyArray, keys: KeyArray
 ) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.int64]]:
+    if leaf_keys.dtype == np.uint64 and len(leaf_keys):
+        at = leaf_keys.searchsorted(keys)
+        return leaf_keys.take(at, mode="clip") == keys, at
     at = search(leaf_keys, keys)
     if not len(leaf_keys):
         return np.zeros(len(keys), bool), at
