@@ -85,6 +85,13 @@ class Embedded:
         return with_types(found)
 
 
+def _is_at_hand(relations: Mapping[str, Relation]) -> bool:
+    """Whether all rows are in this process, and not many."""
+    tables = [rows for rows in relations.values() if isinstance(rows, pa.Table)]
+    is_all = len(tables) == len(relations)
+    return is_all and sum(rows.num_rows for rows in tables) <= AT_HAND_ROWS
+
+
 def _shown(relation: Relation) -> Any:
     """Rows as the embedded engine reads them."""
     from livingdb.engines.scanned import ScannedRows
@@ -95,8 +102,18 @@ def _shown(relation: Relation) -> Any:
     return rows
 
 
+AT_HAND_ROWS = 200_000
+"""In this process already, up to which they are not sent elsewhere to be queried."""
+_shared: WeakKeyDictionary[Ask, bool] = WeakKeyDictionary()
+"""Whether every engine answers a query alike."""
+
+
 class ByEngine:
-    """Answers by the engine that suits each query: Spark, or for `auto` whichever is cheaper."""
+    """Answers by the engine that suits each query: Spark, or for `auto` whichever is cheaper.
+
+    A few rows that are at hand are not sent to Spark if the answer is the same here: a refresh
+    asks many small questions about what changed, and each would be a job.
+    """
 
     def __init__(self, wanted: str | None):
         self._wanted = wanted
@@ -105,6 +122,11 @@ class ByEngine:
     def answer(self, ask: Ask, relations: Mapping[str, Relation]) -> pa.Table:
         """The rows a prepared query gives over these relations."""
         request = request_of(ask, relations)
+        if _is_at_hand(relations):
+            if ask not in _shared:
+                _shared[ask] = isinstance(request.portable, Portable)
+            if _shared[ask]:
+                return Embedded().answer(ask, relations)
         name, _ = choose(request, self._wanted, pipeline=True)
         if name == "embedded":
             return Embedded().answer(ask, relations)

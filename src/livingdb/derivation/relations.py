@@ -10,15 +10,17 @@ import pyarrow as pa
 
 from livingdb.chunks.address import Address
 from livingdb.derivation.answers import Answers
-from livingdb.derivation.matching import matching
+from livingdb.derivation.matching import matching, matching_in
 from livingdb.derivation.model import WEIGHT, Ask, Relation, Side
-from livingdb.derivation.weighted import stacked, weighted
+from livingdb.derivation.weighted import consolidated, signed, stacked, weighted
 from livingdb.engines.request import Source, Stored
-from livingdb.graph.compare import changed_keys
+from livingdb.graph.compare import changed_keys, changes_since
 from livingdb.tables.index import Version
 from livingdb.tables.versions import Versions
 
 __all__ = ["Deltas", "Pair", "VersionRelations", "weighted_diff"]
+
+_REMEMBERED = 4
 
 
 def weighted_diff(
@@ -30,12 +32,12 @@ def weighted_diff(
     """
     old, new = versions.rows(before), versions.rows(after)
     names = old.schema.arrow.names if columns is None else list(columns)
-    is_one = after.base == before.address
-    keys = versions.delta(after).keys if is_one else changed_keys(versions, before, after)
+    changes = changes_since(versions, before, after)
+    keys = changed_keys(versions, before, after) if changes is None else changes.keys
     was, gone = old.lookup(keys, names)
-    if is_one:
+    if changes is not None:
         positions = [new.schema.position(name) for name in names]
-        _, come = versions.delta(after).apply(keys[was], gone, positions)
+        _, come = changes.apply(keys[was], gone, positions)
     else:
         _, come = new.lookup(keys, names)
     before_rows, after_rows = (pa.Table.from_arrays(some, names=names) for some in (gone, come))
@@ -67,6 +69,7 @@ class Pair:
     """What changed between versions, as others found out before."""
     columns: Sequence[str] | None = None
     """Those that matter; None for all."""
+    _matched: list[tuple[pa.Table, pa.Table]] = field(default_factory=list)
 
     @property
     def is_same(self) -> bool:
@@ -95,6 +98,27 @@ class Pair:
         if wanted is None:
             wanted = self.versions.definition(self.new).schema.arrow.names
         return set(wanted) <= set(rows.column_names)
+
+    def matching(self, side: Side, values: pa.Table) -> pa.Table:
+        """The rows that hold one of the rows of `values`; null is null here.
+
+        They are looked for among the old rows, and remembered; the new ones are those and what
+        changed, so that only one of both versions is read.
+        """
+        found = next((rows for asked, rows in self._matched if asked.equals(values)), None)
+        if found is None:
+            found = matching(self.versions.rows(self.old), values, self.columns)
+            self._matched = [(values, found), *self._matched[: _REMEMBERED - 1]]
+        if side == "old" or self.is_same:
+            return found
+        changed = matching_in(self.changed, values) if values.num_rows else self.changed.slice(0, 0)
+        if not changed.num_rows:
+            return found
+        known = consolidated(
+            stacked([weighted(found, 1), changed.select([*found.column_names, WEIGHT])])
+        )
+        rows, _ = signed(known)
+        return rows.drop_columns([WEIGHT])
 
     def source(self, side: Side) -> Source:
         """All rows."""
@@ -125,11 +149,7 @@ class VersionRelations:
 
     def matching(self, name: str, side: Side, values: pa.Table) -> pa.Table:
         """The rows that hold one of the rows of `values`; null is null here."""
-        pair = self._pairs[name]
-        if pair.is_same:
-            side = "new"
-        rows = pair.versions.rows(pair.old if side == "old" else pair.new)
-        return matching(rows, values, pair.columns)
+        return self._pairs[name].matching(side, values)
 
     def held(self, keys: pa.Table) -> pa.Table:
         """The old rows with these keys, of the stage that is maintained."""

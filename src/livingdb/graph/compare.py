@@ -26,6 +26,7 @@ from livingdb.trees.scan import ALL, Span
 
 __all__ = [
     "changed_keys",
+    "changes_since",
     "count_changes",
     "diff_changes",
     "diff_versions",
@@ -130,12 +131,28 @@ def _one_sided(
 def changed_keys(versions: Versions, before: Version, after: Version) -> KeyArray:
     """Keys that may differ, sorted: every key that does, and some that do not."""
     common = common_version(versions.index, before, after)
-    if common is not None:
-        distance = before.changed + after.changed - 2 * common.changed
-        frames = (versions.kept(version) or version for version in (after, before))
-        if distance <= _SHARE * max(versions.count(frame) for frame in frames) + _BATCH_KEYS:
-            return _chain_keys(versions, common, before, after)
+    if common is not None and _is_near(versions, common, before, after):
+        return _chain_keys(versions, common, before, after)
     return _tree_keys(versions, before, after)
+
+
+def changes_since(versions: Versions, before: Version, after: Version) -> Changes | None:
+    """The changes that made one version of another; None if it is not so, or they are many."""
+    if after.base == before.address:
+        return versions.delta(after)
+    common = common_version(versions.index, before, after)
+    if common is None or common.address != before.address:
+        return None
+    if not _is_near(versions, common, before, after):
+        return None
+    return versions.changes_between(before, after)
+
+
+def _is_near(versions: Versions, common: Version, before: Version, after: Version) -> bool:
+    """Whether following the changes is less work than comparing trees."""
+    distance = before.changed + after.changed - 2 * common.changed
+    frames = (versions.kept(version) or version for version in (after, before))
+    return distance <= _SHARE * max(versions.count(frame) for frame in frames) + _BATCH_KEYS
 
 
 def differing_keys(versions: Versions, before: Version, after: Version) -> KeyArray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
@@ -229,6 +230,19 @@ class Leaf:
         return self._size_bytes
 
 
+_LEAST_BYTES = 128 << 20
+_SHARE = 32
+
+
+def _share_of_memory() -> int:
+    """What the nodes of one database may take of this machine's memory."""
+    try:
+        whole = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):
+        return _LEAST_BYTES
+    return max(_LEAST_BYTES, whole // _SHARE)
+
+
 class Cache:
     """Keeps recently used nodes and leaves, up to a number of bytes.
 
@@ -236,8 +250,8 @@ class Cache:
     as their columns are read.
     """
 
-    def __init__(self, limit_bytes: int = 128 << 20):
-        self.limit_bytes = limit_bytes
+    def __init__(self, limit_bytes: int | None = None):
+        self.limit_bytes = _share_of_memory() if limit_bytes is None else limit_bytes
         self._items: OrderedDict[Address, tuple[Entries | Leaf, int]] = OrderedDict()
         self._bytes = 0
         self._lock = threading.Lock()
