@@ -152,6 +152,21 @@ def _table(node: exp.Table) -> exp.Expr:
     return _called(node, "range", ["id"]) if isinstance(node.this, exp.Func) else node
 
 
+def _lateral(node: exp.Lateral) -> exp.Expr:
+    """LATERAL VIEW OUTER keeps a row whose list is empty or missing, with null for its item."""
+    if not node.args.get("outer"):
+        return node
+    listed = node.this
+    alias = node.args.get("alias")
+    if type(listed) is not exp.Explode or alias is None or len(alias.columns) > 1:
+        raise Unsupported("LATERAL VIEW OUTER goes with explode(list) here; engine='spark' has all")
+    items = listed.this
+    has_any = exp.GT(this=_call("len", items.copy()), expression=exp.Literal.number(0))
+    none = exp.Array(expressions=[exp.Null()])
+    listed.set("this", exp.Case(ifs=[exp.If(this=has_any, true=items.copy())], default=none))
+    return node
+
+
 def _number(node: exp.Literal) -> exp.Expr:
     """A whole number too large for bigint is a decimal."""
     if node.is_string or not node.name.isdecimal() or not 2**63 <= int(node.name) < 10**38:
@@ -241,6 +256,7 @@ _REWORDED: dict[type[exp.Expr], Callable[[Any], exp.Expr]] = {
     exp.Div: lambda node: _call("spark_divide", node.left, node.right),
     exp.Exists: _exists,
     exp.ILike: _like,
+    exp.Lateral: _lateral,
     exp.Left: lambda node: _call("spark_left", node.this, node.expression),
     exp.Like: _like,
     exp.Literal: _number,

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from sqlalchemy import Connection
 
 from livingdb.catalog.syncs import DETACHED, HELD, SyncRow
@@ -149,6 +150,22 @@ class Judgement:
                     found.setdefault(table, []).append(rows.append_column("_condition", texts))
         return {table: pa.concat_tables(parts) for table, parts in found.items()}
 
+    def left_aside(self, table: str, rows: pa.Table) -> pa.Table:
+        """Of rows that were set aside and stay as they are, those that still break a condition.
+
+        Their `_condition` says which, with "; " between them.
+        """
+        ends = "; "
+        texts = pc.binary_join_element_wise("", rows.column("_condition"), "", ends)
+        for one in conditions_of(self.crossing.sync):
+            mended = _mended(one, rows, self.crossing, table) if rows.num_rows else None
+            if mended is not None:
+                less = pc.replace_substring(texts, f"{ends}{one.text}{ends}", ends)
+                texts = pc.if_else(mended, less, texts)
+        inner = pc.utf8_slice_codeunits(texts, len(ends), -len(ends))
+        at = rows.column_names.index("_condition")
+        return rows.set_column(at, "_condition", inner).filter(pc.not_equal(texts, ends))
+
     def details(self) -> dict[str, Any]:
         """What the edge of the change remembers."""
         found: dict[str, Any] = {}
@@ -228,6 +245,18 @@ class Judgement:
             if verdict.measured is not None
         }
         return {"condition": " AND ".join(texts), "measured": measured, "action": strongest}
+
+
+def _mended(one: Condition, rows: pa.Table, crossing: Crossing, table: str) -> Any:
+    """See `Condition.mended`; what cannot be judged is not mended."""
+    if one.action != "quarantine":
+        return None
+    try:
+        return one.mended(rows, crossing, table)
+    except PASSING:
+        raise
+    except LivingDBError:
+        return None
 
 
 def _hexed(at: Mapping[int, Address]) -> dict[str, str]:

@@ -21,7 +21,7 @@ from livingdb.sync.hidden import ASIDE, WHOLE, whole_tables
 from livingdb.tables import ingest
 from livingdb.tables.batches import flat
 from livingdb.tables.index import Version
-from livingdb.tables.recipe import Counts
+from livingdb.tables.recipe import Counts, Definition
 from livingdb.tables.versions import Versions
 from livingdb.trees.keys import KeyArray, member
 
@@ -44,8 +44,13 @@ def set_aside(
     found = dict(made)
     broken = {} if judgement is None else judgement.set_aside()
     whole = whole_tables(held)
-    # Rows may break a condition although their table stays: what they refer to has gone.
-    stays = {name: whole[name] for name in broken if name in whole}
+    # Rows may break a condition, or no more, although their table stays: what they refer to has
+    # gone, or come.
+    stays = {
+        name: version
+        for name, version in whole.items()
+        if name in broken or (judgement is not None and ASIDE + name in held)
+    }
     for name, version in {**stays, **made}.items():
         before = held.get(ASIDE + name)
         if name not in broken and before is None:
@@ -53,40 +58,65 @@ def set_aside(
         if version is None:
             found.update({WHOLE + name: None, ASIDE + name: None})
             continue
-        whole_before = held.get(WHOLE + name, held.get(name))
-        aside = _aside(versions, before, whole_before, version, broken.get(name), staging)
+        definition = _definition(versions, version)
+        left = _left(versions, before, held.get(WHOLE + name, held.get(name)), version, definition)
+        count = left.num_rows
+        if judgement is not None:
+            left = judgement.left_aside(name, left)
+        if name not in made and name not in broken and left.num_rows == count:
+            continue
+        aside = _aside(versions, version, definition, left, broken.get(name), staging)
         found[WHOLE + name] = version
         found[ASIDE + name] = aside
         found[name] = _shown(versions, version, aside, staging)
     return found
 
 
-def _aside(
+def _definition(versions: Versions, whole: Version) -> Definition:
+    """The table of rows set aside of a table."""
+    schema = versions.definition(whole).schema
+    columns = [pa.field(c.name, c.type) for c in schema.stored]
+    return definition_for(
+        pa.schema([*columns, pa.field(_CONDITION, pa.string())]), tuple(schema.key)
+    )
+
+
+def _left(
     versions: Versions,
     before: Version | None,
     whole_before: Version | None,
     whole: Version,
+    definition: Definition,
+) -> pa.Table:
+    """The rows that were set aside and stay as they are."""
+    empty = definition.schema.arrow.empty_table()
+    if before is None or versions.definition(before) != definition:
+        return empty
+    old = versions.rows(before).to_arrow(definition.schema.arrow.names)
+    if not old.num_rows:
+        return empty
+    schema, shape = versions.definition(whole).schema, versions.forest(whole).shape
+    keys = shape.keys([flat(old.column(name)) for name in schema.key])
+    stay = ~member(keys, _changed(versions, whole_before, whole))
+    stay &= versions.rows(whole).contains(keys)
+    return old.filter(pa.array(stay))
+
+
+def _aside(
+    versions: Versions,
+    whole: Version,
+    definition: Definition,
+    left: pa.Table,
     broken: pa.Table | None,
     staging: Staging,
 ) -> Version:
-    """The rows set aside after a change: those that break a condition now, and still did."""
-    schema = versions.definition(whole).schema
-    shape = versions.forest(whole).shape
-    texts = pa.field(_CONDITION, pa.string())
-    columns = [pa.field(c.name, c.type) for c in schema.stored]
-    definition = definition_for(pa.schema([*columns, texts]), tuple(schema.key))
-    parts = []
-    if before is not None and versions.definition(before) == definition:
-        old = versions.rows(before).to_arrow([*(c.name for c in columns), _CONDITION])
-        if old.num_rows:
-            keys = shape.keys([flat(old.column(name)) for name in schema.key])
-            stay = ~member(keys, _changed(versions, whole_before, whole))
-            stay &= versions.rows(whole).contains(keys)
-            parts.append(old.filter(pa.array(stay)))
-    if broken is not None:
-        wanted = broken.select([*(c.name for c in columns), _CONDITION])
-        parts.append(_once(wanted, shape.keys([flat(wanted.column(k)) for k in schema.key])))
+    """The rows set aside after a change: those that are left, and those that break a condition."""
+    schema, shape = versions.definition(whole).schema, versions.forest(whole).shape
     arrow = definition.schema.arrow
+    parts = [left]
+    if broken is not None:
+        wanted = broken.select(arrow.names)
+        parts.append(_once(wanted, shape.keys([flat(wanted.column(k)) for k in schema.key])))
     rows = pa.concat_tables([arrow.empty_table(), *(part.cast(arrow) for part in parts)])
     shape = definition.layout.grouping(definition.schema).whole
     stored = ingest.carried(definition.schema, shape, rows)

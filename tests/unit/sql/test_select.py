@@ -48,6 +48,12 @@ def test_all_columns_come_in_their_own_types(main: BranchScope) -> None:
         ("SELECT id FROM orders ORDER BY id DESC LIMIT 2 OFFSET 1", [17, 18]),
         ("SELECT id FROM range(3)", [0, 1, 2]),
         ("SELECT e FROM (SELECT array(1, 2) AS list) LATERAL VIEW explode(list) t AS e", [1, 2]),
+        (
+            "SELECT coalesce(e, 9) FROM (SELECT array(1, 2) AS list UNION ALL "
+            "SELECT filter(array(1), x -> x > 1) "
+            "UNION ALL SELECT CAST(NULL AS array<int>)) LATERAL VIEW OUTER explode(list) t AS e",
+            [1, 2, 9, 9],
+        ),
     ],
 )  # fmt: skip
 def test_rows(main: BranchScope, text: str, expected: list[int]) -> None:

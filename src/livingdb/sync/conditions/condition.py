@@ -232,6 +232,13 @@ class Condition(Named, ABC):
     def judge(self, crossing: Crossing) -> Verdict:
         """What it finds about a change that is about to happen."""
 
+    def mended(self, rows: pa.Table, crossing: Crossing, table: str) -> Any:
+        """Which rows that were set aside for it break it no more, although they stay as they are.
+
+        None if that cannot be.
+        """
+        return None
+
     @property
     def needs_approval(self) -> bool:
         """Whether it holds only once somebody said so."""

@@ -18,6 +18,7 @@ from livingdb.derivation.relations import weighted_diff
 from livingdb.errors import InvalidData
 from livingdb.sync.conditions.aside import not_yet_aside
 from livingdb.sync.conditions.condition import Condition, Verdict, registered
+from livingdb.sync.conditions.crossing import is_true
 from livingdb.sync.conditions.places import Referenced, column_place, referenced, table_place
 from livingdb.sync.conditions.repeated import distinct, holds_one_of, is_whole
 from livingdb.sync.conditions.rowwise import RowCondition, columns_of, count_of
@@ -79,6 +80,13 @@ class NoOrphans(RowCondition):
         found = _held(crossing.versions.rows(known.new), values, known.columns)
         missing = pc.invert(holds_one_of(rows, self.columns, found))
         return pc.and_(is_whole(rows, self.columns), missing)
+
+    def mended(self, rows: pa.Table, crossing: Crossing, table: str) -> Any:
+        """See `Condition.mended`: what they refer to has come."""
+        known = self._referenced(crossing)
+        if known.old is not None and known.old.address == known.new.address:
+            return None
+        return pc.invert(is_true(self.breaks(rows, crossing, table)))
 
     def broken(self, crossing: Crossing, table: str) -> pa.Table:
         """See `RowCondition.broken`; with those whose other end goes."""
