@@ -117,7 +117,10 @@ def _parted(
     pieces(lazy_definition(graph, view, inputs).schema, view.hot)
     name = hot_of(view.name)
     mine = {view.name if n == name else n: v for n, v in held.items() if n != view.name}
-    done = refreshed(graph, hot_view(view), inputs, mine, answers, staging, full, deltas)
+    # A condition like `id = 1` would leave a shorter key than that of all rows.
+    key = view.key or compiled(view, schemas_of(graph, inputs)).stages[-1].key
+    hot = replace(hot_view(view), key=key)
+    done = refreshed(graph, hot, inputs, mine, answers, staging, full, deltas)
     tables = {name if n == view.name else n: version for n, version in done.tables.items()}
     known = {name if n == view.name else n: rows for n, rows in done.known.items()}
     read = {n: item.new.version for n, item in inputs.items()}

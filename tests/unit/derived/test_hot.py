@@ -132,6 +132,15 @@ def test_in_sql_and_over_another_view(db: livingdb.Database, sales: livingdb.Bra
     assert not db.check().problems
 
 
+@pytest.mark.parametrize("hot", ["id = 7", "shop = 'shop 7'", "id IN (7)", "id = 7 AND amount = 7"])
+def test_the_key_is_that_of_all_rows(sales: livingdb.Branch, hot: str) -> None:
+    query = "SELECT shop, amount, id FROM sales"
+    view = sales.derive("v", query, when="immediate", materialize=f"where {hot}").table("v")
+    assert view.key == ("id",)
+    assert len(view) == COUNT
+    assert view.get(7) == {"shop": "shop 7", "amount": 7, "id": 7}
+
+
 def test_a_key_that_does_not_tell_hot_from_other_rows(sales: livingdb.Branch) -> None:
     query = "SELECT shop, id % 2 AS half FROM sales WHERE id < 2"
     view = sales.derive(
