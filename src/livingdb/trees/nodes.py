@@ -295,8 +295,8 @@ class Reader:
     def read(self, address: Address, keep: bool = True) -> Entries | Leaf:
         """The node at the address: `Entries` or a `Leaf`; `keep` puts it in the cache."""
         found = self.cache.get(address)
-        # Tables that differ only in which key columns may be null share leaves, not keys.
-        if found is not None and found.shape.nullable == self.shape.nullable:
+        # Tables that differ only in how their keys are made share leaves, not keys.
+        if found is not None and found.shape.reading == self.shape.reading:
             return found
         chunk = Chunk(address, self.store.get(address), self.store.get)
         item: Entries | Leaf

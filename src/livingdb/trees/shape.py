@@ -36,6 +36,11 @@ class Shape:
         return KeyCodec(self.types[: self.key_count], self.nullable)
 
     @cached_property
+    def reading(self) -> tuple[object, ...]:
+        """What keys and columns of a leaf are read by; tables that share it may differ in that."""
+        return self.key_count, self.nullable, *map(str, self.types)
+
+    @cached_property
     def schema(self) -> pa.Schema:
         """The Arrow schema of a leaf."""
         return pa.schema(list(zip(self.names, self.types, strict=True)))

@@ -323,3 +323,23 @@ def test_folding_is_invisible(db: Database, fold: str | float) -> None:
     other = db.at("main~30").clone("other")
     other.insert("t", {"id": list(model), "v": list(model.values())})
     assert other.table("t").root() == root
+
+
+@pytest.mark.parametrize("keys", [["u", ["u", "k"]], [["u", "k"], "u"], [["u", "k"], ["u"]]])
+def test_tables_that_store_the_same_leaf_have_keys_of_their_own(
+    db: livingdb.Database, keys: list[str | list[str]]
+) -> None:
+    """A leaf is its rows, whatever their key; what one table read of it is not the other's."""
+    main = db.branch("main")
+    rows = [{"u": u, "k": k, "n": 1} for u, k in (("", ""), ("x  y", "x  y"), ("z", ""))]
+    for name, key in zip("ab", keys, strict=True):
+        main.create_table(name, {"u": "string", "k": "string", "n": "int"}, key=key)
+        main.insert(name, rows)
+    roots = {main.table(name).root() for name in "ab"}
+    for name, key in zip("ab", keys, strict=True):
+        table = main.table(name)
+        for row in rows:
+            assert table.get(row["u"] if key in ("u", ["u"]) else (row["u"], row["k"])) == row
+        main.update(name, [{**row, "n": 2} for row in rows])
+        assert main.table(name).to_arrow().column("n").to_pylist() == [2, 2, 2]
+    assert len(roots) == 1
