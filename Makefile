@@ -6,9 +6,6 @@ BENCH_STAMP := $(VENV)/.bench-stamp
 MKDOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-# Tests make thousands of small databases: a disk in memory, if there is a large one, waits less.
-TEST_TMP := $(shell df -k /dev/shm 2>/dev/null | awk 'END { if ($$4 > 4000000) print "TMPDIR=/dev/shm" }')
-
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test test-all lint docs bench clean
 
@@ -34,10 +31,10 @@ demo: setup ## a guided session in a throw-away database
 	$(BIN)/livingdb demo
 
 test: setup ## the tests a newcomer can wait for
-	$(TEST_TMP) $(BIN)/python -m pytest -n auto --dist worksteal
+	$(BIN)/python -m pytest -n auto --dist worksteal
 
 test-all: setup ## every test, the slow ones too
-	$(TEST_TMP) LIVINGDB_EXAMPLES=500 $(BIN)/python -m pytest -n auto --dist worksteal -m ""
+	LIVINGDB_EXAMPLES=500 $(BIN)/python -m pytest -n auto --dist worksteal -m ""
 
 lint: setup ## style, types, the order of the layers, and the documentation's links
 	$(BIN)/ruff check .

@@ -19,7 +19,7 @@ from hypothesis import settings
 if "LIVINGDB_EXAMPLES" in os.environ:
     settings.register_profile("default", deadline=None, max_examples=100)
 else:
-    settings.register_profile("default", deadline=None, max_examples=40, derandomize=True)
+    settings.register_profile("default", deadline=None, max_examples=60, derandomize=True)
 settings.register_profile("thorough", deadline=None, max_examples=1000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 

@@ -6,5 +6,5 @@ import os
 
 __all__ = ["MANY"]
 
-MANY = 1000 if "LIVINGDB_EXAMPLES" in os.environ else 120
+MANY = 1000 if "LIVINGDB_EXAMPLES" in os.environ else 250
 """Of the laws on which everything rests; `make test-all` has the time."""

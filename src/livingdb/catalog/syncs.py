@@ -77,9 +77,9 @@ class Syncs:
     def saying(self, name: str, value: str, most: int) -> list[SyncRow]:
         """The oldest active syncs whose spec says this of a name, and perhaps others."""
         said = json.dumps({name: value})[1:-1]
-        wanted = select(_sync).where(_sync.c.state == ACTIVE).order_by(_sync.c.id).limit(most)
-        if len(said) <= _LONGEST_PATTERN:
-            wanted = wanted.where(_sync.c.spec.contains(said, autoescape=True))
+        wanted = select(_sync).where(_sync.c.state == ACTIVE).order_by(_sync.c.id)
+        if len(said) <= _LONGEST_PATTERN:  # of which SQLite takes so many
+            wanted = wanted.where(_sync.c.spec.contains(said, autoescape=True)).limit(most)
         return [_row(row) for row in self._queries.all(wanted)]
 
     def add(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +14,7 @@ from livingdb.catalog.syncs import SyncRow
 from livingdb.database.sync import dropping, updatable_of
 from livingdb.derivation.sources import resolved
 from livingdb.derivation.trusted import check_name, function_named
-from livingdb.derivation.view import KIND, MATERIALIZE, REFRESH, SourceTable, View
+from livingdb.derivation.view import KIND, MATERIALIZE, REFRESH, SourceTable, View, hot_part
 from livingdb.engines.choose import ENGINES
 from livingdb.errors import IllegalSync, InvalidData, NotFound, Unsupported
 from livingdb.evolution.change import Change
@@ -41,8 +40,6 @@ __all__ = [
 ]
 
 Act = Callable[[Connection], None]
-
-_WHERE = re.compile(r"where\s+\S", re.IGNORECASE)
 
 
 def derive(
@@ -72,7 +69,7 @@ def derive(
     check_branch(name)
     planned = schedule(when)
     _choice("refresh", refresh, REFRESH)
-    if not (isinstance(materialize, str) and _WHERE.match(materialize)):
+    if not hot_part(materialize):
         _choice("materialize", materialize, (*MATERIALIZE, "where <condition>"))
     if engine is not None:
         _choice("engine", engine, ENGINES)

@@ -6,12 +6,12 @@ but hot rows is known by the ranges it asks for.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from functools import lru_cache
 
 from sqlglot import exp
 
+from livingdb.derivation.trees import conjuncts
 from livingdb.derivation.view import View
 from livingdb.engines.pruning import part_of
 from livingdb.errors import InvalidData
@@ -60,8 +60,8 @@ def pieces(schema: TableSchema, where: str) -> tuple[Piece, ...]:
         return None if column.table else column_named(schema, column.name)
 
     found: list[Piece] = []
-    for part in _parts(parse_condition(where)):
-        against = _opposite(part)
+    for part in conjuncts(parse_condition(where)):
+        against = _opposite(part.unnest())
         outside = {} if against is None else ranges_of(against, owner, {})
         if not outside:
             raise InvalidData(
@@ -79,17 +79,6 @@ def pieces(schema: TableSchema, where: str) -> tuple[Piece, ...]:
             known = part_of(schema, {name: (item,)})
             found.append((known.spans, known.filters))
     return tuple(found)
-
-
-def _parts(condition: exp.Expr) -> Iterator[exp.Expr]:
-    """What has to hold, each by itself."""
-    if isinstance(condition, exp.Paren):
-        yield from _parts(condition.this)
-    elif isinstance(condition, exp.And):
-        for part in condition.flatten():
-            yield from _parts(part)
-    else:
-        yield condition
 
 
 def _opposite(part: exp.Expr) -> exp.Expr | None:

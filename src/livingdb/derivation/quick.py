@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from sqlglot import exp
 
 from livingdb.derivation.model import Relation
+from livingdb.derivation.trees import conjuncts
 
 __all__ = ["Quick", "quick_of"]
 
@@ -197,24 +198,19 @@ def _add_table(tables: dict[str, str], table: exp.Expr | None) -> None:
 def _add_conditions(
     condition: exp.Expr, tests: list[_Test], pairs: list[tuple[Place, Place]]
 ) -> None:
-    if isinstance(condition, exp.Paren):
-        _add_conditions(condition.this, tests, pairs)
-    elif isinstance(condition, exp.And):
-        for part in condition.flatten():
-            _add_conditions(part, tests, pairs)
-    elif isinstance(condition, exp.EQ) and all(
-        isinstance(side, exp.Column) for side in (condition.this, condition.expression)
-    ):
-        pairs.append((_place(condition.this), _place(condition.expression)))
-    else:
-        tests.append(_test(condition))
+    for part in (each.unnest() for each in conjuncts(condition)):
+        if isinstance(part, exp.EQ) and all(
+            isinstance(side, exp.Column) for side in (part.this, part.expression)
+        ):
+            pairs.append((_place(part.this), _place(part.expression)))
+        else:
+            tests.append(_test(part))
 
 
 def _test(condition: exp.Expr) -> _Test:
     inner, wanted = condition, True
     if isinstance(inner, exp.Not):
-        inner, wanted = inner.this, False
-        inner = inner.this if isinstance(inner, exp.Paren) else inner
+        inner, wanted = inner.this.unnest(), False
     if isinstance(inner, exp.Is) and isinstance(inner.expression, exp.Null):
         return _Test(_place(inner.this), None, wanted)
     kind = type(condition)

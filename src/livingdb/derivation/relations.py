@@ -30,16 +30,16 @@ def weighted_diff(
 
     Of some columns only, if they are named: the others are not read.
     """
-    old, new = versions.rows(before), versions.rows(after)
+    old = versions.rows(before)
     names = old.schema.arrow.names if columns is None else list(columns)
     changes = changes_since(versions, before, after)
     keys = changed_keys(versions, before, after) if changes is None else changes.keys
     was, gone = old.lookup(keys, names)
     if changes is not None:
-        positions = [new.schema.position(name) for name in names]
+        positions = [old.schema.position(name) for name in names]
         _, come = changes.apply(keys[was], gone, positions)
     else:
-        _, come = new.lookup(keys, names)
+        _, come = versions.rows(after).lookup(keys, names)
     before_rows, after_rows = (pa.Table.from_arrays(some, names=names) for some in (gone, come))
     return stacked([weighted(before_rows, -1), weighted(after_rows, 1)])
 

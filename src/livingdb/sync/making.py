@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -67,11 +67,15 @@ def made(
 
     `deltas` are what is known to differ between versions.
     """
+
+    def refresh(of: View, has: Mapping[str, Version]) -> Refreshed:
+        return refreshed(graph, of, inputs, has, answers, staging, full, deltas)
+
     if view.what == "sql" and view.materialize == "full":
-        done = refreshed(graph, view, inputs, held, answers, staging, full, deltas)
+        done = refresh(view, held)
         return Made(done, done.tables)
     if view.hot:
-        return _parted(graph, view, inputs, held, answers, staging, full, deltas)
+        return _parted(graph, view, inputs, held, staging, refresh)
     if view.what == "sql":
         return _recipe(graph, view, inputs, staging)
     if view.what == "clone":
@@ -108,10 +112,8 @@ def _parted(
     view: View,
     inputs: Mapping[str, Input],
     held: Mapping[str, Version],
-    answers: Answers,
     staging: Staging,
-    full: bool,
-    deltas: Deltas | None,
+    refresh: Callable[[View, Mapping[str, Version]], Refreshed],
 ) -> Made:
     """The hot rows, kept as those of any view, and a recipe for all."""
     pieces(lazy_definition(graph, view, inputs).schema, view.hot)
@@ -119,8 +121,7 @@ def _parted(
     mine = {view.name if n == name else n: v for n, v in held.items() if n != view.name}
     # A condition like `id = 1` would leave a shorter key than that of all rows.
     key = view.key or compiled(view, schemas_of(graph, inputs)).stages[-1].key
-    hot = replace(hot_view(view), key=key)
-    done = refreshed(graph, hot, inputs, mine, answers, staging, full, deltas)
+    done = refresh(replace(hot_view(view), key=key), mine)
     tables = {name if n == view.name else n: version for n, version in done.tables.items()}
     known = {name if n == view.name else n: rows for n, rows in done.known.items()}
     read = {n: item.new.version for n, item in inputs.items()}

@@ -7,7 +7,6 @@ what it reads, a point read one row.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,22 +16,21 @@ from livingdb.chunks.address import Address
 from livingdb.tables.batches import flat, large_batches
 from livingdb.tables.rows import RowSet
 from livingdb.tables.schema import TableSchema
+from livingdb.tables.standin import StandIn
 from livingdb.trees.changes import Changes
 from livingdb.trees.forest import Grouping
 from livingdb.trees.keys import KeyArray, member
 from livingdb.trees.scan import ALL, Span, ZoneFilter
-from livingdb.trees.shape import Shape
 
 __all__ = ["MappedForest"]
 
 Function = Callable[[pa.Table], pa.Table]
 
 
-class MappedForest:
-    """Stands where a forest would: reads go to the source's rows and through the function.
+class MappedForest(StandIn):
+    """Reads go to the source's rows and through the function.
 
-    `drops` says whether the function may leave rows out.  Its roots name nothing that is stored:
-    trees cannot be compared or edited here, only read.
+    `drops` says whether the function may leave rows out.
     """
 
     def __init__(
@@ -50,11 +48,6 @@ class MappedForest:
         self.drops = drops
         self._names = list(reads) if reads is not None else source.schema.whole.names
         self._function = function
-
-    @property
-    def shape(self) -> Shape:
-        """The shape of whole rows."""
-        return self.grouping.whole
 
     def _mapped(self, batch: pa.RecordBatch) -> tuple[KeyArray, list[pa.Array]]:
         """Keys and stored columns of what rows of the source become."""
@@ -107,12 +100,6 @@ class MappedForest:
         if not self.drops:
             return self.source.contains(keys)
         return self.seek_many(root, keys, [0])[0]
-
-    def get(self, root: Address, key: Any, positions: Sequence[int]) -> list[Any] | None:
-        """One row as Arrow scalars; None if there is none."""
-        one = np.array([key], dtype=object if isinstance(key, bytes) else None)
-        found, columns = self.seek_many(root, one, positions)
-        return [column[0] for column in columns] if found[0] else None
 
     def count_rows(self, root: Address) -> int:
         """How many rows there are."""

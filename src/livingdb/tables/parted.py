@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,11 +11,10 @@ import pyarrow as pa
 
 from livingdb.chunks.address import Address
 from livingdb.tables.rows import RowSet
+from livingdb.tables.standin import StandIn
 from livingdb.trees.changes import Changes, merge_changes
-from livingdb.trees.forest import Grouping
 from livingdb.trees.keys import KeyArray
 from livingdb.trees.scan import ALL, Span, ZoneFilter
-from livingdb.trees.shape import Shape
 
 __all__ = ["PartedForest", "Piece"]
 
@@ -24,8 +22,8 @@ Piece = tuple[Sequence[Span], Sequence[ZoneFilter]]
 """Where rows may lie: in one of the ranges of keys, if they pass the filters."""
 
 
-class PartedForest:
-    """Stands where a forest would: the stored rows, and with them the rest where it is needed.
+class PartedForest(StandIn):
+    """The stored rows, and with them the rest where it is needed.
 
     `rest` finds the other rows; all of them lie in one of the `pieces`, so that a read that meets
     none of these is answered by what is stored.
@@ -33,18 +31,9 @@ class PartedForest:
 
     def __init__(self, stored: RowSet, rest: Callable[[], Changes], pieces: Sequence[Piece]):
         self.stored = stored
+        self.grouping = stored.forest.grouping
         self._rest = rest
         self._pieces = pieces
-
-    @property
-    def grouping(self) -> Grouping:
-        """How columns lie in trees."""
-        return self.stored.forest.grouping
-
-    @property
-    def shape(self) -> Shape:
-        """The shape of whole rows."""
-        return self.stored.forest.shape
 
     @property
     def whole(self) -> RowSet:
@@ -83,12 +72,6 @@ class PartedForest:
         """Which of the sorted keys are there."""
         found = self.stored.contains(keys)
         return found if found.all() else self.whole.contains(keys)
-
-    def get(self, root: Address, key: Any, positions: Sequence[int]) -> list[Any] | None:
-        """One row as Arrow scalars; None if there is none."""
-        one = np.array([key], dtype=object if isinstance(key, bytes) else None)
-        found, columns = self.seek_many(root, one, positions)
-        return [column[0] for column in columns] if found[0] else None
 
     def count_rows(self, root: Address) -> int:
         """How many rows there are."""

@@ -20,8 +20,7 @@ from livingdb.trees.keys import KeyArray, member, search
 from livingdb.trees.scan import ALL, Span, ZoneFilter
 
 if TYPE_CHECKING:
-    from livingdb.tables.mapped import MappedForest
-    from livingdb.tables.parted import PartedForest
+    from livingdb.tables.standin import StandIn
 
 __all__ = ["RowSet"]
 
@@ -33,7 +32,7 @@ class RowSet:
     """The rows of one version."""
 
     schema: TableSchema
-    forest: Forest | MappedForest | PartedForest
+    forest: Forest | StandIn
     root: Address
     tail: Changes | None = None
 

@@ -30,6 +30,7 @@ from livingdb.tables.index import (
 from livingdb.tables.layout import FOLD_FLOOR_ROWS
 from livingdb.tables.recipe import Change, Counts, Definition, Derived, Recipe, Rows, load_recipe
 from livingdb.tables.rows import RowSet
+from livingdb.tables.standin import StandIn
 from livingdb.tables.tail import Tails
 from livingdb.trees.builder import Sink
 from livingdb.trees.changes import DELETE, UPSERT, Changes
@@ -344,7 +345,7 @@ class Versions:
         if self.kept(version) is None and self._mapped(version.origin) is None:
             self._evaluate(version, sink)
         rows = self.rows(version)
-        if not isinstance(rows.forest, Forest):
+        if isinstance(rows.forest, StandIn):
             names = [column.name for column in rows.schema.stored]
             batches = (batch.columns for batch in rows.batches(names))
             root = self.forest(version).build(batches, sink)

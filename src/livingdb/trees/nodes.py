@@ -230,17 +230,20 @@ class Leaf:
         return self._size_bytes
 
 
-_LEAST_BYTES = 128 << 20
+_LEAST_BYTES, _MOST_BYTES = 128 << 20, 1 << 30
 _SHARE = 32
 
 
 def _share_of_memory() -> int:
-    """What the nodes of one database may take of this machine's memory."""
+    """What the nodes of one database may take of this machine's memory.
+
+    Not more than a gigabyte: a container may be allowed much less than the machine has.
+    """
     try:
         whole = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, ValueError, OSError):
         return _LEAST_BYTES
-    return max(_LEAST_BYTES, whole // _SHARE)
+    return min(max(_LEAST_BYTES, whole // _SHARE), _MOST_BYTES)
 
 
 class Cache:

@@ -132,7 +132,9 @@ def test_in_sql_and_over_another_view(db: livingdb.Database, sales: livingdb.Bra
     assert not db.check().problems
 
 
-@pytest.mark.parametrize("hot", ["id = 7", "shop = 'shop 7'", "id IN (7)", "id = 7 AND amount = 7"])
+@pytest.mark.parametrize(
+    "hot", ["(id = 7)", "shop = 'shop 7'", "id IN (7)", "((id = 7) AND (amount = 7))"]
+)
 def test_the_key_is_that_of_all_rows(sales: livingdb.Branch, hot: str) -> None:
     query = "SELECT shop, amount, id FROM sales"
     view = sales.derive("v", query, when="immediate", materialize=f"where {hot}").table("v")
