@@ -25,16 +25,19 @@ from livingdb.errors import (
     Unsupported,
     Untrusted,
 )
-from livingdb.lazy import lazily as _lazily
+from livingdb.version import __version__
 
 if typing.TYPE_CHECKING:
-    from livingdb.database.branch import Branch
-    from livingdb.database.database import Database, create
-    from livingdb.database.database import open_database as open
-    from livingdb.database.diff import Diff
-    from livingdb.database.snapshot import Snapshot
-    from livingdb.database.table import Table
-    from livingdb.database.transaction import Transaction
+    from livingdb.database.public import (
+        Branch,
+        Database,
+        Diff,
+        Snapshot,
+        Table,
+        Transaction,
+        create,
+        open,
+    )
     from livingdb.tables.layout import Layout
 
 __all__ = [
@@ -69,25 +72,30 @@ __all__ = [
     "open",
 ]
 
-__version__ = "0.1.0"
 
-__getattr__ = _lazily(
-    __name__,
-    {
-        "Branch": "livingdb.database.branch",
-        "Database": "livingdb.database.database",
-        "Diff": "livingdb.database.diff",
-        "Layout": "livingdb.tables.layout",
-        "Snapshot": "livingdb.database.snapshot",
-        "Table": "livingdb.database.table",
-        "Transaction": "livingdb.database.transaction",
-        "alert": "livingdb.alert:",
-        "condition": "livingdb.condition:",
-        "create": "livingdb.database.database",
-        "open": "livingdb.database.database:open_database",
-        "spark": "livingdb.spark:",
-    },
-)
+def __getattr__(name: str) -> typing.Any:
+    """What is imported when it is first asked for, and no more."""
+    if name == "alert":
+        import livingdb.alert
+
+        return livingdb.alert
+    if name == "condition":
+        import livingdb.condition
+
+        return livingdb.condition
+    if name == "spark":
+        import livingdb.spark
+
+        return livingdb.spark
+    if name == "Layout":
+        from livingdb.tables import layout
+
+        return layout.Layout
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from livingdb.database import public
+
+    return getattr(public, name)
 
 
 def __dir__() -> list[str]:

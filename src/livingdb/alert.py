@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from livingdb.alerts.sinks import Callback, Command, Log, Sends, Sink, Webhook, seconds, split
+from livingdb.alerts.watch import Failing, Growing, Lagging, Merged, SchemaChanged, limit_of
 from livingdb.errors import InvalidData
-from livingdb.sync.sinks import Callback, Command, Log, Sends, Sink, Webhook, seconds, split
-from livingdb.sync.watching import Failing, Growing, Lagging, Merged, SchemaChanged, limit_of
 
 __all__ = [
     "Callback",

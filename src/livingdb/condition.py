@@ -15,7 +15,7 @@ a number they are one.  `action` is "detach", "hold", "warn", "quarantine" or "f
 
 from __future__ import annotations
 
-from livingdb.sync.conditions.bounds import (
+from livingdb.guard.conditions.bounds import (
     distinct_count,
     max_distinct_shift,
     max_ks,
@@ -29,43 +29,40 @@ from livingdb.sync.conditions.bounds import (
     quantile_between,
     stddev_between,
 )
-from livingdb.sync.conditions.combining import all_of, any_of, not_
-from livingdb.sync.conditions.condition import Condition, Verdict
-from livingdb.sync.conditions.cost import BytesRead as bytes_read  # noqa: N813
-from livingdb.sync.conditions.cost import RowsRead as rows_read  # noqa: N813
-from livingdb.sync.conditions.cost import max_bytes_read, max_rows_read, no_full_refresh
-from livingdb.sync.conditions.crossing import Crossing
-from livingdb.sync.conditions.custom import function, sql
-from livingdb.sync.conditions.distribution import Distinct as distinct  # noqa: N813
-from livingdb.sync.conditions.distribution import DistinctShift as distinct_shift  # noqa: N813
-from livingdb.sync.conditions.distribution import Ks as ks  # noqa: N813
-from livingdb.sync.conditions.distribution import Mean as mean  # noqa: N813
-from livingdb.sync.conditions.distribution import MeanShift as mean_shift  # noqa: N813
-from livingdb.sync.conditions.distribution import NullRate as null_rate  # noqa: N813
-from livingdb.sync.conditions.distribution import Psi as psi  # noqa: N813
-from livingdb.sync.conditions.distribution import Quantile as quantile  # noqa: N813
-from livingdb.sync.conditions.distribution import QuantileShift as quantile_shift  # noqa: N813
-from livingdb.sync.conditions.distribution import Stddev as stddev  # noqa: N813
-from livingdb.sync.conditions.distribution import StddevShift as stddev_shift  # noqa: N813
-from livingdb.sync.conditions.distribution import Zscore as zscore  # noqa: N813
-from livingdb.sync.conditions.governance import approval, authors, no_label, not_authors
-from livingdb.sync.conditions.metric import Metric
-from livingdb.sync.conditions.model import Score as score  # noqa: N813
-from livingdb.sync.conditions.model import ScoreDrop as score_drop  # noqa: N813
-from livingdb.sync.conditions.model import max_feature_drift, max_score_drop, min_score
-from livingdb.sync.conditions.parse import parse
-from livingdb.sync.conditions.referential import counts_reconcile, no_orphans, reconciles
-from livingdb.sync.conditions.schema import (
+from livingdb.guard.conditions.combination import all_of, any_of, not_
+from livingdb.guard.conditions.condition import Condition, Verdict
+from livingdb.guard.conditions.kinds.cost import BytesRead as bytes_read  # noqa: N813
+from livingdb.guard.conditions.kinds.cost import RowsRead as rows_read  # noqa: N813
+from livingdb.guard.conditions.kinds.cost import max_bytes_read, max_rows_read, no_full_refresh
+from livingdb.guard.conditions.kinds.custom import function, sql
+from livingdb.guard.conditions.kinds.distribution import Distinct as distinct  # noqa: N813
+from livingdb.guard.conditions.kinds.distribution import DistinctShift as distinct_shift  # noqa: N813
+from livingdb.guard.conditions.kinds.distribution import Ks as ks  # noqa: N813
+from livingdb.guard.conditions.kinds.distribution import Mean as mean  # noqa: N813
+from livingdb.guard.conditions.kinds.distribution import MeanShift as mean_shift  # noqa: N813
+from livingdb.guard.conditions.kinds.distribution import NullRate as null_rate  # noqa: N813
+from livingdb.guard.conditions.kinds.distribution import Psi as psi  # noqa: N813
+from livingdb.guard.conditions.kinds.distribution import Quantile as quantile  # noqa: N813
+from livingdb.guard.conditions.kinds.distribution import QuantileShift as quantile_shift  # noqa: N813
+from livingdb.guard.conditions.kinds.distribution import Stddev as stddev  # noqa: N813
+from livingdb.guard.conditions.kinds.distribution import StddevShift as stddev_shift  # noqa: N813
+from livingdb.guard.conditions.kinds.distribution import Zscore as zscore  # noqa: N813
+from livingdb.guard.conditions.kinds.governance import approval, authors, no_label, not_authors
+from livingdb.guard.conditions.kinds.model import Score as score  # noqa: N813
+from livingdb.guard.conditions.kinds.model import ScoreDrop as score_drop  # noqa: N813
+from livingdb.guard.conditions.kinds.model import max_feature_drift, max_score_drop, min_score
+from livingdb.guard.conditions.kinds.referential import counts_reconcile, no_orphans, reconciles
+from livingdb.guard.conditions.kinds.schema import (
     no_destructive_change,
     no_retype,
     no_schema_change,
     only_additive,
 )
-from livingdb.sync.conditions.time import Age as age  # noqa: N813
-from livingdb.sync.conditions.time import ChangeRate as change_rate  # noqa: N813
-from livingdb.sync.conditions.time import Lag as lag  # noqa: N813
-from livingdb.sync.conditions.time import freeze, max_age, max_change_rate, max_lag
-from livingdb.sync.conditions.values import (
+from livingdb.guard.conditions.kinds.time import Age as age  # noqa: N813
+from livingdb.guard.conditions.kinds.time import ChangeRate as change_rate  # noqa: N813
+from livingdb.guard.conditions.kinds.time import Lag as lag  # noqa: N813
+from livingdb.guard.conditions.kinds.time import freeze, max_age, max_change_rate, max_lag
+from livingdb.guard.conditions.kinds.values import (
     accepted_values,
     in_range,
     length,
@@ -73,16 +70,16 @@ from livingdb.sync.conditions.values import (
     not_null,
     unique,
 )
-from livingdb.sync.conditions.volume import Changed as changed  # noqa: N813
-from livingdb.sync.conditions.volume import ChangedShare as changed_share  # noqa: N813
-from livingdb.sync.conditions.volume import Deleted as deleted  # noqa: N813
-from livingdb.sync.conditions.volume import DeletedShare as deleted_share  # noqa: N813
-from livingdb.sync.conditions.volume import Inserted as inserted  # noqa: N813
-from livingdb.sync.conditions.volume import InsertedShare as inserted_share  # noqa: N813
-from livingdb.sync.conditions.volume import RowCount as rows  # noqa: N813
-from livingdb.sync.conditions.volume import Updated as updated  # noqa: N813
-from livingdb.sync.conditions.volume import UpdatedShare as updated_share  # noqa: N813
-from livingdb.sync.conditions.volume import (
+from livingdb.guard.conditions.kinds.volume import Changed as changed  # noqa: N813
+from livingdb.guard.conditions.kinds.volume import ChangedShare as changed_share  # noqa: N813
+from livingdb.guard.conditions.kinds.volume import Deleted as deleted  # noqa: N813
+from livingdb.guard.conditions.kinds.volume import DeletedShare as deleted_share  # noqa: N813
+from livingdb.guard.conditions.kinds.volume import Inserted as inserted  # noqa: N813
+from livingdb.guard.conditions.kinds.volume import InsertedShare as inserted_share  # noqa: N813
+from livingdb.guard.conditions.kinds.volume import RowCount as rows  # noqa: N813
+from livingdb.guard.conditions.kinds.volume import Updated as updated  # noqa: N813
+from livingdb.guard.conditions.kinds.volume import UpdatedShare as updated_share  # noqa: N813
+from livingdb.guard.conditions.kinds.volume import (
     max_changed,
     max_changed_share,
     max_deleted,
@@ -94,6 +91,9 @@ from livingdb.sync.conditions.volume import (
     not_empty,
     row_count,
 )
+from livingdb.guard.conditions.metric import Metric
+from livingdb.guard.conditions.parse import parse
+from livingdb.guard.conditions.pending_change import Crossing
 
 __all__ = [
     "Condition",

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 import livingdb
-from livingdb.cli.app import COMMANDS, run
+from livingdb.cli.app import run
+from livingdb.cli.commands import COMMANDS
 from livingdb.cli.exits import exit_code
 from livingdb.errors import (
     Corruption,

@@ -19,7 +19,7 @@ from tests.cli.telling import tell as told_by
 from tests.cli.test_cli import livingdb_process
 
 import livingdb
-from livingdb.cli.demo import show
+from livingdb.cli.commands.demo import show
 from livingdb.cli.shop import CITIES, Shop
 from livingdb.cli.story import Chapter, Code, Listing, tell
 from livingdb.cli.story.returns import chance_of_return, train

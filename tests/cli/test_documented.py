@@ -9,7 +9,7 @@ import pytest
 from tests.cli.telling import tell
 
 from livingdb.cli import exits
-from livingdb.cli.app import COMMANDS
+from livingdb.cli.commands import COMMANDS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "cli.md").read_text(encoding="utf-8")
 LINES = [

@@ -13,7 +13,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.cli.telling import tell
 
-from livingdb.cli.app import COMMANDS, app
+from livingdb.cli.app import app
+from livingdb.cli.commands import COMMANDS
 from livingdb.errors import Unsupported
 
 CODES = {0, 1, 2, 3, 4, 5, 6, 7}
@@ -139,7 +140,7 @@ def place(shop_made: Path, tmp_path_factory: pytest.TempPathFactory) -> Any:
     with pytest.MonkeyPatch.context() as patched:
         patched.chdir(folder)
         patched.delenv("LIVINGDB", raising=False)
-        patched.setattr("livingdb.spark.start._started", refuse)
+        patched.setattr("livingdb.spark.start_session._started", refuse)
         yield folder
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from tests.cli.telling import normal, squashed, tell
 
-from livingdb.cli.app import COMMANDS
+from livingdb.cli.commands import COMMANDS
 
 GOLDEN = Path(__file__).parent / "golden"
 ALTER = "ALTER TABLE visits ADD COLUMN guests INT DEFAULT 1"

@@ -19,7 +19,7 @@ from pyarrow.csv import write_csv
 from tests.cli.telling import Told, tell
 
 import livingdb
-from livingdb.cli.guess import Column, Guess, guess_key
+from livingdb.cli.guess_key import Column, Guess, guess_key
 
 ROWS = pa.table(
     {
@@ -376,8 +376,8 @@ def test_large_files_go_through_spark(db: Path, monkeypatch: pytest.MonkeyPatch)
         asked.append((branch.name, given.table, given.key, given.mode))
         return branch.head, 0
 
-    monkeypatch.setattr("livingdb.cli.loading_spark.load_on_spark", load)
-    monkeypatch.setattr("livingdb.cli.importing.LARGE_BYTES", 10)
+    monkeypatch.setattr("livingdb.cli.load_rows_spark.load_on_spark", load)
+    monkeypatch.setattr("livingdb.cli.commands.import_files.LARGE_BYTES", 10)
     assert bring(db, write("csv", ROWS)).code == 0
     assert asked == [("main", "people", ("id",), "append")]
     assert bring(db, write("csv", ROWS), "--engine", "embedded").code == 0

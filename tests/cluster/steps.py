@@ -27,7 +27,7 @@ def ready(spark: SparkSession, workers: int) -> None:
         time.sleep(0.1)
 
     def warmed(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        import livingdb.spark.bulk  # noqa: F401
+        import livingdb.spark.bulk_load  # noqa: F401
 
         time.sleep(0.5)
         yield from batches

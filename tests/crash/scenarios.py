@@ -12,7 +12,7 @@ import pyarrow as pa
 
 import livingdb
 from livingdb import Database, Layout
-from livingdb.graph.drain import drain
+from livingdb.graph.storage.drain_journal import drain
 
 __all__ = ["SCENARIOS", "Contents", "Scenario", "contents", "noise"]
 

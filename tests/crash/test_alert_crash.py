@@ -25,8 +25,8 @@ from tests.crash.test_evolution_crash import sample
 
 import livingdb
 from livingdb import alert
+from livingdb.alerts.raise_alert import raised
 from livingdb.graph.graph import now
-from livingdb.sync.alerting import raised
 
 COUNT = 3
 TRUST = ["tests.crash.test_alert_crash"]

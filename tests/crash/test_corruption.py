@@ -20,7 +20,7 @@ from tests.crash.scenarios import ORDERS, noise, orders
 import livingdb
 from livingdb import Corruption, Database, Layout, LivingDBError
 from livingdb.chunks.pack_format import HEADER, TRAILER_BYTES, Trailer
-from livingdb.graph.drain import drain
+from livingdb.graph.storage.drain_journal import drain
 
 Tables = dict[str, pa.Table]
 

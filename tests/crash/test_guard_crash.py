@@ -20,7 +20,7 @@ from tests.crash.test_evolution_crash import sample
 
 import livingdb
 from livingdb.evolution import AddColumn, RenameColumn
-from livingdb.sync.conditions.volume import max_changed
+from livingdb.guard.conditions.kinds.volume import max_changed
 
 ROWS = [{"id": n, "city": "Oslo", "amount": n} for n in range(10)]
 MANY = {"id": [1, 2, 3], "city": ["Rome"] * 3}

@@ -12,7 +12,7 @@ from tests.unit.derived.oracle import assert_same_rows, recomputed
 
 import livingdb
 from livingdb import Branch, Database, Snapshot
-from livingdb.database.derived import sync_named
+from livingdb.database.derive import sync_named
 from livingdb.derivation.view import View
 
 WRITERS = 4

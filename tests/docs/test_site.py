@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 import livingdb
-from livingdb.cli.app import COMMANDS
+from livingdb.cli.commands import COMMANDS
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"

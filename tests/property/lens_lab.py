@@ -21,9 +21,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from livingdb.evolution.lens import Delta, Deltas, Lens
-from livingdb.evolution.rows import empty_rows, keys_of, match
-from livingdb.graph.row_rules import check_not_null, check_rows, with_computed
+from livingdb.evolution.lenses.lens import Delta, Deltas, Lens
+from livingdb.evolution.lenses.row_alignment import empty_rows, keys_of, match
+from livingdb.graph.row_constraints import check_not_null, check_rows, with_computed
 from livingdb.tables.recipe import Definition
 from livingdb.tables.schema import TableSchema
 from livingdb.trees.compare import choose, differs

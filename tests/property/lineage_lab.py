@@ -13,14 +13,14 @@ import pyarrow as pa
 from sqlglot import exp
 from tests.property.view_world import KEYS, TABLES, some_rows
 
-from livingdb.derivation.lineage import Behind, rows_behind
-from livingdb.derivation.lineage_trace import Known
-from livingdb.derivation.lineage_tree import is_grouped
-from livingdb.derivation.lineage_wanted import Wanted
-from livingdb.derivation.plan import Input, plan
-from livingdb.engines.embedded import EmbeddedEngine
+from livingdb.derivation.column_lineage.query_tree import is_grouped
+from livingdb.derivation.compiler.plan_query import Input, plan
+from livingdb.engines.embedded.session import EmbeddedEngine
 from livingdb.engines.request import Request, Source
 from livingdb.sql.parse import parse_statement
+from livingdb.tracing.lineage.query_rows import Behind, rows_behind
+from livingdb.tracing.lineage.trace_query import Known
+from livingdb.tracing.lineage.wanted_rows import Wanted
 
 ENGINE = EmbeddedEngine()
 BAG = pa.schema([("g", pa.string()), ("x", pa.int32())])

@@ -27,15 +27,15 @@ from tests.property.table_lens_model import (
 )
 
 from livingdb.errors import InvalidData
-from livingdb.evolution import lookups
-from livingdb.evolution.change import Change
-from livingdb.evolution.decompose import Decompose
-from livingdb.evolution.join import JoinTables
-from livingdb.evolution.lens import Deltas
-from livingdb.evolution.normalize import Normalize
-from livingdb.evolution.rekey import ChangeKey
-from livingdb.evolution.split_table import SplitTable
-from livingdb.evolution.union import UnionTables
+from livingdb.evolution.changes.change_key import ChangeKey
+from livingdb.evolution.changes.decompose import Decompose
+from livingdb.evolution.changes.join_tables import JoinTables
+from livingdb.evolution.changes.normalize import Normalize
+from livingdb.evolution.changes.split_table import SplitTable
+from livingdb.evolution.changes.union_tables import UnionTables
+from livingdb.evolution.lenses import lookup_lens as lookups
+from livingdb.evolution.lenses.lens import Deltas
+from livingdb.evolution.schema_change import Change
 from livingdb.tables.layout import Layout
 from livingdb.tables.recipe import Definition
 from livingdb.tables.schema import TableSchema

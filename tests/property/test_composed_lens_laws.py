@@ -46,8 +46,8 @@ from livingdb.evolution import (
     UnionTables,
 )
 from livingdb.evolution.evolve import planned
-from livingdb.evolution.lens import Delta, Deltas, Lens, Side, Verdicts
-from livingdb.evolution.rows import empty_rows, keys_of, match
+from livingdb.evolution.lenses.lens import Delta, Deltas, Lens, Side, Verdicts
+from livingdb.evolution.lenses.row_alignment import empty_rows, keys_of, match
 from livingdb.tables.layout import Layout
 from livingdb.tables.recipe import Definition
 from livingdb.tables.schema import Column, TableSchema

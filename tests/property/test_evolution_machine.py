@@ -31,6 +31,7 @@ from tests.property.test_composed_lens_laws import EVERY, KEYS, POOLS, VALUES, M
 
 import livingdb
 from livingdb.catalog.syncs import SyncRow
+from livingdb.commit.carry_lens import lens_of
 from livingdb.errors import Conflict, InvalidData, LivingDBError, Refused, Unsupported
 from livingdb.evolution import (
     AddColumn,
@@ -43,10 +44,9 @@ from livingdb.evolution import (
     RenameColumn,
 )
 from livingdb.evolution.evolve import planned
-from livingdb.evolution.lens import Delta
-from livingdb.evolution.sides import VersionSide, changes_of
+from livingdb.evolution.lenses.lens import Delta
+from livingdb.evolution.lenses.sides import VersionSide, changes_of
 from livingdb.graph.graph import tables_of
-from livingdb.sync.carry import lens_of
 from livingdb.tables.schema import Column, TableSchema
 
 SEEDS = st.integers(0, 2**32)

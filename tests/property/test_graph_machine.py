@@ -55,7 +55,7 @@ from livingdb import (
     RuleViolation,
     TransactionConflict,
 )
-from livingdb.graph.drain import drain
+from livingdb.graph.storage.drain_journal import drain
 
 NAMES = ("main", "dev", "fix/1", "été")
 TAGS = ("v1", "v2", "abcdef")

@@ -14,7 +14,7 @@ from tests import tpch_queries
 from tests.property.view_lab import Lab
 from tests.property.view_shapes import SCHEMAS_OF_SHAPES, SHAPES
 
-from livingdb.derivation.plan import Input, plan
+from livingdb.derivation.compiler.plan_query import Input, plan
 from livingdb.sql.parse import parse_statement
 
 FEW = settings(max_examples=max(settings.default.max_examples // 33, 3))

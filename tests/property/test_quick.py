@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from livingdb.derivation import answers
-from livingdb.derivation.answers import Embedded
-from livingdb.derivation.model import Ask
-from livingdb.derivation.quick import quick_of
+from livingdb.derivation import query_answers as answers
+from livingdb.derivation.arrow_answers import quick_of
+from livingdb.derivation.plan import Ask
+from livingdb.derivation.query_answers import Embedded
 from livingdb.sql.parse import parse_statement
 
 COLUMNS = {"a": pa.int64(), "b": pa.int32(), "s": pa.string(), "d": pa.date32()}

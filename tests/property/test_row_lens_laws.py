@@ -19,7 +19,7 @@ from tests.property.row_lens_model import CASES, Case, Refusal, Row, Values, sho
 
 from livingdb.errors import InvalidData
 from livingdb.evolution import MaskColumn
-from livingdb.evolution.lens import Lens
+from livingdb.evolution.lenses.lens import Lens
 from livingdb.tables.layout import Layout
 from livingdb.tables.recipe import Definition
 from livingdb.tables.schema import TableSchema

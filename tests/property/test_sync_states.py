@@ -19,7 +19,7 @@ from hypothesis.stateful import run_state_machine_as_test as run_machine
 
 import livingdb
 from livingdb.evolution import AddColumn, MaskColumn, RenameColumn
-from livingdb.sync.conditions.volume import max_changed
+from livingdb.guard.conditions.kinds.volume import max_changed
 
 KINDS = ("immediate", "deferred", "schema", "chain", "both", "clone")
 QUERY = "SELECT id, city, amount FROM orders WHERE amount >= 0"

@@ -9,12 +9,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from livingdb.derivation.plan import WEIGHT, Ask, Input, NeedsFull, Plan, Stage, plan
-from livingdb.derivation.weighted import among, consolidated, difference, distinct
-from livingdb.engines.embedded import EmbeddedEngine
+from livingdb.derivation.compiler.plan_query import WEIGHT, Ask, Input, NeedsFull, Plan, Stage, plan
+from livingdb.derivation.weighted_rows import among, consolidated, difference, distinct
+from livingdb.engines.embedded.session import EmbeddedEngine
 from livingdb.engines.request import Request, Source
+from livingdb.sql.column_titles import titled
 from livingdb.sql.parse import parse_statement
-from livingdb.sql.titles import titled
 
 ENGINE = EmbeddedEngine()
 

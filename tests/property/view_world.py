@@ -16,7 +16,7 @@ from tests.unit.derived.oracle import assert_same_rows, recomputed
 
 import livingdb
 from livingdb.derivation.view import View
-from livingdb.engines.portable import portable
+from livingdb.engines.portable.portable import portable
 from livingdb.evolution import AddColumn, RenameColumn
 from livingdb.sql.parse import parse_statement
 

@@ -12,8 +12,15 @@ import pyarrow as pa
 from sqlglot import exp
 from tests.spark.portable_values import ROWS, arguments, groups
 
-from livingdb.engines.portable import Portable, portable
-from livingdb.engines.signatures import AGGREGATES, CASTS, FUNCTIONS, GROUPS, WINDOWED, Signature
+from livingdb.engines.portable.portable import Portable, portable
+from livingdb.engines.portable.signatures import (
+    AGGREGATES,
+    CASTS,
+    FUNCTIONS,
+    GROUPS,
+    WINDOWED,
+    Signature,
+)
 from livingdb.sql.parse import parse_statement
 
 LITERALS: dict[str, Sequence[str | None]] = {

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from sqlglot import exp
 
-from livingdb.engines.duckdb_text import generated
-from livingdb.engines.embedded import Session
-from livingdb.engines.portable import Portable, as_spark, portable
+from livingdb.engines.embedded.duckdb_dialect import generated
+from livingdb.engines.embedded.session import Session
+from livingdb.engines.portable.portable import Portable, as_spark, portable
 from livingdb.errors import LivingDBError
-from livingdb.sql.names import is_cte
 from livingdb.sql.parse import parse_statement
+from livingdb.sql.table_names import is_cte
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -10,7 +10,7 @@ import pytest
 
 import livingdb
 import livingdb.spark
-from livingdb.engines import choose as choosing
+from livingdb.engines import engine_choice as choosing
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -104,7 +104,7 @@ def test_a_database_has_an_engine(shop: livingdb.Branch) -> None:
 
 
 def test_the_pipeline_runs_on_spark_unless_the_input_is_small(shop: livingdb.Branch) -> None:
-    from livingdb.database.scope import BranchScope
+    from livingdb.database.sql_scope import BranchScope
     from livingdb.sql.parse import parse_statement
     from livingdb.sql.planner import Planner
 
@@ -129,8 +129,8 @@ def test_errors_of_spark_are_ours(shop: livingdb.Branch) -> None:
 
 def test_both_make_the_same_version(shop: livingdb.Branch) -> None:
     """A query's rows as a tree: the same root, whoever built it."""
-    from livingdb.database.scope import BranchScope
-    from livingdb.engines.choose import engine_named
+    from livingdb.database.sql_scope import BranchScope
+    from livingdb.engines.engine_choice import engine_named
     from livingdb.sql.parse import parse_statement
     from livingdb.sql.planner import Planner
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import livingdb
-from livingdb.graph.feed import feed_steps
+from livingdb.graph.change_feed import feed_steps
 from livingdb.spark.feed_size import step_bytes
 
 if TYPE_CHECKING:

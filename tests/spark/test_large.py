@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import livingdb
-from livingdb.graph.compare import diff_versions
+from livingdb.graph.diff import diff_versions
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -20,7 +20,7 @@ from tests.spark.portable_cases import (
 from tests.spark.portable_engines import Engines, Failed, check_same
 from tests.spark.portable_queries import NOT_PORTABLE, ORDERED, PORTABLE, listed, shop
 
-from livingdb.engines.signatures import AGGREGATES, FUNCTIONS, WINDOWED
+from livingdb.engines.portable.signatures import AGGREGATES, FUNCTIONS, WINDOWED
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

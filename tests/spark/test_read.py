@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 
 import livingdb
-from livingdb.graph.drain import drain
+from livingdb.graph.storage.drain_journal import drain
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -149,8 +149,8 @@ def test_where(spark: SparkSession, db: livingdb.Database, orders: livingdb.Bran
 
 
 def test_conditions_and_ranges_prune_leaves(db: livingdb.Database, orders: livingdb.Branch) -> None:
-    from livingdb.engines.ranges import compared
-    from livingdb.engines.wanted import WANTED, wanted_as_text
+    from livingdb.engines.range_text import WANTED, wanted_as_text
+    from livingdb.engines.value_ranges import compared
     from livingdb.spark.source import LivingDBSource
 
     given = {"path": db.name, "table": "orders", "partitions": "8"}

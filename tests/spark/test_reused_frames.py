@@ -201,8 +201,8 @@ def test_a_condition_of_the_source(
 
 
 def test_times_prune_only_where_they_are_utc(spark: SparkSession, db: livingdb.Database) -> None:
-    from livingdb.database.scope import SnapshotScope
-    from livingdb.engines.spark import SparkEngine
+    from livingdb.database.sql_scope import SnapshotScope
+    from livingdb.engines.spark.engine import SparkEngine
     from livingdb.sql.parse import parse_statement
     from livingdb.sql.planner import Planner
 

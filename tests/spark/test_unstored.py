@@ -12,7 +12,7 @@ import livingdb
 from livingdb.database.database import Database
 from livingdb.engines.pruning import part_of
 from livingdb.evolution import SplitColumn
-from livingdb.spark.scan import plan_scan
+from livingdb.spark.scan_tasks import plan_scan
 
 ROWS = 20_000
 

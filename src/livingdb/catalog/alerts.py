@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import Connection, select
 
 from livingdb.catalog import schema
-from livingdb.chunks.queries import Queries
+from livingdb.catalog.sql.read_queries import Queries
 
 __all__ = ["ACKNOWLEDGED", "OPEN", "RESOLVED", "SEVERITIES", "STATES", "AlertRow", "Alerts"]
 

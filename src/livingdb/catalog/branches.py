@@ -24,8 +24,8 @@ from sqlalchemy import (
 from sqlalchemy.exc import IntegrityError
 
 from livingdb.catalog import schema
-from livingdb.chunks.prepared import Prepared
-from livingdb.chunks.queries import Queries
+from livingdb.catalog.sql.prepared_statements import Prepared
+from livingdb.catalog.sql.read_queries import Queries
 from livingdb.errors import AlreadyExists
 
 __all__ = ["EPOCH", "BranchRow", "Branches", "Movement", "TagRow"]

@@ -11,21 +11,21 @@ from sqlalchemy import Connection, Engine, func, select
 from livingdb.catalog import schema
 from livingdb.catalog.alerts import Alerts
 from livingdb.catalog.branches import EPOCH, Branches, BranchRow
+from livingdb.catalog.journal import Journal
 from livingdb.catalog.labels import Labels
 from livingdb.catalog.migrations import create_schema, migrate
 from livingdb.catalog.outbox import Outbox
 from livingdb.catalog.packs import Packs
 from livingdb.catalog.runs import Runs
 from livingdb.catalog.snapshots import Snapshots
+from livingdb.catalog.sql.read_queries import Queries
+from livingdb.catalog.sql.sqlite import writing
 from livingdb.catalog.streams import Streams
 from livingdb.catalog.syncs import Syncs
 from livingdb.catalog.touches import Touches
 from livingdb.catalog.trail import Trail
 from livingdb.catalog.versions import VersionRows
 from livingdb.catalog.watches import Watches
-from livingdb.chunks.journal import Journal
-from livingdb.chunks.queries import Queries
-from livingdb.chunks.sqlite import writing
 
 __all__ = ["Catalog"]
 

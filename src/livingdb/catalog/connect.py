@@ -9,8 +9,8 @@ from sqlalchemy import Engine, ExceptionContext, create_engine, event
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError
 
-from livingdb.chunks.postgres import postgres_failure
-from livingdb.chunks.sqlite import sqlite_engine
+from livingdb.catalog.sql.postgres import postgres_failure
+from livingdb.catalog.sql.sqlite import sqlite_engine
 from livingdb.errors import (
     AlreadyExists,
     InvalidName,

@@ -9,7 +9,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.schema import CreateColumn
 
 from livingdb.catalog import schema
-from livingdb.chunks.sqlite import writing
+from livingdb.catalog.sql.sqlite import writing
 from livingdb.errors import AlreadyExists, Corruption, NotFound, Unsupported
 
 __all__ = ["MIGRATIONS", "create_schema", "migrate"]

@@ -14,7 +14,7 @@ from typing import Any
 from sqlalchemy import Connection, func, select
 
 from livingdb.catalog import schema
-from livingdb.chunks.queries import Queries
+from livingdb.catalog.sql.read_queries import Queries
 
 __all__ = ["FAILED", "SENT", "WAITING", "Outbox", "OutboxRow"]
 

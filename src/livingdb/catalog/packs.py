@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from sqlalchemy import Connection, select
 
 from livingdb.catalog import schema
-from livingdb.chunks.queries import Queries
+from livingdb.catalog.sql.read_queries import Queries
 
 __all__ = ["Packs"]
 

@@ -19,8 +19,8 @@ from sqlalchemy import (
     Text,
 )
 
+from livingdb.catalog.journal import journal_table
 from livingdb.chunks.address import ADDRESS_BYTES
-from livingdb.chunks.journal import journal_table
 
 __all__ = [
     "SCHEMA_VERSION",

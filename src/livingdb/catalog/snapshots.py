@@ -15,9 +15,9 @@ from typing import Any
 from sqlalchemy import Connection, Engine, Row, bindparam, func, select
 
 from livingdb.catalog import schema
+from livingdb.catalog.sql.prepared_statements import Prepared
+from livingdb.catalog.sql.read_queries import Queries
 from livingdb.chunks.address import Address, short
-from livingdb.chunks.prepared import Prepared
-from livingdb.chunks.queries import Queries
 from livingdb.errors import Corruption
 
 __all__ = ["SnapshotRow", "Snapshots"]

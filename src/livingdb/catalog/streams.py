@@ -11,7 +11,7 @@ from sqlalchemy import Connection, Engine, bindparam, select
 from sqlalchemy.dialects import postgresql, sqlite
 
 from livingdb.catalog import schema
-from livingdb.chunks.queries import Queries
+from livingdb.catalog.sql.read_queries import Queries
 
 __all__ = ["Streams"]
 

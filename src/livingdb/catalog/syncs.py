@@ -12,7 +12,7 @@ from sqlalchemy import Connection, select
 from sqlalchemy.exc import IntegrityError
 
 from livingdb.catalog import schema
-from livingdb.chunks.queries import Queries
+from livingdb.catalog.sql.read_queries import Queries
 from livingdb.errors import AlreadyExists
 
 __all__ = ["ACTIVE", "DETACHED", "ERROR", "HELD", "ActiveSyncs", "SyncRow", "Syncs", "as_known"]

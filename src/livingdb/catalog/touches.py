@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from sqlalchemy import Connection, Engine, bindparam, select
 
 from livingdb.catalog import schema
+from livingdb.catalog.sql.prepared_statements import Prepared
+from livingdb.catalog.sql.read_queries import Queries
 from livingdb.chunks.address import Address
-from livingdb.chunks.prepared import Prepared
-from livingdb.chunks.queries import Queries
 
 __all__ = ["Touches"]
 

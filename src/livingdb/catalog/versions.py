@@ -9,10 +9,10 @@ from sqlalchemy import Connection, Engine, bindparam, select
 from sqlalchemy.dialects import postgresql, sqlite
 
 from livingdb.catalog import schema
+from livingdb.catalog.sql.prepared_statements import Prepared
+from livingdb.catalog.sql.read_queries import Queries
+from livingdb.catalog.sql.sqlite import writing
 from livingdb.chunks.address import Address, digest
-from livingdb.chunks.prepared import Prepared
-from livingdb.chunks.queries import Queries
-from livingdb.chunks.sqlite import writing
 from livingdb.errors import Corruption
 
 __all__ = ["VersionRow", "VersionRows", "read_row", "root_digest", "row_digest"]

@@ -7,54 +7,26 @@ from __future__ import annotations
 
 import os
 import sys
-from importlib import import_module
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
 import livingdb
+from livingdb.cli.commands import COMMANDS, command
 from livingdb.cli.complete import branches
 from livingdb.cli.exits import INTERRUPTED, exit_code, is_interrupt
-from livingdb.cli.opened import DEFAULT_BRANCH, Settings
+from livingdb.cli.open_database import DEFAULT_BRANCH, Settings
 from livingdb.cli.output import Format
 from livingdb.errors import LivingDBError
 
-__all__ = ["COMMANDS", "app", "run"]
+__all__ = ["app", "run"]
 
-COMMANDS = {
-    "init": "init",
-    "import": "importing",
-    "sql": "sql",
-    "log": "log",
-    "graph": "graph",
-    "branch": "branch",
-    "tag": "tag",
-    "diff": "diff",
-    "merge": "merge",
-    "blame": "blame",
-    "history": "history",
-    "evolve": "evolve",
-    "derive": "derive",
-    "refresh": "refresh",
-    "propagate": "propagate",
-    "syncs": "syncs",
-    "sync": "sync",
-    "alerts": "alerts",
-    "lineage": "lineage",
-    "check": "check",
-    "storage": "storage",
-    "compact": "compact",
-    "demo": "demo",
-    "bench": "bench",
-    "completion": "completion",
-}
-"""Every command, and what its module and the function in it are called."""
 COMPLETE_VARIABLE = "_LIVINGDB_COMPLETE"
 
 
 class LazyCommands(TyperGroup):
-    """Finds a command in the function of its name, in the module of that name.
+    """Finds a command when it is asked for.
 
     A command with commands of its own is an application there.
     """
@@ -65,14 +37,13 @@ class LazyCommands(TyperGroup):
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """One command; None if there is none of that name."""
-        home = COMMANDS.get(cmd_name)
-        if home is None:
+        found = command(cmd_name)
+        if found is None:
             return None
-        found = getattr(import_module(f"livingdb.cli.{home}"), home)
         if isinstance(found, typer.Typer):
-            command = typer.main.get_command(found)
-            command.name = cmd_name
-            return command
+            application = typer.main.get_command(found)
+            application.name = cmd_name
+            return application
         single = typer.Typer(add_completion=False, rich_markup_mode=None)
         single.command(cmd_name)(found)
         return typer.main.get_command(single)

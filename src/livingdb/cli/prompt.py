@@ -16,15 +16,15 @@ from prompt_toolkit.completion import Completer, Completion
 from prompt_toolkit.filters import Condition
 from prompt_toolkit.history import FileHistory, History, InMemoryHistory
 
+from livingdb.cli.commands.sql import tell_result
 from livingdb.cli.exits import is_interrupt
-from livingdb.cli.interrupting import interrupting
-from livingdb.cli.sql import tell_result
+from livingdb.cli.interrupts import interrupting
 from livingdb.cli.statements import is_complete, statements
 from livingdb.errors import LivingDBError
 
 if TYPE_CHECKING:
     from livingdb import Branch, Database
-    from livingdb.cli.opened import Settings
+    from livingdb.cli.open_database import Settings
 
 __all__ = ["prompt"]
 

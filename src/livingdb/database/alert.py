@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from contextlib import suppress
 from datetime import datetime
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from livingdb.catalog.alerts import ACKNOWLEDGED, RESOLVED, SEVERITIES, STATES, AlertRow
-from livingdb.database.snapshot import moment
 from livingdb.errors import InvalidData, NotFound
 from livingdb.graph.graph import now
+from livingdb.graph.snapshot_columns import moment
 
 if TYPE_CHECKING:
     from livingdb.database.database import Database
@@ -91,7 +90,8 @@ class Alert:
     @property
     def deliveries(self) -> list[dict[str, Any]]:
         """Where it was to be sent: the sink, the state, the attempts and the last error."""
-        label_of = import_module("livingdb.sync.outbox").label_of
+        from livingdb.alerts.outbox import label_of
+
         return [
             {
                 "sink": label_of(row.sink),

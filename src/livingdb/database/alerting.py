@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import logging
 from abc import ABC, abstractmethod
-from importlib import import_module
 from typing import TYPE_CHECKING, cast
 
+from livingdb.alerts.dispatcher import Dispatcher
+from livingdb.alerts.outbox import Delivery
+from livingdb.alerts.sinks import stored
 from livingdb.database.alert import Alert, every_alert
 from livingdb.database.watch import Watch, add_watch, drop_watch, every_watch, readable
 from livingdb.errors import LivingDBError
 from livingdb.graph.graph import Graph
-from livingdb.sync.dispatch import Dispatcher
-from livingdb.sync.outbox import Delivery
-from livingdb.sync.sinks import stored
 
 if TYPE_CHECKING:
+    from livingdb.alerts.sinks import Sink
     from livingdb.database.database import Database
-    from livingdb.sync.sinks import Sink
 
 __all__ = ["Alerting"]
 
@@ -75,7 +74,9 @@ class Alerting(ABC):
     def check_watches(self) -> list[Alert]:
         """Look at lag, failures and growth now, as the runner does; the alerts that it raised."""
         graph = self._graph
-        numbers = import_module("livingdb.sync.watch_rounds").check(graph)
+        from livingdb.commit.watch_rounds import check
+
+        numbers = check(graph)
         rows = [graph.catalog.alerts.numbered(number) for number in numbers]
         return [Alert(cast("Database", self), row) for row in rows if row is not None]
 

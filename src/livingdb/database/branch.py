@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from importlib import import_module
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from livingdb.catalog.snapshots import SnapshotRow
+from livingdb.commit import branch_operations as operations
+from livingdb.commit.transaction import Work
+from livingdb.database.pictures import notebook_html
 from livingdb.database.snapshot import Snapshot
 from livingdb.database.table import Table
 from livingdb.database.transaction import Transaction
 from livingdb.errors import InvalidData
-from livingdb.graph import history, operations
-from livingdb.graph.work import Work
+from livingdb.graph import ancestry as history
 from livingdb.tables.layout import Layout
 from livingdb.tables.schema import SchemaLike
 
 if TYPE_CHECKING:
     from livingdb.database.database import Database
     from livingdb.graph.graph import Graph
+    from livingdb.sql.parameters import Parameters
+    from livingdb.sql.result import Result
 
 __all__ = ["Branch"]
 
@@ -69,18 +72,18 @@ class Branch:
     def sql(
         self,
         text: str,
-        parameters: object = None,
+        parameters: Parameters = None,
         *,
         message: str = "",
         author: str | None = None,
         engine: str | None = None,
-    ) -> Any:
+    ) -> Result:
         """A query, or INSERT, UPDATE, DELETE, MERGE as one transaction.
 
         `engine` is "embedded", "spark" or "auto"; by default queries that every engine answers
         alike run in this process, and others on Spark.
         """
-        from livingdb.database.scope import BranchScope
+        from livingdb.database.sql_scope import BranchScope
 
         scope = BranchScope(self, message or text.strip()[:200], author)
         return self.database._execute(scope, text, parameters, engine)
@@ -176,7 +179,8 @@ class Branch:
         kept in step: "none", "forward" (old to new), "reverse" or "both".  `conditions` guard
         the sync, and `alerts` are where it tells of what they stop.
         """
-        schema = import_module("livingdb.database.schema_changes")
+        from livingdb.database import evolve as schema
+
         who = author or self.database.author
         row = schema.evolve(
             self._graph, self.name, changes, keep, to, sync, who, message, conditions, alerts
@@ -185,12 +189,14 @@ class Branch:
 
     def explain_evolution(self, changes: object) -> Any:
         """Which directions are legal for a change, why others are not, and whether it scans."""
-        schema = import_module("livingdb.database.schema_changes")
+        from livingdb.database import evolve as schema
+
         return schema.explain(self._graph, self.name, changes)
 
     def migrate(self, progress: Any = False) -> list[str]:
         """Materialize what schema changes left to be done; the names of the tables."""
-        schema = import_module("livingdb.database.schema_changes")
+        from livingdb.database import evolve as schema
+
         done: list[str] = schema.migrate(self._graph, self.name, progress)
         return done
 
@@ -218,7 +224,8 @@ class Branch:
         """
         who = author or self.database.author
         if transform is not None:
-            objects = import_module("livingdb.database.derived")
+            from livingdb.database import derive as objects
+
             objects.clone_transformed(
                 self, name, transform, sync, when, who, message, conditions, alerts
             )
@@ -228,7 +235,8 @@ class Branch:
         made = self.database._clone(self._head(), name, self.name)
         if derived:
             suffix = derived if isinstance(derived, str) else f"_{name}"
-            objects = import_module("livingdb.database.derived")
+            from livingdb.database import derive as objects
+
             objects.rederive(made, self.name, suffix, who)
         return made
 
@@ -270,7 +278,8 @@ class Branch:
         alerts       where it tells of what conditions stop: see livingdb.alert
         replace      take the place of the derived object of that name, if there is one
         """
-        objects = import_module("livingdb.database.derived")
+        from livingdb.database import derive as objects
+
         objects.derive(
             self,
             name,
@@ -335,8 +344,7 @@ class Branch:
         return f"<Branch {self.name} of {self.database.name}>"
 
     def _repr_html_(self) -> str:
-        shown: str = import_module("livingdb.render.notebook").branch_html(self)
-        return shown
+        return notebook_html(self)
 
 
 def _made(tx: Transaction) -> Snapshot:

@@ -7,39 +7,45 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from importlib import import_module
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import pyarrow as pa
 
+from livingdb.alerts.dispatcher import Dispatcher
 from livingdb.catalog.connect import locate
 from livingdb.catalog.snapshots import SnapshotRow
+from livingdb.commit import branch_operations as operations
+from livingdb.commit.branch_operations import MergeOptions
+from livingdb.commit.carriers import Carriers
 from livingdb.database.alerting import Alerting
-from livingdb.database.applying import apply_diffs
+from livingdb.database.apply_diff import apply_diffs
 from livingdb.database.branch import Branch
 from livingdb.database.diff import Diff, Summary
 from livingdb.database.labels import add_label, drop_label, labels
-from livingdb.database.large import OnSpark
+from livingdb.database.pictures import graph_picture, notebook_html
 from livingdb.database.run import Run
 from livingdb.database.snapshot import Snapshot
+from livingdb.database.spark_work import OnSpark
 from livingdb.database.sync import Sync, drop_branch, every_sync
 from livingdb.database.tracing import Tracing
-from livingdb.derivation.recipe import QUERY, QueryEvaluator
+from livingdb.derivation.query_evaluator import QUERY, QueryEvaluator
 from livingdb.errors import AlreadyExists, InvalidData, LivingDBError, NotFound, RuleViolation
-from livingdb.evolution.evaluator import KIND as LENS
-from livingdb.evolution.evaluator import LensEvaluator
+from livingdb.evolution.lens_evaluator import KIND as LENS
+from livingdb.evolution.lens_evaluator import LensEvaluator
 from livingdb.evolution.lift import Lifter
-from livingdb.graph import operations
 from livingdb.graph.graph import Graph, now
 from livingdb.graph.merge import conflict_table
 from livingdb.graph.names import check_tag, is_hidden
-from livingdb.graph.operations import MergeOptions
 from livingdb.graph.refs import Resolved
 from livingdb.graph.rules import Write, check_write
-from livingdb.sync.carriers import Carriers
-from livingdb.sync.dispatch import Dispatcher
+
+if TYPE_CHECKING:
+    from livingdb.render.picture import SnapshotGraph
+    from livingdb.sql.parameters import Parameters
+    from livingdb.sql.result import Result
+    from livingdb.sql.scope import Scope
 
 __all__ = ["Database", "MergePreview", "create", "open_database"]
 
@@ -167,8 +173,7 @@ class Database(Alerting, Tracing):
         return "<Database (closed)>" if self._open_graph is None else f"<Database {self.name}>"
 
     def _repr_html_(self) -> str:
-        shown: str = import_module("livingdb.render.notebook").database_html(self)
-        return shown
+        return notebook_html(self)
 
     # --- names -------------------------------------------------------------------------------
 
@@ -196,7 +201,8 @@ class Database(Alerting, Tracing):
         row = self._resolve(ref).snapshot
         if schema is None:
             return Snapshot(self, row)
-        evolution = import_module("livingdb.evolution.lift")
+        from livingdb.evolution import lift as evolution
+
         lifted = evolution.in_schema_of(self._graph, row, self._resolve(schema).snapshot)
         return Snapshot(self, row, lifted)
 
@@ -231,10 +237,11 @@ class Database(Alerting, Tracing):
         return Branch(self, name)
 
     def _execute(
-        self, scope: object, text: str, parameters: object, engine: str | None = None
-    ) -> Any:
-        chosen = self.engine if engine is None else engine
-        return import_module("livingdb.sql").execute(scope, text, parameters, chosen)
+        self, scope: Scope, text: str, parameters: Parameters, engine: str | None = None
+    ) -> Result:
+        from livingdb.sql.statement import execute
+
+        return execute(scope, text, parameters, self.engine if engine is None else engine)
 
     # --- syncs -------------------------------------------------------------------------------
 
@@ -261,8 +268,9 @@ class Database(Alerting, Tracing):
 
     def refresh(self, name: str, full: bool = False) -> Run:
         """Bring a derived object up to date; what was done."""
-        deriving = import_module("livingdb.sync.deriving")
-        objects = import_module("livingdb.database.derived")
+        from livingdb.commit import derive as deriving
+        from livingdb.database import derive as objects
+
         sync = objects.sync_named(self._graph, str(name))
         if not sync.is_active:
             how = "reattach()" if sync.state == "detached" else "resume() or .approve(by=…)"
@@ -275,7 +283,8 @@ class Database(Alerting, Tracing):
 
     def propagate(self, progress: Any = None) -> list[Run]:
         """Bring everything up to date that is due; what was done."""
-        runner = import_module("livingdb.sync.runner")
+        from livingdb.commit import runner
+
         done = runner.propagate(
             self._graph, self.author, self.engine, self.trust, progress=progress
         )
@@ -284,7 +293,8 @@ class Database(Alerting, Tracing):
 
     def derived_at(self, name: str, source: object) -> Snapshot:
         """The version of a derived object made from a snapshot; made now if there is none."""
-        objects = import_module("livingdb.database.derived")
+        from livingdb.database import derive as objects
+
         row = self._resolve(source).snapshot
         made = objects.derived_at(self._graph, str(name), row, self.engine, self.trust)
         return Snapshot(self, made)
@@ -392,26 +402,32 @@ class Database(Alerting, Tracing):
         branches: Iterable[object] | None = None,
         limit: int | None = None,
         since: datetime | str | None = None,
-    ) -> Any:
+    ) -> SnapshotGraph:
         """The snapshot graph as a picture: text, Mermaid, SVG or a page, by its `to_…` methods.
 
         Of some branches only, of the newest `limit` snapshots, or of those made since a time.
         """
-        return import_module("livingdb.render.read").read_graph(self, branches, limit, since)
+        return graph_picture(self, branches, limit, since)
 
     # --- upkeep ------------------------------------------------------------------------------
 
     def check(self) -> Any:
         """Look at every chunk, reference and index; a report with `.problems`."""
-        return import_module("livingdb.maintenance.check").check(self._graph)
+        from livingdb.maintenance.check import check
+
+        return check(self._graph)
 
     def storage(self) -> Any:
         """How many bytes and chunks there are, and how much is shared."""
-        return import_module("livingdb.maintenance.storage").storage(self._graph)
+        from livingdb.maintenance.storage import storage
+
+        return storage(self._graph)
 
     def compact(self, progress: Any = None) -> Any:
         """Drain the journal, thin old trees, and write packs anew, tighter."""
-        return import_module("livingdb.maintenance.compact").compact(self._graph, progress)
+        from livingdb.maintenance.compact import compact
+
+        return compact(self._graph, progress)
 
 
 def _ref(given: object) -> str:

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property, partial
-from importlib import import_module
 
 import numpy as np
 import pyarrow as pa
 
-from livingdb.graph.compare import count_changes, diff_versions, most_changes
+from livingdb.database.pictures import notebook_html
+from livingdb.graph.diff import count_changes, diff_versions, most_changes
 from livingdb.graph.graph import Graph
+from livingdb.graph.snapshot_columns import CHANGE_TYPES
 from livingdb.tables.index import Version
 from livingdb.tables.schema import TableSchema
 from livingdb.trees.diff import DELETED, INSERTED, DiffBatch
 
-__all__ = ["CHANGE_TYPES", "Diff", "Summary"]
-
-CHANGE_TYPES = ("insert", "update", "delete")
+__all__ = ["Diff", "Summary"]
 
 
 class Summary(dict[str, int]):
@@ -120,8 +119,7 @@ class Diff:
         return f"<Diff {self.table}: {counts}>"
 
     def _repr_html_(self) -> str:
-        shown: str = import_module("livingdb.render.notebook").diff_html(self)
-        return shown
+        return notebook_html(self)
 
 
 def _struct(

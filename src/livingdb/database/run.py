@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from livingdb.database.snapshot import Snapshot
 
 if TYPE_CHECKING:
+    from livingdb.commit.derive import Outcome
     from livingdb.database.database import Database
-    from livingdb.sync.deriving import Outcome
 
 __all__ = ["Run"]
 

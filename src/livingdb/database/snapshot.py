@@ -3,32 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from functools import cached_property
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from livingdb.catalog.snapshots import SnapshotRow
+from livingdb.database.pictures import notebook_html
 from livingdb.database.table import Table
 from livingdb.errors import NotFound
 from livingdb.graph.graph import no_table
 from livingdb.graph.names import is_hidden
 from livingdb.graph.snapshot import Edge
+from livingdb.graph.snapshot_columns import moment
 from livingdb.tables.index import Version
 
 if TYPE_CHECKING:
     from livingdb.database.branch import Branch
     from livingdb.database.database import Database
+    from livingdb.database.sql_scope import SnapshotScope
     from livingdb.graph.graph import Graph
+    from livingdb.sql.parameters import Parameters
+    from livingdb.sql.result import Result
 
-__all__ = ["Snapshot", "moment"]
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
-
-def moment(microseconds: int) -> datetime:
-    """A time as Python has it."""
-    return _EPOCH + timedelta(microseconds=microseconds)
+__all__ = ["Snapshot"]
 
 
 class Snapshot:
@@ -89,7 +86,8 @@ class Snapshot:
 
     def artifact(self) -> bytes | dict[str, bytes]:
         """What a model's function made: bytes, or its files by path."""
-        functions = import_module("livingdb.derivation.functions")
+        from livingdb.derivation import named_functions as functions
+
         for name in self.tables():
             rows = self.table(name).rows
             if rows.schema.key == ("path", "part") and "data" in rows.schema.arrow.names:
@@ -116,12 +114,12 @@ class Snapshot:
             raise no_table(name, {n: v.address for n, v in self._lifted.items()})
         return Table(graph, name, self._lifted[name])
 
-    def sql(self, text: str, parameters: object = None, *, engine: str | None = None) -> Any:
+    def sql(self, text: str, parameters: Parameters = None, *, engine: str | None = None) -> Result:
         """The answer of a query over its tables."""
         return self.database._execute(self._scope(), text, parameters, engine)
 
-    def _scope(self) -> object:
-        from livingdb.database.scope import SnapshotScope
+    def _scope(self) -> SnapshotScope:
+        from livingdb.database.sql_scope import SnapshotScope
 
         return SnapshotScope(self.database, self._row, None, self._lifted)
 
@@ -142,5 +140,4 @@ class Snapshot:
         return f"<Snapshot {self.id[:12]} {self._row.kind}: {self.message or self.edge.operation}>"
 
     def _repr_html_(self) -> str:
-        shown: str = import_module("livingdb.render.notebook").snapshot_html(self)
-        return shown
+        return notebook_html(self)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -11,13 +10,14 @@ from sqlalchemy import Connection
 
 from livingdb.catalog.branches import BranchRow
 from livingdb.catalog.syncs import ACTIVE, DETACHED, SyncRow
-from livingdb.database.snapshot import moment
+from livingdb.database.pictures import notebook_html
+from livingdb.derivation.hidden_tables import aside_of
+from livingdb.derivation.lag import Lag
 from livingdb.derivation.view import KIND, View
 from livingdb.errors import LivingDBError, NotFound, RuleViolation
 from livingdb.graph.graph import Graph
 from livingdb.graph.names import is_hidden
-from livingdb.sync.hidden import aside_of
-from livingdb.sync.lag import Lag
+from livingdb.graph.snapshot_columns import moment
 
 if TYPE_CHECKING:
     from livingdb.database.database import Database
@@ -104,7 +104,8 @@ class Sync:
         """How many snapshots of its sources the target has not seen, and for how long."""
         if not self._is_derived and self.state == ACTIVE:
             return Lag(0)
-        runner = import_module("livingdb.sync.runner")
+        from livingdb.commit import runner
+
         found: Lag = runner.lag_of(self.database._graph, self._stages[0])
         return found
 
@@ -129,7 +130,8 @@ class Sync:
     @property
     def conditions(self) -> list[Any]:
         """What has to hold of a change before it is carried."""
-        guard = import_module("livingdb.sync.guard")
+        from livingdb.guard import judge as guard
+
         return list(guard.conditions_of(self._stages[-1]))
 
     @property
@@ -165,7 +167,8 @@ class Sync:
 
     def detach(self, reason: str = "", by: str | None = None) -> None:
         """Let both branches go their own ways; what is read-only can be written from now on."""
-        going_on = import_module("livingdb.sync.going_on")
+        from livingdb.commit import resume as going_on
+
         going_on.detach(self.database._graph, self._stages, by or self.database.author, reason)
         self._look_again()
 
@@ -174,7 +177,8 @@ class Sync:
 
         What came up meanwhile reaches the target.
         """
-        going_on = import_module("livingdb.sync.going_on")
+        from livingdb.commit import resume as going_on
+
         database = self.database
         who = by or database.author
         try:
@@ -184,7 +188,8 @@ class Sync:
 
     def approve(self, by: str | None = None, note: str = "") -> bool:
         """Let what a held sync waits with pass, in somebody's name; whether it is active now."""
-        going_on = import_module("livingdb.sync.going_on")
+        from livingdb.commit import resume as going_on
+
         database = self.database
         done: bool = going_on.approve(
             database._graph,
@@ -203,7 +208,8 @@ class Sync:
         It is a three-way merge from where both branches were last in step: `MergeConflict` shows
         rows that cannot be merged, unless `on_conflict` says who wins, "source" or "target".
         """
-        going_on = import_module("livingdb.sync.going_on")
+        from livingdb.commit import resume as going_on
+
         database = self.database
         going_on.reattach(
             database._graph,
@@ -234,7 +240,8 @@ class Sync:
             return ""
         view = View.from_json(self._stages[0].spec)
         try:
-            deriving = import_module("livingdb.sync.deriving")
+            from livingdb.commit import derive as deriving
+
             plan = deriving.plan_of(self.database._graph, view)
         except LivingDBError as error:
             return f"\n  cannot be planned: {error}"
@@ -250,8 +257,7 @@ class Sync:
         return f"<Sync {self.explain().splitlines()[0]}>"
 
     def _repr_html_(self) -> str:
-        shown: str = import_module("livingdb.render.notebook").sync_html(self)
-        return shown
+        return notebook_html(self)
 
 
 def drop_branch(graph: Graph, branch: BranchRow, detach: bool) -> None:

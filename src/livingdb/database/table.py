@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -47,7 +46,9 @@ class TableReader:
         if where is None:
             return self.rows.to_arrow(columns)
         names = self.schema.names if columns is None else columns
-        found: pa.Table = import_module("livingdb.sql").select_where(self.rows, where, names)
+        from livingdb.sql.select_where import select_where
+
+        found: pa.Table = select_where(self.rows, where, names)
         return found
 
     def to_pandas(

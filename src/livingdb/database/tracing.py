@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from datetime import datetime
-from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from livingdb.database import origins
 from livingdb.graph.graph import Graph
 from livingdb.graph.refs import Resolved
+from livingdb.tracing.blame import blame as origins
 
 if TYPE_CHECKING:
-    from livingdb.database.database import Database
+    from livingdb.tracing.lineage.column_lineage import ColumnLineage
+    from livingdb.tracing.lineage.forward_lineage import ForwardLineage
+    from livingdb.tracing.lineage.row_lineage import Lineage
+    from livingdb.tracing.provenance.provenance import Provenance
+    from livingdb.tracing.whereabouts.whereabouts import Whereabouts
 
 __all__ = ["Tracing"]
 
@@ -32,6 +35,9 @@ class Tracing(ABC):
     def _resolve(self, ref: object) -> Resolved:
         """The snapshot that a ref stands for."""
 
+    engine: str | None
+    """The engine that is to answer; None: by the question."""
+
     def blame(self, ref: object, table: str, key: object = None, columns: bool = False) -> pa.Table:
         """For every row (or that with the key), the snapshot that gave it its values.
 
@@ -45,42 +51,52 @@ class Tracing(ABC):
         """Every value a row has had (no key: all rows), newest first."""
         return origins.history(self._graph, self._resolve(ref).snapshot, table, key)
 
-    def lineage(self, view: str, key: object = None, at: object = None, base: bool = True) -> Any:
+    def lineage(
+        self, view: str, key: object = None, at: object = None, base: bool = True
+    ) -> Lineage:
         """The source rows behind a row of a derived object (no key: all rows), by table.
 
         `at` is a snapshot of the object, or of its source; `base=False` takes one step only.
         """
-        found = import_module("livingdb.database.lineage")
-        return found.lineage(cast("Database", self), str(view), key, at, base)
+        from livingdb.tracing.lineage.row_lineage import lineage
+        from livingdb.tracing.lineage.search import Search
 
-    def column_lineage(self, view: str, base: bool = True) -> Any:
+        row = None if at is None else self._resolve(at).snapshot
+        return lineage(Search(self._graph, self.engine, base), str(view), key, row)
+
+    def column_lineage(self, view: str, base: bool = True) -> ColumnLineage:
         """For each column of a derived object, the source columns it is computed from.
 
         `.used` are those that filters, joins and groups look at; `base=False` takes one step only.
         """
-        found = import_module("livingdb.database.lineage_columns")
-        return found.column_lineage(self._graph, str(view), base)
+        from livingdb.tracing.lineage.column_lineage import column_lineage
 
-    def forward_lineage(self, ref: object, table: str, key: object) -> Any:
+        return column_lineage(self._graph, str(view), base)
+
+    def forward_lineage(self, ref: object, table: str, key: object) -> ForwardLineage:
         """What would change if a row of a table did: the keys of rows, by derived object."""
-        found = import_module("livingdb.database.lineage_forward")
-        return found.forward_lineage(cast("Database", self), ref, table, key)
+        from livingdb.tracing.lineage.forward_lineage import forward_lineage
+
+        resolved = self._resolve(ref)
+        return forward_lineage(self._graph, self.engine, ref, resolved, table, key)
 
     def whereabouts(
         self, table: str, key: object, branch: object = "main", at: object = None
-    ) -> Any:
+    ) -> Whereabouts:
         """Where a row has gone: branches, tags, views, clones, models, and since when.
 
         `at`: as of a time, or of the time of a ref.
         """
-        found = import_module("livingdb.database.whereabouts_search")
-        return found.whereabouts(self._graph, table, key, str(branch), self._moment(at))
+        from livingdb.tracing.whereabouts.search import whereabouts
 
-    def provenance(self, ref: object) -> Any:
+        return whereabouts(self._graph, table, key, str(branch), self._moment(at))
+
+    def provenance(self, ref: object) -> Provenance:
         """What made a snapshot, from what and by whom, as one tree down to the transactions."""
-        found = import_module("livingdb.database.provenance_search")
+        from livingdb.tracing.provenance.search import provenance
+
         resolved = self._resolve(ref)
-        return found.provenance(self._graph, resolved.snapshot, resolved.branch)
+        return provenance(self._graph, resolved.snapshot, resolved.branch)
 
     def export_openlineage(
         self, path: str | Path, namespace: str | None = None, since: object = None
@@ -89,15 +105,16 @@ class Tracing(ABC):
 
         `since`: a ref or a time, whose later runs alone are written.
         """
-        found = import_module("livingdb.database.openlineage")
-        count: int = found.export(self._graph, path, namespace, self._moment(since) or 0)
-        return count
+        from livingdb.tracing.openlineage.events import export
+
+        return export(self._graph, path, namespace, self._moment(since) or 0)
 
     def _moment(self, given: object) -> int | None:
         """A time, or that of a ref, in microseconds."""
         if given is None:
             return None
         if isinstance(given, datetime):
-            found: int = import_module("livingdb.database.openlineage").microseconds(given)
-            return found
+            from livingdb.tracing.openlineage.events import microseconds
+
+            return microseconds(given)
         return self._resolve(given).snapshot.time

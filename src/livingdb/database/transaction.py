@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
+from livingdb.commit.transaction import Work
 from livingdb.database.snapshot import Snapshot
 from livingdb.database.table import TableReader
-from livingdb.engines.built import Built
+from livingdb.engines.tree_parts import Built
 from livingdb.errors import RuleViolation
-from livingdb.graph.work import Work
 from livingdb.tables.layout import Layout
 from livingdb.tables.recipe import Definition
 from livingdb.tables.schema import TableSchema
@@ -19,6 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from livingdb.database.branch import Branch
+    from livingdb.sql.parameters import Parameters
+    from livingdb.sql.result import Result
     from livingdb.tables.schema import SchemaLike
     from livingdb.trees.changes import Changes
 
@@ -83,13 +84,12 @@ class Transaction:
         """A table with the changes made so far."""
         return TableReader(name, self.work.rows(name))
 
-    def sql(self, text: str, parameters: object = None) -> Any:
+    def sql(self, text: str, parameters: Parameters = None) -> Result:
         """A query, or a change that joins the transaction."""
-        from livingdb.database.scope import TransactionScope
+        from livingdb.database.sql_scope import TransactionScope
+        from livingdb.sql.statement import execute
 
-        return import_module("livingdb.sql").execute(
-            TransactionScope(self), text, parameters, "embedded"
-        )
+        return execute(TransactionScope(self), text, parameters, "embedded")
 
     # --- writing -----------------------------------------------------------------------------
 

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from livingdb.alerts.sinks import check_severity, from_json, stored
+from livingdb.alerts.watch import Watched
 from livingdb.catalog.watches import WatchRow
-from livingdb.database.snapshot import moment
 from livingdb.errors import InvalidData, InvalidName, NotFound
 from livingdb.graph.graph import Graph, now
-from livingdb.sync.sinks import check_severity, from_json, stored
-from livingdb.sync.watching import Watched
+from livingdb.graph.snapshot_columns import moment
 
 if TYPE_CHECKING:
-    from livingdb.sync.sinks import Sink
+    from livingdb.alerts.sinks import Sink
 
 __all__ = ["Watch", "add_watch", "drop_watch", "every_watch", "readable"]
 
@@ -89,7 +88,9 @@ def add_watch(graph: Graph, name: str, what: object, alerts: object, severity: s
             "on_lag(), on_failures() or on_growth()"
         )
     spec = {"on": what.to_json(), "severity": check_severity(severity), "alerts": stored(alerts)}
-    state = import_module("livingdb.sync.watch_rounds").first_state(graph, what)
+    from livingdb.commit.watch_rounds import first_state
+
+    state = first_state(graph, what)
     row = WatchRow(name, spec, now(), state)
     with graph.catalog.write() as connection:
         graph.catalog.watches.add(connection, row)

@@ -1,130 +1,127 @@
-"""Plans: how a view, which is a query over tables, follows the changes of these tables.
-
-A query is compiled once, into stages.  Given what changed in the tables, each stage says what
-changes in it; the last stage is the view.  Nothing here reads or writes storage.
-"""
+"""What a plan is made of: inputs, prepared queries, stages, and how a stage reads its world."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal, Protocol, TypeAlias
 
+import pyarrow as pa
 from sqlglot import exp
 
-from livingdb.derivation.additive import Additive
-from livingdb.derivation.aggregates import check_functions
-from livingdb.derivation.compiler import Block, Compiler, Environment
-from livingdb.derivation.flow import Flow
-from livingdb.derivation.fusing import fused
-from livingdb.derivation.linear import Linear
-from livingdb.derivation.model import (
-    WEIGHT,
-    Ask,
-    Input,
-    NeedsFull,
-    Plan,
-    Relations,
-    Stage,
-)
-from livingdb.derivation.nodes import Leaf, Node
-from livingdb.derivation.stages import renamed_stage, stage_of
-from livingdb.derivation.trees import column
-from livingdb.errors import InvalidData
+from livingdb.engines.request import Source
 
-__all__ = ["WEIGHT", "Ask", "Input", "NeedsFull", "Plan", "Relations", "Stage", "plan"]
+__all__ = [
+    "WEIGHT",
+    "Ask",
+    "Input",
+    "NeedsFull",
+    "Plan",
+    "Relation",
+    "Relations",
+    "Side",
+    "Stage",
+    "Unplannable",
+]
+
+WEIGHT = "_weight"
+
+Side: TypeAlias = Literal["old", "new"]
+Relation: TypeAlias = Source | pa.Table
 
 
-def plan(query: exp.Query, tables: Mapping[str, Input], key: Sequence[str] | None = None) -> Plan:
-    """The plan of a view; `key` are columns that identify its rows, if the caller knows.
+class NeedsFull(Exception):
+    """A change that only a full recomputation can follow; says why by a code."""
 
-    The tables of the query are plain names, keys of `tables`.
+    def __init__(self, code: str):
+        super().__init__(code)
+        self.code = code
+
+
+class Unplannable(Exception):
+    """A query, or a part of one, that cannot be maintained; says why by a code."""
+
+    def __init__(self, code: str):
+        super().__init__(code)
+        self.code = code
+
+
+@dataclass(frozen=True)
+class Input:
+    """A table that a query may read; without a key it is a bag of rows."""
+
+    schema: pa.Schema
+    key: tuple[str, ...] | None
+
+
+@dataclass(frozen=True, eq=False)
+class Ask:
+    """A query prepared when the plan was made, over relations by their names in it."""
+
+    query: exp.Query
+    relations: tuple[str, ...]
+
+
+class Relations(Protocol):
+    """How a stage reads tables and earlier stages, before and after a change."""
+
+    def changed(self, name: str) -> pa.Table:
+        """The weighted rows that go and come; empty if nothing changed."""
+        ...
+
+    def source(self, name: str, side: Side) -> Relation:
+        """All rows."""
+        ...
+
+    def matching(self, name: str, side: Side, values: pa.Table) -> pa.Table:
+        """The rows that hold one of the rows of `values`; null is null here."""
+        ...
+
+    def held(self, keys: pa.Table) -> pa.Table:
+        """The old rows with these keys, of the stage that is maintained."""
+        ...
+
+    def answer(self, ask: Ask, relations: Mapping[str, Relation]) -> pa.Table:
+        """The rows a prepared query gives over these relations."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Stage:
+    """One result that is stored: a hidden one, or the view itself, whose name is empty."""
+
+    name: str
+    ask: Ask
+    key: tuple[str, ...] | None
+    reads: tuple[str, ...]
+    strategy: str
+    reason: str | None
+    columns_used: Mapping[str, frozenset[str]]
+    work: Callable[[Relations], pa.Table] | None = field(repr=False)
+
+    def maintain(self, relations: Relations) -> pa.Table:
+        """The rows that go and come, each with its weight; raises `NeedsFull`."""
+        if self.work is None:
+            raise NeedsFull(self.reason or "UNSUPPORTED")
+        return self.work(relations)
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """How a view is maintained: its stages in order, the view last.
+
+    `notes` say of each construct, in reading order, how it is maintained and if fully, why.
     """
-    compiler = Compiler(tables)
-    reason = check_functions(query)
-    if query.find(exp.Placeholder) is not None:
-        reason = "PARAMETER"
-    if reason is not None:
-        block = compiler.in_full(query, Environment(), reason)
-    else:
-        block = compiler.query(query, Environment())
-    _check_names(block, key or ())
-    last = _last(compiler, block, None if key is None else tuple(key))
-    return Plan((*_needed(compiler.stages, last), last), tuple(compiler.notes))
 
+    stages: tuple[Stage, ...]
+    notes: tuple[tuple[str, str, str | None], ...]
 
-def _needed(stages: Sequence[Stage], last: Stage) -> list[Stage]:
-    """The stages that the last one reads, through others as well."""
-    read, found = set(last.reads), []
-    for stage in reversed(stages):
-        if stage.name in read:
-            read |= set(stage.reads)
-            found.append(stage)
-    return found[::-1]
+    @property
+    def is_incremental(self) -> bool:
+        """Whether the view itself is maintained without full recomputation."""
+        return self.stages[-1].strategy != "full"
 
-
-def _check_names(block: Block, key: Sequence[str]) -> None:
-    missing = [name for name in key if name not in dict(block.names)]
-    if missing:
-        raise InvalidData(f"the view has no column {missing[0]!r}, which its key names")
-    names = [name.casefold() for name, _ in block.names]
-    twice = [name for name in names if names.count(name) > 1]
-    if twice:
-        raise InvalidData(f"the view has several columns {twice[0]!r}; give each its own name")
-
-
-def _last(compiler: Compiler, block: Block, key: tuple[str, ...] | None) -> Stage:
-    """The stage of the view; the last hidden stage, if that is already it."""
-    stages = compiler.stages
-    shown = [name for name, _ in block.names]
-    node = block.node
-    if stages and stages[-1].name == getattr(node, "name", None) and list(node.columns) == shown:
-        found = stages.pop()
-        return renamed_stage(found, "", found.key if key is None else key)
-    if isinstance(node, Leaf) or list(node.columns) != shown:
-        flow = Flow(compiler.fresh, compiler.constants)
-        relation = compiler.fresh()
-        flow.add(relation, node)
-        node = flow.made(
-            [(name, flow.located(column(relation, place))) for name, place in block.names]
-        )
-    whole = _whole(compiler, node)
-    if whole is not None:
-        return renamed_stage(whole, "", whole.key if key is None else key)
-    made = _fused(compiler, node)
-    return stage_of("", made, made.key if key is None else key)
-
-
-def _whole(compiler: Compiler, node: Node) -> Stage | None:
-    """A selection over a stage that is answered in full is answered with it."""
-    if not isinstance(node, Linear) or not _reads_last(compiler, node):
-        return None
-    last = compiler.stages[-1]
-    if last.strategy != "full" or node.constants:
-        return None
-    (name,) = node.sources
-    alias = exp.TableAlias(this=exp.to_identifier(name, quoted=True))
-    query = node.over(exp.Subquery(this=last.ask.query.copy(), alias=alias))
-    compiler.stages.pop()
-    return replace(last, ask=Ask(query, last.ask.relations), key=node.key)
-
-
-def _reads_last(compiler: Compiler, node: Linear) -> bool:
-    """Whether the last hidden stage is all that a selection reads."""
-    if len(node.sources) != 1 or not compiler.stages or node.laterals:
-        return False
-    read = [part.name for part in node.parts() if isinstance(part, Leaf)]
-    (source,) = node.sources.values()
-    last = compiler.stages[-1].name
-    return isinstance(source, Leaf) and source.name == last and read.count(last) == 1
-
-
-def _fused(compiler: Compiler, node: Node) -> Node | Additive:
-    """The node with the last hidden stage in it, if nothing else reads that."""
-    if not isinstance(node, Linear) or not _reads_last(compiler, node):
-        return node
-    before = compiler.made.get(compiler.stages[-1].name)
-    made = None if before is None else fused(node, before)
-    if made is None:
-        return node
-    compiler.stages.pop()
-    return made
+    @property
+    def reason(self) -> str | None:
+        """The code that says why the view is recomputed in full."""
+        return self.stages[-1].reason

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from livingdb.engines.ranges import MAX_RANGES, Range, Ranges, after, codec_of, hull, points
+from livingdb.engines.value_ranges import MAX_RANGES, Range, Ranges, after, codec_of, hull, points
 from livingdb.tables.schema import Column, TableSchema
 from livingdb.trees.keys import PRESENT, KeyCodec
 from livingdb.trees.scan import Span, ZoneFilter

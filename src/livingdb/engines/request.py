@@ -10,9 +10,9 @@ from typing import Protocol
 import pyarrow as pa
 from sqlglot import exp
 
-from livingdb.engines.built import Built
-from livingdb.engines.portable import Portable, portable
-from livingdb.engines.ranges import Ranges
+from livingdb.engines.portable.portable import Portable, portable
+from livingdb.engines.tree_parts import Built
+from livingdb.engines.value_ranges import Ranges
 from livingdb.tables.recipe import Definition
 from livingdb.tables.rows import RowSet
 

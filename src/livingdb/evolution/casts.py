@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from livingdb.evolution.rows import Mask
+from livingdb.evolution.lenses.row_alignment import Mask
 from livingdb.sql.expressions import Expression
 from livingdb.tables.type_names import type_name
 

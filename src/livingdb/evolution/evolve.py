@@ -18,16 +18,16 @@ from livingdb.catalog.branches import BranchRow
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.chunks.store import StoredChunk
 from livingdb.errors import IllegalSync, InvalidData, RuleViolation, TransactionConflict
-from livingdb.evolution.change import Change
-from livingdb.evolution.evaluator import lens_recipe
-from livingdb.evolution.lens import DIRECTIONS, Lens
-from livingdb.evolution.sides import VersionSide
+from livingdb.evolution.lens_evaluator import lens_recipe
+from livingdb.evolution.lenses.lens import DIRECTIONS, Lens
+from livingdb.evolution.lenses.sides import VersionSide
+from livingdb.evolution.schema_change import Change
 from livingdb.graph.constraints import check_targets
 from livingdb.graph.graph import Graph, Intent, Moved, tables_of
-from livingdb.graph.groups import schema_syncs
 from livingdb.graph.names import check_branch, check_table
 from livingdb.graph.rules import check_new_sync
-from livingdb.graph.staging import Staging
+from livingdb.graph.storage.staging import Staging
+from livingdb.graph.sync_groups import schema_syncs
 from livingdb.tables.index import Version
 from livingdb.tables.recipe import Definition
 

@@ -8,15 +8,15 @@ import pyarrow as pa
 
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.errors import TransactionConflict, Unsupported
-from livingdb.evolution.change import Change
 from livingdb.evolution.evolve import Takes, new_tables, planned
-from livingdb.evolution.lens import Delta
-from livingdb.evolution.sides import VersionSide, changes_of
-from livingdb.graph.carry import Lifted
+from livingdb.evolution.lenses.lens import Delta
+from livingdb.evolution.lenses.sides import VersionSide, changes_of
+from livingdb.evolution.schema_change import Change
+from livingdb.graph.ancestry import common_ancestors
+from livingdb.graph.draft import Lifted
 from livingdb.graph.graph import Graph, tables_of
-from livingdb.graph.history import common_ancestors
 from livingdb.graph.snapshot import overlaid
-from livingdb.graph.staging import Staging
+from livingdb.graph.storage.staging import Staging
 from livingdb.tables.index import Version
 from livingdb.tables.rows import RowSet
 from livingdb.trees.changes import Changes

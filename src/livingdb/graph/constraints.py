@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from livingdb.errors import InvalidData, NotFound
-from livingdb.graph.row_rules import check_conditions
+from livingdb.graph.row_constraints import check_conditions
 from livingdb.tables.index import Version
 from livingdb.tables.rows import RowSet
 from livingdb.tables.schema import TableSchema

@@ -21,15 +21,15 @@ from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.catalog.syncs import DETACHED, ActiveSyncs, as_known
 from livingdb.chunks.address import Address
 from livingdb.errors import LivingDBError, NotFound
-from livingdb.graph.carry import Carried, Carrier, Draft, Intent, LiftsChanges
-from livingdb.graph.index import CatalogIndex
-from livingdb.graph.large import LargeWork
+from livingdb.graph.draft import Carried, Carrier, Draft, Intent, LiftsChanges
+from livingdb.graph.large_work import LargeWork
 from livingdb.graph.names import is_hidden
 from livingdb.graph.refs import Resolved, resolve
 from livingdb.graph.snapshot import Edge, SnapshotRecord, TableMap
-from livingdb.graph.staging import Scratch, Staging
-from livingdb.graph.store import DatabaseStore
-from livingdb.graph.upkeep import Upkeep
+from livingdb.graph.storage.database_store import DatabaseStore
+from livingdb.graph.storage.staging import Scratch, Staging
+from livingdb.graph.storage.upkeep import Upkeep
+from livingdb.graph.storage.version_index import CatalogIndex
 from livingdb.tables.index import Version
 from livingdb.tables.versions import Versions
 

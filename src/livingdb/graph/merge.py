@@ -15,14 +15,14 @@ import pyarrow as pa
 
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.errors import MergeConflict
-from livingdb.graph.compare import diff_changes, diff_versions, lookup_diff, union_keys
+from livingdb.graph.ancestry import common_ancestors, common_ancestors_of
 from livingdb.graph.constraints import check_tables, check_targets
+from livingdb.graph.diff import diff_changes, diff_versions, lookup_diff, union_keys
 from livingdb.graph.graph import Graph, tables_of
-from livingdb.graph.history import common_ancestors, common_ancestors_of
-from livingdb.graph.lineage import is_base, tail_between
-from livingdb.graph.policy import Policies
+from livingdb.graph.merge_policy import Policies
 from livingdb.graph.snapshot import overlaid
-from livingdb.graph.staging import Staging
+from livingdb.graph.storage.staging import Staging
+from livingdb.graph.version_lineage import is_base, tail_between
 from livingdb.tables.index import Version
 from livingdb.tables.schema import TableSchema
 from livingdb.trees.changes import Changes, merge_changes, no_changes

@@ -18,9 +18,9 @@ from livingdb.catalog import schema
 from livingdb.chunks.address import Address
 from livingdb.chunks.repack import Repacked
 from livingdb.chunks.repack_packs import PackSwap, repack_packs
-from livingdb.graph.drain import drain, give_back_pages
 from livingdb.graph.graph import Graph, now
 from livingdb.graph.snapshot import SnapshotRecord
+from livingdb.graph.storage.drain_journal import drain, give_back_pages
 from livingdb.maintenance.reach import Trees, recipe_chunks
 from livingdb.tables.index import Version
 from livingdb.tables.recipe import Rows, load_recipe

@@ -9,7 +9,7 @@ from typing import Any
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.render.layout import columns_of, lane_order
 from livingdb.render.picture import START, Details, Lane, Link, Node, SnapshotGraph
-from livingdb.render.standing import Standing
+from livingdb.render.sync_lanes import Standing
 
 __all__ = ["Item", "arranged"]
 

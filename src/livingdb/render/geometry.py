@@ -5,9 +5,9 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 
+from livingdb.render.labels import cut, moment, shown_width
 from livingdb.render.layout import slots_of
 from livingdb.render.picture import Link, SnapshotGraph, SyncMark
-from livingdb.render.words import cut, moment, shown_width
 
 __all__ = ["Geometry", "Route", "Tick", "is_inside", "sync_tracks", "trunks_of"]
 

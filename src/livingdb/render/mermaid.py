@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from livingdb.render.labels import cut, sync_text
 from livingdb.render.palette import LIGHT, MERMAID_STATES
 from livingdb.render.picture import Lane, Link, Node, SnapshotGraph, SyncMark
-from livingdb.render.words import cut, sync_text
 
 __all__ = ["escaped", "to_mermaid"]
 

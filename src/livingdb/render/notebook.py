@@ -12,12 +12,12 @@ from livingdb.database.database import Database
 from livingdb.database.diff import Diff
 from livingdb.database.snapshot import Snapshot
 from livingdb.database.sync import Sync
+from livingdb.render.labels import KIND_TITLES, cut, moment, sync_text
 from livingdb.render.palette import MERMAID_STATES
-from livingdb.render.read import read_graph
-from livingdb.render.standing import standing_of
-from livingdb.render.words import KIND_TITLES, cut, moment, sync_text
+from livingdb.render.read_graph import read_graph
+from livingdb.render.sync_lanes import standing_of
 
-__all__ = ["branch_html", "database_html", "diff_html", "snapshot_html", "sync_html"]
+__all__ = ["html"]
 
 _SNAPSHOTS = 60
 _BRANCHES = 50
@@ -26,7 +26,22 @@ _LINES = 10
 _CHANGE_COLORS = {"insert": "#2a7a4b", "update": "#9a6700", "delete": "#c0362c"}
 
 
-def database_html(database: Database) -> str:
+def html(shown: Database | Branch | Snapshot | Diff | Sync) -> str:
+    """How a notebook shows something."""
+    match shown:
+        case Database():
+            return _database(shown)
+        case Branch():
+            return _branch(shown)
+        case Snapshot():
+            return _snapshot(shown)
+        case Diff():
+            return _diff(shown)
+        case Sync():
+            return _sync(shown)
+
+
+def _database(database: Database) -> str:
     """The newest of its snapshot graph, and its branches."""
     if database._open_graph is None:
         return "<p><b>LivingDB</b> (closed)</p>"
@@ -40,7 +55,7 @@ def database_html(database: Database) -> str:
     return f'{heading}<div style="overflow-x:auto">{graph.to_svg()}</div>{table}{note}'
 
 
-def branch_html(branch: Branch) -> str:
+def _branch(branch: Branch) -> str:
     """Its head, its tables and the newest lines of its log."""
     head = branch.head
     heading = f"<p><b>{escape(branch.name)}</b> of {escape(branch.database.name)}</p>"
@@ -49,7 +64,7 @@ def branch_html(branch: Branch) -> str:
     return heading + _tables(head) + log
 
 
-def snapshot_html(snapshot: Snapshot) -> str:
+def _snapshot(snapshot: Snapshot) -> str:
     """How it came to be, and its tables."""
     edge = snapshot.edge
     cells = [
@@ -70,7 +85,7 @@ def snapshot_html(snapshot: Snapshot) -> str:
     return f"<table>{lines}</table>{_tables(snapshot)}"
 
 
-def diff_html(diff: Diff) -> str:
+def _diff(diff: Diff) -> str:
     """How many rows differ, and the first of them."""
     counts = ", ".join(f"{number:,} {what}" for what, number in diff.summary().items())
     key = diff.key
@@ -85,7 +100,7 @@ def diff_html(diff: Diff) -> str:
     return f"<p><b>{escape(diff.table)}</b>: {counts}</p>{table if rows else ''}"
 
 
-def sync_html(sync: Sync) -> str:
+def _sync(sync: Sync) -> str:
     """What it joins, when it carries changes, what guards it, and how a view is maintained."""
     standing = standing_of(sync)
     mark = standing.mark(dict.fromkeys((*standing.sources, standing.target), 0))

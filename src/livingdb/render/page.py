@@ -8,9 +8,9 @@ from importlib.resources import files
 from typing import Any
 
 from livingdb.render.geometry import sync_tracks, trunks_of
+from livingdb.render.labels import KIND_TITLES, one_line, summary
 from livingdb.render.palette import DARK, LIGHT
 from livingdb.render.picture import SnapshotGraph
-from livingdb.render.words import KIND_TITLES, one_line, summary
 
 __all__ = ["page_data", "to_html"]
 

@@ -111,7 +111,7 @@ class Details(Protocol):
     """Knows more of snapshots than a picture shows, for who clicks on one."""
 
     def of(self, nodes: tuple[Node, ...], diffs: int) -> Mapping[str, Any]:
-        """As plain values: see `livingdb.render.details`."""
+        """As plain values: see `livingdb.render.page_details`."""
         ...
 
     def tables(self, node: Node) -> list[str]:

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from html import escape
 
 from livingdb.render.geometry import LANE_HEIGHT, RADIUS, TOP, TRACK_WIDTH, Geometry, is_inside
+from livingdb.render.labels import KIND_TITLES, cut, moment, one_line, summary, sync_text
 from livingdb.render.palette import DARK, LIGHT, Scheme
 from livingdb.render.picture import Link, Node, SnapshotGraph, SyncMark
-from livingdb.render.words import KIND_TITLES, cut, moment, one_line, summary, sync_text
 
 __all__ = ["to_svg"]
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import shutil
 
+from livingdb.render.labels import cut, moment, shown_width, summary, sync_text
 from livingdb.render.layout import slots_of
 from livingdb.render.picture import Lane, Link, Node, SnapshotGraph
-from livingdb.render.words import cut, moment, shown_width, summary, sync_text
 
 __all__ = ["to_text"]
 

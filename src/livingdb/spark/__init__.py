@@ -7,22 +7,15 @@ from __future__ import annotations
 
 import typing
 
-from livingdb.lazy import lazily
-
 if typing.TYPE_CHECKING:
-    from livingdb.spark.bulk import load
-    from livingdb.spark.query import sql
-    from livingdb.spark.source import LivingDBSource
-    from livingdb.spark.start import session
+    from livingdb.spark.public import LivingDBSource, load, session, sql
 
 __all__ = ["LivingDBSource", "load", "session", "sql"]
 
-__getattr__ = lazily(
-    __name__,
-    {
-        "LivingDBSource": "livingdb.spark.source",
-        "load": "livingdb.spark.bulk",
-        "session": "livingdb.spark.start",
-        "sql": "livingdb.spark.query",
-    },
-)
+
+def __getattr__(name: str) -> typing.Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from livingdb.spark import public
+
+    return getattr(public, name)

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from livingdb.graph.feed import Step
+from livingdb.graph.change_feed import Step
 from livingdb.graph.graph import Graph
-from livingdb.graph.lineage import common_version
+from livingdb.graph.version_lineage import common_version
 from livingdb.tables.index import Version
 from livingdb.tables.recipe import Change
 

@@ -24,10 +24,10 @@ from livingdb.catalog.branches import BranchRow
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.database.database import open_database
 from livingdb.errors import InvalidData
-from livingdb.graph.feed import Step, feed_steps
+from livingdb.graph.change_feed import Step, feed_steps
 from livingdb.graph.graph import Graph
 from livingdb.graph.refs import resolve
-from livingdb.spark.feed import Feed
+from livingdb.spark.change_feed import Feed
 from livingdb.spark.feed_size import step_bytes
 
 if TYPE_CHECKING:

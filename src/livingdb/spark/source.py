@@ -28,7 +28,7 @@ from pyspark.sql.datasource import (
     InputPartition,
 )
 
-from livingdb.engines.wanted import WANTED
+from livingdb.engines.range_text import WANTED
 from livingdb.errors import InvalidData, NotFound
 from livingdb.sql.expressions import Expression
 
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
-    from livingdb.engines.ranges import Ranges
-    from livingdb.spark.scan import ScanTask
+    from livingdb.engines.value_ranges import Ranges
+    from livingdb.spark.scan_tasks import ScanTask
     from livingdb.tables.schema import TableSchema
 
 __all__ = ["LivingDBSource"]
@@ -70,7 +70,7 @@ class LivingDBSource(DataSource):
 
         whole = self.columns
         if self.is_feed:
-            from livingdb.spark.feed import feed_schema
+            from livingdb.spark.change_feed import feed_schema
 
             whole = feed_schema(whole)
         chosen = _columns(self.options)
@@ -88,14 +88,14 @@ class LivingDBSource(DataSource):
             return None
         if self.is_feed:
             raise InvalidData("the option 'where' is for tables; a change feed is read whole")
-        from livingdb.spark.where import settled
+        from livingdb.spark.where_option import settled
 
         return settled(text, self.columns).text
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Reads the columns of `schema`, which may be fewer than there are."""
         if self.is_feed:
-            from livingdb.spark.feed import FeedReader
+            from livingdb.spark.change_feed import FeedReader
 
             return FeedReader(self.url, self.table, self.options, schema)
         return SnapshotReader(self.url, self.snapshot, self.table, schema, self.options, self.where)
@@ -121,7 +121,7 @@ class LivingDBSource(DataSource):
         self, schema: StructType, overwrite: bool
     ) -> DataSourceStreamWriter:
         """Writes the micro-batches of a stream to the table."""
-        from livingdb.spark.sink import StreamSink
+        from livingdb.spark.stream_sink import StreamSink
 
         self._refuse_where()
         return StreamSink(self.url, self.table, self.options, overwrite)
@@ -154,7 +154,7 @@ class SnapshotReader(DataSourceReader):
         """Even key ranges of what the condition leaves."""
         from livingdb.database.database import open_database
         from livingdb.engines.pruning import part_of
-        from livingdb.spark.scan import plan_scan
+        from livingdb.spark.scan_tasks import plan_scan
 
         with open_database(self.url) as db:
             graph = db._graph
@@ -166,12 +166,12 @@ class SnapshotReader(DataSourceReader):
 
     def _ranges(self, schema: TableSchema) -> dict[str, Ranges]:
         """The ranges outside of which no row is wanted."""
-        from livingdb.engines.ranges import meet
-        from livingdb.engines.wanted import wanted_of_text
+        from livingdb.engines.range_text import wanted_of_text
+        from livingdb.engines.value_ranges import meet
 
         ranges = wanted_of_text(self.wanted) if self.wanted else {}
         if self.where is not None:
-            from livingdb.spark.where import ranges_where
+            from livingdb.spark.where_option import ranges_where
 
             for name, found in ranges_where(Expression(self.where), schema).items():
                 ranges[name] = meet(ranges[name], found) if name in ranges else found
@@ -199,7 +199,7 @@ class SnapshotReader(DataSourceReader):
         if self.where is None:
             yield from task.batches()
             return
-        from livingdb.spark.where import rows_where
+        from livingdb.spark.where_option import rows_where
 
         for batch in rows_where(task.batches(), Expression(self.where)):
             yield batch.select(list(self.columns))

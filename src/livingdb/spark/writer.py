@@ -18,7 +18,7 @@ from livingdb.database.database import Database, open_database
 from livingdb.errors import InvalidData
 from livingdb.files.url import open_files
 from livingdb.graph.graph import AlreadyDone
-from livingdb.spark.staged import Staged, drop_staged, load_staged, stage
+from livingdb.spark.task_output import Staged, drop_staged, load_staged, stage
 from livingdb.tables import ingest
 from livingdb.tables.recipe import Definition
 from livingdb.tables.schema import TableSchema

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from livingdb.errors import Unsupported
-from livingdb.sql.changes import Changes
+from livingdb.sql.row_statements import Changes
 
 __all__ = ["delete"]
 

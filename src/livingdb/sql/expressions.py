@@ -99,9 +99,9 @@ class Expression:
         """Its value for each row, as the type wanted."""
         from sqlglot import exp
 
-        from livingdb.engines.duckdb_text import generated
-        from livingdb.engines.embedded import Session
-        from livingdb.engines.portable import portable
+        from livingdb.engines.embedded.duckdb_dialect import generated
+        from livingdb.engines.embedded.session import Session
+        from livingdb.engines.portable.portable import portable
 
         missing = sorted(self.columns - set(rows.column_names))
         if missing:

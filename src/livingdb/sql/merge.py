@@ -9,7 +9,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from livingdb.errors import InvalidData
-from livingdb.sql.changes import Changes, Target, is_default, known_column
+from livingdb.sql.row_statements import Changes, Target, is_default, known_column
 from livingdb.sql.update import set_columns
 from livingdb.tables.schema import Column
 

@@ -11,12 +11,12 @@ from sqlglot import exp
 
 from livingdb.errors import InvalidData
 
-__all__ = ["Given", "bind_parameters", "constant"]
+__all__ = ["Parameters", "bind_parameters", "constant"]
 
-Given: TypeAlias = Mapping[str, Any] | Sequence[Any] | None
+Parameters: TypeAlias = Mapping[str, Any] | Sequence[Any] | None
 
 
-def bind_parameters(tree: exp.Expr, given: Given) -> dict[str, object]:
+def bind_parameters(tree: exp.Expr, given: Parameters) -> dict[str, object]:
     """The values by the names the tree uses from now on; `InvalidData` if any is missing.
 
     Placeholders are renamed in place, so that users may call theirs what they like.
@@ -46,7 +46,7 @@ def _plain(value: Any) -> object:
     return value.item() if is_scalar else value
 
 
-def _by_name(given: Given) -> dict[str, object]:
+def _by_name(given: Parameters) -> dict[str, object]:
     if given is None:
         return {}
     if isinstance(given, Mapping):

@@ -12,12 +12,12 @@ from dataclasses import replace
 import pyarrow as pa
 from sqlglot import exp
 
-from livingdb.engines.embedded import Session
+from livingdb.engines.embedded.session import Session
 from livingdb.engines.request import Request, Source
-from livingdb.sql.conditions import ranges_of_all
-from livingdb.sql.names import check_sources, function_name, source_of, table_names
+from livingdb.sql.condition_ranges import ranges_of_all
 from livingdb.sql.scope import Scope
-from livingdb.sql.visibility import conditions_on, owner_of
+from livingdb.sql.table_conditions import conditions_on, owner_of
+from livingdb.sql.table_names import check_sources, function_name, source_of, table_names
 from livingdb.tables.rows import RowSet
 
 __all__ = ["Planner", "is_range", "point_at", "qualify"]

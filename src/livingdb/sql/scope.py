@@ -9,8 +9,8 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from livingdb.engines.request import Stored
-from livingdb.sql.definitions import SchemaStatement
-from livingdb.sql.views import ViewStatement
+from livingdb.sql.table_statements import SchemaStatement
+from livingdb.sql.view_statements import ViewStatement
 from livingdb.tables.rows import RowSet
 
 __all__ = ["Scope", "Writer"]
@@ -59,8 +59,10 @@ class Scope(Protocol):
 class Writer(Scope, Protocol):
     """An open transaction."""
 
-    snapshot: object | None
-    """What it made, once the context has ended."""
+    @property
+    def snapshot(self) -> object | None:
+        """What it made, once the context has ended."""
+        ...
 
     def insert(self, table: str, data: object) -> None:
         """Add rows; `DuplicateKey` if a key exists."""

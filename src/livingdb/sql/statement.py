@@ -10,22 +10,22 @@ from typing import Any
 import pyarrow as pa
 from sqlglot import exp
 
-from livingdb.engines.choose import choose, engine_named
-from livingdb.engines.embedded import Session
+from livingdb.engines.embedded.session import Session
+from livingdb.engines.engine_choice import choose, engine_named
 from livingdb.errors import Unsupported
-from livingdb.sql.changes import Changes
-from livingdb.sql.definitions import read_definition, without_sync
+from livingdb.sql.column_titles import titled
 from livingdb.sql.delete import delete
 from livingdb.sql.insert import insert
 from livingdb.sql.merge import merge
-from livingdb.sql.parameters import Given, bind_parameters
+from livingdb.sql.parameters import Parameters, bind_parameters
 from livingdb.sql.parse import POSSIBLE, parse_statement
 from livingdb.sql.planner import Planner
 from livingdb.sql.result import Result
+from livingdb.sql.row_statements import Changes
 from livingdb.sql.scope import Scope
-from livingdb.sql.titles import titled
+from livingdb.sql.table_statements import read_definition, without_sync
 from livingdb.sql.update import update
-from livingdb.sql.views import read_view
+from livingdb.sql.view_statements import read_view
 
 __all__ = ["execute"]
 
@@ -35,7 +35,9 @@ _DEFINES = (exp.Create, exp.Alter, exp.Drop)
 _REFUSED = (exp.DML, exp.DDL, exp.Command, exp.Into, exp.Set, exp.Pragma, exp.Describe)
 
 
-def execute(scope: Scope, text: str, parameters: Given = None, engine: str | None = None) -> Result:
+def execute(
+    scope: Scope, text: str, parameters: Parameters = None, engine: str | None = None
+) -> Result:
     """Run a statement in Spark's dialect: a query, or a change in one transaction.
 
     `parameters` is a dict for `:name` or a list for `?`; values are bound, never pasted.

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from sqlglot import exp
 
 from livingdb.errors import InvalidData, Unsupported
-from livingdb.sql.changes import Changes, Target, is_default, known_column
+from livingdb.sql.row_statements import Changes, Target, is_default, known_column
 from livingdb.tables.schema import Column
 
 __all__ = ["set_columns", "update"]

@@ -20,7 +20,7 @@ from livingdb.trees.keys import KeyArray, member, search
 from livingdb.trees.scan import ALL, Span, ZoneFilter
 
 if TYPE_CHECKING:
-    from livingdb.tables.standin import StandIn
+    from livingdb.tables.virtual_forest import StandIn
 
 __all__ = ["RowSet"]
 

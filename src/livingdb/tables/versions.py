@@ -30,8 +30,8 @@ from livingdb.tables.index import (
 from livingdb.tables.layout import FOLD_FLOOR_ROWS
 from livingdb.tables.recipe import Change, Counts, Definition, Derived, Recipe, Rows, load_recipe
 from livingdb.tables.rows import RowSet
-from livingdb.tables.standin import StandIn
 from livingdb.tables.tail import Tails
+from livingdb.tables.virtual_forest import StandIn
 from livingdb.trees.builder import Sink
 from livingdb.trees.changes import DELETE, UPSERT, Changes
 from livingdb.trees.compare import differs

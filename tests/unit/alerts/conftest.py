@@ -15,8 +15,8 @@ from tests.unit.alerts import receivers
 
 import livingdb
 from livingdb import alert
+from livingdb.alerts.raise_alert import raised
 from livingdb.graph.graph import now
-from livingdb.sync.alerting import raised
 
 TRUST = ["tests.unit.alerts.receivers", "command:*", "env:LIVINGDB_TEST_*"]
 

@@ -12,9 +12,9 @@ from tests.unit.database.test_postgres import Place, place  # noqa: F401
 
 import livingdb
 from livingdb import alert
+from livingdb.alerts.raise_alert import raised
+from livingdb.commit import watch_rounds
 from livingdb.graph.graph import now
-from livingdb.sync import watch_rounds
-from livingdb.sync.alerting import raised
 
 
 @pytest.fixture

@@ -19,10 +19,10 @@ from tests.unit.alerts.conftest import TRUST, Receiver
 
 import livingdb
 from livingdb import alert
+from livingdb.alerts import dispatcher as dispatch
+from livingdb.alerts.dispatcher import Dispatcher
+from livingdb.alerts.outbox import back_off_seconds
 from livingdb.graph.graph import now
-from livingdb.sync import dispatch
-from livingdb.sync.dispatch import Dispatcher
-from livingdb.sync.outbox import back_off_seconds
 
 Tell = Callable[..., int]
 WAIT = 20

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 import livingdb
 from livingdb import InvalidData, alert
+from livingdb.alerts.raise_alert import raised, settled
 from livingdb.graph.graph import now
-from livingdb.sync.alerting import raised, settled
 
 MINUTE = 60_000_000
 Tell = Callable[..., int]

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from livingdb import InvalidData, alert
-from livingdb.sync import sinks
+from livingdb.alerts import sinks
 
 SEVERITIES = st.sampled_from(["info", "warning", "error", "critical"])
 COMMON = st.fixed_dictionaries(

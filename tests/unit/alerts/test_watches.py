@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 import livingdb
 from livingdb import AlreadyExists, InvalidData, InvalidName, NotFound, alert
+from livingdb.alerts.watch import Watched
+from livingdb.commit import watch_rounds
 from livingdb.evolution import AddColumn, DropColumn, RenameColumn, RenameTable
 from livingdb.graph.graph import now
-from livingdb.sync import watch_rounds
-from livingdb.sync.watching import Watched
 
 ORDERS = {"id": "bigint", "city": "string", "amount": "bigint"}
 HOUR = 3_600_000_000

@@ -11,8 +11,8 @@ from unittest.mock import MagicMock
 import pytest
 from sqlalchemy import Engine, MetaData, text
 
-from livingdb.chunks.journal import Journal, journal_table
-from livingdb.chunks.sqlite import sqlite_engine, writing
+from livingdb.catalog.journal import Journal, journal_table
+from livingdb.catalog.sql.sqlite import sqlite_engine, writing
 from livingdb.errors import Corruption, Locked, StorageFailure, Unsupported
 from livingdb.testing.store_contract import chunk_of, small_chunks
 

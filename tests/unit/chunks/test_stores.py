@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Engine, MetaData, create_engine
 
+from livingdb.catalog.journal import Journal, journal_table
+from livingdb.catalog.sql.sqlite import sqlite_engine, writing
 from livingdb.chunks.address import digest
-from livingdb.chunks.journal import Journal, journal_table
 from livingdb.chunks.layered import LayeredStore
 from livingdb.chunks.memory import MemoryStore
 from livingdb.chunks.pack_store import PackStore
-from livingdb.chunks.sqlite import sqlite_engine, writing
 from livingdb.chunks.store import Buffer, ChunkStore, StoredChunk
 from livingdb.errors import Corruption, StorageFailure
 from livingdb.files import LocalFiles

@@ -9,7 +9,7 @@ import livingdb
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.catalog.syncs import ACTIVE, SyncRow
 from livingdb.graph.graph import now
-from livingdb.sync.conditions.crossing import Both, Crossing
+from livingdb.guard.conditions.pending_change import Both, Crossing
 
 
 def tables_at(db: livingdb.Database, row: SnapshotRow | None) -> dict[str, Any]:

@@ -20,13 +20,13 @@ import livingdb
 from livingdb import condition as c
 from livingdb.condition import Condition
 from livingdb.errors import InvalidData
-from livingdb.sync.conditions.distances import (
+from livingdb.guard.conditions.kinds.distances import (
     distinct_count,
     kolmogorov_smirnov,
     population_stability,
     quantile_of,
 )
-from livingdb.sync.conditions.statistics import ColumnStatistics
+from livingdb.guard.conditions.statistics import ColumnStatistics
 
 numbers = st.lists(st.one_of(st.none(), st.integers(-50, 50)), max_size=40)
 

@@ -302,7 +302,7 @@ def test_reconciled(db: livingdb.Database, main: livingdb.Branch) -> None:
 def test_statistics_are_not_read_again(
     db: livingdb.Database, main: livingdb.Branch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from livingdb.sync.conditions.statistics import Statistics
+    from livingdb.guard.conditions.statistics import Statistics
 
     guard = [c.reconciles("orders.amount", "v.amount"), c.mean("amount") <= 10**9]
     main.derive("v", QUERY, when="immediate", conditions=guard)

@@ -11,8 +11,8 @@ from tests.unit.conditions.crossings import crossing
 import livingdb
 from livingdb import condition as c
 from livingdb.errors import InvalidData, NotFound, Untrusted
-from livingdb.sync.conditions.condition import to_json
-from livingdb.sync.conditions.crossing import Cost
+from livingdb.guard.conditions.condition import to_json
+from livingdb.guard.conditions.pending_change import Cost
 
 HERE = "tests.unit.conditions.shop_checks"
 

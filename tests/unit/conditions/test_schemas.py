@@ -10,7 +10,7 @@ from tests.unit.conditions.crossings import crossing
 
 import livingdb
 from livingdb import condition as c
-from livingdb.sync.conditions.schema import differences
+from livingdb.guard.conditions.kinds.schema import differences
 from livingdb.tables.schema import TableSchema
 
 ANY, ADDITIVE = c.no_schema_change(False), c.only_additive(False)

@@ -16,13 +16,13 @@ import livingdb.condition
 from livingdb import condition as c
 from livingdb.condition import Condition, Metric
 from livingdb.errors import InvalidData
-from livingdb.sync.conditions import condition as registry
-from livingdb.sync.conditions import every
-from livingdb.sync.conditions.condition import from_json, to_json
-from livingdb.sync.conditions.metric import Bound
-from livingdb.sync.conditions.parse import parse, when_else
+from livingdb.guard.conditions import condition as registry
+from livingdb.guard.conditions import registry as every
+from livingdb.guard.conditions.condition import from_json, to_json
+from livingdb.guard.conditions.metric import Bound
+from livingdb.guard.conditions.parse import parse, when_else
 
-every.load()
+every.modules()
 
 texts = st.text(min_size=1, max_size=8).filter(lambda t: "\0" not in t)
 maybe = st.none() | texts
@@ -324,7 +324,7 @@ def test_the_public_names() -> None:
     for name in livingdb.condition.__all__:
         assert getattr(c, name).__doc__
     assert set(METRICS) <= set(c.__all__)
-    from livingdb.sync.conditions.reading import constructors
+    from livingdb.guard.conditions.read_text import constructors
 
     assert set(constructors()) <= set(c.__all__)
 

@@ -14,7 +14,7 @@ from tests.unit.conditions.crossings import crossing
 import livingdb
 from livingdb import condition as c
 from livingdb.errors import InvalidData
-from livingdb.sync.conditions.windows import window
+from livingdb.guard.conditions.kinds.time_windows import window
 
 SECOND = 1_000_000
 

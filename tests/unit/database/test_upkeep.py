@@ -10,7 +10,7 @@ import pytest
 
 import livingdb
 from livingdb import Database
-from livingdb.graph.drain import drain
+from livingdb.graph.storage.drain_journal import drain
 
 
 def fill(db: Database, commits: int = 40, rows: int = 3_000) -> dict[str, pa.Table]:

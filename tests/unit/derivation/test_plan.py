@@ -9,10 +9,10 @@ import pyarrow as pa
 import pytest
 from tests.property.view_lab import Lab, Memory
 
-from livingdb.derivation.additive import Additive, Slot
-from livingdb.derivation.nodes import Leaf, Run
-from livingdb.derivation.plan import WEIGHT, Ask, Input, NeedsFull, Plan, plan
-from livingdb.derivation.weighted import among, consolidated, difference, distinct
+from livingdb.derivation.compiler.plan_query import WEIGHT, Ask, Input, NeedsFull, Plan, plan
+from livingdb.derivation.operators.additive_groups import Additive, Slot
+from livingdb.derivation.operators.node import Leaf, Run
+from livingdb.derivation.weighted_rows import among, consolidated, difference, distinct
 from livingdb.errors import InvalidData, NotFound
 from livingdb.sql.parse import parse_statement
 

@@ -9,10 +9,10 @@ import pyarrow as pa
 
 import livingdb
 from livingdb.catalog.snapshots import SnapshotRow
+from livingdb.derivation.source_positions import found, made_from
 from livingdb.derivation.view import KIND, View
-from livingdb.engines.embedded import EmbeddedEngine
+from livingdb.engines.embedded.session import EmbeddedEngine
 from livingdb.engines.request import Request, Source
-from livingdb.sync.sources import found, made_from
 
 
 def recomputed(db: livingdb.Database, view: View, row: SnapshotRow) -> pa.Table:

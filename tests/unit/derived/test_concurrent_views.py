@@ -16,8 +16,10 @@ import pytest
 
 import livingdb
 from livingdb import Branch, Database, Locked, TransactionConflict
+from livingdb.commit import carry_views as views
+from livingdb.commit import derive as deriving
+from livingdb.commit import runner
 from livingdb.evolution import RenameColumn
-from livingdb.sync import deriving, runner, views
 
 TOTALS = "SELECT city, sum(amount) AS total, count(*) AS orders FROM orders GROUP BY city"
 QUERIES = {

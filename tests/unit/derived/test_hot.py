@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import livingdb
-from livingdb.derivation.recipe import QueryEvaluator
+from livingdb.derivation.query_evaluator import QueryEvaluator
 from livingdb.errors import InvalidData, Unsupported
 
 FIRST = datetime.date(2026, 1, 1)

@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 import pytest
 
 import livingdb
+from livingdb.commit.runner import due, propagate
 from livingdb.errors import InvalidData
-from livingdb.sync.runner import due, propagate
-from livingdb.sync.schedule import Schedule, next_time, schedule
+from livingdb.graph.schedule import Schedule, next_time, schedule
 
 
 def at(text: str) -> float:

@@ -11,8 +11,8 @@ import pyarrow.compute as pc
 import pytest
 
 from livingdb.chunks.memory import MemoryStore
-from livingdb.engines.embedded import Session
-from livingdb.engines.scanned import ScannedRows
+from livingdb.engines.embedded.arrow_dataset import ScannedRows
+from livingdb.engines.embedded.session import Session
 from livingdb.errors import InvalidData, LivingDBError, NotFound, Unsupported
 from livingdb.tables import ingest
 from livingdb.tables.index import MemoryIndex

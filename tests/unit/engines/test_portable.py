@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 from sqlglot import exp
 
-from livingdb.engines.duckdb_text import generated
-from livingdb.engines.embedded import Session
-from livingdb.engines.portable import Portable, as_spark, portable
+from livingdb.engines.embedded.duckdb_dialect import generated
+from livingdb.engines.embedded.session import Session
+from livingdb.engines.portable.portable import Portable, as_spark, portable
 from livingdb.errors import InvalidData
 from livingdb.sql.parse import parse_statement
 

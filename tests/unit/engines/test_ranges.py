@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from livingdb.engines.ranges import (
+from livingdb.engines.value_ranges import (
     Range,
     Ranges,
     after,

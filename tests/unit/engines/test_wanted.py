@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from livingdb.engines.ranges import Range, compared, either
-from livingdb.engines.wanted import wanted_as_text, wanted_of_text
+from livingdb.engines.range_text import wanted_as_text, wanted_of_text
+from livingdb.engines.value_ranges import Range, compared, either
 
 
 def test_ranges_survive_the_way() -> None:

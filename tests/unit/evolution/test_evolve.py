@@ -412,7 +412,7 @@ def test_sql_changes_schemas(db: livingdb.Database) -> None:
 
 
 def test_rows_that_come_as_trees_bring_no_computed_columns(db: livingdb.Database) -> None:
-    from livingdb.engines.built import Built
+    from livingdb.engines.tree_parts import Built
 
     main = db.branch("main")
     main.evolve(AddColumn("orders", "twice", "double", computed="amount * 2"))

@@ -41,7 +41,7 @@ from livingdb.evolution import (
     RetypeColumn,
     SplitColumn,
 )
-from livingdb.evolution.lens import Lens
+from livingdb.evolution.lenses.lens import Lens
 from livingdb.tables.recipe import Definition
 from livingdb.tables.schema import TableSchema
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from livingdb.catalog.snapshots import SnapshotRow, Snapshots
 from livingdb.chunks.address import Address
-from livingdb.graph.history import common_ancestors, first_parents, is_ancestor, log
+from livingdb.graph.ancestry import common_ancestors, first_parents, is_ancestor, log
 
 Parents = list[tuple[int, ...]]
 """The parents of snapshot 1, 2, 3, …: numbers that are smaller."""

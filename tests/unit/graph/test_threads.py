@@ -14,7 +14,7 @@ import pytest
 import livingdb
 from livingdb.chunks.address import Address
 from livingdb.graph.graph import Graph
-from livingdb.graph.staging import Staging
+from livingdb.graph.storage.staging import Staging
 from livingdb.testing.store_contract import all_bytes, small_chunks
 
 ROUNDS = 300

@@ -43,7 +43,7 @@ def derive(main: livingdb.Branch, guard: condition.Condition) -> None:
     """A view whose condition is put in place later: it would not hold from the start."""
     main.derive("v", QUERY, when="immediate")
     graph = main.database._graph
-    from livingdb.sync.guard import guard_of
+    from livingdb.guard.judge import guard_of
 
     sync = main.database.sync("v")
     with graph.catalog.write() as connection:

@@ -6,8 +6,8 @@ import pytest
 from tests.property.view_shapes import SCHEMAS_OF_SHAPES
 
 import livingdb
-from livingdb.derivation.lineage_columns import sources_of_columns
-from livingdb.derivation.lineage_query import columns_of_query
+from livingdb.derivation.column_lineage.query_columns import columns_of_query
+from livingdb.derivation.column_lineage.sync_columns import sources_of_columns
 from livingdb.errors import NotFound
 from livingdb.evolution import (
     AddColumn,

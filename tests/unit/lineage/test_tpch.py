@@ -11,13 +11,13 @@ from tests.property.lineage_lab import ENGINE, alike, rows_of
 from tests.tpch_data import generate
 from tests.tpch_queries import KEYS, QUERIES
 
-from livingdb.derivation.lineage import rows_behind
-from livingdb.derivation.lineage_query import columns_of_query
-from livingdb.derivation.lineage_trace import Known
-from livingdb.derivation.lineage_wanted import Wanted
-from livingdb.derivation.plan import Input, plan
+from livingdb.derivation.column_lineage.query_columns import columns_of_query
+from livingdb.derivation.compiler.plan_query import Input, plan
 from livingdb.engines.request import Request, Source
 from livingdb.sql.parse import parse_statement
+from livingdb.tracing.lineage.query_rows import rows_behind
+from livingdb.tracing.lineage.trace_query import Known
+from livingdb.tracing.lineage.wanted_rows import Wanted
 
 NOT_SUFFICIENT = {22}
 """Its mean is of customers who have orders, too, and are not counted only because of these."""

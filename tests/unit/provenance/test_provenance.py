@@ -141,7 +141,7 @@ def test_long_histories_are_bounded(
     for number in range(60):
         main.update("customers", {"id": [1], "name": [str(number)]})
     assert [node.before for node in db.provenance("main")] == [59, 0, 4]
-    monkeypatch.setattr("livingdb.database.provenance_search._FAR", 50)
+    monkeypatch.setattr("livingdb.tracing.provenance.search._FAR", 50)
     found = db.provenance("main")
     assert len(found) == 1
     assert found.root.before == 65
@@ -150,7 +150,7 @@ def test_long_histories_are_bounded(
     dev.update("orders", {"id": [1], "amount": [7]})
     main.update("orders", {"id": [2], "amount": [7]})
     db.merge("dev", "main")
-    monkeypatch.setattr("livingdb.database.provenance_search._MOST_NODES", 1)
+    monkeypatch.setattr("livingdb.tracing.provenance.search._MOST_NODES", 1)
     cut = db.provenance("main").root
     assert cut.is_cut
     assert "… more that is not shown" in cut.lines

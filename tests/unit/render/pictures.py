@@ -10,7 +10,7 @@ from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.chunks.address import Address
 from livingdb.render.arrange import Item, arranged
 from livingdb.render.picture import START, Node, SnapshotGraph
-from livingdb.render.standing import Standing
+from livingdb.render.sync_lanes import Standing
 
 NOON = 1_794_744_000_000_000  # 2026-11-15 12:00 UTC, in microseconds
 MINUTE = 60_000_000

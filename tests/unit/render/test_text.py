@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.unit.render.pictures import item, large, small
 
 from livingdb.render.arrange import arranged
-from livingdb.render.words import cut, one_line, shown_width
+from livingdb.render.labels import cut, one_line, shown_width
 
 GOLDEN = """\
 shop.ldb: 12 snapshots on 4 branches, 2 syncs, 2026-11-15

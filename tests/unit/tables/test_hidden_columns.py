@@ -198,8 +198,8 @@ def test_blame_and_history(db: livingdb.Database, main: livingdb.Branch) -> None
 
 def test_the_change_feed(main: livingdb.Branch) -> None:
     pytest.importorskip("pyspark")
-    from livingdb.graph.feed import feed_steps
-    from livingdb.spark.feed import feed_rows
+    from livingdb.graph.change_feed import feed_steps
+    from livingdb.spark.change_feed import feed_rows
 
     graph = main.database._graph
     branch = graph.branch("main")

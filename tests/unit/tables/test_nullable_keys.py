@@ -366,7 +366,7 @@ def test_ranges_in_sql(wide: livingdb.Branch, condition: str, passes: Any) -> No
 
 def test_an_equality_reads_few_leaves(wide: livingdb.Branch) -> None:
     from livingdb.engines.pruning import part_of
-    from livingdb.engines.ranges import compared
+    from livingdb.engines.value_ranges import compared
 
     rows = wide.table("cities").rows
     wanted = {"city": compared(pa.string(), "=", "Oslo"), "year": compared(pa.int32(), "<", -8)}

@@ -1,0 +1,1 @@
+"""Alerts: raised with what they tell of, kept in an outbox, sent to sinks, raised by watches."""

@@ -1,0 +1,178 @@
+"""Schema changes and merges that somebody watches for: told in the transaction that makes them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from sqlalchemy import Connection
+
+from livingdb.alerts.raise_alert import fingerprint_of, raised
+from livingdb.alerts.watch import Merged, SchemaChanged, Watched
+from livingdb.catalog.branches import BranchRow
+from livingdb.catalog.snapshots import SnapshotRow
+from livingdb.catalog.watches import WatchRow
+from livingdb.chunks.address import Address
+from livingdb.errors import InvalidData
+from livingdb.graph.draft import Carried, Draft
+from livingdb.graph.graph import Graph, now
+from livingdb.graph.names import is_hidden
+from livingdb.tables.schema import TableSchema
+
+__all__ = ["CommitWatches"]
+
+Found = tuple[tuple[WatchRow, Watched], ...]
+Action = Callable[[Connection], None]
+
+
+@dataclass(frozen=True)
+class _Move:
+    """A branch that moves to a snapshot, and what is known of why."""
+
+    branch: BranchRow
+    address: Address
+    tables: Mapping[str, Address]
+    author: str
+    message: str
+    time: int
+    is_merge: bool
+
+
+class CommitWatches:
+    """The watches that every commit is held against; none of them costs nothing."""
+
+    def __init__(self, graph: Graph):
+        self._graph = graph
+        self._known: tuple[str, Found] | None = None
+
+    def noticed(self, draft: Draft, carried: Carried) -> Carried:
+        """What a commit carries, with the alerts that it raises."""
+        if not draft.intent.moves or not self._at(draft.intent.moves[0].epoch):
+            return carried
+        moves = []
+        for made in (draft, *carried.drafts):
+            edge = made.record.edge
+            is_merge = edge.kind == "merge" or edge.operation == "merge"
+            moves += [
+                _Move(b, made.address, made.record.tables, edge.author, edge.message, edge.time, m)
+                for b, m in ((branch, is_merge) for branch in made.intent.moves)
+            ]
+        return self._told(moves, carried)
+
+    def moved(
+        self, moves: Sequence[tuple[BranchRow, SnapshotRow]], operation: str, carried: Carried
+    ) -> Carried:
+        """The same for branches that move to snapshots that are there."""
+        if not moves or not self._at(moves[0][0].epoch):
+            return carried
+        tables = self._graph.tables
+        is_merge = operation == "merge"
+        found = [
+            _Move(
+                branch, to.address, tables(to), to.author, f"now at {to.message!r}", now(), is_merge
+            )
+            for branch, to in moves
+        ]
+        return self._told(found, carried)
+
+    def _at(self, epoch: str) -> Found:
+        """The watches as of an epoch of the catalog, which changes when they do."""
+        known = self._known
+        if known is None or known[0] != epoch:
+            found = []
+            for row in self._graph.catalog.watches.all():
+                try:
+                    what = Watched.from_json(row.spec["on"])
+                except InvalidData:
+                    continue
+                if isinstance(what, (SchemaChanged, Merged)):
+                    found.append((row, what))
+            known = self._known = epoch, tuple(found)
+        return known[1]
+
+    def _told(self, moves: Sequence[_Move], carried: Carried) -> Carried:
+        actions: list[Action] = []
+        for move in moves:
+            if is_hidden(move.branch.name):
+                continue
+            changes: dict[str, str] | None = None
+            for row, what in self._at(move.branch.epoch):
+                if isinstance(what, Merged):
+                    if move.is_merge and what.into in (None, move.branch.name):
+                        text = f"{move.branch.name}: {move.message or 'merged'}"
+                        actions.append(self._alert(row, what, move, text, {}))
+                elif isinstance(what, SchemaChanged) and what.branch in (None, move.branch.name):
+                    if changes is None:
+                        changes = self._changes(move)
+                    mine = {n: c for n, c in changes.items() if what.table in (None, n)}
+                    if mine:
+                        words = "; ".join(f"{name} {text}" for name, text in mine.items())
+                        text = f"the schema of {move.branch.name} changed: {words}"
+                        actions.append(self._alert(row, what, move, text, {"tables": mine}))
+        return replace(carried, actions=[*carried.actions, *actions]) if actions else carried
+
+    def _alert(
+        self, row: WatchRow, what: Watched, move: _Move, text: str, more: Mapping[str, Any]
+    ) -> Action:
+        details = {
+            "watch": row.name,
+            "branch": move.branch.name,
+            "snapshot": move.address.hex(),
+            "author": move.author,
+            **more,
+        }
+        # Each is an event of its own, however soon it follows another.
+        mark = fingerprint_of(row.name, what.event, move.branch.name, move.address.hex())
+
+        def act(connection: Connection) -> None:
+            raised(
+                self._graph,
+                connection,
+                row.name,
+                what.event,
+                row.spec["severity"],
+                text,
+                move.time,
+                details,
+                mark,
+                row.spec["alerts"],
+            )
+
+        return act
+
+    def _changes(self, move: _Move) -> dict[str, str]:
+        """The tables whose schema is not as it was, and how."""
+        graph = self._graph
+        before = graph.tables(graph.snapshots.at(move.branch.head))
+        found = {}
+        for name in sorted({*before, *move.tables}):
+            old, new = before.get(name), move.tables.get(name)
+            if old == new:
+                continue
+            if old is None or new is None:
+                found[name] = "is new" if old is None else "is gone"
+                continue
+            versions = graph.versions
+            one, other = versions.require(old), versions.require(new)
+            if one.definition != other.definition:
+                schemas = versions.definition(one).schema, versions.definition(other).schema
+                if schemas[0] != schemas[1]:
+                    found[name] = _described(*schemas)
+        return found
+
+
+def _described(old: TableSchema, new: TableSchema) -> str:
+    """How a schema differs from another, in words."""
+    before = {column.id: column for column in old.shown}
+    after = {column.id: column for column in new.shown}
+    words = [f"+{column.name}" for number, column in after.items() if number not in before]
+    for number, column in before.items():
+        now_is = after.get(number)
+        if now_is is None:
+            words.append(f"-{column.name}")
+        elif now_is.name != column.name:
+            words.append(f"{column.name} → {now_is.name}")
+        elif now_is.type != column.type:
+            words.append(f"{column.name}: {now_is.type} was {column.type}")
+    return f"has other columns ({', '.join(words)})" if words else "has other rules"

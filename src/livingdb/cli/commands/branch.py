@@ -1,0 +1,127 @@
+"""`livingdb branch`: list, make, drop and move branches."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from livingdb.cli.complete import branches, refs
+from livingdb.cli.open_database import Settings
+
+__all__ = ["branch"]
+
+branch = typer.Typer(
+    add_completion=False,
+    rich_markup_mode=None,
+    invoke_without_command=True,
+    help="""List, make, drop and move branches.
+
+    \b
+    Example:
+      livingdb branch
+      livingdb branch create dev
+      livingdb branch create audit main~3
+      livingdb branch reset dev main
+      livingdb branch drop dev
+    """,
+)
+Name = Annotated[str, typer.Argument(help="The branch.", autocompletion=branches)]
+_COLUMNS = ("branch", "head", "time", "author", "message", "tables")
+
+
+@branch.callback()
+def default(context: typer.Context) -> None:
+    """List the branches unless another thing is asked for."""
+    if context.invoked_subcommand is None:
+        every(context)
+
+
+@branch.command("list")
+def every(context: typer.Context) -> None:
+    """Every branch and where it stands.
+
+    \b
+    Example:
+      livingdb branch list
+    """
+    settings = Settings.of(context)
+    with settings.open() as db:
+        from livingdb.cli.snapshot_rows import branch_row
+
+        rows = [branch_row(each) for each in db.branches()]
+        settings.output().many(_COLUMNS, rows, ("head",))
+
+
+@branch.command()
+def create(
+    context: typer.Context,
+    name: Annotated[str, typer.Argument(help="The new branch.")],
+    ref: Annotated[
+        str | None,
+        typer.Argument(help="Where it begins.  [default: --branch]", autocompletion=refs),
+    ] = None,
+    derived: Annotated[
+        bool, typer.Option("--derived", help="Derive on it, too, what is derived on the other.")
+    ] = False,
+) -> None:
+    """Make a branch; nothing is copied.
+
+    \b
+    Example:
+      livingdb branch create dev
+      livingdb branch create audit main@2026-11-15T10:00:00
+    """
+    settings = Settings.of(context)
+    begin = settings.branch if ref is None else ref
+    with settings.open() as db:
+        if begin in db.branches():
+            made = db.branch(begin).clone(name, derived=derived)
+        elif derived:
+            raise typer.BadParameter(f"{begin!r} is no branch: nothing is derived on it")
+        else:
+            made = db.at(begin).clone(name)
+        _tell(settings, made.name, made.head.id, f"{made.name} stands on {made.head.id[:12]}")
+
+
+@branch.command()
+def drop(
+    context: typer.Context,
+    name: Name,
+    detach: Annotated[
+        bool, typer.Option("--detach", help="Let those it is in a sync with go their own ways.")
+    ] = False,
+) -> None:
+    """Forget a branch; its snapshots stay reachable by id.
+
+    \b
+    Example:
+      livingdb branch drop dev
+    """
+    settings = Settings.of(context)
+    with settings.open() as db:
+        head = db.branch(name).head.id
+        db.drop_branch(name, detach=detach)
+        _tell(settings, name, head, f"dropped {name}, which stood on {head[:12]}")
+
+
+@branch.command()
+def reset(
+    context: typer.Context,
+    name: Name,
+    ref: Annotated[str, typer.Argument(help="Where it shall stand.", autocompletion=refs)],
+) -> None:
+    """Move a branch to any snapshot; what it leaves stays reachable by id and time.
+
+    \b
+    Example:
+      livingdb branch reset main main~1
+    """
+    settings = Settings.of(context)
+    with settings.open() as db:
+        head = db.branch(name).reset(ref).id
+        _tell(settings, name, head, f"{name} stands on {head[:12]}")
+
+
+def _tell(settings: Settings, name: str, head: str, text: str) -> None:
+    settings.output().one({"branch": name, "head": head}, text)

@@ -1,0 +1,136 @@
+"""`livingdb evolve`: change the schema of a branch."""
+
+from __future__ import annotations
+
+import json
+import re
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from livingdb.cli.open_database import Message, Settings
+from livingdb.errors import Corruption, InvalidData
+
+if TYPE_CHECKING:
+    from livingdb import Branch
+    from livingdb.evolution import Change
+
+__all__ = ["evolve"]
+
+
+class Direction(StrEnum):
+    """How two schemas are kept in step."""
+
+    none = "none"
+    forward = "forward"
+    reverse = "reverse"
+    both = "both"
+
+
+def evolve(
+    context: typer.Context,
+    changes: Annotated[
+        list[str], typer.Argument(help="ALTER, CREATE or DROP TABLE …, or changes as JSON.")
+    ],
+    keep: Annotated[
+        str | None, typer.Option("--keep", help="A branch that stays on the old schema.")
+    ] = None,
+    to: Annotated[str | None, typer.Option("--to", help="A branch for the new schema.")] = None,
+    sync: Annotated[
+        Direction | None, typer.Option("--sync", help="How the two are kept in step.")
+    ] = None,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Tell what is possible, and do nothing.")
+    ] = False,
+    message: Message = "",
+) -> None:
+    """Change the schema; no rows are written.  Several changes are made all or none.
+
+    \b
+    Example:
+      livingdb evolve "ALTER TABLE orders ADD COLUMN vat DOUBLE DEFAULT 0.0"
+      livingdb evolve "ALTER TABLE orders DROP COLUMN note" --keep main_v1 --sync both
+      livingdb evolve --explain "ALTER TABLE orders RENAME COLUMN city TO town"
+      livingdb evolve '{"change": "DropColumn", "table": "orders", "column": "note"}'
+    """
+    settings = Settings.of(context)
+    output = settings.output()
+    with settings.open() as db:
+        branch = settings.on(db)
+        wanted, options = _wanted(branch, changes)
+        if explain:
+            seen = branch.explain_evolution(wanted)
+            told = {
+                "legal": list(seen.legal),
+                "illegal": dict(seen.illegal),
+                "scans": list(seen.scans),
+            }
+            output.one(told, str(seen))
+            return
+        given = {"keep": keep, "to": to, "sync": None if sync is None else sync.value}
+        options |= {name: value for name, value in given.items() if value is not None}
+        if not wanted:
+            output.one({"snapshot": None, "branch": None}, "there is nothing to do")
+            return
+        made = branch.evolve(wanted, message=message or _said(changes), **options)
+        name = options.get("to") or branch.name
+        told = {"snapshot": made.id, "branch": name}
+        output.one(told, f"{name} stands on {made.id[:12]}")
+
+
+def _said(changes: list[str]) -> str:
+    return "; ".join(text.strip() for text in changes)[:200]
+
+
+def _wanted(branch: Branch, texts: list[str]) -> tuple[list[Change], dict[str, Any]]:
+    """The changes, and what the statements say about the sync."""
+    found: list[Change] = []
+    options: dict[str, Any] = {}
+    for text in texts:
+        if text.lstrip()[:1] in ("[", "{"):
+            found += _of_json(text)
+            continue
+        changes, said = _of_sql(branch, text)
+        found += changes
+        options |= said
+    return found, options
+
+
+def _of_json(text: str) -> list[Change]:
+    from livingdb.evolution import Change
+
+    try:
+        given = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise InvalidData(f"the changes are no JSON: {error}") from None
+    items = given if isinstance(given, list) else [given]
+    found = []
+    for item in items:
+        if not isinstance(item, dict) or "change" not in item:
+            raise InvalidData('a change in JSON is an object: {"change": "DropColumn", …}')
+        try:
+            found.append(Change.from_json(item))
+        except Corruption as error:
+            raise InvalidData(str(error)) from None
+        except (TypeError, ValueError, AttributeError) as error:
+            said = re.sub(r"^\w+\.__init__\(\) ", "", str(error))
+            raise InvalidData(f"{item['change']}: {said}") from None
+    return found
+
+
+def _of_sql(branch: Branch, text: str) -> tuple[list[Change], dict[str, Any]]:
+    import livingdb.evolution as known
+    from livingdb.sql.parse import parse_statement
+    from livingdb.sql.table_statements import read_definition, without_sync
+
+    text, options = without_sync(text)
+    tree = parse_statement(text)
+    if tree.key not in ("alter", "create", "drop"):
+        raise InvalidData("a schema is changed by ALTER, CREATE or DROP TABLE")
+    statement = read_definition(tree, options)
+    is_there = statement.table in branch.tables()
+    if (statement.if_exists and not is_there) or (statement.if_missing and is_there):
+        return [], {}
+    changes = [getattr(known, name)(**given) for name, given in statement.changes]
+    return changes, dict(statement.options)

@@ -1,0 +1,192 @@
+"""`livingdb import`: the rows of files become rows of a table, in one transaction."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from livingdb.cli.complete import tables
+from livingdb.cli.open_database import EngineName, Message, Settings
+from livingdb.errors import InvalidData, Unsupported
+
+if TYPE_CHECKING:
+    from livingdb import Branch
+    from livingdb.cli.import_sources import FileFormat, Incoming
+
+__all__ = ["import_files"]
+
+LARGE_BYTES = 1_000_000_000
+
+
+class Mode(StrEnum):
+    """What becomes of rows that are there."""
+
+    append = "append"
+    upsert = "upsert"
+    instead = "replace"
+
+
+class Written(StrEnum):
+    """What files are written in."""
+
+    csv = "csv"
+    parquet = "parquet"
+    json = "json"
+    arrow = "arrow"
+
+
+def import_files(
+    context: typer.Context,
+    files: Annotated[list[Path], typer.Argument(metavar="FILE", help="One file or several.")],
+    table: Annotated[
+        str,
+        typer.Option("--table", help="The table; made if there is none.", autocompletion=tables),
+    ],
+    key: Annotated[
+        str | None, typer.Option("--key", help="Key columns of a new table, with commas between.")
+    ] = None,
+    written: Annotated[
+        Written | None, typer.Option("--format", help="What is in the files.  [default: by name]")
+    ] = None,
+    mode: Annotated[
+        Mode, typer.Option("--mode", help="append: new keys only; replace: instead of all rows.")
+    ] = Mode.append,
+    types: Annotated[
+        list[str] | None,
+        typer.Option("--type", help="The type of a column: zip=string. May be given again."),
+    ] = None,
+    engine: Annotated[
+        EngineName, typer.Option("--engine", help="auto: files over 1 GB go through Spark.")
+    ] = EngineName.auto,
+    message: Message = "",
+) -> None:
+    """Import files of CSV, Parquet, JSON or Arrow into a table, in one transaction.
+
+    \b
+    Example:
+      livingdb import orders.csv --table orders
+      livingdb import 2026-*.parquet --table visits --key city,day --mode upsert
+      livingdb import customers.json --table customers --type zip=string
+    """
+    settings = Settings.of(context)
+    with settings.open() as db:
+        from rich.console import Console
+
+        from livingdb.cli.import_sources import Incoming
+        from livingdb.cli.load_rows import Load, load
+        from livingdb.cli.progress import bars
+
+        branch = settings.on(db)
+        kind = _format(files, written)
+        wanted = _wanted(branch, table, types or [])
+        steps = bars(Console(stderr=True))
+        with steps("looking at the columns"):
+            incoming = Incoming(files, kind, wanted)
+        with incoming:
+            chosen = _key(branch, table, incoming, key)
+            said = message or f"import {', '.join(file.name for file in files)}"[:200]
+            given = Load(table, chosen, mode.value, said)
+            is_large = _is_large(files, kind, engine)
+            with steps(f"importing into {table}") as report:
+                if is_large:
+                    from livingdb.cli.load_rows_spark import load_on_spark
+
+                    made, rows = load_on_spark(branch, incoming, given, report)
+                else:
+                    made, rows = load(branch, incoming, given, report)
+        told = {"table": table, "rows": rows, "key": list(chosen), "snapshot": made.id}
+        count = f"{rows:,} {'row' if rows == 1 else 'rows'}"
+        settings.output().one(told, f"{count} into {table}, {made.id[:12]}")
+
+
+def _format(files: Sequence[Path], written: Written | None) -> FileFormat:
+    """What the files are written in; they have to be there."""
+    from livingdb.cli.import_sources import FileFormat, format_of
+
+    for file in files:
+        with file.open("rb"):
+            pass
+    if written is not None:
+        return FileFormat(written.value)
+    found = {format_of(file) for file in files}
+    if len(found) != 1 or None in found:
+        raise typer.BadParameter(
+            "the names of the files do not tell; say csv, parquet, json or arrow",
+            param_hint="--format",
+        )
+    return FileFormat(str(found.pop()))
+
+
+def _wanted(branch: Branch, table: str, said: Sequence[str]) -> dict[str, str]:
+    """The types that columns shall have, in DuckDB's words: those said, those of the table."""
+    from livingdb.cli.duckdb_types import duckdb_type
+    from livingdb.tables.type_names import parse_type
+
+    found = {}
+    if table in branch.tables():
+        for field in branch.table(table).schema:
+            found[field.name] = duckdb_type(field.type)
+    for text in said:
+        name, equals, kind = text.partition("=")
+        if not equals:
+            raise typer.BadParameter(f"{text!r}: write column=type", param_hint="--type")
+        found[name] = duckdb_type(parse_type(kind))
+    return {name: kind for name, kind in found.items() if kind is not None}
+
+
+def _is_large(files: Sequence[Path], kind: FileFormat, engine: EngineName) -> bool:
+    """Whether Spark does it."""
+    from livingdb.cli.import_sources import size_bytes
+
+    is_arrow = kind.value == Written.arrow
+    if engine is EngineName.spark and is_arrow:
+        raise Unsupported("Spark reads no Arrow files: --engine embedded does")
+    if engine is EngineName.auto and not is_arrow:
+        return size_bytes(files) > LARGE_BYTES
+    return engine is EngineName.spark
+
+
+def _key(branch: Branch, table: str, incoming: Incoming, said: str | None) -> tuple[str, ...]:
+    """The key columns: those of the table, those said, or those that seem to be."""
+    given = None if said is None else tuple(part.strip() for part in said.split(","))
+    if table in branch.tables():
+        known = branch.table(table).key
+        if given is not None and given != known:
+            raise typer.BadParameter(
+                f"{table!r} is there already, and its key is {','.join(known)}", param_hint="--key"
+            )
+        return known
+    if given is None:
+        given = _guessed(table, incoming)
+    for name in given:
+        if name not in incoming.types:
+            raise typer.BadParameter(
+                f"there is no column {name!r}; there are: {', '.join(incoming.types)}",
+                param_hint="--key",
+            )
+    return given
+
+
+def _guessed(table: str, incoming: Incoming) -> tuple[str, ...]:
+    """The key that seems to be; on a terminal somebody is asked if it is not clear."""
+    found = incoming.guess(table)
+    if found is None:
+        raise InvalidData(
+            "no column and no pair of columns is unique and never null: --key says which columns "
+            "tell rows apart"
+        )
+    if found.is_sure:
+        return found.key
+    likely = ",".join(found.key)
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise typer.BadParameter(
+            f"which columns are the key? --key {likely} would do: unique and never null",
+            param_hint="--key",
+        )
+    answer: str = typer.prompt("Which columns are the key?", default=likely, err=True)
+    return tuple(part.strip() for part in answer.split(","))

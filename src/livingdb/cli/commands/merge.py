@@ -1,0 +1,177 @@
+"""`livingdb merge`: put what one branch changed on another."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from livingdb.cli.complete import branches, refs
+from livingdb.cli.exits import DIFFERS
+from livingdb.cli.open_database import Message, Settings
+from livingdb.errors import MergeConflict
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from livingdb.cli.output import Output
+
+__all__ = ["merge"]
+
+
+_SIDES = ("base", "ours", "theirs")
+
+
+class Granularity(StrEnum):
+    """What may not be changed on both sides."""
+
+    row = "row"
+    cell = "cell"
+
+
+def merge(
+    context: typer.Context,
+    source: Annotated[str, typer.Argument(help="What to merge.", autocompletion=refs)],
+    into: Annotated[
+        str | None,
+        typer.Option("--into", help="Where to.  [default: --branch]", autocompletion=branches),
+    ] = None,
+    on_conflict: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--on-conflict",
+            help="fail, ours or theirs; or for a table or column: orders.amount=theirs. "
+            "May be given again.",
+        ),
+    ] = None,
+    granularity: Annotated[
+        Granularity, typer.Option("--granularity", help="What may not be changed on both sides.")
+    ] = Granularity.row,
+    preview: Annotated[
+        bool, typer.Option("--preview", help="Tell what would be done, and do nothing.")
+    ] = False,
+    symmetric: Annotated[
+        bool, typer.Option("--symmetric", help="The same from either side.")
+    ] = False,
+    no_fast_forward: Annotated[
+        bool, typer.Option("--no-fast-forward", help="A merge snapshot, also where none is needed.")
+    ] = False,
+    message: Message = "",
+) -> None:
+    """Put what a branch changed on another; ends with 1 if both changed the same.
+
+    \b
+    Example:
+      livingdb merge dev --into main --preview
+      livingdb merge dev --into main
+      livingdb merge dev --on-conflict orders.amount=theirs --on-conflict orders=ours
+    """
+    policy = _policy(on_conflict or [])
+    settings = Settings.of(context)
+    output = settings.output()
+    target = settings.branch if into is None else into
+    with settings.open() as db:
+        if preview:
+            seen = db.preview_merge(source, target, policy, granularity.value)
+            changes = {name: dict(counts) for name, counts in seen.changes.items()}
+            told = _told(None, target, changes, seen.conflicts, seen.schema_conflicts)
+            _tell(output, {**told, "fast_forward": seen.fast_forward})
+            if not seen.is_clean:
+                raise typer.Exit(DIFFERS)
+            return
+        try:
+            made = db.merge(
+                source,
+                target,
+                policy,
+                granularity.value,
+                symmetric=symmetric,
+                fast_forward=not no_fast_forward,
+                message=message,
+            )
+        except MergeConflict as conflict:
+            _tell(output, _told(None, target, {}, conflict.conflicts, conflict.schema_conflicts))
+            says = "nothing was merged; --on-conflict ours or theirs says who wins"
+            typer.echo(f"livingdb: {says}", err=True)
+            raise typer.Exit(DIFFERS) from None
+        told = _told(made.id, target, {}, {}, {})
+        output.one(told, f"{target} stands on {made.id[:12]}: {made.message or 'merged'}")
+
+
+def _policy(words: Sequence[str]) -> str | dict[str, str]:
+    """What wins: one word for everything, or one for each table or column."""
+    if not words:
+        return "fail"
+    if len(words) == 1 and "=" not in words[0]:
+        return words[0]
+    pairs = [word.partition("=") for word in words]
+    if any(not equals for _, equals, _ in pairs):
+        raise typer.BadParameter("one word for everything, or name=word each", param_hint="")
+    return {name: word for name, _, word in pairs}
+
+
+def _told(
+    snapshot: str | None,
+    into: str,
+    changes: Mapping[str, Mapping[str, int]],
+    conflicts: Mapping[str, pa.Table],
+    schema_conflicts: Mapping[str, str],
+) -> dict[str, Any]:
+    return {
+        "snapshot": snapshot,
+        "into": into,
+        "changes": [{"table": name, **counts} for name, counts in changes.items()],
+        "conflicts": [
+            {"table": name, **_conflict(row)}
+            for name, rows in conflicts.items()
+            for row in rows.to_pylist()
+        ],
+        "schema_conflicts": [
+            {"table": name, "reason": reason} for name, reason in schema_conflicts.items()
+        ],
+    }
+
+
+def _conflict(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A row both changed: its key, and what each side has."""
+    sides = ("_base", "_ours", "_theirs")
+    key = {name: value for name, value in row.items() if name not in sides}
+    return {"key": key, "base": row["_base"], "ours": row["_ours"], "theirs": row["_theirs"]}
+
+
+def _seen(row: Mapping[str, Any]) -> dict[str, str]:
+    """A row both changed for people: of each side, the values that are not the same on all."""
+    from livingdb.cli.values import shown
+
+    sides = [row[side] for side in _SIDES]
+    known = [side for side in sides if side is not None]
+    names = [
+        name
+        for name in known[0]
+        if len(known) < len(sides) or any(s.get(name) != known[0][name] for s in known)
+    ]
+    words = [
+        "no row" if side is None else ", ".join(f"{n} {shown(side.get(n))}" for n in names)
+        for side in sides
+    ]
+    key = ", ".join(f"{name} {shown(value)}" for name, value in row["key"].items())
+    return {"table": row["table"], "key": key, **dict(zip(_SIDES, words, strict=True))}
+
+
+def _tell(output: Output, told: Mapping[str, Any]) -> None:
+    """What would change, and what is in the way; CSV has the rows in conflict."""
+    conflicts = told["conflicts"]
+    columns = ("table", "key", *_SIDES)
+    if not output.is_text:
+        if output.kind == "csv":
+            output.many(columns, conflicts)
+        else:
+            output.one(told)
+        return
+    output.many(("table", "inserted", "updated", "deleted"), told["changes"])
+    output.many(columns, [_seen(row) for row in conflicts])
+    output.many(("table", "reason"), told["schema_conflicts"])
+    count = len(conflicts) + len(told["schema_conflicts"])
+    output.say(f"{count:,} in conflict" if count else "nothing is in conflict")

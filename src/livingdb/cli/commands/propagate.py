@@ -1,0 +1,98 @@
+"""`livingdb propagate`: bring derived objects up to date, once or from now on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from livingdb.cli.exits import BAD_DATA
+from livingdb.cli.open_database import Engine, Settings, Trust
+from livingdb.errors import LivingDBError
+
+if TYPE_CHECKING:
+    from livingdb import Database
+    from livingdb.cli.output import Output
+    from livingdb.database.run import Run
+
+__all__ = ["propagate"]
+
+_PAUSE_SECONDS = 1.0
+
+
+def propagate(
+    context: typer.Context,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Go on until told to end (SIGINT, SIGTERM).")
+    ] = False,
+    every: Annotated[
+        float | None,
+        typer.Option(min=0.01, help="Seconds between looks, with --watch. [default: 1]"),
+    ] = None,
+    once: Annotated[bool, typer.Option("--once", help="Look once; so it is anyway.")] = False,
+    engine: Engine = None,
+    trust: Trust = None,
+) -> None:
+    """Bring everything up to date that is due: deferred views, and those whose time has come.
+
+    \b
+    Example:
+      livingdb propagate
+      livingdb propagate --watch --every 5
+    """
+    if watch and once:
+        raise typer.BadParameter("once, or for as long as it takes?", param_hint="--watch --once")
+    if every is not None and not watch:
+        raise typer.BadParameter("goes with --watch", param_hint="--every")
+    from livingdb.cli.runs import tell_runs
+
+    settings = Settings.of(context)
+    output = settings.output()
+    with settings.open(trust, engine) as db:
+        if watch:
+            _watch(db, output, every or _PAUSE_SECONDS)
+            return
+        runs = _round(db, True)
+        tell_runs(output, runs, "nothing is due")
+        if any(run.error for run in runs):
+            raise typer.Exit(BAD_DATA)
+
+
+def _round(db: Database, is_shown: bool) -> list[Run]:
+    """Run what is due; terminals may show how far it is."""
+    if not is_shown:
+        return db.propagate()
+    from rich.console import Console
+
+    from livingdb.cli.progress import bars
+
+    with bars(Console(stderr=True))("propagating") as report:
+        return db.propagate(progress=lambda done, total, _name: report(done, total))
+
+
+def _watch(db: Database, output: Output, pause_seconds: float) -> None:
+    """Run what is due, again and again.
+
+    What fails is told and tried again with the next look; as long as it fails in the same way,
+    it is told once.
+    """
+    from livingdb.cli.runs import tell_runs
+    from livingdb.cli.signals import Ending
+
+    told: dict[str, str | None] = {}
+    is_first = True
+    with Ending() as ending:
+        while not ending.is_asked:
+            try:
+                runs = _round(db, is_first)
+                is_first = False
+                tell_runs(output, [r for r in runs if not r.error or told.get(r.name) != r.error])
+                told = {run.name: run.error for run in runs}
+            except LivingDBError as error:
+                if told.get("") != str(error):
+                    typer.echo(f"livingdb: {error}", err=True)
+                told[""] = str(error)
+            except KeyboardInterrupt:
+                ending.ask()
+            ending.listen()
+            ending.wait(pause_seconds)

@@ -1,0 +1,249 @@
+"""Files to be imported: their columns and types, what is unique in them, and their rows.
+
+DuckDB reads them, a piece at a time; what does not fit in memory it sorts and counts on disk.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import duckdb
+import pyarrow as pa
+import pyarrow.dataset as arrow_files
+
+from livingdb.cli.csv_files import CsvShape, listed
+from livingdb.cli.guess_key import Column, Guess, guess_key, likely_keys
+from livingdb.errors import InvalidData
+
+__all__ = ["FileFormat", "Incoming", "format_of", "size_bytes"]
+
+_MEMORY = "1GB"
+_BATCH_ROWS = 65_536
+_COUNTED_COLUMNS = 64
+_AS_TEXT = re.compile(r"TIME($| WITH)|UUID|INTERVAL|JSON|ENUM|BIT|\"?NULL\"?$|VARIANT")
+_AS_DECIMAL = ("HUGEINT", "UHUGEINT")
+_AS_TIMESTAMP = ("TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS")
+_NO_KEY = re.compile(r"FLOAT|DOUBLE|STRUCT|MAP|UNION|.*\[\d*\]$|GEOMETRY")
+
+
+class FileFormat(StrEnum):
+    """What files are written in."""
+
+    csv = "csv"
+    parquet = "parquet"
+    json = "json"
+    arrow = "arrow"
+
+
+_ENDINGS = {
+    "csv": FileFormat.csv,
+    "tsv": FileFormat.csv,
+    "txt": FileFormat.csv,
+    "parquet": FileFormat.parquet,
+    "pq": FileFormat.parquet,
+    "json": FileFormat.json,
+    "jsonl": FileFormat.json,
+    "ndjson": FileFormat.json,
+    "arrow": FileFormat.arrow,
+    "feather": FileFormat.arrow,
+    "ipc": FileFormat.arrow,
+}
+
+
+def format_of(file: Path) -> FileFormat | None:
+    """What a file is written in, by its name; None if that does not tell."""
+    parts = file.name.lower().split(".")
+    if parts[-1] in ("gz", "zst"):
+        parts.pop()
+    return _ENDINGS.get(parts[-1]) if len(parts) > 1 else None
+
+
+class Incoming:
+    """The rows of some files of one format.
+
+    `wanted` are the types, in DuckDB's words, that columns shall have.  A context manager.
+    """
+
+    def __init__(self, files: Sequence[Path], kind: FileFormat, wanted: Mapping[str, str]):
+        self.files, self.kind = list(files), kind
+        self._spill = tempfile.TemporaryDirectory(prefix="livingdb-import-")
+        self._connection = duckdb.connect(
+            ":memory:",
+            config={
+                "autoinstall_known_extensions": "false",
+                "memory_limit": _MEMORY,
+                "python_enable_replacements": "false",
+                "temp_directory": self._spill.name,
+            },
+        )
+        self._connection.execute("SET TimeZone = 'UTC'")
+        self.csv: CsvShape | None = None
+        with self.spoken():
+            self.types = self._look(dict(wanted))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._connection.close()
+        self._spill.cleanup()
+
+    # --- looking -----------------------------------------------------------------------------
+
+    def _look(self, wanted: dict[str, str]) -> dict[str, str]:
+        """Make the relation `incoming`; the DuckDB types of its columns."""
+        names = listed(self.files)
+        if self.kind is FileFormat.csv:
+            self.csv = CsvShape.of(self.files[0])
+            types = self.csv.types(self._connection, self.files, wanted)
+            source = self.csv.reading(self.files, types)
+        elif self.kind is FileFormat.json:
+            types = self._described(f"read_json({names}, union_by_name = true)")
+            types |= {name: kind for name, kind in wanted.items() if name in types}
+            fields = ", ".join(f"{_text(n)}: {_text(t)}" for n, t in types.items())
+            source = f"read_json({names}, columns = {{{fields}}})"
+        elif self.kind is FileFormat.parquet:
+            source = f"read_parquet({names}, union_by_name = true)"
+            types = self._described(source)
+        else:
+            paths = [str(file) for file in self.files]
+            self._connection.register("arrow_rows", arrow_files.dataset(paths, format="ipc"))
+            source = "arrow_rows"
+            types = self._described(source)
+        columns = ", ".join(
+            _taken(name, kind, wanted.get(name), self.kind) for name, kind in types.items()
+        )
+        self._connection.execute(f"CREATE TEMP VIEW incoming AS SELECT {columns} FROM {source}")
+        return self._described("incoming")
+
+    def _described(self, source: str) -> dict[str, str]:
+        found = self._connection.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()
+        return {str(row[0]): str(row[1]) for row in found}
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns as Arrow has them."""
+        with self.spoken():
+            found: pa.Schema = (
+                self._connection.sql("SELECT * FROM incoming LIMIT 0").to_arrow_table().schema
+            )
+        return found
+
+    @contextmanager
+    def spoken(self) -> Iterator[None]:
+        """Says what DuckDB has to say as `InvalidData`, without its advice."""
+        try:
+            yield
+        except duckdb.InterruptException:
+            raise KeyboardInterrupt from None
+        except duckdb.Error as error:
+            raise InvalidData(self._sentence(str(error))) from None
+        except pa.ArrowException as error:
+            raise InvalidData(f"{self.files[0]}: {error}") from None
+
+    def _sentence(self, text: str) -> str:
+        """What is wrong with the files, and in which line."""
+        line = re.search(r"CSV Error on Line: (\d+)", text)
+        file = re.search(r"^\s*file = (.*)$", text, re.MULTILINE)
+        name = file[1] if file else ", ".join(map(str, self.files))
+        if line is None:
+            first = text.strip().splitlines()[0]
+            return f"{name}: {re.sub(r'^[A-Z][A-Za-z ]* Error: ', '', first)}"
+        words = text.splitlines()[1:]
+        said = [word for word in words if word and not word.startswith("Original Line")]
+        return f"{name}, line {line[1]}: {said[0] if said else 'cannot be read'}"
+
+    # --- counting ----------------------------------------------------------------------------
+
+    def count(self) -> int:
+        """How many rows there are."""
+        return int(self._one("SELECT count(*) FROM incoming")[0])
+
+    def guess(self, table: str) -> Guess | None:
+        """What may be the key of the rows; None if nothing is unique."""
+        able = [name for name, kind in self.types.items() if not _NO_KEY.match(kind)]
+        likely = [name for name in able if name.casefold() in likely_keys(table)]
+        for names in (likely, able[:_COUNTED_COLUMNS]):
+            rows, columns = self._counted(names)
+            found = guess_key(table, rows, columns, self._is_unique)
+            if found is not None and (found.is_sure or names is not likely):
+                return found
+        return None
+
+    def _counted(self, names: Sequence[str]) -> tuple[int, list[Column]]:
+        each = "".join(f", count({_name(n)}), count(DISTINCT {_name(n)})" for n in names)
+        rows, *counts = self._one(f"SELECT count(*){each} FROM incoming")
+        pairs = zip(names, counts[::2], counts[1::2], strict=True)
+        return rows, [Column(name, values, different) for name, values, different in pairs]
+
+    def _is_unique(self, key: tuple[str, ...]) -> bool:
+        return self.twin(key) is None
+
+    def twin(self, key: Sequence[str]) -> dict[str, Any] | None:
+        """A key that several rows have; None if there is none."""
+        names = ", ".join(map(_name, key))
+        with self.spoken():
+            found = self._connection.execute(
+                f"SELECT {names} FROM incoming GROUP BY ALL HAVING count(*) > 1 LIMIT 1"
+            ).fetchall()
+        return dict(zip(key, found[0], strict=True)) if found else None
+
+    def nulls(self, key: Sequence[str]) -> str | None:
+        """A column of the key that is null somewhere; None if there is none."""
+        rows, columns = self._counted(key)
+        return next((column.name for column in columns if column.values < rows), None)
+
+    def _one(self, query: str) -> tuple[Any, ...]:
+        with self.spoken():
+            found = self._connection.execute(query).fetchall()
+        return tuple(found[0])
+
+    # --- reading -----------------------------------------------------------------------------
+
+    def batches(self, key: Sequence[str] = ()) -> Iterator[pa.RecordBatch]:
+        """The rows as they stand in the files; by `key`, if there is one."""
+        order = f" ORDER BY {', '.join(map(_name, key))}" if key else ""
+        with self.spoken():
+            relation = self._connection.sql(f"SELECT * FROM incoming{order}")
+            yield from relation.to_arrow_reader(_BATCH_ROWS)
+
+
+def _taken(name: str, kind: str, wanted: str | None, file: FileFormat) -> str:
+    """A column in a type that LivingDB has, or in the one that is wanted."""
+    typed = file in (FileFormat.csv, FileFormat.json)
+    target = None if typed else wanted
+    if target is None and _AS_TEXT.match(kind):
+        target = "VARCHAR"
+    elif target is None and kind in _AS_DECIMAL:
+        target = "DECIMAL(38,0)"
+    elif target is None and kind in _AS_TIMESTAMP:
+        target = "TIMESTAMP"
+    if target is None or target == kind:
+        return _name(name)
+    return f"CAST({_name(name)} AS {target}) AS {_name(name)}"
+
+
+def _name(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _text(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+def size_bytes(files: Sequence[Path]) -> int:
+    """What files weigh together."""
+    return sum(os.stat(file).st_size for file in files)

@@ -1,0 +1,1 @@
+"""Commits: how a change is made, carried along every sync it reaches, and stored."""

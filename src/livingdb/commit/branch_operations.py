@@ -1,0 +1,295 @@
+"""Operations on branches: clone, reset, merge, revert, cherry-pick."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from livingdb.catalog.branches import BranchRow
+from livingdb.catalog.snapshots import SnapshotRow
+from livingdb.errors import InvalidData, RuleViolation, TransactionConflict
+from livingdb.graph.ancestry import common_ancestors, is_ancestor
+from livingdb.graph.diff import count_changes
+from livingdb.graph.graph import Graph, Intent, now, tables_of
+from livingdb.graph.merge import (
+    MergeBase,
+    MergedTables,
+    check_merged,
+    merge_base,
+    merge_error,
+    merge_tables,
+)
+from livingdb.graph.merge_policy import Policies, check_policy
+from livingdb.graph.names import check_branch
+from livingdb.graph.rules import check_writable, is_synced
+from livingdb.graph.storage.staging import Staging
+from livingdb.graph.sync_groups import paired
+from livingdb.tables.index import Version
+
+__all__ = ["MergeOptions", "Preview", "cherry_pick", "clone", "merge", "preview", "reset", "revert"]
+
+_ATTEMPTS = 16
+
+
+@dataclass(frozen=True)
+class MergeOptions:
+    """How to merge."""
+
+    on_conflict: Any = "fail"
+    granularity: str = "row"
+    symmetric: bool = False
+    fast_forward: bool = True
+
+    def __post_init__(self) -> None:
+        check_policy(self.on_conflict, self.granularity)
+
+
+def clone(graph: Graph, name: str, at: SnapshotRow, origin: str) -> None:
+    """A new branch that stands on a snapshot."""
+    check_branch(name)
+    with graph.catalog.write() as connection:
+        graph.branches.add(connection, name, at.sequence, now(), origin)
+
+
+def reset(graph: Graph, name: str, to: SnapshotRow) -> None:
+    """Move a branch to any snapshot."""
+
+    def attempt(branch: BranchRow) -> SnapshotRow | None:
+        check_writable(graph.syncs(branch.epoch), branch)
+        moves = [(branch, to), *paired(graph, branch, to)]
+        return to if graph.move_all(moves, "reset") else None
+
+    _retried(graph, name, attempt)
+
+
+def merge(
+    graph: Graph,
+    source: str,
+    into: str,
+    options: MergeOptions,
+    author: str,
+    message: str,
+) -> SnapshotRow:
+    """Put what the source changed on a branch; where the branch then stands."""
+
+    def attempt(branch: BranchRow) -> SnapshotRow | None:
+        syncs = graph.syncs(branch.epoch)
+        check_writable(syncs, branch)
+        ours = graph.snapshots.at(branch.head)
+        resolved = graph.resolve(source)
+        theirs = resolved.snapshot
+        if options.symmetric and resolved.branch is None:
+            raise RuleViolation(
+                f"rule 1: a symmetric merge moves both heads, and {source!r} is no branch"
+            )
+        other = resolved.branch if options.symmetric else None
+        if other is not None:
+            check_writable(syncs, other)
+        is_free = not any(is_synced(syncs, moved) for moved in (branch, other) if moved is not None)
+        if is_ancestor(graph.snapshots, theirs, ours):
+            if other is None or other.head == branch.head:
+                return ours
+            if is_free:
+                return ours if graph.move(other, ours, "merge") else None
+        if options.fast_forward and is_free and is_ancestor(graph.snapshots, ours, theirs):
+            return theirs if graph.move(branch, theirs, "merge") else None
+        moves = (branch,) if other is None else (branch, other)
+        text = message or f"merge {source} into {into}"
+        return _merge_heads(graph, moves, ours, theirs, (source, options), author, text)
+
+    return _retried(graph, into, attempt)
+
+
+def _merge_heads(
+    graph: Graph,
+    moves: tuple[BranchRow, ...],
+    ours: SnapshotRow,
+    theirs: SnapshotRow,
+    how: tuple[str, MergeOptions],
+    author: str,
+    message: str,
+) -> SnapshotRow | None:
+    source, options = how
+    with Staging(graph.store) as staging:
+        base, tables, stages = _sides(graph, ours, theirs, staging)
+        merged = _merged(graph, base, ours, tables, options, staging)
+        rows = {name: len(changes) for name, changes in merged.changes.items()}
+        intent = Intent(
+            (ours, theirs),
+            moves,
+            "merge",
+            "merge",
+            author,
+            message,
+            merged.tables,
+            {source: theirs.address.hex()},
+            {"granularity": options.granularity, "rows": rows},
+            stages=stages,
+        )
+        return _commit(graph, intent, merged, staging)
+
+
+def _sides(
+    graph: Graph, ours: SnapshotRow, theirs: SnapshotRow, staging: Staging
+) -> tuple[MergeBase, Mapping[str, Version], Sequence[Version]]:
+    """What both come from, and theirs, in the schema of ours; and what was made for that."""
+    common = common_ancestors(graph.snapshots, ours, theirs)
+    if not common:
+        raise RuleViolation(
+            "a merge needs a snapshot both sides come from, and there is none: what is derived is "
+            "not merged; insert its rows"
+        )
+    base = merge_base(graph, ours, theirs, staging)
+    tables = tables_of(graph, theirs)
+    if graph.lifter is None:
+        return base, tables, ()
+    steps = (graph.lifter.steps(common[0], ours), graph.lifter.steps(common[0], theirs))
+    if not any(steps):
+        return base, tables, ()
+    lifted = graph.lifter.lifted(base.tables, tables, steps, staging)
+    return replace(base, tables=lifted.base), lifted.theirs, lifted.stages
+
+
+def _merged(
+    graph: Graph,
+    base: MergeBase,
+    ours: SnapshotRow,
+    theirs: Mapping[str, Version],
+    options: MergeOptions,
+    staging: Staging,
+) -> MergedTables:
+    """The merged tables; `MergeConflict` if something stands in the way."""
+    mine = tables_of(graph, ours)
+    policies = _policies(graph, options, mine, theirs)
+    merged = merge_tables(graph, base, mine, theirs, policies, staging)
+    if not merged.is_clean:
+        raise merge_error(graph, merged, {**theirs, **mine})
+    check_merged(graph, mine, merged)
+    return merged
+
+
+def _policies(
+    graph: Graph,
+    options: MergeOptions,
+    ours: Mapping[str, Version],
+    theirs: Mapping[str, Version],
+) -> Policies:
+    tables = {**theirs, **ours}
+    schemas = {name: graph.versions.definition(v).schema for name, v in tables.items()}
+    return Policies.of(options.on_conflict, options.granularity, schemas)
+
+
+@dataclass(frozen=True)
+class Preview:
+    """What a merge would do: the merged tables, all tables there are, rows changed by table."""
+
+    merged: MergedTables
+    tables: Mapping[str, Version]
+    changes: Mapping[str, tuple[int, int, int]]
+    fast_forward: bool
+
+
+def preview(graph: Graph, source: str, into: str, options: MergeOptions) -> Preview:
+    """Merge and write nothing."""
+    ours = graph.resolve(into).snapshot
+    theirs = graph.resolve(source).snapshot
+    mine = tables_of(graph, ours)
+    with Staging(graph.store) as staging:
+        base, yours, stages = _sides(graph, ours, theirs, staging)
+        policies = _policies(graph, options, mine, yours)
+        merged = merge_tables(graph, base, mine, yours, policies, staging)
+        changes = {
+            name: count_changes(graph.versions, mine.get(name), version)
+            for name, version in merged.tables.items()
+        }
+        graph.index.forget([*merged.made, *stages])
+    forward = is_ancestor(graph.snapshots, ours, theirs)
+    return Preview(merged, {**yours, **mine}, changes, forward)
+
+
+def revert(graph: Graph, name: str, which: SnapshotRow, author: str, message: str) -> SnapshotRow:
+    """A snapshot that undoes what another one changed, on a branch."""
+    if which.first is None:
+        raise InvalidData("the first snapshot of a database cannot be reverted")
+    if which.kind == "schema_change":
+        raise RuleViolation("a schema change is not reverted: evolve the schema back instead")
+    parent = graph.snapshots.at(which.first)
+    text = message or f"revert {which.message or which.address.hex()[:12]}"
+    return _replay(graph, name, (which, parent), ("revert", which), author, text)
+
+
+def cherry_pick(
+    graph: Graph, name: str, which: SnapshotRow, author: str, message: str
+) -> SnapshotRow:
+    """A snapshot with what another one changed, on a branch."""
+    if which.first is None:
+        raise InvalidData("the first snapshot of a database changes nothing to pick")
+    if which.kind == "schema_change":
+        raise RuleViolation("a schema change is not picked: evolve the branch instead")
+    parent = graph.snapshots.at(which.first)
+    text = message or which.message
+    return _replay(graph, name, (parent, which), ("cherry_pick", which), author, text)
+
+
+def _replay(
+    graph: Graph,
+    name: str,
+    step: tuple[SnapshotRow, SnapshotRow],
+    how: tuple[str, SnapshotRow],
+    author: str,
+    message: str,
+) -> SnapshotRow:
+    """Put the step from one snapshot to another on a branch."""
+    before, after = step
+    operation, which = how
+
+    def attempt(branch: BranchRow) -> SnapshotRow | None:
+        check_writable(graph.syncs(branch.epoch), branch)
+        ours = graph.snapshots.at(branch.head)
+        with Staging(graph.store) as staging:
+            base = MergeBase(tables_of(graph, before))
+            theirs = tables_of(graph, after)
+            merged = _merged(graph, base, ours, theirs, MergeOptions(), staging)
+            if not merged.tables:
+                return ours
+            intent = Intent(
+                (ours,),
+                (branch,),
+                "transaction",
+                operation,
+                author,
+                message,
+                merged.tables,
+                {"snapshot": which.address.hex()},
+            )
+            return _commit(graph, intent, merged, staging)
+
+    return _retried(graph, name, attempt)
+
+
+def _commit(
+    graph: Graph, intent: Intent, merged: MergedTables, staging: Staging
+) -> SnapshotRow | None:
+    made = [*merged.made, *intent.stages]
+    try:
+        row = graph.commit(graph.settled(intent, staging), staging)
+    except BaseException:
+        graph.index.forget(made)
+        raise
+    if row is None:
+        graph.index.forget(made)
+    else:
+        graph.settle(merged.made)
+    return row
+
+
+def _retried(
+    graph: Graph, name: str, attempt: Callable[[BranchRow], SnapshotRow | None]
+) -> SnapshotRow:
+    """Try until nobody else moved the branch in between."""
+    for _ in range(_ATTEMPTS):
+        done = attempt(graph.branch(name))
+        if done is not None:
+            return done
+    raise TransactionConflict(f"others keep moving {name!r}; try again")

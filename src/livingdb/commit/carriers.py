@@ -1,0 +1,92 @@
+"""Everything that a commit brings with it: schemas in step first, then the views that read them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from livingdb.alerts.watch_commits import CommitWatches
+from livingdb.catalog.branches import BranchRow
+from livingdb.catalog.snapshots import SnapshotRow
+from livingdb.commit.carry_lens import SchemaCarrier
+from livingdb.graph.draft import Carried, Draft, Intent
+from livingdb.graph.graph import Graph
+from livingdb.graph.storage.staging import Staging
+
+if TYPE_CHECKING:
+    from livingdb.commit.carry_views import ViewCarrier
+
+__all__ = ["Carriers"]
+
+
+class Carriers:
+    """Carries a change along every immediate sync."""
+
+    def __init__(self, graph: Graph):
+        self._graph = graph
+        self.schemas = SchemaCarrier(graph)
+        self._watches = CommitWatches(graph)
+        self._views: ViewCarrier | None = None
+
+    def _views_at(self, moves: Sequence[BranchRow]) -> ViewCarrier | None:
+        """Who keeps views, if there are any; what that needs is imported then."""
+        if not moves:
+            return None
+        syncs = self._graph.syncs(moves[0].epoch)
+        if len(syncs) == len(syncs.of_schemas):
+            return None
+        if self._views is None:
+            from livingdb.commit.carry_views import ViewCarrier
+
+            self._views = ViewCarrier(self._graph)
+        return self._views
+
+    def settled(self, intent: Intent, staging: Staging) -> Intent:
+        """The change with what follows from it on its own branch."""
+        return self.schemas.settled(intent, staging)
+
+    def carry(
+        self,
+        draft: Draft,
+        staging: Staging,
+        make: Callable[[Intent], Draft],
+        beside: Sequence[Draft] = (),
+    ) -> Carried:
+        """The snapshots of other branches that are to be committed along, and what to tell."""
+        return self._watches.noticed(draft, self._carried(draft, staging, make, beside))
+
+    def _carried(
+        self,
+        draft: Draft,
+        staging: Staging,
+        make: Callable[[Intent], Draft],
+        beside: Sequence[Draft],
+    ) -> Carried:
+        moves = draft.intent.moves
+        views = self._views_at(moves)
+        if moves and draft.intent.kind == "schema_change":
+            if views is None:
+                return Carried()
+            from livingdb.commit.carry_schema_change import follow_schema
+
+            found: Carried = follow_schema(self._graph, views.views(moves[0].epoch), draft, make)
+            return found
+        along = [self.schemas.carry(each, staging, make) for each in (draft, *beside)]
+        drafts = [other for carried in along for other in carried.drafts]
+        actions = [act for carried in along for act in carried.actions]
+        if views is None:
+            return Carried(drafts, actions)
+        carried = views.carry([draft, *beside, *drafts], staging, make)
+        return Carried([*drafts, *carried.drafts], [*actions, *carried.actions])
+
+    def follow(
+        self,
+        moves: Sequence[tuple[BranchRow, SnapshotRow]],
+        staging: Staging,
+        make: Callable[[Intent], Draft],
+        operation: str = "",
+    ) -> Carried:
+        """The snapshots of views of branches that move to snapshots that are there."""
+        views = self._views_at([branch for branch, _ in moves])
+        carried = Carried() if views is None else views.follow(moves, staging, make)
+        return self._watches.moved(moves, operation, carried)

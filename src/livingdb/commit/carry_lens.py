@@ -1,0 +1,395 @@
+"""Carrying: what is committed on a branch reaches the branches in step with it, at once.
+
+The branches that two-way syncs join form a tree.  A change goes along it from the branch it was
+made on; each branch it reaches gets a snapshot of its own, and all are committed together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from sqlalchemy import Connection
+
+from livingdb.catalog.branches import BranchRow
+from livingdb.catalog.syncs import SyncRow
+from livingdb.chunks.address import Address
+from livingdb.derivation.hidden_tables import whole_tables
+from livingdb.errors import InvalidData, LivingDBError, RuleViolation
+from livingdb.evolution.lenses.lens import Delta, Lens
+from livingdb.evolution.lenses.sides import (
+    VersionSide,
+    changes_of,
+    counts_of,
+    delta_of,
+    effective,
+    followed,
+    narrow_changes,
+)
+from livingdb.evolution.schema_change import Change
+from livingdb.graph.constraints import check_tables
+from livingdb.graph.diff import diff_changes
+from livingdb.graph.draft import Carried, Draft, Intent
+from livingdb.graph.graph import Graph, tables_of
+from livingdb.graph.names import is_hidden
+from livingdb.graph.snapshot import overlaid
+from livingdb.graph.storage.staging import Staging
+from livingdb.graph.sync_groups import schema_syncs
+from livingdb.tables.index import Version
+from livingdb.tables.versions import Versions
+from livingdb.trees.changes import Changes, merge_changes
+
+__all__ = ["SchemaCarrier", "Step", "lens_of"]
+
+Tables = Mapping[str, Version]
+
+
+@dataclass(frozen=True)
+class Step:
+    """A branch that changed: what it was and is, and the snapshot that says so."""
+
+    branch: int
+    name: str
+    before: Tables
+    after: Tables
+    snapshot: Address
+    changes: dict[str, Changes]
+    """What happens to the rows of tables, and no more, where it is known."""
+    deltas: dict[str, Delta]
+    """The same, as whole rows before and after."""
+
+
+Found = tuple[Tables, Intent, dict[str, Changes], dict[str, Delta]]
+"""What a branch has, what it is to be, and the changes of its tables."""
+
+
+class SchemaCarrier:
+    """Carries changes along the syncs of schema changes."""
+
+    def __init__(self, graph: Graph):
+        self._graph = graph
+        self._lenses: dict[int, Lens] = {}
+
+    def settled(self, intent: Intent, staging: Staging) -> Intent:
+        """The change with what follows from it on its own side, as a lens says.
+
+        An update of a shared row in one of the rows that show it changes the others, too.
+        """
+        graph = self._graph
+        if len(intent.moves) != 1:
+            return intent
+        (branch,) = intent.moves
+        for sync, other, is_right in _neighbours(schema_syncs(graph, branch), branch.id):
+            if self.lens(sync).settles:
+                intent = self._settled(intent, branch, sync, other, is_right, staging)
+        return intent
+
+    def _settled(
+        self,
+        intent: Intent,
+        branch: BranchRow,
+        sync: SyncRow,
+        other: int,
+        is_right: bool,
+        staging: Staging,
+    ) -> Intent:
+        graph, lens = self._graph, self.lens(sync)
+        versions = graph.versions
+        before = tables_of(graph, graph.snapshots.at(branch.head))
+        after = overlaid(before, intent.changes)
+        row = graph.branches.numbered(other)
+        assert row is not None
+        here = lens.old if is_right else lens.new
+        if any(_has_other_schema(before[name], after.get(name)) for name in here if name in before):
+            return intent  # which `carry` refuses
+        deltas = _deltas(versions, before, after, here)
+        if not deltas:
+            return intent
+        mine = VersionSide(versions, before)
+        theirs = VersionSide(versions, tables_of(graph, graph.snapshots.at(row.head)))
+        settle = lens.settle_old if is_right else lens.settle_new
+        changes = dict(intent.changes)
+        for name, delta in settle(deltas, mine, theirs).items():
+            more = changes_of(versions.rows(after[name]), delta)
+            if len(more):
+                first = diff_changes(versions, before[name], after[name])
+                whole = merge_changes([first, more])
+                changes[name] = versions.change(before[name], whole, staging.sink)
+        return replace(intent, changes=changes)
+
+    def carry(self, draft: Draft, staging: Staging, make: Callable[[Intent], Draft]) -> Carried:
+        """The snapshots of branches in step with those the draft moves."""
+        moves = draft.intent.moves
+        if not moves or draft.intent.kind == "schema_change":
+            return Carried()
+        syncs = schema_syncs(self._graph, moves[0])
+        if not syncs:
+            return Carried()
+        reached = {branch.id for branch in moves}
+        group = self._graph.branches.several(_joined(syncs, reached))
+        self._graph.snapshots.many(branch.head for branch in group.values())
+        waiting = [self._first(branch, draft) for branch in moves]
+        for step in waiting:
+            self._check_schemas(syncs, step, group)
+        made: list[Draft] = []
+        actions: list[Callable[[Connection], None]] = []
+        while waiting:
+            step = waiting.pop(0)
+            for sync, other, is_right in _neighbours(syncs, step.branch):
+                if other in reached:
+                    continue
+                reached.add(other)
+                branch = group[other]
+                found = self._carried(sync, is_right, branch, step, draft, staging)
+                if found is None:
+                    continue
+                if sync.guard.get("conditions") and not is_hidden(branch.name):
+                    from livingdb.commit import guarded_lens as guard
+
+                    passed = guard.guarded(self._graph, sync, step, found, group, draft, staging)
+                    actions += passed.actions
+                    if passed.step is None:
+                        made = [each for each in made if not _moves(each, passed.dropped)]
+                        continue
+                    found = passed.step
+                before, intent, changes, deltas = found
+                made.append(make(intent))
+                after = overlaid(before, intent.changes)
+                address = made[-1].address
+                waiting.append(
+                    Step(branch.id, branch.name, before, after, address, changes, deltas)
+                )
+        return Carried(made, actions)
+
+    def _check_schemas(
+        self, syncs: Sequence[SyncRow], step: Step, group: Mapping[int, BranchRow]
+    ) -> None:
+        """`RuleViolation` if a change, as a merge may be, is one of a schema in a sync."""
+        graph = self._graph
+        changed = [
+            name
+            for name, before in step.before.items()
+            if name not in step.after or step.after[name].definition != before.definition
+        ]
+        for sync in syncs if changed else ():
+            if step.branch not in (*sync.sources, sync.target):
+                continue
+            lens = self.lens(sync)
+            other = sync.target if step.branch in sync.sources else sync.sources[0]
+            head = graph.snapshots.at(group[other].head)
+            shared = {*lens.old, *lens.new, *graph.tables(head)}
+            for name in changed:
+                if name in shared:
+                    raise RuleViolation(
+                        f"rule 4: {step.name!r} is in the sync {sync.name!r}, which stays with its "
+                        f"present schema, and this would change that of {name!r}: evolve the "
+                        "branch instead, or detach the sync first"
+                    )
+
+    def _first(self, branch: BranchRow, draft: Draft) -> Step:
+        before = tables_of(self._graph, self._graph.snapshots.at(branch.head))
+        versions = self._graph.versions
+        after = {name: versions.require(a) for name, a in draft.record.tables.items()}
+        return Step(branch.id, branch.name, before, after, draft.address, {}, {})
+
+    def _carried(
+        self,
+        sync: SyncRow,
+        is_right: bool,
+        branch: BranchRow,
+        step: Step,
+        draft: Draft,
+        staging: Staging,
+    ) -> Found | None:
+        """What the change makes of another branch; None if nothing."""
+        graph = self._graph
+        head = graph.snapshots.at(branch.head)
+        tables = whole_tables(tables_of(graph, head))
+        try:
+            changes, deltas = self._translated(sync, is_right, step, tables)
+            made, rows = self._made(tables, changes, staging)
+            self._check(step, tables, made, changes)
+        except LivingDBError as error:
+            near, far = sync.ends if is_right else sync.ends[::-1]
+            raise type(error)(
+                f"branch {far!r}, in step with {near!r}, cannot take the change: {error}"
+            ) from None
+        if not changes:
+            return None
+        first = draft.intent
+        intent = Intent(
+            (head,),
+            (branch,),
+            "propagate",
+            "sync",
+            first.author,
+            first.message,
+            made,
+            {step.name: step.snapshot.hex()},
+            {"sync": sync.name, "direction": "forward" if is_right else "reverse", "rows": rows},
+        )
+        narrow = {n: change for n, change in changes.items() if isinstance(change, Changes)}
+        return tables, intent, narrow, deltas
+
+    def translated(
+        self, sync: SyncRow, is_right: bool, step: Step, tables: Tables, staging: Staging
+    ) -> dict[str, Version | None]:
+        """The versions that a change on one side of a sync makes of tables on the other."""
+        changes, _ = self._translated(sync, is_right, step, tables)
+        made, _ = self._made(tables, changes, staging)
+        return made
+
+    def _translated(
+        self, sync: SyncRow, is_right: bool, step: Step, tables: Tables
+    ) -> tuple[dict[str, Changes | Version], dict[str, Delta]]:
+        """The changes of the other side's tables; a version where both sides share one.
+
+        With the rows that differ, where they are known.
+        """
+        versions = self._graph.versions
+        lens = self.lens(sync)
+        here, there = (lens.old, lens.new) if is_right else (lens.new, lens.old)
+        changed = [
+            name
+            for name, before in step.before.items()
+            if name in step.after and step.after[name].address != before.address
+        ]
+        found: dict[str, Changes | Version] = {}
+        known: dict[str, Delta] = {}
+        rest: list[str] = []
+        for name in changed:
+            follower = lens.follower(name, is_right) if name in here else None
+            if follower is not None:
+                schemas = here[name].schema, there[follower.table].schema
+                shape = versions.forest(tables[follower.table]).shape
+                changes = followed(self._changes(step, name), *schemas, shape, follower)
+                found[follower.table] = changes
+            elif name in here:
+                rest.append(name)
+            elif name in there or name not in tables:
+                continue
+            elif tables[name].address == step.before[name].address:
+                found[name] = step.after[name]
+            elif tables[name].definition == step.before[name].definition:
+                found[name] = self._changes(step, name)
+            else:
+                raise InvalidData(f"table {name!r} has another schema there")
+        deltas = {name: self._delta(step, name) for name in rest}
+        if deltas:
+            mine, theirs = VersionSide(versions, step.before), VersionSide(versions, tables)
+            put = lens.putr if is_right else lens.putl
+            for name, delta in put(deltas, mine, theirs).items():
+                shape = versions.forest(tables[name]).shape
+                found[name], known[name] = effective(there[name].schema, shape, delta)
+        return {n: c for n, c in found.items() if isinstance(c, Version) or len(c)}, known
+
+    def _changes(self, step: Step, name: str) -> Changes:
+        """What happens to the rows of a table, and no more."""
+        found = step.changes.get(name)
+        if found is None:
+            versions, before, after = self._graph.versions, step.before[name], step.after[name]
+            is_next = after.base == before.address
+            made = versions.delta(after) if is_next else diff_changes(versions, before, after)
+            found = step.changes[name] = narrow_changes(versions.rows(before), made)
+        return found
+
+    def _delta(self, step: Step, name: str) -> Delta:
+        """What happens to the rows of a table, as whole rows before and after."""
+        found = step.deltas.get(name)
+        if found is None:
+            before, after = step.before[name], step.after[name]
+            found = step.deltas[name] = delta_of(self._graph.versions, before, after)
+        return found
+
+    def _made(
+        self, tables: Tables, changes: Mapping[str, Changes | Version], staging: Staging
+    ) -> tuple[dict[str, Version | None], dict[str, int]]:
+        """The versions that changes make, and how many rows they change in those not shared."""
+        made: dict[str, Version | None] = {}
+        rows: dict[str, int] = {}
+        for name, change in changes.items():
+            if isinstance(change, Version):
+                made[name] = change
+                continue
+            made[name] = self._graph.versions.change(
+                tables[name], change, staging.sink, counts_of(change)
+            )
+            rows[name] = len(change)
+        return made, rows
+
+    def _check(
+        self,
+        step: Step,
+        tables: Tables,
+        made: Mapping[str, Version | None],
+        changes: Mapping[str, Changes | Version],
+    ) -> None:
+        """Conditions and foreign keys hold on the other side, too."""
+
+        def happens(name: str) -> Changes:
+            change = changes[name]
+            if not isinstance(change, Version):
+                return change
+            return diff_changes(self._graph.versions, step.before[name], step.after[name])
+
+        check_tables(self._graph.versions, overlaid(tables, made), changes, happens)
+
+    def lens(self, sync: SyncRow) -> Lens:
+        """The lens of a sync."""
+        if sync.id not in self._lenses:
+            self._lenses[sync.id] = lens_of(self._graph, sync)
+        return self._lenses[sync.id]
+
+
+def _has_other_schema(before: Version, after: Version | None) -> bool:
+    return after is None or after.definition != before.definition
+
+
+def _moves(draft: Draft, branches: Collection[int]) -> bool:
+    return any(branch.id in branches for branch in draft.intent.moves)
+
+
+def _deltas(
+    versions: Versions, before: Tables, after: Tables, here: Collection[str]
+) -> dict[str, Delta]:
+    """What differs in the tables that a lens reads."""
+    return {
+        name: delta_of(versions, old, after[name])
+        for name, old in before.items()
+        if name in here and name in after and after[name].address != old.address
+    }
+
+
+def lens_of(graph: Graph, sync: SyncRow) -> Lens:
+    """The lens of a sync: its change, on the tables as they were when it was made."""
+    record = graph.record(Address(bytes.fromhex(sync.spec["snapshot"])))
+    versions = graph.versions
+    tables = {
+        name: versions.definition(versions.require(address))
+        for name, address in record.tables.items()
+    }
+    return Change.from_json(sync.spec["change"]).plan(tables)
+
+
+def _joined(syncs: Sequence[SyncRow], branches: Collection[int]) -> set[int]:
+    """The branches that syncs join with some, and these."""
+    found: set[int] = set()
+    more = set(branches)
+    while more > found:
+        found = set(more)
+        for sync in syncs:
+            if not found.isdisjoint((*sync.sources, sync.target)):
+                more |= {*sync.sources, sync.target}
+    return found
+
+
+def _neighbours(syncs: Sequence[SyncRow], branch: int) -> list[tuple[SyncRow, int, bool]]:
+    """The syncs that carry a change of the branch, where to, and whether from old to new."""
+    found = []
+    for sync in syncs:
+        (source,) = sync.sources
+        if source == branch and sync.direction in ("forward", "both"):
+            found.append((sync, sync.target, True))
+        elif sync.target == branch and sync.direction in ("reverse", "both"):
+            found.append((sync, source, False))
+    return found

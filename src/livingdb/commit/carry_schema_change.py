@@ -1,0 +1,356 @@
+"""What a schema change means for the views that read the branch.
+
+A view goes on if the columns it reads are as they were; where they have other names its query is
+rewritten; anything else detaches it, with an alert that names the columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+from sqlalchemy import Connection
+from sqlglot import exp
+
+from livingdb.catalog.branches import BranchRow
+from livingdb.catalog.snapshots import SnapshotRow
+from livingdb.catalog.syncs import SyncRow
+from livingdb.chunks.address import Address
+from livingdb.commit.carry_views import Views
+from livingdb.derivation.plan_cache import columns_used, compiled
+from livingdb.derivation.source_positions import AT, found, made_from, named
+from livingdb.derivation.view import SourceTable, View
+from livingdb.errors import LivingDBError
+from livingdb.graph.draft import Carried, Draft, Intent
+from livingdb.graph.graph import Graph, now, tables_of
+from livingdb.guard.conditions.pending_change import Both, Cost, Crossing
+from livingdb.guard.judge import Judgement, judged
+from livingdb.guard.pending_changes import shown_tables
+from livingdb.guard.sync_failure import detached
+from livingdb.tables.index import Version
+from livingdb.tables.schema import TableSchema
+from livingdb.tables.type_names import type_name
+
+__all__ = ["follow_schema"]
+
+Make = Callable[[Intent], Draft]
+
+_KEEPS_ROWS = {
+    *("AddColumn", "DropColumn", "RenameColumn", "RetypeColumn", "MaskColumn", "SplitColumn"),
+    *("ConcatColumns", "RenameTable", "CreateTable", "DropTable", "Normalize", "DropConstraint"),
+}
+"""Changes after which a table that is still there has the same rows, but for columns named."""
+
+
+@dataclass(frozen=True)
+class _Change:
+    """A schema change of a branch: its tables before and after, and what the old ones became."""
+
+    branch: BranchRow
+    before: Mapping[str, Address]
+    after: Mapping[str, Address]
+    names: Mapping[str, str]
+    masked: frozenset[tuple[str, str]]
+    keeps_rows: bool
+
+
+class _Broken(Exception):
+    """Why a view cannot follow."""
+
+
+def follow_schema(graph: Graph, views: Views, draft: Draft, make: Make) -> Carried:
+    """The views of a branch after its schema changed."""
+    drafts: list[Draft] = []
+    actions: list[Callable[[Connection], None]] = []
+    for branch in draft.intent.moves:
+        head = graph.snapshots.at(branch.head)
+        change = _described(graph, branch, head, draft)
+        for sync, view in views.every:
+            read = [t for t in view.tables.values() if t.branch == branch.id and not t.snapshot]
+            if not any(change.before.get(t.table) != change.after.get(t.table) for t in read):
+                continue
+            if sync.guard.get("conditions"):
+                judgement = _judged(graph, sync, view, change, draft)
+                judgement.refuse()
+                if judgement.stops:
+                    actions.append(judgement.stop(draft.intent.author))
+                    continue
+                actions += judgement.warnings()
+            try:
+                moved = _followed(graph, view, change)
+            except _Broken as reason:
+                actions.append(detached(graph, sync, str(reason), now()))
+                continue
+            if moved != view:
+                actions.append(_rewritten(graph, sync, moved))
+            same = _advanced(graph, sync, view, moved, change, head, draft)
+            if same is not None:
+                drafts.append(make(same))
+    return Carried(drafts, actions)
+
+
+def _judged(graph: Graph, sync: SyncRow, view: View, change: _Change, draft: Draft) -> Judgement:
+    """What the conditions of a view say about a schema change of what it reads."""
+    target = graph.branches.numbered(sync.target)
+    assert target is not None
+    head = graph.snapshots.at(target.head)
+    held = tables_of(graph, head)
+    sources: dict[str, Both] = {}
+    for plain, source in view.tables.items():
+        if source.branch != change.branch.id or source.snapshot:
+            continue
+        old = change.before.get(source.table)
+        new = change.after.get(change.names.get(source.table, source.table))
+        versions = [None if at is None else graph.versions.require(at) for at in (old, new)]
+        sources[plain] = Both(*versions)
+    before = made_from(graph, head)
+    crossing = Crossing(
+        graph,
+        sync,
+        shown_tables(held, {}),
+        sources,
+        {**before, change.branch.id: draft.address},
+        head,
+        now(),
+        [draft.intent.author],
+        view.uses,
+        before,
+        Cost("none", "SCHEMA_CHANGED", "embedded"),
+        trust=graph.trust,
+    )
+    judgement = judged(crossing)
+    assert judgement is not None
+    return judgement
+
+
+def _described(graph: Graph, branch: BranchRow, head: SnapshotRow, draft: Draft) -> _Change:
+    names = {name: name for name in graph.tables(head)}
+    masked: set[tuple[str, str]] = set()
+    keeps = True
+    for item in draft.intent.details.get("changes", ()):
+        kind = item["change"]
+        if kind == "RenameTable":
+            names = {
+                old: item["to"] if name == item["table"] else name for old, name in names.items()
+            }
+        elif kind == "MaskColumn":
+            masked.add((item["table"], item["name"]))
+        is_checked = kind == "AddConstraint" and item.get("on_violation") == "reject"
+        keeps = keeps and (kind in _KEEPS_ROWS or is_checked)
+    return _Change(branch, graph.tables(head), draft.record.tables, names, frozenset(masked), keeps)
+
+
+def _followed(graph: Graph, view: View, change: _Change) -> View:
+    """The view over the tables as they are now."""
+    if view.what == "clone":
+        return view
+    tables: dict[str, SourceTable] = {}
+    uses = dict(view.uses)
+    renames: dict[str, dict[str, str]] = {}
+    spoken: dict[str, dict[str, exp.Expr]] = {}
+    used = _used(graph, view, change)
+    named_there = _named(view)
+    for plain, source in view.tables.items():
+        if source.branch != change.branch.id or source.snapshot:
+            tables[plain] = source
+            continue
+        name = change.names.get(source.table)
+        if name is None or name not in change.after:
+            raise _Broken(f"the table {source.table!r}, which it reads, is gone")
+        tables[plain] = replace(source, table=name)
+        columns = used[plain]
+        old, new = (
+            graph.versions.definition(graph.versions.require(address)).schema
+            for address in (change.before[source.table], change.after[name])
+        )
+        titles = _titles(old, new, columns, name, change)
+        uses[plain] = sorted(titles.values())
+        if any(one != other for one, other in titles.items()):
+            renames[plain] = titles
+        columns_now = _spoken(old, new, titles, named_there)
+        if plain in renames or any(
+            not isinstance(now_is, exp.Column) or now_is.name != one
+            for one, now_is in columns_now.items()
+        ):
+            spoken[plain] = columns_now
+    if not renames and (not spoken or view.what != "sql"):
+        return replace(view, tables=tables, uses=uses if view.uses else {})
+    if view.what != "sql":
+        plain, titles = next(iter(renames.items()))
+        old_name = next(one for one, other in titles.items() if one != other)
+        raise _Broken(f"the column {old_name!r} of {plain!r} has another name, for a function")
+    tree = view.tree()
+    for table in list(tree.find_all(exp.Table)):
+        if table.name in spoken and not table.db:
+            _renamed(table, spoken[table.name])
+    return replace(view, tables=tables, query=tree.sql("spark", comments=False), uses=uses)
+
+
+def _named(view: View) -> frozenset[str]:
+    """What the query calls columns, whether they matter or not, in lower case."""
+    if view.what != "sql":
+        return frozenset()
+    return frozenset(column.name.casefold() for column in view.tree().find_all(exp.Column))
+
+
+def _spoken(
+    old: TableSchema, new: TableSchema, titles: Mapping[str, str], names: frozenset[str]
+) -> dict[str, exp.Expr]:
+    """What the query's columns of a table are now; null where one is gone that does not matter."""
+    after = {column.id: column for column in new.columns}
+    found: dict[str, exp.Expr] = {}
+    for column in old.shown:
+        now_is = after.get(column.id)
+        if column.name in titles:
+            found[column.name] = exp.column(exp.to_identifier(titles[column.name], quoted=True))
+        elif column.name.casefold() not in names:
+            continue
+        elif now_is is not None and now_is.type == column.type:
+            found[column.name] = exp.column(exp.to_identifier(now_is.name, quoted=True))
+        else:
+            found[column.name] = exp.cast(exp.null(), type_name(column.type), dialect="spark")
+    return found
+
+
+def _used(graph: Graph, view: View, change: _Change) -> dict[str, frozenset[str]]:
+    """The columns of each table that the view reads."""
+    schemas = {}
+    for plain, source in view.tables.items():
+        schemas[plain] = _schema(graph, source, change)
+    if view.what != "sql":
+        return {plain: frozenset(schema.arrow.names) for plain, schema in schemas.items()}
+    found_columns = columns_used(view, schemas)
+    return {plain: frozenset(found_columns[plain]) for plain in view.tables}
+
+
+def _schema(graph: Graph, source: SourceTable, change: _Change) -> TableSchema:
+    if source.branch == change.branch.id and not source.snapshot:
+        address = change.before.get(source.table)
+        if address is None:
+            raise _Broken(f"the table {source.table!r}, which it reads, is gone")
+        return graph.versions.definition(graph.versions.require(address)).schema
+    if source.snapshot:
+        row = graph.resolve(f"id:{source.snapshot}").snapshot
+    else:
+        branch = graph.branches.numbered(source.branch)
+        assert branch is not None
+        row = graph.snapshots.at(branch.head)
+    return graph.versions.definition(graph.version(row, source.table)).schema
+
+
+def _titles(
+    old: TableSchema, new: TableSchema, columns: frozenset[str], table: str, change: _Change
+) -> dict[str, str]:
+    """What the columns are called now; `_Broken` if one is not what it was."""
+    now_called = {column.id: column for column in new.columns}
+    titles = {}
+    wrong = []
+    for name in sorted(columns):
+        before = old.column(name)
+        after = now_called.get(before.id)
+        if after is None:
+            wrong.append(f"{name} is gone")
+        elif after.type != before.type:
+            wrong.append(f"{name} has another type")
+        elif {(table, name), (table, after.name)} & change.masked:
+            wrong.append(f"{name} is masked")
+        else:
+            titles[name] = after.name
+    if wrong:
+        raise _Broken(f"the schema of {table!r} changed in what it reads: {'; '.join(wrong)}")
+    return titles
+
+
+def _renamed(table: exp.Table, titles: Mapping[str, exp.Expr]) -> None:
+    """Read a table through a subquery that gives its columns the names they had."""
+    columns = [exp.alias_(new.copy(), old, quoted=True) for old, new in titles.items()]
+    alias = table.args.get("alias")
+    called = exp.TableAlias(this=exp.to_identifier(table.alias_or_name, quoted=True))
+    plain = exp.Table(this=exp.to_identifier(table.name, quoted=True))
+    inner = exp.Select(expressions=columns).from_(plain)
+    table.replace(exp.Subquery(this=inner, alias=alias.copy() if alias else called))
+
+
+def _rewritten(graph: Graph, sync: SyncRow, view: View) -> Callable[[Connection], None]:
+    def act(connection: Connection) -> None:
+        graph.catalog.syncs.set_spec(connection, sync.id, view.to_json())
+        graph.catalog.raise_epoch(connection)
+
+    return act
+
+
+def _still_right(
+    graph: Graph,
+    view: View,
+    moved: View,
+    versions: Mapping[str, Version],
+    change: _Change,
+    held: Mapping[str, Address],
+) -> dict[str, Address]:
+    """The tables of a view that its new query would hold in the same form."""
+    schemas = {name: graph.versions.definition(one).schema for name, one in versions.items()}
+    later = dict(schemas)
+    for plain, source in moved.tables.items():
+        if source.branch == change.branch.id and not source.snapshot:
+            version = graph.versions.require(change.after[source.table])
+            later[plain] = graph.versions.definition(version).schema
+    before, after = (
+        {s.name or view.name: (s.key, s.ask.query.named_selects) for s in plan.stages}
+        for plan in (compiled(view, schemas), compiled(moved, later))
+    )
+    return {name: at for name, at in held.items() if before.get(name) == after.get(name)}
+
+
+def _advanced(
+    graph: Graph,
+    sync: SyncRow,
+    view: View,
+    moved: View,
+    change: _Change,
+    head: SnapshotRow,
+    draft: Draft,
+) -> Intent | None:
+    """The view as it is, made from the branch in its new schema; None if its rows may differ."""
+    rows = graph.branches.several([sync.target, *view.branches])
+    target = rows.get(sync.target)
+    if target is None or view.what == "clone" or not change.keeps_rows:
+        return None
+    last = graph.snapshots.at(target.head)
+    then = made_from(graph, last)
+    if change.branch.id not in then:
+        return None
+    try:
+        at = {**then, change.branch.id: head.address}
+        one, other = found(graph, view, then), found(graph, view, at)
+    except LivingDBError:
+        return None
+    # An immediate view is up to date, also where it has not seen changes of what it does not use.
+    is_same = all(one[name].version.address == other[name].version.address for name in one)
+    if not is_same and sync.frequency != "immediate":
+        return None
+    versions = {name: item.version for name, item in other.items()}
+    kept = graph.tables(last)
+    if view.what == "sql":
+        kept = _still_right(graph, view, moved, versions, change, kept)
+    if view.name not in kept:
+        return None
+    at = {**then, change.branch.id: draft.address}
+    names = {number: row.name for number, row in rows.items()}
+    details = {
+        "sync": sync.name,
+        "strategy": "none",
+        "reason": "SCHEMA_CHANGED",
+        "rows": 0,
+        AT: {str(branch): address.hex() for branch, address in at.items()},
+    }
+    return Intent(
+        (last,),
+        (target,),
+        "propagate",
+        "follow",
+        draft.intent.author,
+        draft.intent.message,
+        dict.fromkeys(name for name in graph.tables(last) if name not in kept),
+        named(at, names),
+        details,
+    )

@@ -1,0 +1,425 @@
+"""Derived objects: made once, and brought up to date."""
+
+from __future__ import annotations
+
+import time as clock
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+from sqlalchemy import Connection
+
+from livingdb.catalog.branches import BranchRow
+from livingdb.catalog.snapshots import SnapshotRow
+from livingdb.catalog.syncs import ACTIVE, SyncRow
+from livingdb.commit.carry_views import edge_details
+from livingdb.commit.guarded_refresh import checked, first_checked, stop
+from livingdb.commit.make_version import Made, answers_for, made
+from livingdb.commit.reuse_answer import alike
+from livingdb.derivation.hidden_tables import whole_tables
+from livingdb.derivation.plan import Plan
+from livingdb.derivation.plan_cache import columns_used, compiled, shared_columns
+from livingdb.derivation.query_answers import Answers
+from livingdb.derivation.refresh_view import Input, schemas_of
+from livingdb.derivation.source_positions import At, heads, inputs, made_from, named
+from livingdb.derivation.view import KIND, View
+from livingdb.errors import AlreadyExists, IllegalSync, NotFound, TransactionConflict
+from livingdb.graph.draft import Intent
+from livingdb.graph.graph import Graph, Moved, now, tables_of
+from livingdb.graph.names import check_branch
+from livingdb.graph.schedule import Schedule
+from livingdb.graph.storage.staging import Staging
+from livingdb.guard.judge import Judgement
+from livingdb.guard.pending_changes import authors_between, crossing_of
+from livingdb.tables.index import Version
+
+__all__ = ["Outcome", "derive", "is_behind", "plan_of", "refresh"]
+
+_ATTEMPTS = 16
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a refresh did: nothing (no snapshot), or a snapshot, how and in how many seconds."""
+
+    name: str
+    snapshot: SnapshotRow | None
+    strategy: str = "none"
+    reason: str | None = None
+    rows: int = 0
+    engine: str = ""
+    seconds: float = 0.0
+    error: str | None = None
+    stopped: bool = False
+
+
+def plan_of(graph: Graph, view: View) -> Plan:
+    """How a view of SQL would be maintained."""
+    at, _ = heads(graph, view)
+    return compiled(view, schemas_of(graph, inputs(graph, view, None, at)))
+
+
+def derive(
+    graph: Graph,
+    view: View,
+    when: Schedule,
+    author: str,
+    message: str,
+    engine: str | None,
+    trust: Sequence[str],
+    instead: Callable[[Connection], None] | None = None,
+    once: bool = False,
+    guard: Mapping[str, Any] | None = None,
+) -> SnapshotRow:
+    """Make a derived object: its branch, its first version, and the sync that keeps it.
+
+    `instead` takes what has its name away, in the same transaction.  What is made only `once` has
+    no sync.
+    """
+    check_branch(view.name)
+    if instead is None and graph.branches.find(view.name) is not None:
+        raise AlreadyExists(f"there is a branch {view.name!r} already")
+    immediate = when.kind == "immediate"
+    answers = answers_for(view, engine, immediate)
+    for _ in range(_ATTEMPTS):
+        at, rows = heads(graph, view)
+        for row in rows.values():
+            if view.name in graph.tables(graph.snapshots.at(row.head)):
+                raise AlreadyExists(f"{row.name!r} has a table {view.name!r} already")
+        read = inputs(graph, view, None, at)
+        _check(graph, view, read, when)
+        view = _settled(graph, view, read, answers)
+        with Staging(graph.store) as staging:
+            near = alike(graph, view, read)
+            known = (read, {}) if near is None else (near.inputs, whole_tables(near.held))
+            result = made(graph, view, *known, at, answers, staging, trust)
+            if near is not None:
+                result = replace(result, tables={**known[1], **result.tables})
+            sync = _new_sync(view, when, list(rows.values()), guard or {})
+            everyone = authors_between(graph, {}, at) if sync.guard else []
+            crossing = crossing_of(
+                graph,
+                sync,
+                view,
+                {name: replace(item, old=None) for name, item in read.items()},
+                {},
+                result.tables,
+                at,
+                None,
+                result.done,
+                everyone,
+                trust,
+                result.metrics,
+            )
+            result, judgement = first_checked(crossing, result, staging)
+            along = _adds(graph, sync, list(rows.values()), instead, once, judgement)
+            intent = _intent(view, result, (), (), at, rows, author, message, along)
+            row_made = _committed(graph, intent, staging, result)
+        if row_made is not None:
+            return row_made
+    raise TransactionConflict(f"others keep moving what {view.name!r} reads; try again")
+
+
+_RESTLESS = ("NOT_DETERMINISTIC", "TIME_DEPENDENT")
+
+
+def _settled(graph: Graph, view: View, read: dict[str, Input], answers: Answers) -> View:
+    """The view with what is found out once, and stays so: which engine's meaning it has, too."""
+    if view.what != "sql":
+        return view
+    schemas = schemas_of(graph, read)
+    reasons = [stage.reason for stage in compiled(view, schemas).stages]
+    engine = view.engine
+    if isinstance(shared_columns(view, schemas), str):
+        engine = "embedded" if answers.name == "embedded" else "spark"
+    return replace(
+        view,
+        uses=columns_used(view, schemas),
+        restless=any(reason in _RESTLESS for reason in reasons),
+        engine=engine,
+    )
+
+
+Along = Callable[[Connection, SnapshotRow], None]
+
+
+def _new_sync(
+    view: View, when: Schedule, seen: Sequence[BranchRow], guard: Mapping[str, Any]
+) -> SyncRow:
+    """The sync to be."""
+    return SyncRow(
+        0,
+        f"{'+'.join(row.name for row in seen)}/{view.name}",
+        KIND,
+        view.branches,
+        0,
+        "forward",
+        when.text,
+        ACTIVE,
+        "",
+        0,
+        view.to_json(),
+        guard,
+    )
+
+
+def _adds(
+    graph: Graph,
+    sync: SyncRow,
+    seen: Sequence[BranchRow],
+    instead: Callable[[Connection], None] | None,
+    once: bool,
+    judgement: Judgement | None,
+) -> Along:
+    """What a first commit does beside: the branch and the sync, if nothing moved meanwhile."""
+
+    def along(connection: Connection, snapshot: SnapshotRow) -> None:
+        is_moved = not all(graph.branches.is_at(connection, row) for row in seen)
+        if sync.frequency == "immediate" and is_moved:
+            raise Moved
+        if instead is not None:
+            instead(connection)
+        target = graph.branches.add(
+            connection, sync.spec["name"], snapshot.sequence, snapshot.time, None, "derive"
+        )
+        for warn in () if judgement is None else judgement.warnings():
+            warn(connection)
+        if once:
+            return
+        graph.catalog.syncs.add(
+            connection,
+            sync.name,
+            KIND,
+            sync.sources,
+            target,
+            sync.direction,
+            sync.frequency,
+            snapshot.time,
+            sync.spec,
+            sync.guard,
+        )
+        graph.catalog.raise_epoch(connection)
+
+    return along
+
+
+def _records(
+    graph: Graph,
+    sync: SyncRow,
+    result: Made,
+    began: int,
+    ticks: float,
+    judgement: Judgement | None,
+) -> Along:
+    """What a refresh's commit does beside: it is written down as a run, and told of."""
+
+    def along(connection: Connection, snapshot: SnapshotRow) -> None:
+        done = result.done
+        spent = int((clock.perf_counter() - ticks) * 1e6)
+        details = {"strategy": done.strategy, "rows": done.rows, "engine": done.engine}
+        if done.reason is not None:
+            details["reason"] = done.reason
+        graph.catalog.runs.add(
+            connection, sync.id, snapshot.sequence, began, spent, "done", details
+        )
+        for warn in () if judgement is None else judgement.warnings():
+            warn(connection)
+
+    return along
+
+
+def _check(graph: Graph, view: View, read: dict[str, Input], when: Schedule) -> None:
+    """`IllegalSync` for what cannot be kept as asked for."""
+    immediate = when.kind == "immediate"
+    if view.what != "sql":
+        if immediate and view.what != "clone":
+            raise IllegalSync(
+                f"{view.name!r} is made by a function, which cannot run inside a transaction: "
+                "when='deferred', 'every …' or 'on demand'"
+            )
+        return
+    schemas = schemas_of(graph, read)
+    plan = compiled(view, schemas)
+    known = shared_columns(view, schemas)
+    if immediate and isinstance(known, str):
+        raise IllegalSync(
+            f"an immediate view is computed inside the transaction, by the embedded engine, and "
+            f"that does not give what Spark gives here: {known}; when='deferred' runs it on Spark"
+        )
+    if immediate and view.engine == "spark":
+        raise IllegalSync("an immediate view runs embedded, not on Spark")
+    full = [stage for stage in plan.stages if stage.strategy == "full"]
+    if view.refresh == "incremental" and full:
+        raise IllegalSync(
+            f"refresh='incremental': {view.name!r} cannot be kept incrementally: {full[0].reason}"
+        )
+
+
+def _intent(
+    view: View,
+    result: Made,
+    parents: Sequence[SnapshotRow],
+    moves: Sequence[BranchRow],
+    at: At,
+    rows: dict[int, BranchRow],
+    author: str,
+    message: str,
+    along: Along,
+) -> Intent:
+    names = {number: row.name for number, row in rows.items()}
+    sync = f"{'+'.join(row.name for row in rows.values())}/{view.name}"
+    details = edge_details(sync, at, result.done)
+    if result.metrics:
+        details["metrics"] = dict(result.metrics)
+    if view.function:
+        details["function"] = view.function
+    if view.text:
+        details["query"] = view.text
+    details.update(result.details)
+    return Intent(
+        parents,
+        moves,
+        "propagate" if parents else "derive",
+        "refresh" if parents else "derive",
+        author,
+        message,
+        result.tables,
+        named(at, names),
+        details,
+        stages=result.stages,
+        along=along,
+    )
+
+
+def _committed(graph: Graph, intent: Intent, staging: Staging, result: Made) -> SnapshotRow | None:
+    versions = _versions(result)
+    try:
+        row = graph.commit(intent, staging)
+    except BaseException:
+        graph.index.forget(versions)
+        raise
+    if row is None:
+        graph.index.forget(versions)
+        return None
+    graph.settle([version for version in result.tables.values() if version is not None])
+    return row
+
+
+def _versions(result: Made) -> list[Version]:
+    return [v for v in (*result.tables.values(), *result.stages) if v is not None]
+
+
+def is_behind(graph: Graph, view: View, row: SnapshotRow, at: At) -> bool:
+    """Whether what a view reads has changed since a version of it."""
+    then = made_from(graph, row)
+    if view.what == "clone":
+        return then != dict(at)
+    read = inputs(graph, view, then, at)
+    return any(
+        item.old is None or item.old.version.address != item.new.version.address
+        for item in read.values()
+    )
+
+
+def _view_now(graph: Graph, sync: SyncRow, target: BranchRow) -> View:
+    """The view of a sync as of the epoch in which its target was seen.
+
+    A schema change may have given it another query, and somebody may have detached it.
+    """
+    if not sync.is_active:
+        return View.from_json(sync.spec)
+    for row in graph.syncs(target.epoch):
+        if row.id == sync.id:
+            return View.from_json(row.spec)
+    raise TransactionConflict(f"the sync {sync.name!r} is not active any more")
+
+
+@contextmanager
+def answer_now(
+    graph: Graph, sync: SyncRow, made_last: SnapshotRow, engine: str | None, trust: Sequence[str]
+) -> Iterator[Mapping[str, Version]]:
+    """The tables of a derived object as they would be now; they are gone afterwards."""
+    view = View.from_json(sync.spec)
+    at, _ = heads(graph, view)
+    read = inputs(graph, view, made_from(graph, made_last), at)
+    held = whole_tables(tables_of(graph, made_last))
+    answers = answers_for(view, engine, sync.frequency == "immediate")
+    with Staging(graph.store) as staging:
+        result = made(graph, view, read, held, at, answers, staging, trust)
+        try:
+            tables = {**held, **result.tables}
+            yield {name: version for name, version in tables.items() if version is not None}
+        finally:
+            graph.index.forget(_versions(result))
+
+
+def refresh(
+    graph: Graph,
+    sync: SyncRow,
+    author: str,
+    engine: str | None,
+    trust: Sequence[str],
+    full: bool = False,
+    asked: bool = True,
+    guarded: bool = True,
+) -> Outcome:
+    """Bring a derived object up to date; nothing is done if it is.
+
+    Conditions may stop it, unless it is not to be `guarded`: then they only warn and set aside.
+    What is restless is made anew, if it was `asked` for now and not only to follow its sources.
+    Whoever else does the same at the same time: only one of them commits.
+    """
+    view = View.from_json(sync.spec)
+    for _ in range(_ATTEMPTS):
+        began, ticks = now(), clock.perf_counter()
+        # The target first: what it is made of now must not be older than what it has seen.
+        target = graph.branches.numbered(sync.target)
+        if target is None:
+            raise NotFound(f"the branch of {view.name!r} was dropped")
+        view = _view_now(graph, sync, target)
+        full = full or (asked and view.restless)
+        answers = answers_for(view, engine, sync.frequency == "immediate")
+        at, rows = heads(graph, view)
+        head = graph.snapshots.at(target.head)
+        if not full and not is_behind(graph, view, head, at):
+            return Outcome(view.name, None)
+        read = inputs(graph, view, made_from(graph, head), at)
+        with Staging(graph.store) as staging:
+            held = tables_of(graph, head)
+            whole = whole_tables(held)
+            result = made(graph, view, read, whole, at, answers, staging, trust, full)
+            done = result.done
+            since = authors_between(graph, made_from(graph, head), at)
+            crossing = crossing_of(
+                graph,
+                sync,
+                view,
+                read,
+                whole,
+                result.tables,
+                at,
+                head,
+                done,
+                since,
+                trust,
+                result.metrics,
+            )
+            result, judgement = checked(crossing, held, result, staging, guarded)
+            if judgement is not None and judgement.stops:
+                graph.index.forget(_versions(result))
+                used = int((clock.perf_counter() - ticks) * 1e6)
+                if stop(graph, sync, target, judgement, author, began, used):
+                    return Outcome(view.name, None, error=judgement.reason, stopped=True)
+                continue
+            along = _records(graph, sync, result, began, ticks, judgement)
+            intent = _intent(
+                view, result, (head,), (target,), at, rows, author, f"refresh {view.name}", along
+            )
+            row = _committed(graph, intent, staging, result)
+        if row is not None:
+            spent = clock.perf_counter() - ticks
+            return Outcome(
+                view.name, row, done.strategy, done.reason, done.rows, done.engine, spent
+            )
+    raise TransactionConflict(f"others keep moving {view.name!r}; try again")

@@ -1,0 +1,77 @@
+"""The guard of a schema sync: what its conditions let pass from one branch to the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from sqlalchemy import Connection
+
+from livingdb.catalog.branches import BranchRow
+from livingdb.catalog.syncs import SyncRow
+from livingdb.graph.draft import Draft
+from livingdb.graph.graph import Graph, tables_of
+from livingdb.graph.storage.staging import Staging
+from livingdb.guard.judge import judged
+from livingdb.guard.pending_changes import schema_crossing
+from livingdb.guard.quarantine import set_aside
+from livingdb.guard.sync_state import stages_of
+
+if TYPE_CHECKING:
+    from livingdb.commit.carry_lens import Found, Step
+
+__all__ = ["Passed", "guarded"]
+
+
+@dataclass(frozen=True)
+class Passed:
+    """What passes: the step as it goes on (None: it does not), and what the transaction does.
+
+    `dropped` are branches between the two ends, which stay where they are with the target.
+    """
+
+    step: Found | None
+    actions: list[Callable[[Connection], None]]
+    dropped: Collection[int] = ()
+
+
+def guarded(
+    graph: Graph,
+    sync: SyncRow,
+    step: Step,
+    found: Found,
+    group: Mapping[int, BranchRow],
+    draft: Draft,
+    staging: Staging,
+) -> Passed:
+    """What the conditions of a sync say about a change that it is to carry to a branch."""
+    whole, intent, _, _ = found
+    (head,) = intent.parents
+    source = graph.snapshots.at(group[step.branch].head)
+    crossing = schema_crossing(
+        graph,
+        sync,
+        (whole, intent.changes),
+        (step.before, step.after),
+        {step.branch: step.snapshot},
+        {step.branch: source.address},
+        head,
+        [draft.intent.author],
+    )
+    judgement = judged(crossing)
+    assert judgement is not None
+    judgement.refuse()
+    if judgement.stops:
+        graph.index.forget([v for v in intent.changes.values() if v is not None])
+        stages = stages_of(graph, sync)
+        ends = [stages[0].sources[0], *(row.target for row in stages)]
+        pair = {b: graph.snapshots.at(group[b].head).address for b in ends}
+        return Passed(None, [judgement.stop(draft.intent.author, pair)], ends[1:-1])
+    held = tables_of(graph, head)
+    tables = set_aside(graph.versions, held, intent.changes, judgement, staging)
+    details = {**intent.details, **judgement.details()}
+    passed = replace(intent, changes=tables, details=details)
+    is_as_made = tables == dict(intent.changes)
+    changes, deltas = (found[2], found[3]) if is_as_made else ({}, {})
+    return Passed((held, passed, changes, deltas), judgement.warnings())

@@ -1,0 +1,84 @@
+"""A refresh under guard: what its conditions let pass, and what happens to what they stop."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from sqlalchemy import Connection
+
+from livingdb.catalog.branches import BranchRow
+from livingdb.catalog.syncs import ACTIVE, SyncRow
+from livingdb.commit.make_version import Made
+from livingdb.errors import RuleViolation
+from livingdb.graph.graph import Graph
+from livingdb.graph.storage.staging import Staging
+from livingdb.guard.conditions.pending_change import Crossing
+from livingdb.guard.judge import Judgement, judged
+from livingdb.guard.quarantine import set_aside
+from livingdb.tables.index import Version
+
+__all__ = ["checked", "first_checked", "stop"]
+
+
+def checked(
+    crossing: Crossing,
+    held: Mapping[str, Version],
+    result: Made,
+    staging: Staging,
+    guarded: bool = True,
+) -> tuple[Made, Judgement | None]:
+    """What is to be stored, and what the conditions say; `held` is all that the target has.
+
+    Where it is not to be `guarded`, they stop nothing.
+    """
+    judgement = judged(crossing)
+    if judgement is not None and not guarded:
+        judgement = judgement.unstopped()
+    if judgement is not None and judgement.stops:
+        return result, judgement
+    tables = set_aside(crossing.versions, held, result.tables, judgement, staging)
+    details = {} if judgement is None else judgement.details()
+    return replace(result, tables=tables, details=details), judgement
+
+
+def first_checked(
+    crossing: Crossing, result: Made, staging: Staging
+) -> tuple[Made, Judgement | None]:
+    """The same for what is just being made: `RuleViolation` if it does not hold from the start."""
+    judgement = judged(crossing)
+    if judgement is None:
+        return result, None
+    if judgement.stops:
+        raise RuleViolation(
+            f"rule 7: {crossing.sync.name!r} would break its conditions from the start: "
+            f"{judgement.reason}"
+        )
+    tables = set_aside(crossing.versions, {}, result.tables, judgement, staging)
+    return replace(result, tables=tables, details=judgement.details()), judgement
+
+
+def stop(
+    graph: Graph,
+    sync: SyncRow,
+    target: BranchRow,
+    judgement: Judgement,
+    by: str,
+    began: int,
+    spent: int,
+) -> bool:
+    """Hold or detach a sync whose change is stopped; False if somebody else was first."""
+    act = judgement.stop(by)
+    with graph.catalog.write() as connection:
+        if not _is_as_seen(graph, connection, sync, target):
+            return False
+        act(connection)
+        details = {"stopped": judgement.action, "reason": judgement.reason}
+        graph.catalog.runs.add(connection, sync.id, None, began, spent, "stopped", details)
+    return True
+
+
+def _is_as_seen(graph: Graph, connection: Connection, sync: SyncRow, target: BranchRow) -> bool:
+    if not graph.branches.is_at(connection, target):
+        return False
+    return not sync.is_active or graph.catalog.syncs.state(connection, sync.id) == ACTIVE

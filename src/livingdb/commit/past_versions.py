@@ -1,0 +1,102 @@
+"""Versions of derived objects: found by what they were made from, or made after the fact."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from livingdb.catalog.snapshots import SnapshotRow
+from livingdb.catalog.syncs import SyncRow
+from livingdb.commit.carry_views import edge_details
+from livingdb.commit.make_version import answers_for, made
+from livingdb.derivation.hidden_tables import whole_tables
+from livingdb.derivation.source_positions import At, found, inputs, made_from, named
+from livingdb.derivation.view import View
+from livingdb.errors import InvalidData
+from livingdb.graph.ancestry import first_parents, is_ancestor
+from livingdb.graph.draft import Intent
+from livingdb.graph.graph import Graph, tables_of
+from livingdb.graph.storage.staging import Staging
+from livingdb.guard.judge import judged
+from livingdb.guard.pending_changes import crossing_of
+from livingdb.guard.quarantine import set_aside
+
+__all__ = ["version_for"]
+
+
+def version_for(
+    graph: Graph, sync: SyncRow, source: SnapshotRow, engine: str | None, trust: Sequence[str]
+) -> SnapshotRow:
+    """The version of a derived object for a snapshot of what it reads.
+
+    One that was made from tables as they are there, if there is one; else a new snapshot beside
+    the branch, made of the nearest version there is.
+    """
+    view = View.from_json(sync.spec)
+    target = graph.branches.numbered(sync.target)
+    assert target is not None
+    head = graph.snapshots.at(target.head)
+    nearest, branch = head, _branch_of(graph, view, source, head)
+    for row in first_parents(graph.snapshots, head):
+        then = made_from(graph, row)
+        at = {**then, branch: source.address}
+        if _same(graph, view, then, at):
+            return row
+        if branch in then:
+            seen = graph.snapshots.find(then[branch])
+            if seen is not None and is_ancestor(graph.snapshots, seen, source):
+                nearest = row
+                break
+    then = made_from(graph, nearest)
+    at = {**then, branch: source.address}
+    with Staging(graph.store) as staging:
+        read = inputs(graph, view, then, at)
+        answers = answers_for(view, engine, sync.frequency == "immediate")
+        held = whole_tables(tables_of(graph, nearest))
+        result = made(graph, view, read, held, at, answers, staging, trust)
+        crossing = crossing_of(
+            graph, sync, view, read, held, result.tables, at, nearest, result.done, (), trust
+        )
+        judgement = judged(crossing)
+        tables = set_aside(
+            graph.versions, tables_of(graph, nearest), result.tables, judgement, staging
+        )
+        names = {row.id: row.name for row in graph.branches.several(view.branches).values()}
+        intent = Intent(
+            (nearest,),
+            (),
+            "derive",
+            "derive",
+            "livingdb",
+            f"derive {view.name} for a past snapshot",
+            tables,
+            named(at, names),
+            edge_details(view.name, at, result.done),
+            stages=result.stages,
+        )
+        committed = graph.commit(intent, staging)
+    assert committed is not None
+    return committed
+
+
+def _branch_of(graph: Graph, view: View, source: SnapshotRow, head: SnapshotRow) -> int:
+    """The branch of the view that a snapshot belongs to."""
+    rows = graph.branches.several(view.branches)
+    for number, row in rows.items():
+        if is_ancestor(graph.snapshots, source, graph.snapshots.at(row.head)):
+            return number
+    for number, address in made_from(graph, head).items():
+        row_seen = graph.snapshots.find(address)
+        if row_seen is not None and is_ancestor(graph.snapshots, source, row_seen):
+            return number
+    if len(view.branches) == 1:
+        return view.branches[0]
+    raise InvalidData(f"the snapshot is on none of the branches that {view.name!r} reads")
+
+
+def _same(graph: Graph, view: View, then: At, at: At) -> bool:
+    if then == at:
+        return True
+    if view.what == "clone":
+        return False
+    one, other = found(graph, view, then), found(graph, view, at)
+    return all(one[name].version.address == other[name].version.address for name in one)

@@ -1,0 +1,281 @@
+"""Schema syncs that stopped go on: what both branches did meanwhile is brought together.
+
+It is a three-way merge from the last snapshots that belonged together.  What the one branch did
+goes through the lenses to the other, is merged there with what that one did, and of a two-way
+sync what comes of it goes back.  All of it is one transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from sqlalchemy import Connection
+
+from livingdb.alerts.raise_alert import settled
+from livingdb.catalog.branches import BranchRow
+from livingdb.catalog.snapshots import SnapshotRow
+from livingdb.catalog.syncs import ACTIVE, SyncRow
+from livingdb.chunks.address import Address
+from livingdb.commit.carry_lens import SchemaCarrier, Step
+from livingdb.derivation.hidden_tables import whole_tables
+from livingdb.errors import IllegalSync, RuleViolation, TransactionConflict
+from livingdb.graph.diff import differing_keys
+from livingdb.graph.draft import Intent
+from livingdb.graph.graph import Graph, now, tables_of
+from livingdb.graph.merge import MergeBase, MergedTables, contested, merge_error, merge_tables
+from livingdb.graph.merge_policy import Policies
+from livingdb.graph.names import is_hidden
+from livingdb.graph.snapshot import overlaid
+from livingdb.graph.storage.staging import Staging
+from livingdb.guard.judge import Judgement, judged
+from livingdb.guard.pending_changes import authors_between, schema_crossing
+from livingdb.guard.quarantine import set_aside
+from livingdb.guard.sync_state import last_pair, stood
+from livingdb.tables.index import Version
+
+__all__ = ["WINNERS", "rejoin"]
+
+Tables = Mapping[str, Version]
+WINNERS = ("fail", "source", "target")
+_ATTEMPTS = 8
+
+
+def rejoin(
+    graph: Graph,
+    carrier: SchemaCarrier,
+    stages: Sequence[SyncRow],
+    by: str,
+    on_conflict: str = "fail",
+    guarded: bool = False,
+) -> None:
+    """Let a schema sync be active again, with both branches in step.
+
+    `guarded`: only if its conditions let pass what has come up meanwhile.
+    """
+    direction = stages[0].direction
+    if on_conflict not in WINNERS:
+        raise IllegalSync(f"on_conflict={on_conflict!r}: choose one of {', '.join(WINNERS)}")
+    if on_conflict == "target" and direction != "both":
+        raise IllegalSync(
+            "on_conflict='target': what a one-way sync writes is what its source says; 'source' "
+            "gives up what was written to the target meanwhile"
+        )
+    for _ in range(_ATTEMPTS):
+        with Staging(graph.store) as staging:
+            work = _Rejoin(graph, carrier, stages, by, staging)
+            work.forward()
+            work.merged(on_conflict)
+            judgement = work.guarded() if guarded else None
+            if direction == "both":
+                work.back()
+            if work.committed(judgement):
+                return
+    raise TransactionConflict(f"others keep moving what {stages[0].name!r} joins; try again")
+
+
+@dataclass
+class _Place:
+    """A branch on the way: where it is, what it had when the sync stopped, has and will have."""
+
+    row: BranchRow
+    head: SnapshotRow
+    base: Tables
+    now: Tables
+    after: Tables = field(default_factory=dict)
+
+
+class _Rejoin:
+    """One attempt."""
+
+    def __init__(
+        self,
+        graph: Graph,
+        carrier: SchemaCarrier,
+        stages: Sequence[SyncRow],
+        by: str,
+        staging: Staging,
+    ):
+        self._graph, self._carrier, self._by, self._staging = graph, carrier, by, staging
+        self._stages = stages
+        numbers = [stages[0].sources[0], *(row.target for row in stages)]
+        rows = graph.several(numbers)
+        pair = last_pair(graph, stages[0])
+        is_right = stages[0].direction != "reverse"
+        places = [self._place(rows[number], pair[number]) for number in numbers]
+        self._places = places if is_right else places[::-1]
+        self._steps = list(stages) if is_right else list(stages)[::-1]
+        self._is_right = is_right
+        self._name = f"{places[0].row.name}/{places[-1].row.name}"
+        self._made: list[Version] = []
+
+    def _place(self, row: BranchRow, pair: Address) -> _Place:
+        graph = self._graph
+        head = graph.snapshots.at(row.head)
+        base = graph.snapshots.find(pair)
+        if base is None:
+            raise TransactionConflict(f"where {row.name!r} was in step is not known any more")
+        return _Place(
+            row, head, whole_tables(tables_of(graph, base)), whole_tables(tables_of(graph, head))
+        )
+
+    def _pushed(
+        self, step: Step, sync: SyncRow, is_right: bool, tables: Tables
+    ) -> dict[str, Version]:
+        made = self._carrier.translated(sync, is_right, step, tables, self._staging)
+        self._made += [version for version in made.values() if version is not None]
+        return overlaid(tables, made)
+
+    def _step(self, place: _Place, before: Tables, after: Tables) -> Step:
+        return Step(place.row.id, place.row.name, before, after, place.head.address, {}, {})
+
+    def forward(self) -> None:
+        """What the first branch did, on all others."""
+        first = self._places[0]
+        first.after = first.now
+        before = first
+        for sync, place in zip(self._steps, self._places[1:], strict=True):
+            step = self._step(before, before.base, before.after)
+            place.after = self._pushed(step, sync, self._is_right, place.base)
+            before = place
+
+    def merged(self, on_conflict: str) -> None:
+        """What the last branch did, too."""
+        last = self._places[-1]
+        self._carried = last.after
+        shown = {name: v for name, v in last.now.items() if not name.startswith("~")}
+        if all(_is_same(last.base.get(name), v) for name, v in shown.items()):
+            return
+        if self._stages[0].direction != "both":
+            self._give_up(last, on_conflict)
+            return
+        policy = {"fail": "fail", "source": "ours", "target": "theirs"}[on_conflict]
+        found = merge_tables(
+            self._graph,
+            MergeBase(last.base),
+            last.after,
+            last.now,
+            Policies(policy),
+            self._staging,
+        )
+        self._made += found.made
+        if not found.is_clean:
+            raise merge_error(self._graph, found, last.after)
+        last.after = overlaid(last.after, found.tables)
+
+    def _give_up(self, last: _Place, on_conflict: str) -> None:
+        """What was written to the target of a one-way sync goes, if somebody says so."""
+        if on_conflict == "source":
+            return
+        graph, found = self._graph, MergedTables()
+        for name, mine in last.after.items():
+            yours, old = last.now.get(name), last.base.get(name)
+            if yours is None or old is None or _is_same(old, yours):
+                continue
+            if yours.definition != mine.definition:
+                found.clashes[name] = "the two sides have different schemas"
+                continue
+            parts = contested(graph, mine, yours, differing_keys(graph.versions, old, yours))
+            if parts:
+                found.conflicts[name] = parts
+        for name in last.now:
+            if name not in last.after and not name.startswith("~"):
+                found.clashes[name] = "the target alone has the table"
+        if not found.is_clean:
+            raise merge_error(graph, found, last.after)
+
+    def guarded(self) -> Judgement | None:
+        """What the conditions say; `RuleViolation` if they still stop it."""
+        graph, first, last = self._graph, self._places[0], self._places[-1]
+        sync = self._stages[-1 if self._is_right else 0]
+        at = {first.row.id: first.head.address}
+        before = {first.row.id: last_pair(graph, sync)[first.row.id]}
+        crossing = schema_crossing(
+            graph,
+            sync,
+            (last.now, last.after),
+            (first.base, first.now),
+            at,
+            before,
+            last.head,
+            authors_between(graph, before, at),
+        )
+        judgement = judged(crossing)
+        if judgement is not None and judgement.stops:
+            graph.index.forget(self._made)
+            raise RuleViolation(f"rule 7: it is still held: {judgement.reason}")
+        return judgement
+
+    def back(self) -> None:
+        """What the last branch did, on all before it."""
+        last = self._places[-1]
+        step = self._step(last, self._carried, last.after)
+        backwards = zip(self._steps[::-1], self._places[-2::-1], strict=True)
+        for sync, place in backwards:
+            before = place.after
+            place.after = self._pushed(step, sync, not self._is_right, before)
+            step = self._step(place, before, place.after)
+
+    def committed(self, judgement: Judgement | None) -> bool:
+        """Commit it; False if somebody moved a branch meanwhile."""
+        graph = self._graph
+        last = self._places[-1]
+        held = tables_of(graph, last.head)
+        differing = _differing(last.now, last.after)
+        tables = set_aside(graph.versions, held, differing, judgement, self._staging)
+        intents = [
+            self._intent(place, _differing(place.now, place.after), judgement)
+            for place in self._places[:-1]
+        ]
+        intents.append(self._intent(last, tables, judgement))
+        moving = [intent for intent in intents if intent.changes]
+        if not moving:
+            with graph.catalog.write() as connection:
+                self._active(connection)
+            return True
+        moving.sort(key=lambda intent: not is_hidden(intent.moves[0].name))
+        moving[-1] = _along(moving[-1], self._active)
+        done = graph.commit(moving[-1], self._staging, before=moving[:-1])
+        if done is None:
+            graph.index.forget(self._made)
+        return done is not None
+
+    def _active(self, connection: Connection) -> None:
+        graph = self._graph
+        stood(graph, connection, self._stages, ACTIVE, "", self._by, now())
+        settled(graph, connection, self._name, self._by, "active again")
+
+    def _intent(
+        self, place: _Place, changes: Mapping[str, Version | None], judgement: Judgement | None
+    ) -> Intent:
+        sources = {p.row.name: p.head.address.hex() for p in self._places if p is not place}
+        details = {"sync": self._name, "direction": self._stages[0].direction}
+        return Intent(
+            (place.head,),
+            (place.row,),
+            "propagate",
+            "reattach",
+            self._by,
+            f"{self._name} goes on",
+            changes,
+            {name: text for name, text in sources.items() if not is_hidden(name)},
+            {**details, **({} if judgement is None else judgement.details())},
+            stages=tuple(self._made),
+        )
+
+
+def _along(intent: Intent, act: Callable[[Connection], None]) -> Intent:
+    return replace(intent, along=lambda connection, _: act(connection))
+
+
+def _is_same(one: Version | None, other: Version | None) -> bool:
+    return (one and one.address) == (other and other.address)
+
+
+def _differing(before: Tables, after: Tables) -> dict[str, Version | None]:
+    """The tables that are not as before; None: gone."""
+    return {
+        name: after.get(name)
+        for name in {**before, **after}
+        if not _is_same(before.get(name), after.get(name)) and not name.startswith("~")
+    }

@@ -1,0 +1,93 @@
+"""The same view over another branch: what was found there is where this one begins.
+
+Versions share what they have in common, so the rows that differ are found at the cost of the
+difference, and a view over a hundred branches costs one, and what the branches differ in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from livingdb.catalog.syncs import SyncRow
+from livingdb.derivation.refresh_view import LARGE_SHARE, Found, Input
+from livingdb.derivation.source_positions import found, made_from
+from livingdb.derivation.view import KIND, View
+from livingdb.errors import LivingDBError
+from livingdb.graph.diff import most_changes
+from livingdb.graph.graph import Graph, tables_of
+from livingdb.tables.index import Version
+
+__all__ = ["Alike", "alike"]
+
+_CANDIDATES = 8
+
+
+@dataclass(frozen=True)
+class Alike:
+    """Another view's tables, under the names this one has for them, and what they were made of."""
+
+    inputs: Mapping[str, Input]
+    held: Mapping[str, Version]
+
+
+def alike(graph: Graph, view: View, inputs: Mapping[str, Input]) -> Alike | None:
+    """The nearest version of a view with the same query; None if nothing is near."""
+    if view.what != "sql" or view.materialize != "full" or view.refresh == "full":
+        return None
+    best: Alike | None = None
+    least: float | None = None
+    for sync, other in _candidates(graph, view):
+        try:
+            known = _read(graph, sync, other)
+        except LivingDBError:
+            continue
+        if known is None:
+            continue
+        tables, held = known
+        changed = _distance(graph, tables, inputs)
+        if changed is not None and (least is None or changed < least):
+            mine = {view.name if name == other.name else name: v for name, v in held.items()}
+            read = {name: Input(tables[name], item.new) for name, item in inputs.items()}
+            best, least = Alike(read, mine), changed
+            if not changed:
+                break
+    return best
+
+
+def _candidates(graph: Graph, view: View) -> list[tuple[SyncRow, View]]:
+    found_ones = []
+    for sync in graph.catalog.syncs.saying("query", view.query, _CANDIDATES):
+        if sync.kind == KIND and sync.spec["query"] == view.query:
+            other = View.from_json(sync.spec)
+            same_key = other.key == view.key and other.materialize == "full"
+            if same_key and set(other.tables) == set(view.tables):
+                found_ones.append((sync, other))
+    return found_ones
+
+
+def _read(
+    graph: Graph, sync: SyncRow, view: View
+) -> tuple[dict[str, Found], dict[str, Version]] | None:
+    target = graph.branches.numbered(sync.target)
+    if target is None:
+        return None
+    head = graph.snapshots.at(target.head)
+    return found(graph, view, made_from(graph, head)), tables_of(graph, head)
+
+
+def _distance(
+    graph: Graph, tables: Mapping[str, Found], inputs: Mapping[str, Input]
+) -> float | None:
+    """How many rows may differ; None if too many do."""
+    changed = 0
+    for name, item in inputs.items():
+        old, new = tables[name].version, item.new.version
+        if old.definition != new.definition:
+            return None
+        if old.address != new.address:
+            most = most_changes(graph.versions, old, new)
+            if most > LARGE_SHARE * graph.versions.count(new):
+                return None
+            changed += most
+    return changed

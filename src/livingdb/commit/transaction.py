@@ -1,0 +1,438 @@
+"""Work: the changes of one transaction, and how they become a snapshot.
+
+A transaction reads one snapshot and writes to memory.  To commit, its changes are put on the
+branch as it is then.  If the branch moved, they are put on the new head, unless somebody else
+changed one of the same rows (or, if it is serializable, a row it read).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from livingdb.catalog.branches import BranchRow
+from livingdb.catalog.snapshots import SnapshotRow
+from livingdb.commit.read_set import Reads, TrackedRows
+from livingdb.engines.tree_parts import Built
+from livingdb.errors import (
+    AlreadyExists,
+    DuplicateKey,
+    InvalidData,
+    MissingKey,
+    TransactionConflict,
+    Unsupported,
+)
+from livingdb.graph.constraints import check_new_table, check_tables
+from livingdb.graph.diff import changed_keys, diff_changes
+from livingdb.graph.graph import Graph, Intent, no_table, tables_of
+from livingdb.graph.names import check_table
+from livingdb.graph.row_constraints import with_fixed
+from livingdb.graph.rules import check_writable
+from livingdb.graph.snapshot import overlaid
+from livingdb.graph.storage.staging import Staging
+from livingdb.tables import ingest
+from livingdb.tables.index import Version
+from livingdb.tables.recipe import Counts, Definition
+from livingdb.tables.rows import RowSet
+from livingdb.tables.schema import TableSchema
+from livingdb.trees.changes import UPSERT, Changes, merge_changes, no_changes
+from livingdb.trees.keys import KeyArray, member
+
+__all__ = ["ISOLATIONS", "Work"]
+
+ISOLATIONS = ("snapshot", "serializable")
+_ATTEMPTS = 16
+_PATIENCE = 4  # lost races before the branch is taken alone
+
+
+@dataclass
+class _Table:
+    """What the work does to one table: its version when the work began, and the changes."""
+
+    name: str
+    version: Version | None
+    definition: Definition
+    changes: Changes | None = None
+    inserts_only: bool = True
+    is_dropped: bool = False
+    built: Built | None = None
+
+    @property
+    def is_new(self) -> bool:
+        return self.version is None
+
+    @property
+    def is_written(self) -> bool:
+        changed = self.changes is not None or self.built is not None
+        return self.is_new or self.is_dropped or changed
+
+
+class Work:
+    """One transaction on one branch."""
+
+    def __init__(self, graph: Graph, branch: BranchRow, isolation: str = "snapshot"):
+        if isolation not in ISOLATIONS:
+            raise InvalidData(f"isolation {isolation!r}: choose {' or '.join(ISOLATIONS)}")
+        check_writable(graph.syncs(branch.epoch), branch)
+        self.graph = graph
+        self.branch = branch
+        self.base: SnapshotRow = graph.snapshots.at(branch.head)
+        self.reads = Reads() if isolation == "serializable" else None
+        self._tables: dict[str, _Table] = {}
+
+    # --- reading -----------------------------------------------------------------------------
+
+    def tables(self) -> list[str]:
+        """The tables the work sees."""
+        known = set(self.graph.tables(self.base))
+        known |= {name for name, table in self._tables.items() if table.is_new}
+        known -= {name for name, table in self._tables.items() if table.is_dropped}
+        return sorted(known)
+
+    def rows(self, name: str) -> RowSet:
+        """A table with the changes made so far."""
+        table = self._table(name)
+        rows = self._with_changes(table.version, table.definition, table.changes)
+        if self.reads is not None and not table.is_new:
+            return TrackedRows(rows.schema, rows.forest, rows.root, rows.tail, name, self.reads)
+        return rows
+
+    def schema(self, name: str) -> TableSchema:
+        """The schema of a table."""
+        return self._table(name).definition.schema
+
+    def definition(self, name: str) -> Definition:
+        """The schema and layout of a table."""
+        return self._table(name).definition
+
+    def _table(self, name: str) -> _Table:
+        found = self._tables.get(name)
+        if found is None or found.is_dropped:
+            version = self.graph.find_version(self.base, name)
+            if version is None or found is not None:
+                known = dict.fromkeys(self.tables())
+                raise no_table(name, known)  # type: ignore[arg-type]
+            found = _Table(name, version, self.graph.versions.definition(version))
+            self._tables[name] = found
+        return found
+
+    def _with_changes(
+        self, version: Version | None, definition: Definition, changes: Changes | None
+    ) -> RowSet:
+        versions = self.graph.versions
+        rows = versions.empty(definition) if version is None else versions.rows(version)
+        if changes is None:
+            return rows
+        tail = changes if rows.tail is None else merge_changes([rows.tail, changes])
+        return RowSet(rows.schema, rows.forest, rows.root, tail)
+
+    # --- writing -----------------------------------------------------------------------------
+
+    def create_table(self, name: str, definition: Definition) -> None:
+        """A new, empty table."""
+        check_table(name)
+        if name in self.tables():
+            raise AlreadyExists(f"there is a table {name!r} already")
+        definition.layout.grouping(definition.schema)
+
+        def find(target: str) -> TableSchema | None:
+            return self.schema(target) if target in self.tables() else None
+
+        check_new_table(name, definition.schema, find)
+        self._tables[name] = _Table(name, None, definition)
+
+    def drop_table(self, name: str) -> None:
+        """Drop a table; refused while another one refers to it."""
+        table = self._table(name)
+        for other in self.tables():
+            links = self.schema(other).foreign_keys
+            if other != name and any(target == name for _, target in links):
+                raise InvalidData(f"table {other!r} refers to {name!r}: drop that one first")
+        if table.is_new:
+            del self._tables[name]
+        else:
+            self._tables[name] = _Table(name, table.version, table.definition, is_dropped=True)
+
+    def insert(self, name: str, data: object) -> int:
+        """Put rows whose keys are not there yet; how many."""
+        table = self._table(name)
+        changes = ingest.upserts(table.definition.schema, self._shape(table), data)
+        self._forbid(table, changes)
+        return self._add(table, changes, inserts=True)
+
+    def upsert(self, name: str, data: object) -> int:
+        """Put rows, in place of those with the same keys; how many."""
+        table = self._table(name)
+        changes = ingest.upserts(table.definition.schema, self._shape(table), data)
+        return self._add(table, changes)
+
+    def update(self, name: str, data: object) -> int:
+        """Set some columns of rows that are there; how many."""
+        table = self._table(name)
+        changes = ingest.patches(table.definition.schema, self._shape(table), data)
+        self._require(table, changes)
+        return self._add(table, changes)
+
+    def delete(self, name: str, keys: object, strict: bool = False) -> int:
+        """Delete rows by key; how many keys were named."""
+        table = self._table(name)
+        changes = ingest.deletes(table.definition.schema, self._shape(table), keys)
+        if strict:
+            self._require(table, changes)
+        return self._add(table, changes)
+
+    def apply(self, name: str, changes: Changes, operation: str = "") -> None:
+        """Make changes that are already in the table's shape, as an operation would."""
+        table = self._table(name)
+        if operation == "insert":
+            self._forbid(table, changes)
+        elif operation == "update":
+            self._require(table, changes)
+        self._add(table, changes, inserts=operation == "insert")
+
+    def replace(self, name: str, built: Built) -> None:
+        """Put rows that are in trees already in place of all rows of a table."""
+        table = self._table(name)
+        if table.changes is not None:
+            raise InvalidData(f"table {name!r} has changes already: replace its rows first")
+        fixed = [column.name for column in table.definition.schema.columns if column.is_fixed]
+        if fixed:
+            raise Unsupported(
+                f"table {name!r}: the column {fixed[0]!r} is not for writers, so rows cannot come "
+                "as trees; insert or upsert them"
+            )
+        table.built = built
+
+    def _shape(self, table: _Table) -> Any:
+        if table.version is not None:
+            return self.graph.versions.forest(table.version).shape
+        return table.definition.layout.grouping(table.definition.schema).whole
+
+    def _contains(self, table: _Table, keys: KeyArray) -> np.ndarray[Any, np.dtype[np.bool_]]:
+        rows = self._with_changes(table.version, table.definition, table.changes)
+        return rows.contains(keys)
+
+    def _forbid(self, table: _Table, changes: Changes) -> None:
+        there = self._contains(table, changes.keys)
+        if there.any():
+            key = shown(table, changes, int(there.argmax()))
+            raise DuplicateKey(f"table {table.name!r} has the key {key} already")
+
+    def _require(self, table: _Table, changes: Changes) -> None:
+        there = self._contains(table, changes.keys)
+        if not there.all():
+            raise MissingKey(
+                f"table {table.name!r} has no row with the key "
+                f"{shown(table, changes, int(np.argmin(there)))}"
+            )
+
+    def _add(self, table: _Table, changes: Changes, inserts: bool = False) -> int:
+        if len(changes):
+            if any(column.is_fixed for column in table.definition.schema.columns):
+                rows = self._with_changes(table.version, table.definition, table.changes)
+                changes = with_fixed(rows, changes)
+            table.inserts_only = table.inserts_only and inserts
+            earlier = table.changes
+            table.changes = changes if earlier is None else merge_changes([earlier, changes])
+        return len(changes)
+
+    # --- committing --------------------------------------------------------------------------
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to commit."""
+        return not any(table.is_written for table in self._tables.values())
+
+    def commit(
+        self, operation: str, author: str, message: str, batch: tuple[str, int] | None = None
+    ) -> SnapshotRow:
+        """The snapshot with the changes made; `TransactionConflict` if somebody was faster.
+
+        `batch` is the name of a stream and the number of its batch.
+        """
+        details = {} if batch is None else {"stream": batch[0], "batch": batch[1]}
+        if self.is_empty:
+            return self.base
+        written = [table for table in self._tables.values() if table.is_written]
+        branch, head = self.branch, self.base
+        for attempt in range(_ATTEMPTS):
+            with ExitStack() as stack:
+                held = None
+                if attempt >= _PATIENCE:
+                    held = stack.enter_context(self.graph.catalog.alone(self.branch))
+                if attempt:
+                    branch, head = self._moved()
+                    written = [table for table in self._tables.values() if table.is_written]
+                staging = stack.enter_context(Staging(self.graph.store))
+                changes = {
+                    t.name: None if t.is_dropped else self._make(t, head, staging) for t in written
+                }
+                made = [version for version in changes.values() if version is not None]
+                try:
+                    intent = Intent(
+                        (head,),
+                        (branch,),
+                        "transaction",
+                        operation,
+                        author,
+                        message,
+                        changes,
+                        details=details,
+                        batch=batch,
+                    )
+                    intent = self.graph.settled(intent, staging)
+                    self._check(written, head, changes, intent.changes)
+                    row = self.graph.commit(intent, staging, held)
+                except BaseException:
+                    self.graph.index.forget(made)
+                    raise
+                if row is not None:
+                    break
+                self.graph.index.forget(made)
+        else:
+            raise TransactionConflict(
+                f"{_ATTEMPTS} others committed to {self.branch.name!r} first; try again"
+            )
+        self.graph.settle(made)
+        return row
+
+    def _moved(self) -> tuple[BranchRow, SnapshotRow]:
+        """Where the branch is now; `TransactionConflict` if the changes cannot go there."""
+        branch = self.graph.branch(self.branch.name)
+        if branch.id != self.branch.id:
+            raise TransactionConflict(f"the branch {branch.name!r} was dropped meanwhile")
+        check_writable(self.graph.syncs(branch.epoch), branch)
+        head = self.graph.snapshots.at(branch.head)
+        lifter = self.graph.lifter
+        for step in () if lifter is None else lifter.steps(self.base, head):
+            assert step.first is not None
+            self._rebase(self.graph.snapshots.at(step.first))
+            self._lift(step)
+        self._rebase(head)
+        return branch, head
+
+    def _lift(self, step: SnapshotRow) -> None:
+        """Carry the changes through a schema change that was made meanwhile."""
+        assert self.graph.lifter is not None
+        written = [table for table in self._tables.values() if table.is_written]
+        for table in written:
+            if table.changes is None or table.is_new or table.built is not None:
+                raise TransactionConflict(
+                    f"table {table.name!r}: the schema was changed meanwhile; try again"
+                )
+        if self.reads is not None:
+            raise TransactionConflict("the schema was changed meanwhile; try again")
+        changes = {table.name: table.changes for table in written if table.changes is not None}
+        with Staging(self.graph.store) as staging:
+            carried = self.graph.lifter.carried(step, changes, staging)
+        self.base = step
+        self._tables = {}
+        for name, change in carried.items():
+            table = self._table(name)
+            table.changes, table.inserts_only = change, False
+
+    def _make(self, table: _Table, head: SnapshotRow, staging: Staging) -> Version:
+        """The version the head's table becomes."""
+        versions = self.graph.versions
+        version = self.graph.find_version(head, table.name)
+        changes = table.changes
+        if table.built is not None:
+            root = staging.joined(table.built, versions.forest_of(table.definition))
+            return versions.adopt(table.definition, root, table.built.count, staging.sink)
+        if version is None:
+            columns = [] if changes is None else [whole(changes)]
+            return versions.create(table.definition, columns, staging.sink)
+        assert changes is not None
+        if version.rows == 0 and version.base is None and bool((changes.ops == UPSERT).all()):
+            return versions.create(table.definition, [whole(changes)], staging.sink)
+        counts = Counts(len(changes), 0, 0) if table.inserts_only else None
+        made = versions.change(version, changes, staging.sink, counts)
+        if table.definition.layout.fold == "always":
+            versions.fold(made, staging.sink)
+        return made
+
+    def _check(
+        self,
+        written: list[_Table],
+        head: SnapshotRow,
+        made: Mapping[str, Version | None],
+        settled: Mapping[str, Version | None],
+    ) -> None:
+        """Conditions and foreign keys hold in the tables as they will be, once all is settled."""
+        graph = self.graph
+        own = {t.name: t for t in written if settled[t.name] == made[t.name]}
+
+        def happens(name: str) -> Changes:
+            if name in own:
+                return self._changes(own[name], head, made)
+            after = settled[name]
+            assert after is not None
+            return diff_changes(graph.versions, graph.find_version(head, name), after)
+
+        whole = overlaid(tables_of(graph, head), settled)
+        check_tables(graph.versions, whole, settled, happens)
+
+    def _changes(
+        self, table: _Table, head: SnapshotRow, made: Mapping[str, Version | None]
+    ) -> Changes:
+        """What happens to the rows of a table."""
+        if table.built is None:
+            return table.changes or no_changes(self._shape(table))
+        after = made[table.name]
+        assert after is not None
+        return diff_changes(self.graph.versions, self.graph.find_version(head, table.name), after)
+
+    def _rebase(self, head: SnapshotRow) -> None:
+        """Nobody changed, since the work began, what it changed or read."""
+        for table in self._tables.values():
+            if not table.is_written:
+                continue
+            now = self.graph.find_version(head, table.name)
+            if table.is_new:
+                if now is not None:
+                    raise TransactionConflict(f"table {table.name!r} was created meanwhile")
+                continue
+            is_whole = table.is_dropped or table.built is not None
+            if is_whole and now is not None and now != table.version:
+                raise TransactionConflict(f"table {table.name!r} was changed meanwhile")
+            self._check_overlap(table, now)
+        if self.reads is not None:
+            self.reads.check(self.graph, self.base, head)
+
+    def _check_overlap(self, table: _Table, now: Version | None) -> None:
+        assert table.version is not None
+        if now is None:
+            raise TransactionConflict(f"table {table.name!r} was dropped meanwhile")
+        if now.address == table.version.address or table.changes is None:
+            return
+        if now.definition != table.version.definition:
+            raise TransactionConflict(f"table {table.name!r} was changed in its schema meanwhile")
+        theirs = changed_keys(self.graph.versions, table.version, now)
+        both = member(table.changes.keys, theirs)
+        if both.any():
+            raise TransactionConflict(
+                f"table {table.name!r}: somebody else changed the row with the key "
+                f"{shown(table, table.changes, int(both.argmax()))} meanwhile; try again"
+            )
+
+
+def whole(changes: Changes) -> list[Any]:
+    """The columns of changes that carry whole rows; those that delete are left out."""
+    kept = changes
+    if not bool((changes.ops == UPSERT).all()):
+        kept = changes.select(np.flatnonzero(changes.ops == UPSERT))
+    return [column for column in kept.columns if column is not None]
+
+
+def shown(table: _Table, changes: Changes, row: int) -> str:
+    """A key as a message shows it."""
+    names = table.definition.schema.key
+    columns = changes.columns[: len(names)]
+    values = [None if column is None else column[row].as_py() for column in columns]
+    if len(names) == 1:
+        return repr(values[0])
+    return "(" + ", ".join(f"{n}={v!r}" for n, v in zip(names, values, strict=True)) + ")"

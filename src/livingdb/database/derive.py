@@ -1,0 +1,325 @@
+"""Derived objects as users make and ask for them."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import Connection
+from sqlglot import exp
+
+from livingdb.catalog.snapshots import SnapshotRow
+from livingdb.catalog.syncs import SyncRow
+from livingdb.commit import derive as deriving
+from livingdb.commit.carry_views import in_order
+from livingdb.commit.past_versions import version_for
+from livingdb.database.sync import dropping, updatable_of
+from livingdb.derivation.source_tables import resolved
+from livingdb.derivation.trusted_functions import check_name, function_named
+from livingdb.derivation.view import KIND, MATERIALIZE, REFRESH, SourceTable, View, hot_part
+from livingdb.engines.engine_choice import ENGINES
+from livingdb.errors import IllegalSync, InvalidData, NotFound, Unsupported
+from livingdb.evolution.schema_change import Change
+from livingdb.graph.graph import Graph
+from livingdb.graph.names import check_branch
+from livingdb.graph.schedule import Schedule, schedule
+from livingdb.guard.judge import check_guard, guard_of
+from livingdb.sql.parse import parse_statement
+
+if TYPE_CHECKING:
+    from livingdb.database.branch import Branch
+
+__all__ = [
+    "clone_transformed",
+    "derive",
+    "derived_at",
+    "dropping_view",
+    "rederive",
+    "sync_named",
+]
+
+Act = Callable[[Connection], None]
+
+
+def derive(
+    branch: Branch,
+    name: str,
+    sql: str | None,
+    spark: str | None,
+    model: str | None,
+    params: Mapping[str, Any] | None,
+    tables: Iterable[str] | None,
+    when: str,
+    refresh: str,
+    materialize: str,
+    key: str | Sequence[str] | None,
+    engine: str | None,
+    sync: str,
+    replace: bool,
+    message: str,
+    author: str,
+    conditions: object = None,
+    alerts: object = None,
+) -> None:
+    """Make a derived object of a branch."""
+    given = [word for word in (sql, spark, model) if word is not None]
+    if len(given) != 1:
+        raise InvalidData("say what it is made by: sql=, spark= or model=, one of them")
+    check_branch(name)
+    planned = schedule(when)
+    _choice("refresh", refresh, REFRESH)
+    if not hot_part(materialize):
+        _choice("materialize", materialize, (*MATERIALIZE, "where <condition>"))
+    if engine is not None:
+        _choice("engine", engine, ENGINES)
+    _choice("sync", sync, ("forward", "both", "none"))
+    keys = (key,) if isinstance(key, str) else None if key is None else tuple(key)
+    guard = guard_of(conditions, alerts)
+    if guard and sync == "none":
+        raise InvalidData("conditions= and alerts= are those of a sync, and sync='none' has none")
+    is_both = sync == "both"
+    what = "model" if model is not None else "view"
+    check_guard(guard, sync, "immediate" if is_both else planned.text, what)
+    graph = branch.database._graph
+    if sql is not None:
+        if params:
+            raise InvalidData("params= are those of a function; write the values into the query")
+        if sync == "both":
+            _updatable(branch, name, sql, planned, replace, author, message, (conditions, alerts))
+            return
+        view = _of_query(graph, branch.name, name, sql)
+    else:
+        if sync == "both":
+            raise IllegalSync("sync='both': nothing leads from what a function made back to rows")
+        if materialize != "full":
+            raise Unsupported("what a function made is stored: materialize='full'")
+        function = check_name(spark if spark is not None else model)
+        function_named(function, branch.database.trust)
+        view = _of_function(graph, branch.name, name, function, spark is not None, tables)
+    view = dataclasses.replace(
+        view,
+        key=keys,
+        refresh=refresh,
+        materialize=materialize,
+        engine=engine,
+        params=dict(params or {}),
+    )
+    instead = _replaced(graph, name, view) if replace else None
+    _made(branch, view, planned, sync, author, message, instead, guard)
+
+
+def _replaced(graph: Graph, name: str, view: View | None = None) -> Act | None:
+    """What takes the derived object of that name away; None if the name is free."""
+    old = graph.branches.find(name)
+    if old is None:
+        return None
+    act = dropping_view(graph, name)
+    if view is not None and old.id in view.branches:
+        raise IllegalSync(f"{name!r} cannot be made of what it replaces")
+    return act
+
+
+def dropping_view(graph: Graph, name: str) -> Act:
+    """What takes a derived object away, also one that can be written; `NotFound`: there is none."""
+    if updatable_of(graph, name) is None:
+        sync_named(graph, name)
+    return dropping(graph, graph.branch(name), detach=False, is_view=True)
+
+
+def _made(
+    branch: Branch,
+    view: View,
+    when: Schedule,
+    sync: str,
+    author: str,
+    message: str,
+    instead: Act | None = None,
+    guard: Mapping[str, Any] | None = None,
+) -> None:
+    database = branch.database
+    graph = database._graph
+    text = message or f"derive {view.name}"
+    deriving.derive(
+        graph,
+        view,
+        when,
+        author,
+        text,
+        database.engine,
+        database.trust,
+        instead,
+        once=sync == "none",
+        guard=guard,
+    )
+
+
+def _choice(what: str, given: object, known: Sequence[str]) -> None:
+    if given not in known:
+        raise InvalidData(f"{what}={given!r}: choose one of {', '.join(known)}")
+
+
+def _of_query(graph: Graph, branch: str, name: str, sql: str) -> View:
+    tree = parse_statement(sql)
+    if not isinstance(tree, exp.Query):
+        raise InvalidData("a view is made by a query: SELECT …")
+    query, tables = resolved(graph, graph.branch(branch), tree)
+    if not tables:
+        raise InvalidData("the query of a view reads at least one table")
+    text = query.sql("spark", comments=False)
+    home = graph.branch(branch).id
+    return View(name, "sql", tables, text=sql.strip(), query=text, home=home)
+
+
+def _of_function(
+    graph: Graph,
+    branch: str,
+    name: str,
+    function: str,
+    is_spark: bool,
+    tables: Iterable[str] | None,
+) -> View:
+    row = graph.branch(branch)
+    known = [n for n in graph.tables(graph.snapshots.at(row.head)) if not n.startswith("~")]
+    wanted = list(known) if tables is None else [str(table) for table in tables]
+    found: dict[str, SourceTable] = {}
+    for table in wanted:
+        if table in known:
+            found[table] = SourceTable(row.id, table)
+            continue
+        other = graph.branches.find(table)
+        if other is None or table not in graph.tables(graph.snapshots.at(other.head)):
+            raise NotFound(f"there is no table or derived object {table!r} on {branch!r}")
+        found[table] = SourceTable(other.id, table)
+    if not found:
+        raise InvalidData(f"{branch!r} has no tables to make {name!r} of")
+    what = "spark" if is_spark else "model"
+    return View(name, what, found, function=function, home=row.id)
+
+
+def clone_transformed(
+    branch: Branch,
+    name: str,
+    transform: object,
+    sync: str,
+    when: str,
+    author: str,
+    message: str,
+    conditions: object = None,
+    alerts: object = None,
+) -> None:
+    """Another branch that sees this one through schema changes, kept in step with it."""
+    changes = (transform,) if isinstance(transform, Change) else tuple(transform)  # type: ignore[arg-type]
+    planned = schedule(when)
+    if sync == "none" or planned.kind == "immediate":
+        branch.evolve(
+            list(changes),
+            to=name,
+            sync=sync,
+            conditions=conditions,
+            alerts=alerts,
+            author=author,
+            message=message,
+        )
+        return
+    guard = guard_of(conditions, alerts)
+    check_guard(guard, sync, planned.text, "clone")
+    if sync != "forward":
+        raise IllegalSync(f"sync={sync!r} is immediate: when={when!r} is for sync='forward'")
+    graph = branch.database._graph
+    row = graph.branch(branch.name)
+    for change in changes:
+        if not isinstance(change, Change):
+            raise InvalidData(f"{change!r} is no schema change; see livingdb.evolution")
+    tables = {t: SourceTable(row.id, t) for t in graph.tables(graph.snapshots.at(row.head))}
+    view = View(
+        name, "clone", tables, changes=[change.to_json() for change in changes], home=row.id
+    )
+    text = message or f"clone {branch.name} as {name}"
+    _made(branch, view, planned, "forward", author, text, guard=guard)
+
+
+def _updatable(
+    branch: Branch,
+    name: str,
+    sql: str,
+    when: Schedule,
+    replace: bool,
+    author: str,
+    message: str,
+    guarded: tuple[object, object],
+) -> None:
+    """A view that can be written: schema changes that make the view of the branch, both ways."""
+    from livingdb.evolution.updatable_views import changes_for
+
+    if when.kind not in ("immediate", "deferred"):
+        raise IllegalSync("rule 4: a two-way sync is always immediate")
+    changes = changes_for(branch._graph, branch.name, name, sql)
+    instead = _replaced(branch._graph, name) if replace else None
+    if instead is not None:
+        with branch._graph.catalog.write() as connection:
+            instead(connection)
+    conditions, alerts = guarded
+    branch.evolve(
+        changes,
+        to=name,
+        sync="both",
+        conditions=conditions,
+        alerts=alerts,
+        author=author,
+        message=message,
+    )
+
+
+def sync_named(graph: Graph, name: str) -> SyncRow:
+    """The sync of a derived object; `NotFound` if there is no such object."""
+    target = graph.branches.find(name)
+    syncs = [s for s in graph.catalog.syncs.all() if s.kind == KIND]
+    for sync in syncs:
+        if target is not None and sync.target == target.id:
+            return sync
+    names = {row.id: row.name for row in graph.branches.all()}
+    known = ", ".join(sorted(names.get(sync.target, "?") for sync in syncs)) or "none"
+    raise NotFound(f"there is no derived object {name!r}; there are: {known}")
+
+
+def derived_at(
+    graph: Graph, name: str, source: SnapshotRow, engine: str | None, trust: Sequence[str]
+) -> SnapshotRow:
+    """The version of a derived object that was made from a snapshot; made now if there is none."""
+    return version_for(graph, sync_named(graph, name), source, engine, trust)
+
+
+def rederive(branch: Branch, source: str, suffix: str, author: str) -> list[str]:
+    """Derive anew on a clone what is derived on the branch it came from; the names."""
+    database = branch.database
+    graph = database._graph
+    origin, target = graph.branch(source), graph.branch(branch.name)
+    made: dict[int, int] = {origin.id: target.id}
+    names = []
+    syncs = [s for s in graph.catalog.syncs.all() if s.kind == KIND and s.is_active]
+    for sync, view in in_order([(s, View.from_json(s.spec)) for s in syncs]):
+        if not set(view.branches) & set(made):
+            continue
+        tables = {
+            plain: SourceTable(made.get(t.branch, t.branch), _renamed(graph, made, t), t.snapshot)
+            for plain, t in view.tables.items()
+        }
+        name = f"{view.name}{suffix}"
+        called = view.called or view.name
+        copy = dataclasses.replace(view, name=name, tables=tables, home=target.id, called=called)
+        when = schedule(sync.frequency)
+        _made(branch, copy, when, "forward", author, f"derive {name}", guard=sync.guard)
+        made[sync.target] = graph.branch(name).id
+        names.append(name)
+    return names
+
+
+def _renamed(graph: Graph, made: Mapping[int, int], table: SourceTable) -> str:
+    """The table of a derived object has its name, also when the object was derived anew."""
+    if table.branch not in made:
+        return table.table
+    old, new = graph.branches.numbered(table.branch), graph.branches.numbered(made[table.branch])
+    assert old is not None
+    assert new is not None
+    return new.name if table.table == old.name else table.table

@@ -1,0 +1,80 @@
+"""Schema changes of a branch: one, or several that compose."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from livingdb.catalog.snapshots import SnapshotRow
+from livingdb.errors import InvalidData
+from livingdb.evolution.evolve import Explanation, Wish
+from livingdb.evolution.evolve import evolve as evolved
+from livingdb.evolution.evolve import explain as explained
+from livingdb.evolution.schema_change import Change
+from livingdb.graph.graph import Graph, tables_of
+
+__all__ = ["evolve", "explain", "migrate"]
+
+
+def _listed(changes: object) -> tuple[Change, ...]:
+    if isinstance(changes, Change):
+        return (changes,)
+    if isinstance(changes, (str, bytes)) or not isinstance(changes, Iterable):
+        raise InvalidData(f"{changes!r} is no schema change; see livingdb.evolution")
+    return tuple(changes)
+
+
+def evolve(
+    graph: Graph,
+    branch: str,
+    changes: object,
+    keep: str | None,
+    to: str | None,
+    sync: str,
+    author: str,
+    message: str,
+    conditions: object = None,
+    alerts: object = None,
+) -> SnapshotRow:
+    """Make the changes, all or none; the snapshot in the new schema."""
+    guard: Mapping[str, Any] = {}
+    if conditions is not None or alerts is not None:
+        from livingdb.guard import judge as guards
+
+        guard = guards.guard_of(conditions, alerts)
+        if guard and sync == "none":
+            raise InvalidData("conditions= and alerts= are those of a sync: say which, with sync=")
+        guards.check_guard(guard, sync, "immediate", "schema_change")
+    return evolved(graph, branch, Wish(_listed(changes), keep, to, sync, author, message, guard))
+
+
+def explain(graph: Graph, branch: str, changes: object) -> Explanation:
+    """Which directions are legal, and why others are not."""
+    return explained(graph, branch, _listed(changes))
+
+
+def migrate(graph: Graph, branch: str, progress: object) -> list[str]:
+    """Give every table of a branch a tree of its own; the names of those that had none.
+
+    Each is finished before the next: what was done stays done if this is stopped.
+    """
+    say = _teller(progress)
+    tables = tables_of(graph, graph.snapshots.at(graph.branch(branch).head))
+    waiting = [name for name, v in sorted(tables.items()) if graph.versions.kept(v) is None]
+    for number, name in enumerate(waiting):
+        say(number, len(waiting), name)
+        graph.fold(tables[name])
+    say(len(waiting), len(waiting), "")
+    return waiting
+
+
+def _teller(progress: object) -> Callable[[int, int, str], object]:
+    if callable(progress):
+        return progress
+    if not progress:
+        return lambda done, total, name: None
+
+    def show(done: int, total: int, name: str) -> None:
+        print(f"migrating {name}: {done} of {total}" if name else f"{total} tables migrated")
+
+    return show

@@ -1,0 +1,61 @@
+"""Large work is handed to Spark, if one runs here or the database is to use it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from livingdb.chunks.address import Address
+from livingdb.engines.spark.session import spark_session
+from livingdb.engines.tree_parts import Built
+from livingdb.graph.graph import Graph
+from livingdb.graph.large_work import LARGE_ROWS
+from livingdb.tables.index import Version
+from livingdb.trees.diff import DiffBatch
+
+__all__ = ["OnSpark"]
+
+
+class OnSpark:
+    """Hands work to Spark.
+
+    With `engine="spark"` all of it; with "auto" what is large; without a word what is large, if
+    a session is there already: nobody waits for Spark to start in the middle of a commit.
+    """
+
+    def __init__(self, engine: str | None):
+        self.engine = engine
+
+    def takes(self, rows: Callable[[], int]) -> bool:
+        """Whether work on so many rows goes to Spark."""
+        if self.engine == "embedded":
+            return False
+        if self.engine == "spark":
+            return True
+        return (self.engine == "auto" or _is_running()) and rows() >= LARGE_ROWS
+
+    def fold(self, graph: Graph, version: Version) -> Built:
+        """The trees of a version's key ranges."""
+        from livingdb.spark import large_work
+
+        return large_work.fold(spark_session(), graph, version)
+
+    def diff(self, graph: Graph, before: Version, after: Version) -> Iterator[DiffBatch]:
+        """The rows that differ between two versions."""
+        from livingdb.spark import large_work
+
+        return large_work.diff(spark_session(), graph, before, after)
+
+    def repack(
+        self, graph: Graph, names: Sequence[str], pairs: Mapping[Address, Address | None]
+    ) -> tuple[str, ...]:
+        """New packs with these chunks."""
+        from livingdb.spark import large_work
+
+        return large_work.repack(spark_session(), graph, names, pairs)
+
+
+def _is_running() -> bool:
+    """Whether this process has a Spark session."""
+    loaded = sys.modules.get("pyspark.sql")
+    return loaded is not None and loaded.SparkSession.getActiveSession() is not None

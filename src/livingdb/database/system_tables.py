@@ -1,0 +1,171 @@
+"""The tables a database has about itself, as Arrow: log, branches, edges, diff, blame, history."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from livingdb.alerts.outbox import label_of
+from livingdb.catalog.snapshots import SnapshotRow
+from livingdb.database.diff import Diff
+from livingdb.errors import InvalidData, NotFound
+from livingdb.graph import ancestry as history
+from livingdb.graph.snapshot_columns import TIME, snapshot_columns
+
+if TYPE_CHECKING:
+    from livingdb.database.database import Database
+
+__all__ = ["system_table"]
+
+
+def system_table(database: Database, ref: str, name: str, arguments: Sequence[object]) -> pa.Table:
+    """One of these tables; `ref` is where the statement is."""
+    found = _TABLES.get(name)
+    if found is None:
+        raise NotFound(f"there is no livingdb.{name}; there are: {', '.join(sorted(_TABLES))}")
+    make, least, most = found
+    if not least <= len(arguments) <= most:
+        wanted = f"{least}" if least == most else f"{least} to {most}"
+        raise InvalidData(f"livingdb.{name} takes {wanted} arguments, not {len(arguments)}")
+    return make(database, ref, *arguments)
+
+
+def _log(database: Database, ref: str) -> pa.Table:
+    graph = database._graph
+    rows = list(history.log(graph.snapshots, graph.resolve(ref).snapshot))
+    parents = _parents(database, rows)
+    columns = {
+        **snapshot_columns(rows),
+        "kind": pa.array([row.kind for row in rows], pa.string()),
+        "sequence": pa.array([row.sequence for row in rows], pa.int64()),
+        "parents": pa.array(parents, pa.list_(pa.string())),
+    }
+    return pa.table(columns)
+
+
+def _parents(database: Database, rows: Iterable[SnapshotRow]) -> list[list[str]]:
+    rows = list(rows)
+    known = database._graph.snapshots.many({number for row in rows for number in row.parents})
+    return [[known[number].address.hex() for number in row.parents] for row in rows]
+
+
+def _branches(database: Database, ref: str) -> pa.Table:
+    graph = database._graph
+    rows = graph.branches.all()
+    heads = graph.snapshots.many({row.head for row in rows})
+    return pa.table(
+        {
+            "name": pa.array([row.name for row in rows], pa.string()),
+            "head": pa.array([heads[row.head].address.hex() for row in rows], pa.string()),
+            "origin": pa.array([row.origin for row in rows], pa.string()),
+            "time": pa.array([row.time for row in rows], pa.int64()).cast(TIME),
+            "message": pa.array([heads[row.head].message for row in rows], pa.string()),
+        }
+    )
+
+
+def _edges(database: Database, ref: str) -> pa.Table:
+    """Every edge: a snapshot and each of its parents, and a branch and what it was cloned from."""
+    graph = database._graph
+    rows = list(graph.snapshots.everything())
+    addresses = {row.sequence: row.address.hex() for row in rows}
+    lines: list[tuple[str | int | None, ...]] = [
+        (addresses[parent], row.address.hex(), row.kind, None, row.author, row.time, row.message)
+        for row in rows
+        for parent in row.parents
+    ]
+    lines += [
+        (addresses[b.origin_head], addresses[b.origin_head], "clone", b.name, "", b.time, "")
+        for b in graph.branches.all()
+        if b.origin_head is not None
+    ]
+    names = ("source", "target", "kind", "branch", "author", "time", "message")
+    columns = list(zip(*lines, strict=True)) or [()] * len(names)
+    table = pa.table(
+        [
+            pa.array(list(column), pa.int64() if name == "time" else pa.string())
+            for name, column in zip(names, columns, strict=True)
+        ],
+        names=list(names),
+    )
+    at = names.index("time")
+    return table.set_column(at, "time", table["time"].cast(TIME))
+
+
+def _diff(database: Database, ref: str, before: object, after: object, table: object) -> pa.Table:
+    graph, name = database._graph, str(table)
+    sides = [
+        graph.find_version(graph.resolve(str(side)).snapshot, name) for side in (before, after)
+    ]
+    if sides == [None, None]:
+        raise NotFound(f"there is no table {name!r} in {before} or {after}")
+    return Diff(graph, name, *sides).to_arrow()
+
+
+def _blame(database: Database, ref: str, table: object) -> pa.Table:
+    return database.blame(ref, str(table))
+
+
+def _history(database: Database, ref: str, table: object, *key: object) -> pa.Table:
+    return database.history(ref, str(table), key[0] if key else None)
+
+
+def _alerts(database: Database, ref: str) -> pa.Table:
+    rows = database._graph.catalog.alerts.all()
+    names = ("id", "sync", "event", "severity", "message", "state", "fingerprint")
+    columns = {name: [getattr(row, name) for row in rows] for name in names}
+    times = pa.array([row.time for row in rows], pa.int64()).cast(TIME)
+    repeats = [row.details.get("repeats") for row in rows]
+    return pa.table(
+        {
+            "id": pa.array(columns.pop("id"), pa.int64()),
+            "time": times,
+            **{name: pa.array(values, pa.string()) for name, values in columns.items()},
+            "repeats": pa.array(repeats, pa.int64()),
+            "details": pa.array([json.dumps(dict(row.details)) for row in rows], pa.string()),
+        }
+    )
+
+
+def _outbox(database: Database, ref: str) -> pa.Table:
+    rows = database._graph.catalog.outbox.all()
+    return pa.table(
+        {
+            "id": pa.array([row.id for row in rows], pa.int64()),
+            "alert": pa.array([row.alert for row in rows], pa.int64()),
+            "sink": pa.array([label_of(row.sink) for row in rows], pa.string()),
+            "state": pa.array([row.state for row in rows], pa.string()),
+            "attempts": pa.array([row.attempts for row in rows], pa.int64()),
+            "due": pa.array([row.due for row in rows], pa.int64()).cast(TIME),
+            "error": pa.array([row.error for row in rows], pa.string()),
+        }
+    )
+
+
+def _watches(database: Database, ref: str) -> pa.Table:
+    watches = database.watches()
+    return pa.table(
+        {
+            "name": pa.array([watch.name for watch in watches], pa.string()),
+            "event": pa.array([watch.event for watch in watches], pa.string()),
+            "severity": pa.array([watch.severity for watch in watches], pa.string()),
+            "time": pa.array([watch.time for watch in watches], TIME),
+            "over": pa.array([bool(watch.state.get("over")) for watch in watches], pa.bool_()),
+        }
+    )
+
+
+_TABLES: dict[str, tuple[Callable[..., pa.Table], int, int]] = {
+    "log": (_log, 0, 0),
+    "branches": (_branches, 0, 0),
+    "edges": (_edges, 0, 0),
+    "diff": (_diff, 3, 3),
+    "blame": (_blame, 1, 1),
+    "history": (_history, 1, 2),
+    "alerts": (_alerts, 0, 0),
+    "outbox": (_outbox, 0, 0),
+    "watches": (_watches, 0, 0),
+}

@@ -1,0 +1,76 @@
+"""One stage instead of two, where a selection is all that comes after the last one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from sqlglot import exp
+
+from livingdb.derivation.operators.additive_groups import Additive
+from livingdb.derivation.operators.linear_block import Linear
+from livingdb.derivation.operators.node import Leaf, Node
+from livingdb.derivation.operators.touched_values import Touched
+
+__all__ = ["fused"]
+
+
+def fused(after: Linear, before: Node | Additive) -> Node | Additive | None:
+    """A selection over the only rows it reads, as one block; None if they have to be apart."""
+    if after.laterals or len(after.sources) != 1:
+        return None
+    if isinstance(before, Additive):
+        return _renamed(after, before)
+    if (
+        isinstance(before, Touched)
+        and not before.is_by_row
+        and (before.key is None or after.key is not None)
+    ):
+        return _selected(after, before)
+    return None
+
+
+def _renamed(after: Linear, before: Additive) -> Additive | None:
+    """Groups whose every column is shown as it is."""
+    if not after.is_rename or before.is_global:
+        return None
+    names = {item.name: name for name, item in after.projections}
+    if set(names) != set(before.columns) or len(after.projections) != len(names):
+        return None
+    groups = [(names[name], column) for name, column in before.groups]
+    slots = [
+        replace(
+            slot,
+            name=names[slot.name],
+            counted=None if slot.counted is None else names[slot.counted],
+            summed=None if slot.summed is None else names[slot.summed],
+        )
+        for slot in before.slots
+    ]
+    return Additive(before.node, groups, slots, after.columns)
+
+
+def _selected(after: Linear, before: Touched) -> Touched:
+    (name,) = after.sources
+    query = after.over(
+        exp.Subquery(
+            this=before.query.copy(),
+            alias=exp.TableAlias(this=exp.to_identifier(name, quoted=True)),
+        )
+    )
+    plain = {shown: item.name for shown, item in after.projections if isinstance(item, exp.Column)}
+    constants: dict[str, Leaf] = {**before.constants, **after.constants}
+    return Touched(
+        query,
+        before.nodes,
+        before.by,
+        columns=after.columns,
+        types=after.types,
+        key=after.key,
+        kept={shown: before.kept[place] for shown, place in plain.items() if place in before.kept},
+        origin={
+            shown: before.origin[place] for shown, place in plain.items() if place in before.origin
+        },
+        leading=before.leading,
+        required=after.required,
+        constants=constants,
+    )

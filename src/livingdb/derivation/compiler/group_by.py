@@ -1,0 +1,216 @@
+"""GROUP BY: groups are kept by adding where that is exact, else redone where they are touched."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from sqlglot import exp
+
+from livingdb.derivation.compiler import query_trees as trees
+from livingdb.derivation.compiler.aggregates import (
+    aggregates_in,
+    is_aggregate,
+    is_exact,
+    part_of,
+    summable,
+)
+from livingdb.derivation.compiler.correlation import onto_rows
+from livingdb.derivation.operators.additive_groups import Additive, Slot
+from livingdb.derivation.operators.node import Leaf
+from livingdb.derivation.operators.touched_values import Touched
+from livingdb.derivation.plan import Unplannable
+from livingdb.derivation.weighted_rows import is_groupable
+
+if TYPE_CHECKING:
+    from livingdb.derivation.compiler.select_clauses import Selecting
+
+__all__ = ["grouped"]
+
+
+def grouped(selecting: Selecting) -> None:
+    """Go on from the groups: the items speak of them from here on."""
+    flow, compiler = selecting.flow, selecting.compiler
+    later = selecting.later()
+    within = [call for e in later for call in aggregates_in(e)]
+    for name, tied in list(selecting.subqueries.scalars_in([*within, *(selecting.groups or ())])):
+        selecting.subqueries.add_column(name, tied)
+    if any(selecting.subqueries.names_in(e) for e in later):
+        raise Unplannable("CORRELATED_IN_GROUPS")
+    if flow.laterals:
+        flow.reopen(flow.close(later))
+    groups: list[exp.Expr] = []
+    for group in selecting.groups or ():
+        located = flow.located(group)
+        if located not in groups:
+            groups.append(located)
+    calls: list[exp.Expr] = []
+    for expression in later:
+        for call in aggregates_in(flow.located(expression)):
+            if call not in calls:
+                calls.append(call)
+    made = _additive(selecting, groups, calls) or _redone(selecting, groups, calls)
+    leaf, values = made
+    relation = compiler.fresh()
+
+    def moved(expression: exp.Expr) -> exp.Expr:
+        return _over_groups(flow.located(expression), groups, calls, relation, values)
+
+    selecting.items = [(name, moved(item)) for name, item in selecting.items]
+    having = [moved(condition) for condition in selecting.having]
+    selecting.qualify = [moved(condition) for condition in selecting.qualify]
+    for item in selecting.order:
+        item.set("this", moved(item.this))
+    selecting.groups, selecting.having = None, []
+    flow.sources = {relation: leaf}
+    flow.conditions, flow.laterals = [], []
+    if having:
+        compiler.note("having", "linear")
+    for condition in having:
+        flow.where(condition)
+
+
+def _additive(
+    selecting: Selecting, groups: list[exp.Expr], calls: list[exp.Expr]
+) -> tuple[Leaf, list[exp.Expr]] | None:
+    """The groups kept by adding, and how each aggregate is read; None if that is not exact."""
+    flow = selecting.flow
+    parts = [part_of(call) for call in calls]
+    values: list[exp.Expr] = []
+    for part in parts:
+        if part is None:
+            return None
+        if part[1] is not None and part[1] not in values:
+            values.append(part[1])
+    items = [(f"g{at}", group) for at, group in enumerate(groups)]
+    items += [(f"a{at}", value) for at, value in enumerate(values)]
+    rows = flow.made(items) if items else flow.close([])
+    _check_groups([rows.types.get(f"g{at}") for at in range(len(groups))])
+    slots: dict[tuple[str, str | None], Slot] = {("rows", None): Slot("n", "rows")}
+    found: list[exp.Expr] = []
+
+    def slot(kind: str, column: str | None) -> Slot:
+        if kind == "count" and column is not None and column in rows.required:
+            return slots["rows", None]
+        counted = None
+        if kind == "sum":
+            counted = slot("count", column).name
+        if (kind, column) not in slots:
+            name = f"{kind}_{column}"
+            slots[kind, column] = Slot(name, kind, column, counted)  # type: ignore[arg-type]
+        return slots[kind, column]
+
+    types = {
+        (name, column): kind
+        for name, node in rows.sources.items()
+        for column, kind in node.types.items()
+    }
+    for part in parts:
+        assert part is not None
+        kind, value = part
+        column = None if value is None else f"a{values.index(value)}"
+        known = rows.types.get(column or "")
+        can_add = value is None or summable(kind, known)
+        if not can_add and (known is not None or kind not in ("sum", "avg")):
+            return None
+        if value is not None and not can_add and not is_exact(value, types):
+            return None
+        if column is None:
+            found.append(trees.column("", "n"))
+        elif kind == "avg" and (known is None or pa.types.is_decimal(known)):
+            total, count = slot("sum", column), slot("count", column)
+            made = Slot(f"avg_{column}", "avg", column, count.name, total.name)
+            found.append(trees.column("", slots.setdefault(("avg", column), made).name))
+        elif kind == "avg":
+            total, count = slot("sum", column), slot("count", column)
+            quotient = exp.Div(
+                this=trees.column("", total.name), expression=trees.column("", count.name)
+            )
+            found.append(exp.Paren(this=quotient))
+        else:
+            found.append(trees.column("", slot(kind, column).name))
+    node = Additive(rows, [(f"g{at}", f"g{at}") for at in range(len(groups))], list(slots.values()))
+    selecting.compiler.note("group by" if groups else "aggregate", "additive")
+    return selecting.compiler.staged(node), found
+
+
+def _redone(
+    selecting: Selecting, groups: list[exp.Expr], calls: list[exp.Expr]
+) -> tuple[Leaf, list[exp.Expr]]:
+    """The groups answered again where they are touched."""
+    flow = selecting.flow
+    if not groups:
+        raise Unplannable("GLOBAL_AGGREGATE")
+    keys = [(f"g{at}", group) for at, group in enumerate(groups)]
+    rows = flow.close(calls, keys)
+    _check_groups([rows.types.get(name) for name, _ in keys])
+    items = [trees.aliased(trees.column("r", name), name) for name, _ in keys]
+    names = [f"f{at}" for at in range(len(calls))]
+    items += [
+        trees.aliased(onto_rows(call, flow, "r"), name)
+        for name, call in zip(names, calls, strict=True)
+    ]
+    query = exp.Select(
+        expressions=items,
+        group=exp.Group(expressions=[trees.column("r", name) for name, _ in keys]),
+    )
+    query.set("from_", exp.From(this=trees.table("r", "r")))
+    columns = [*(name for name, _ in keys), *names]
+    node = Touched(
+        query,
+        {"r": rows},
+        {"r": [name for name, _ in keys]},
+        columns=columns,
+        types=trees.typed(query, {"r": rows.types}),
+        key=tuple(name for name, _ in keys),
+        kept={name: at for at, (name, _) in enumerate(keys)},
+        leading="r",
+        constants=flow.constants,
+    )
+    selecting.compiler.note("group by", "touched")
+    return selecting.compiler.staged(node), [trees.column("", name) for name in names]
+
+
+def _check_groups(kinds: list[object]) -> None:
+    if not all(kind is not None and is_groupable(kind) for kind in kinds):
+        raise Unplannable("NESTED_COLUMN")
+
+
+def _over_groups(
+    expression: exp.Expr,
+    groups: list[exp.Expr],
+    calls: list[exp.Expr],
+    relation: str,
+    values: list[exp.Expr],
+) -> exp.Expr:
+    """An expression over the columns of groups instead of rows."""
+    root = exp.Paren(this=expression)
+
+    def visit(node: exp.Expr) -> None:
+        if isinstance(node, exp.Subquery):
+            return
+        if node in groups:
+            node.replace(trees.column(relation, f"g{groups.index(node)}"))
+            return
+        is_call = is_aggregate(node) and not _is_windowed(node)
+        if is_call and node in calls:
+            made = values[calls.index(node)].copy()
+            for column in made.find_all(exp.Column):
+                column.set("table", exp.to_identifier(relation, quoted=True))
+            node.replace(made)
+            return
+        if isinstance(node, exp.Column):
+            raise Unplannable("NOT_GROUPED")
+        for child in list(node.iter_expressions()):
+            visit(child)
+
+    visit(root.this)
+    return trees.unwrapped(root)
+
+
+def _is_windowed(node: exp.Expr) -> bool:
+    """Whether a call is the function of a window."""
+    above = node.parent
+    while isinstance(above, (exp.Filter, exp.IgnoreNulls, exp.RespectNulls)):
+        above = above.parent
+    return isinstance(above, exp.Window) and node.arg_key == "this"

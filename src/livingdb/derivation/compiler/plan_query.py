@@ -1,0 +1,130 @@
+"""Plans: how a view, which is a query over tables, follows the changes of these tables.
+
+A query is compiled once, into stages.  Given what changed in the tables, each stage says what
+changes in it; the last stage is the view.  Nothing here reads or writes storage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from sqlglot import exp
+
+from livingdb.derivation.compiler.aggregates import check_functions
+from livingdb.derivation.compiler.flow import Flow
+from livingdb.derivation.compiler.fuse_stages import fused
+from livingdb.derivation.compiler.query_compiler import Block, Compiler, Environment
+from livingdb.derivation.compiler.query_trees import column
+from livingdb.derivation.operators.additive_groups import Additive
+from livingdb.derivation.operators.linear_block import Linear
+from livingdb.derivation.operators.node import Leaf, Node
+from livingdb.derivation.operators.stage import renamed_stage, stage_of
+from livingdb.derivation.plan import (
+    WEIGHT,
+    Ask,
+    Input,
+    NeedsFull,
+    Plan,
+    Relations,
+    Stage,
+)
+from livingdb.errors import InvalidData
+
+__all__ = ["WEIGHT", "Ask", "Input", "NeedsFull", "Plan", "Relations", "Stage", "plan"]
+
+
+def plan(query: exp.Query, tables: Mapping[str, Input], key: Sequence[str] | None = None) -> Plan:
+    """The plan of a view; `key` are columns that identify its rows, if the caller knows.
+
+    The tables of the query are plain names, keys of `tables`.
+    """
+    compiler = Compiler(tables)
+    reason = check_functions(query)
+    if query.find(exp.Placeholder) is not None:
+        reason = "PARAMETER"
+    if reason is not None:
+        block = compiler.in_full(query, Environment(), reason)
+    else:
+        block = compiler.query(query, Environment())
+    _check_names(block, key or ())
+    last = _last(compiler, block, None if key is None else tuple(key))
+    return Plan((*_needed(compiler.stages, last), last), tuple(compiler.notes))
+
+
+def _needed(stages: Sequence[Stage], last: Stage) -> list[Stage]:
+    """The stages that the last one reads, through others as well."""
+    read, found = set(last.reads), []
+    for stage in reversed(stages):
+        if stage.name in read:
+            read |= set(stage.reads)
+            found.append(stage)
+    return found[::-1]
+
+
+def _check_names(block: Block, key: Sequence[str]) -> None:
+    missing = [name for name in key if name not in dict(block.names)]
+    if missing:
+        raise InvalidData(f"the view has no column {missing[0]!r}, which its key names")
+    names = [name.casefold() for name, _ in block.names]
+    twice = [name for name in names if names.count(name) > 1]
+    if twice:
+        raise InvalidData(f"the view has several columns {twice[0]!r}; give each its own name")
+
+
+def _last(compiler: Compiler, block: Block, key: tuple[str, ...] | None) -> Stage:
+    """The stage of the view; the last hidden stage, if that is already it."""
+    stages = compiler.stages
+    shown = [name for name, _ in block.names]
+    node = block.node
+    if stages and stages[-1].name == getattr(node, "name", None) and list(node.columns) == shown:
+        found = stages.pop()
+        return renamed_stage(found, "", found.key if key is None else key)
+    if isinstance(node, Leaf) or list(node.columns) != shown:
+        flow = Flow(compiler.fresh, compiler.constants)
+        relation = compiler.fresh()
+        flow.add(relation, node)
+        node = flow.made(
+            [(name, flow.located(column(relation, place))) for name, place in block.names]
+        )
+    whole = _whole(compiler, node)
+    if whole is not None:
+        return renamed_stage(whole, "", whole.key if key is None else key)
+    made = _fused(compiler, node)
+    return stage_of("", made, made.key if key is None else key)
+
+
+def _whole(compiler: Compiler, node: Node) -> Stage | None:
+    """A selection over a stage that is answered in full is answered with it."""
+    if not isinstance(node, Linear) or not _reads_last(compiler, node):
+        return None
+    last = compiler.stages[-1]
+    if last.strategy != "full" or node.constants:
+        return None
+    (name,) = node.sources
+    alias = exp.TableAlias(this=exp.to_identifier(name, quoted=True))
+    query = node.over(exp.Subquery(this=last.ask.query.copy(), alias=alias))
+    compiler.stages.pop()
+    return replace(last, ask=Ask(query, last.ask.relations), key=node.key)
+
+
+def _reads_last(compiler: Compiler, node: Linear) -> bool:
+    """Whether the last hidden stage is all that a selection reads."""
+    if len(node.sources) != 1 or not compiler.stages or node.laterals:
+        return False
+    read = [part.name for part in node.parts() if isinstance(part, Leaf)]
+    (source,) = node.sources.values()
+    last = compiler.stages[-1].name
+    return isinstance(source, Leaf) and source.name == last and read.count(last) == 1
+
+
+def _fused(compiler: Compiler, node: Node) -> Node | Additive:
+    """The node with the last hidden stage in it, if nothing else reads that."""
+    if not isinstance(node, Linear) or not _reads_last(compiler, node):
+        return node
+    before = compiler.made.get(compiler.stages[-1].name)
+    made = None if before is None else fused(node, before)
+    if made is None:
+        return node
+    compiler.stages.pop()
+    return made

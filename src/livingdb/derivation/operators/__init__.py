@@ -1,0 +1,1 @@
+"""The operators of a plan: each is able to say what changed in its rows."""

@@ -1,0 +1,289 @@
+"""Groups that are kept by adding: counts, exact sums, and extremes.
+
+Each group holds how many rows it has and what its aggregates are made of.  A delta is summed by
+group and added to what is held; a group without rows goes.  A deleted extreme is found again
+among the rows of its group.  Sums that do not fit are left to a full recomputation, which says
+so as the engine does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+from sqlglot import exp
+
+from livingdb.derivation.compiler import query_trees as trees
+from livingdb.derivation.operators.node import Node, Run
+from livingdb.derivation.operators.value_lookups import fitted
+from livingdb.derivation.plan import WEIGHT, Ask, NeedsFull
+from livingdb.derivation.row_numbers import Numbers, numbered
+from livingdb.derivation.weighted_rows import (
+    consolidated,
+    difference,
+    signed,
+)
+
+__all__ = ["Additive", "Slot"]
+
+Kind = Literal["rows", "count", "sum", "avg", "min", "max"]
+_ROWS = "r"
+
+
+@dataclass(frozen=True)
+class Slot:
+    """A number that a group holds, made of a column of the input.
+
+    `counted` is the slot that counts the values of a sum: without any, the sum is null.  `summed`
+    is the slot with the sum of an average.
+    """
+
+    name: str
+    kind: Kind
+    column: str | None = None
+    counted: str | None = None
+    summed: str | None = None
+
+
+class Additive:
+    """The groups of an input.  Without group columns there is one group, called 0."""
+
+    def __init__(
+        self,
+        node: Node,
+        groups: Sequence[tuple[str, str]],
+        slots: Sequence[Slot],
+        order: Sequence[str] | None = None,
+    ):
+        self.node = node
+        self.is_global = not groups
+        self.groups = list(groups)
+        self.key = tuple(name for name, _ in groups) if groups else ("g0",)
+        self.slots = list(slots)
+        self.columns = tuple(order or (*self.key, *(slot.name for slot in slots)))
+        select = self._select(trees.table(_ROWS, _ROWS))
+        self.types = trees.typed(select, {_ROWS: node.types})
+        self._ask = Ask(select, (_ROWS,))
+
+    def full(self) -> exp.Query:
+        """The whole answer."""
+        alias = exp.TableAlias(this=exp.to_identifier(_ROWS, quoted=True))
+        return self._select(exp.Subquery(this=self.node.full(), alias=alias))
+
+    def _select(self, source: exp.Expr) -> exp.Select:
+        items: dict[str, exp.Expr] = {
+            name: trees.column(_ROWS, column) for name, column in self.groups
+        }
+        if self.is_global:
+            items = {"g0": exp.Literal.number(0)}
+        items |= {slot.name: _aggregate(slot) for slot in self.slots}
+        made = exp.Select(expressions=[trees.aliased(items[name], name) for name in self.columns])
+        made.set("from_", exp.From(this=source))
+        if self.groups:
+            keys = [trees.column(_ROWS, column) for _, column in self.groups]
+            made.set("group", exp.Group(expressions=keys))
+        return made
+
+    def empty(self) -> pa.Table:
+        """No weighted rows."""
+        fields = [(name, self.types.get(name) or pa.null()) for name in self.columns]
+        return pa.schema([*fields, (WEIGHT, pa.int64())]).empty_table()
+
+    # --- maintenance ----------------------------------------------------------------------------
+
+    def delta(self, run: Run) -> pa.Table:
+        """The groups that go and come."""
+        delta = run.delta(self.node)
+        if delta.num_rows:
+            delta = consolidated(delta.select([*self.node.columns, WEIGHT]))
+        if not delta.num_rows:
+            return self.empty()
+        rows, signs = signed(delta)
+        keys = self._keys(rows)
+        numbers = numbered(keys)
+        _, first = np.unique(numbers, return_index=True)
+        held = run.relations.held(keys.take(pa.array(first))).select(list(self.columns))
+        if not all(_can_add(slot, held.schema.field(slot.name).type) for slot in self.slots):
+            return difference(held, self._anew(run, keys.take(pa.array(first)), held.schema))
+        both = pa.concat_tables([_bare(keys, held.schema), _bare(held, held.schema, self.key)])
+        _, first, places = np.unique(numbered(both), return_index=True, return_inverse=True)
+        sums = self._summed(rows, signs, held, places)
+        made = self._made(both.take(pa.array(first)), sums, held.schema)
+        stale = self._stale(sums)
+        if stale.any():
+            made = self._again(run, made, stale, held.schema)
+        if not self.is_global:
+            made = made.filter(pc.greater(made.column(self._counter), 0))
+        return difference(held, made)
+
+    @property
+    def _counter(self) -> str:
+        return next(slot.name for slot in self.slots if slot.kind == "rows")
+
+    def _keys(self, rows: pa.Table) -> pa.Table:
+        if self.is_global:
+            return pa.table({"g0": pa.array(np.zeros(rows.num_rows, np.int32))})
+        return rows.select([column for _, column in self.groups]).rename_columns(list(self.key))
+
+    def _summed(self, rows: pa.Table, signs: Numbers, held: pa.Table, places: Numbers) -> pa.Table:
+        """By group, in order: the new sums and counts, and old, new and deleted extremes."""
+        columns: dict[str, pa.Array | pa.ChunkedArray] = {"group": pa.array(places)}
+        asked = []
+        comes, goes = pa.array(signs > 0), pa.array(signs < 0)
+        for slot in self.slots:
+            before = held.column(slot.name)
+            if slot.kind in ("rows", "count"):
+                weights = signs
+                if slot.column is not None:
+                    weights = signs * rows.column(slot.column).is_valid().to_numpy()
+                columns[slot.name] = pa.array(np.concatenate([weights, before.to_numpy()]))
+                asked.append((slot.name, "sum"))
+                continue
+            values = rows.column(slot.column)
+            if slot.kind == "avg":
+                continue
+            if slot.kind == "sum":
+                wide = _wide(before.type)
+                turned = pc.if_else(goes, pc.negate(values.cast(wide)), values.cast(wide))
+                columns[slot.name] = _joined([turned, before.cast(wide)], wide)
+                asked.append((slot.name, "sum"))
+                continue
+            values = values.cast(before.type)
+            none = pa.scalar(None, before.type)
+            empty, absent = pa.nulls(len(before), before.type), pa.nulls(len(rows), before.type)
+            parts = {
+                "old": [absent, before],
+                "new": [pc.if_else(comes, values, none), empty],
+                "gone": [pc.if_else(goes, values, none), empty],
+            }
+            for name, part in parts.items():
+                columns[f"{slot.name} {name}"] = _joined(part, before.type)
+                asked.append((f"{slot.name} {name}", slot.kind))
+        table = pa.table(columns).group_by("group", use_threads=False).aggregate(asked)
+        names = ["group", *(name for name, _ in asked)]
+        order = table.column_names.index("group")
+        named = [names[1:][at] for at in range(len(asked))]
+        named.insert(order, "group")
+        return table.rename_columns(named).sort_by("group")
+
+    def _made(self, keys: pa.Table, sums: pa.Table, schema: pa.Schema) -> pa.Table:
+        counter = sums.column(self._counter)
+        if pc.min(counter).as_py() < 0:
+            raise NeedsFull("STATE_DOES_NOT_MATCH")
+        there = pc.greater(counter, 0)
+        columns = {name: keys.column(name) for name in self.key}
+        for slot in self.slots:
+            if slot.kind in ("rows", "count"):
+                columns[slot.name] = sums.column(slot.name)
+            elif slot.kind == "sum":
+                some = pc.greater(sums.column(slot.counted or self._counter), 0)
+                found = sums.column(slot.name)
+                kept = pc.if_else(some, found, pa.scalar(None, found.type))
+                columns[slot.name] = _narrow(kept, schema.field(slot.name).type)
+            elif slot.kind == "avg":
+                found = sums.column(slot.summed)
+                count = sums.column(slot.counted or self._counter)
+                columns[slot.name] = _average(found, count, schema.field(slot.name).type)
+            else:
+                choose = pc.min_element_wise if slot.kind == "min" else pc.max_element_wise
+                old, new = (sums.column(f"{slot.name} {side}") for side in ("old", "new"))
+                best = choose(old, new)
+                columns[slot.name] = pc.if_else(there, best, pa.scalar(None, best.type))
+        return pa.table(columns).select(list(self.columns)).cast(_nullable(schema))
+
+    def _stale(self, sums: pa.Table) -> npt.NDArray[np.bool_]:
+        """The groups that lost an extreme and got none as good."""
+        found = np.zeros(sums.num_rows, bool)
+        for slot in self.slots:
+            if slot.kind not in ("min", "max"):
+                continue
+            old, new, gone = (sums.column(f"{slot.name} {s}") for s in ("old", "new", "gone"))
+            lost = pc.equal(old, gone).fill_null(False)
+            beats = pc.less_equal if slot.kind == "min" else pc.greater_equal
+            replaced = beats(new, gone).fill_null(False)
+            found |= pc.and_(lost, pc.invert(replaced)).to_numpy()
+        found &= sums.column(self._counter).to_numpy() > 0
+        return found
+
+    def _again(
+        self, run: Run, made: pa.Table, stale: npt.NDArray[np.bool_], schema: pa.Schema
+    ) -> pa.Table:
+        """The groups with some of them made again from their rows."""
+        found = self._anew(run, made.filter(pa.array(stale)).select(list(self.key)), schema)
+        return pa.concat_tables([made.filter(pa.array(~stale)), found])
+
+    def _anew(self, run: Run, keys: pa.Table, schema: pa.Schema) -> pa.Table:
+        """Some groups, made from their rows as they are now."""
+        if self.is_global:
+            rows = self.node.all(run, "new")
+        else:
+            asked = keys.rename_columns([column for _, column in self.groups])
+            rows = self.node.restricted(run, "new", fitted(asked, self.node))
+        return run.relations.answer(self._ask, {_ROWS: rows}).cast(_nullable(schema))
+
+
+def _can_add(slot: Slot, data_type: pa.DataType) -> bool:
+    """Whether what a slot holds is exact; an engine may give other types than were expected."""
+    return slot.kind != "sum" or not pa.types.is_floating(data_type)
+
+
+def _aggregate(slot: Slot) -> exp.Expr:
+    if slot.column is None:
+        return exp.Count(this=exp.Star(), big_int=True)
+    value = trees.column(_ROWS, slot.column)
+    if slot.kind == "count":
+        return exp.Count(this=value, big_int=True)
+    kinds = {"sum": exp.Sum, "avg": exp.Avg, "min": exp.Min, "max": exp.Max}
+    return kinds[slot.kind](this=value)
+
+
+def _average(
+    total: pa.ChunkedArray, count: pa.ChunkedArray, target: pa.DataType
+) -> pa.ChunkedArray:
+    """The quotient, null without values; a decimal is rounded half up, as Spark does."""
+    some = pc.if_else(pc.greater(count, 0), count, pa.scalar(None, pa.int64()))
+    if not pa.types.is_decimal(target):
+        return pc.divide(total.cast(pa.float64()), some.cast(pa.float64())).cast(target)
+    try:
+        exact = pc.divide(
+            total.cast(pa.decimal256(38, total.type.scale)), some.cast(pa.decimal256(19, 0))
+        )
+    except pa.ArrowInvalid:
+        raise NeedsFull("OVERFLOW") from None
+    return _narrow(pc.round(exact, target.scale, "half_towards_infinity"), target)
+
+
+def _nullable(schema: pa.Schema) -> pa.Schema:
+    return pa.schema([(field.name, field.type) for field in schema])
+
+
+def _wide(data_type: pa.DataType) -> pa.DataType:
+    """A type in which sums do not overflow."""
+    scale = data_type.scale if pa.types.is_decimal(data_type) else 0
+    return pa.decimal256(76, scale)
+
+
+def _narrow(column: pa.ChunkedArray, target: pa.DataType) -> pa.ChunkedArray:
+    try:
+        return column.cast(target)
+    except pa.ArrowInvalid:
+        raise NeedsFull("OVERFLOW") from None
+
+
+def _joined(parts: Sequence[pa.Array | pa.ChunkedArray], kind: pa.DataType) -> pa.ChunkedArray:
+    chunks: list[pa.Array] = []
+    for part in parts:
+        chunks += part.chunks if isinstance(part, pa.ChunkedArray) else [part]
+    return pa.chunked_array(chunks, kind)
+
+
+def _bare(rows: pa.Table, schema: pa.Schema, names: Sequence[str] | None = None) -> pa.Table:
+    """The columns in the types of a schema, without promises about nulls."""
+    names = rows.column_names if names is None else names
+    columns = [rows.column(name).cast(schema.field(name).type) for name in names]
+    return pa.Table.from_arrays(columns, names=list(names))

@@ -1,0 +1,127 @@
+"""Stages: how a node that is stored is maintained."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pyarrow as pa
+
+from livingdb.derivation.compiler.fuse_stages import fused
+from livingdb.derivation.operators.additive_groups import Additive
+from livingdb.derivation.operators.linear_block import Linear
+from livingdb.derivation.operators.node import Leaf, Node, Run
+from livingdb.derivation.operators.touched_values import Touched
+from livingdb.derivation.operators.value_lookups import fitted
+from livingdb.derivation.plan import WEIGHT, Ask, Relations, Stage
+from livingdb.derivation.weighted_rows import consolidated, difference, distinct
+
+__all__ = ["renamed_stage", "stage_of"]
+
+_RANK = ("linear", "join", "touched", "additive")
+
+
+def stage_of(name: str, node: Node | Additive, key: tuple[str, ...] | None) -> Stage:
+    """The stage that stores the rows of a node."""
+    node = _with_its_rows(node, key)
+    below = node.node if isinstance(node, Additive) else node
+    parts = list(below.parts())
+    leaves = [part for part in parts if isinstance(part, Leaf)]
+    reads = tuple(dict.fromkeys(leaf.name for leaf in leaves))
+    strategy = "additive" if isinstance(node, Additive) else _dominating(parts)
+    if key == () and not isinstance(node, Additive):
+        key = _single(node)
+    if key is not None and not _can_be_key(node, key):
+        key = None
+    return Stage(
+        name, Ask(node.full(), reads), key, reads, strategy, None, _used(parts), _work(node, key)
+    )
+
+
+def renamed_stage(stage: Stage, name: str, key: tuple[str, ...] | None) -> Stage:
+    """The same stage under another name."""
+    return Stage(
+        name,
+        stage.ask,
+        key,
+        stage.reads,
+        stage.strategy,
+        stage.reason,
+        stage.columns_used,
+        stage.work,
+    )
+
+
+def _with_its_rows(node: Node | Additive, key: tuple[str, ...] | None) -> Node | Additive:
+    """A selection over rows that are told by its key, as one block, so that held rows are used."""
+    if not isinstance(node, Linear) or len(node.sources) != 1 or not key:
+        return node
+    (source,) = node.sources.values()
+    if not isinstance(source, Touched) or source.is_by_row:
+        return node
+    made = fused(node, source)
+    if not isinstance(made, Touched):
+        return node
+    is_told = {made.kept.get(name) for name in key} == set(range(len(made.names)))
+    return made if is_told and len(key) == len(made.names) else node
+
+
+def _dominating(parts: list[Node]) -> str:
+    inner = [part.strategy for part in parts if not isinstance(part, Leaf)]
+    return max(inner, key=_RANK.index, default="linear")
+
+
+def _single(node: Node) -> tuple[str, ...] | None:
+    """Any column identifies the only row."""
+    for name in node.columns:
+        if _can_be_key(node, (name,)):
+            return (name,)
+    return None
+
+
+def _can_be_key(node: Node | Additive, key: tuple[str, ...]) -> bool:
+    kinds = [node.types.get(name) for name in key]
+    return not any(kind is not None and pa.types.is_nested(kind) for kind in kinds)
+
+
+def _used(parts: list[Node]) -> dict[str, frozenset[str]]:
+    """The columns that are used of each table."""
+    found: dict[str, frozenset[str]] = {}
+    for part in parts:
+        for name, node in part.inputs().items():
+            if isinstance(node, Leaf) and not node.name.startswith("~"):
+                columns = frozenset(part.used(name))
+                found[node.name] = found.get(node.name, frozenset()) | columns
+    return found
+
+
+def _work(node: Node | Additive, key: tuple[str, ...] | None) -> Callable[[Relations], pa.Table]:
+    if isinstance(node, Additive):
+        return lambda relations: node.delta(Run(relations))
+    if isinstance(node, Touched) and key is not None and not node.is_by_row:
+        return lambda relations: _from_held(node, key, Run(relations))
+    top = node
+
+    def work(relations: Relations) -> pa.Table:
+        return consolidated(Run(relations).delta(top).select([*top.columns, WEIGHT]))
+
+    return work
+
+
+def _from_held(node: Touched, key: tuple[str, ...], run: Run) -> pa.Table:
+    """What changes, where the old rows are those that are held.
+
+    Sums of floats and orders with ties need not come out the same twice.
+    """
+    values = node.touched(run)
+    if values is None:
+        return node.empty()
+    new = node.at(run, "new", values)
+    shown = {number: name for name, number in node.kept.items() if name in key}
+    if len(shown) == len(key) == len(node.names):
+        names = [shown[number] for number in range(len(node.names))]
+        keys = fitted(values.rename_columns(names), node).select(list(key))
+    else:
+        keys = distinct(node.at(run, "old", values).select(list(key)))
+    if not keys.num_rows:
+        return difference(new.slice(0, 0), new)
+    return difference(run.relations.held(keys).select(list(node.columns)), new)

@@ -1,0 +1,65 @@
+"""Plans of views, each made once for the tables it reads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+
+import pyarrow as pa
+
+from livingdb.derivation.compiler.plan_query import plan
+from livingdb.derivation.plan import Input, Plan
+from livingdb.derivation.view import View
+from livingdb.engines.portable.portable import Portable, portable
+from livingdb.tables.schema import TableSchema
+
+__all__ = ["columns_used", "compiled", "input_of", "shared_columns"]
+
+_Inputs = tuple[tuple[str, pa.Schema, tuple[str, ...] | None], ...]
+
+
+def input_of(schema: TableSchema) -> Input:
+    """A table as a plan sees it."""
+    is_bag = any(column.hidden for column in schema.key_columns)
+    return Input(schema.arrow, None if is_bag else schema.key)
+
+
+def compiled(view: View, schemas: Mapping[str, TableSchema]) -> Plan:
+    """The plan of a view over tables with these schemas."""
+    return _compiled(view.query, view.key, _inputs(schemas))
+
+
+def columns_used(view: View, schemas: Mapping[str, TableSchema]) -> dict[str, list[str]]:
+    """The columns of each table that a view reads."""
+    used: dict[str, set[str]] = {name: set() for name in view.tables}
+    for stage in compiled(view, schemas).stages:
+        for name, columns in stage.columns_used.items():
+            used.setdefault(name, set()).update(columns)
+    return {name: sorted(columns) for name, columns in used.items()}
+
+
+def shared_columns(view: View, schemas: Mapping[str, TableSchema]) -> Portable | str:
+    """The columns of a view if every engine gives the same; else why they may not."""
+    return _shared(view.query, _inputs(schemas))
+
+
+def _inputs(schemas: Mapping[str, TableSchema]) -> _Inputs:
+    found = [(name, input_of(schemas[name])) for name in sorted(schemas)]
+    return tuple((name, item.schema, item.key) for name, item in found)
+
+
+@lru_cache(maxsize=4096)
+def _shared(query: str, inputs: _Inputs) -> Portable | str:
+    schemas = {name: schema for name, schema, _ in inputs}
+    return portable(View("", "sql", {}, query=query).tree(), schemas)
+
+
+@lru_cache(maxsize=4096)
+def _compiled(
+    query: str,
+    key: tuple[str, ...] | None,
+    inputs: _Inputs,
+) -> Plan:
+    view = View("", "sql", {}, query=query)
+    tables = {name: Input(schema, columns) for name, schema, columns in inputs}
+    return plan(view.tree(), tables, key)

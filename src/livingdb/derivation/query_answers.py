@@ -1,0 +1,148 @@
+"""Answers to the prepared queries of plans, by either engine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+from weakref import WeakKeyDictionary
+
+import pyarrow as pa
+
+from livingdb.derivation.arrow_answers import Quick, quick_of
+from livingdb.derivation.plan import Ask, Relation
+from livingdb.derivation.stage_tables import definition_for
+from livingdb.engines.embedded.results import with_types
+from livingdb.engines.engine_choice import choose, engine_named
+from livingdb.engines.portable.portable import Portable, as_spark
+from livingdb.engines.request import Request, Source
+from livingdb.engines.tree_parts import Built
+from livingdb.tables.recipe import Definition
+from livingdb.tables.rows import RowSet
+
+__all__ = ["Answers", "ByEngine", "Embedded", "request_of"]
+
+
+class Answers(Protocol):
+    """Answers prepared queries."""
+
+    name: str
+
+    def answer(self, ask: Ask, relations: Mapping[str, Relation]) -> pa.Table:
+        """The rows a prepared query gives over these relations."""
+        ...
+
+
+def request_of(ask: Ask, relations: Mapping[str, Relation]) -> Request:
+    """A prepared query as a request to any engine."""
+    sources = {
+        name: relation if isinstance(relation, Source) else Source(relation)
+        for name, relation in relations.items()
+    }
+    return Request(ask.query.copy(), sources)
+
+
+@dataclass(frozen=True)
+class _Text:
+    text: str
+    portable: Portable | str
+
+
+_quick: WeakKeyDictionary[Ask, Quick | None] = WeakKeyDictionary()
+"""The queries that need no engine where their relations are small."""
+
+
+_texts: WeakKeyDictionary[Ask, _Text] = WeakKeyDictionary()
+"""What the embedded engine reads; the columns of a query's relations never change."""
+
+
+class Embedded:
+    """Answers in this process.  A query's text is made once."""
+
+    name = "embedded"
+
+    def answer(self, ask: Ask, relations: Mapping[str, Relation]) -> pa.Table:
+        """The rows a prepared query gives over these relations."""
+        from livingdb.engines.embedded.session import Session
+
+        if ask not in _quick:
+            _quick[ask] = quick_of(ask.query)
+        quick = _quick[ask]
+        small = None if quick is None else quick.answer(relations)
+        if small is not None:
+            return small
+        with Session() as session:
+            known = _texts.get(ask)
+            if known is None:
+                request = request_of(ask, relations)
+                known = _texts[ask] = _Text(session.text(request), request.portable)
+            else:
+                for name, relation in relations.items():
+                    session.register(_shown(relation), name)
+            found = session.query(known.text, {})
+        if isinstance(known.portable, Portable):
+            return as_spark(found, known.portable)
+        return with_types(found)
+
+
+def _is_at_hand(relations: Mapping[str, Relation]) -> bool:
+    """Whether all rows are in this process, and not many."""
+    tables = [rows for rows in relations.values() if isinstance(rows, pa.Table)]
+    is_all = len(tables) == len(relations)
+    return is_all and sum(rows.num_rows for rows in tables) <= AT_HAND_ROWS
+
+
+def _shown(relation: Relation) -> Any:
+    """Rows as the embedded engine reads them."""
+    from livingdb.engines.embedded.arrow_dataset import ScannedRows
+
+    rows = relation.rows if isinstance(relation, Source) else relation
+    if isinstance(rows, RowSet):
+        return ScannedRows(rows, relation.wanted if isinstance(relation, Source) else None)
+    return rows
+
+
+AT_HAND_ROWS = 200_000
+"""In this process already, up to which they are not sent elsewhere to be queried."""
+_shared: WeakKeyDictionary[Ask, bool] = WeakKeyDictionary()
+"""Whether every engine answers a query alike."""
+
+
+class ByEngine:
+    """Answers by the engine that suits each query: Spark, or for `auto` whichever is cheaper.
+
+    A few rows that are at hand are not sent to Spark if the answer is the same here: a refresh
+    asks many small questions about what changed, and each would be a job.
+    """
+
+    def __init__(self, wanted: str | None):
+        self._wanted = wanted
+        self.name = wanted or "spark"
+
+    def answer(self, ask: Ask, relations: Mapping[str, Relation]) -> pa.Table:
+        """The rows a prepared query gives over these relations."""
+        request = request_of(ask, relations)
+        if _is_at_hand(relations):
+            if ask not in _shared:
+                _shared[ask] = isinstance(request.portable, Portable)
+            if _shared[ask]:
+                return Embedded().answer(ask, relations)
+        name, _ = choose(request, self._wanted, pipeline=True)
+        if name == "embedded":
+            return Embedded().answer(ask, relations)
+        return engine_named(name).rows(request)
+
+    def built(
+        self, ask: Ask, relations: Mapping[str, Relation], key: tuple[str, ...] | None, url: str
+    ) -> tuple[Definition, Built] | None:
+        """The answer as trees that Spark's tasks build; None if the rows come here instead."""
+        request = request_of(ask, relations)
+        if key is None or choose(request, self._wanted, pipeline=True)[0] != "spark":
+            return None
+        from livingdb.engines.spark.build_trees import arrow_schema
+        from livingdb.engines.spark.engine import SparkEngine
+
+        engine = engine_named("spark")
+        assert isinstance(engine, SparkEngine)
+        definition = definition_for(arrow_schema(engine.frame(request)), key)
+        return definition, engine.tree(request, definition, url)

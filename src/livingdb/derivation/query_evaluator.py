@@ -1,0 +1,125 @@
+"""Recipes that are a query: the answer over versions, found when it is first read."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from livingdb.chunks.address import Address
+from livingdb.derivation.view import View
+from livingdb.errors import InvalidData
+from livingdb.tables.index import Version
+from livingdb.tables.recipe import Definition, Derived
+from livingdb.tables.rows import RowSet
+from livingdb.tables.versions import Versions
+from livingdb.trees.builder import Sink
+from livingdb.trees.changes import Changes
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["QUERY", "QueryEvaluator", "parted_recipe", "query_recipe"]
+
+QUERY = "query"
+_RESTS = 2
+
+
+def query_recipe(
+    query: str, inputs: Mapping[str, Version], definition: Address, keep: bool
+) -> Derived:
+    """The recipe of a query's answer; the query is one that every engine answers alike.
+
+    `keep`: the answer stays once somebody asked for it.
+    """
+    return Derived(
+        QUERY,
+        {
+            "query": query,
+            "inputs": {name: version.address.hex() for name, version in inputs.items()},
+            "definition": definition.hex(),
+            "keep": keep,
+        },
+    )
+
+
+def parted_recipe(view: View, inputs: Mapping[str, Version], stored: Version) -> Derived:
+    """The recipe of a view's answer, of which the hot part is stored."""
+    from livingdb.derivation.partial_view import rest_query
+
+    rest = query_recipe(rest_query(view), inputs, stored.definition, keep=False)
+    hot = {"where": view.hot, "version": stored.address.hex()}
+    return replace(rest, data={**rest.data, "hot": hot})
+
+
+class QueryEvaluator:
+    """Answers for the recipes of queries."""
+
+    def __init__(self) -> None:
+        self._rests: OrderedDict[Address, Changes] = OrderedDict()
+
+    def definition(self, recipe: Derived) -> Address:
+        """The definition of the answer's table."""
+        return Address(bytes.fromhex(recipe.data["definition"]))
+
+    def rows(self, recipe: Derived, versions: Versions) -> RowSet | None:
+        """A query is answered as a whole, unless a part of its answer is stored."""
+        hot = recipe.data.get("hot")
+        if hot is None:
+            return None
+        from livingdb.derivation.partial_view import pieces
+        from livingdb.tables.partial_forest import PartedForest
+
+        stored = versions.rows(versions.require(Address(bytes.fromhex(hot["version"]))))
+        forest = PartedForest(
+            stored,
+            partial(self._rest, recipe, versions, stored),
+            pieces(stored.schema, hot["where"]),
+        )
+        return RowSet(stored.schema, forest, recipe.stored().address)
+
+    def _rest(self, recipe: Derived, versions: Versions, stored: RowSet) -> Changes:
+        """The rows that are not stored, those of the last recipes at hand."""
+        from livingdb.derivation.stage_tables import ambiguous, upserts_of
+
+        address = recipe.stored().address
+        rest = self._rests.get(address)
+        if rest is None:
+            definition = Definition.load(versions.store, self.definition(recipe))
+            rest = upserts_of(definition, self._answer(recipe, versions))
+            if stored.contains(rest.keys).any():
+                raise InvalidData(ambiguous(definition.schema))
+            self._rests[address] = rest
+            while len(self._rests) > _RESTS:
+                self._rests.popitem(last=False)
+        return rest
+
+    def root(self, recipe: Derived, versions: Versions, sink: Sink) -> Address:
+        """The root of all rows, made now."""
+        from livingdb.derivation.stage_tables import rows_to_store
+
+        definition = Definition.load(versions.store, self.definition(recipe))
+        parted = self.rows(recipe, versions)
+        if parted is None:
+            columns, count = rows_to_store(definition, self._answer(recipe, versions))
+            batches = [columns] if count else []
+        else:
+            names = [column.name for column in parted.schema.stored]
+            batches = [batch.columns for batch in parted.batches(names)]
+        return versions.forest_of(definition).build(batches, sink)
+
+    def _answer(self, recipe: Derived, versions: Versions) -> pa.Table:
+        """What the query gives."""
+        from livingdb.derivation.plan import Ask
+        from livingdb.derivation.query_answers import Embedded
+        from livingdb.engines.request import Source
+        from livingdb.sql.parse import parse_statement
+
+        query = parse_statement(recipe.data["query"])
+        relations = {
+            name: Source(versions.rows(versions.require(Address(bytes.fromhex(text)))))
+            for name, text in recipe.data["inputs"].items()
+        }
+        return Embedded().answer(Ask(query, tuple(relations)), relations)  # type: ignore[arg-type]

@@ -1,0 +1,228 @@
+"""Refreshing a view: its stages from what changed, or anew."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from livingdb.derivation.plan import NeedsFull, Plan, Stage
+from livingdb.derivation.plan_cache import columns_used, compiled
+from livingdb.derivation.query_answers import Answers, ByEngine
+from livingdb.derivation.stage_inputs import Deltas, Pair, VersionRelations
+from livingdb.derivation.stage_tables import changes_of, created, definition_for
+from livingdb.derivation.view import View
+from livingdb.engines.request import Stored
+from livingdb.graph.diff import diff_versions, most_changes
+from livingdb.graph.graph import Graph
+from livingdb.graph.storage.staging import Staging
+from livingdb.tables.index import Version
+from livingdb.tables.schema import TableSchema
+
+__all__ = ["Found", "Input", "Refreshed", "refreshed", "schemas_of"]
+
+LARGE_SHARE = 0.3
+"""Of a table's rows, beyond which all of a view is made anew."""
+_FLOOR_ROWS = 1000
+_STRATEGIES = ("linear", "join", "additive", "touched", "full")
+
+
+@dataclass(frozen=True)
+class Found:
+    """A table in some snapshot."""
+
+    version: Version
+    stored: Stored | None = None
+
+
+@dataclass(frozen=True)
+class Input:
+    """A table that a view reads, as it was at the last refresh (None: at none) and as it is."""
+
+    old: Found | None
+    new: Found
+
+
+@dataclass(frozen=True)
+class Refreshed:
+    """What a refresh makes: the tables of the view's branch that differ, and how it went."""
+
+    tables: Mapping[str, Version]
+    strategy: str
+    reason: str | None
+    rows: int
+    engine: str
+    known: Mapping[str, pa.Table] = field(default_factory=dict)
+    """For tables that differ, the weighted rows that go and come, where they are known."""
+
+
+def schemas_of(graph: Graph, inputs: Mapping[str, Input]) -> dict[str, TableSchema]:
+    """The schemas of what a view reads now."""
+    versions = graph.versions
+    return {name: versions.definition(i.new.version).schema for name, i in inputs.items()}
+
+
+def refreshed(
+    graph: Graph,
+    view: View,
+    inputs: Mapping[str, Input],
+    held: Mapping[str, Version],
+    answers: Answers,
+    staging: Staging,
+    full: bool = False,
+    deltas: Deltas | None = None,
+) -> Refreshed:
+    """The tables of a view over its inputs; `held` are those it has, by name.
+
+    `deltas` are what is known to differ between versions; what is found out joins them.
+    """
+    schemas = schemas_of(graph, inputs)
+    plan = compiled(view, schemas)
+    reason = "ASKED_FOR" if full else _full_reason(graph, view, inputs, held, plan)
+    used = _read_with(view, columns_used(view, schemas), deltas)
+    work = _Refresh(graph, view, inputs, held, answers, staging, deltas or Deltas())
+    work.read_only(used)
+    for stage in plan.stages:
+        work.stage(stage, reason)
+    strategy = max(work.strategies, key=_STRATEGIES.index, default="linear")
+    return Refreshed(work.tables, strategy, work.reason, work.rows, answers.name, work.known)
+
+
+def _read_with(
+    view: View, used: Mapping[str, Sequence[str]], deltas: Deltas | None
+) -> dict[str, Sequence[str]]:
+    """The columns that matter of each table of a view, to it or to others that share deltas."""
+    if deltas is None:
+        return dict(used)
+    found: dict[str, Sequence[str]] = {}
+    for name, table in view.tables.items():
+        shared = deltas.columns.get((table.branch, table.table))
+        if table.snapshot:
+            found[name] = used[name]
+        elif shared is not None:
+            found[name] = shared if {*used[name]} <= {*shared} else sorted({*used[name], *shared})
+    return found
+
+
+def _full_reason(
+    graph: Graph,
+    view: View,
+    inputs: Mapping[str, Input],
+    held: Mapping[str, Version],
+    plan: Plan,
+) -> str | None:
+    """Why everything has to be made anew; None if it has not."""
+    if view.refresh == "full":
+        return "ASKED_FOR"
+    names = {stage.name or view.name for stage in plan.stages}
+    if not names <= set(held) or any(item.old is None for item in inputs.values()):
+        return "FIRST" if not held else "DEFINITION_CHANGED"
+    for item in inputs.values():
+        assert item.old is not None
+        old, new = item.old.version, item.new.version
+        if old.address == new.address:
+            continue
+        if old.definition != new.definition:
+            return "SCHEMA_CHANGED"
+        most = most_changes(graph.versions, old, new)
+        if most > _FLOOR_ROWS and most > LARGE_SHARE * graph.versions.count(new):
+            return None if view.refresh == "incremental" else "DELTA_TOO_LARGE"
+    return None
+
+
+class _Refresh:
+    """One refresh, stage by stage."""
+
+    def __init__(
+        self,
+        graph: Graph,
+        view: View,
+        inputs: Mapping[str, Input],
+        held: Mapping[str, Version],
+        answers: Answers,
+        staging: Staging,
+        deltas: Deltas,
+    ):
+        self._deltas = deltas
+        self._graph, self._view, self._held = graph, view, held
+        self._answers, self._staging = answers, staging
+        self._pairs = {name: self._pair(item) for name, item in inputs.items()}
+        self.tables: dict[str, Version] = {}
+        self.known: dict[str, pa.Table] = {}
+        self.strategies: list[str] = []
+        self.reason: str | None = None
+        self.rows = 0
+
+    def read_only(self, columns: Mapping[str, Sequence[str]]) -> None:
+        """Of these tables nothing but these columns matters, and at least one does."""
+        for name, used in columns.items():
+            if name in self._pairs:
+                schema = self._graph.versions.definition(self._pairs[name].new).schema
+                self._pairs[name].columns = list(used) or schema.arrow.names[:1]
+
+    def _pair(self, item: Input) -> Pair:
+        old = item.old or item.new
+        places = (old.stored, item.new.stored)
+        pair = Pair(self._graph.versions, old.version, item.new.version, places)
+        pair.deltas = self._deltas
+        return pair
+
+    def stage(self, stage: Stage, reason: str | None) -> None:
+        """Bring one stage up to date; `reason`: make it anew."""
+        name = stage.name or self._view.name
+        held = self._held.get(name)
+        if reason is None and held is not None:
+            if all(self._pairs[read].is_same for read in stage.reads):
+                self._pairs[stage.name] = Pair(self._graph.versions, held, held)
+                return
+            if stage.strategy != "full":
+                try:
+                    self._maintained(stage, name, held)
+                    self.strategies.append(stage.strategy)
+                    return
+                except NeedsFull as needed:
+                    reason = needed.code
+        self.strategies.append("full")
+        self.reason = reason or stage.reason
+        self._anew(stage, name, held)
+
+    def _maintained(self, stage: Stage, name: str, held: Version) -> None:
+        versions = self._graph.versions
+        relations = VersionRelations(self._pairs, self._answers, held)
+        change = stage.maintain(relations)
+        changes, counts = changes_of(versions.rows(held), change)
+        made = held
+        if len(changes):
+            made = versions.change(held, changes, self._staging.sink, counts)
+            self.tables[name] = made
+            self.known[name] = change
+        self.rows = len(changes)
+        self._pairs[stage.name] = Pair(versions, held, made, known=change)
+
+    def _anew(self, stage: Stage, name: str, held: Version | None) -> None:
+        versions = self._graph.versions
+        relations = VersionRelations(self._pairs, self._answers)
+        wanted = {read: relations.source(read, "new") for read in stage.reads}
+        built = None
+        if isinstance(self._answers, ByEngine):
+            built = self._answers.built(stage.ask, wanted, stage.key, self._graph.place.files.url)
+        if built is None:
+            rows = self._answers.answer(stage.ask, wanted)
+            definition = definition_for(rows.schema, stage.key)
+            made = created(versions, definition, rows, self._staging.sink)
+        else:
+            definition, trees = built
+            root = self._staging.joined(trees, versions.forest_of(definition), ours=True)
+            made = versions.adopt(definition, root, trees.count, self._staging.sink)
+        self.rows = versions.count(made)
+        if held is not None and held.definition == made.definition:
+            same = held.address == made.address
+            if same or next(diff_versions(versions, held, made), None) is None:
+                if not same:
+                    self._graph.index.forget([made])
+                self._pairs[stage.name] = Pair(versions, held, held)
+                self.rows = 0
+                return
+        self.tables[name] = made
+        self._pairs[stage.name] = Pair(versions, held or made, made)

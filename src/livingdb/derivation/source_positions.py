@@ -1,0 +1,69 @@
+"""Which snapshots a derived object was made from, and which it would be made from now."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from livingdb.catalog.branches import BranchRow
+from livingdb.catalog.snapshots import SnapshotRow
+from livingdb.chunks.address import Address
+from livingdb.derivation.refresh_view import Found, Input
+from livingdb.derivation.view import View
+from livingdb.engines.request import Stored
+from livingdb.errors import NotFound
+from livingdb.graph.graph import Graph
+
+__all__ = ["AT", "At", "found", "heads", "inputs", "made_from", "named"]
+
+AT = "at"
+"""What the details of an edge have them under."""
+
+At = Mapping[int, Address]
+"""A snapshot for each branch that a view follows."""
+
+
+def made_from(graph: Graph, row: SnapshotRow) -> dict[int, Address]:
+    """What a snapshot of a derived object was made from."""
+    given = graph.record(row.address).edge.details.get(AT, {})
+    return {int(branch): Address(bytes.fromhex(text)) for branch, text in given.items()}
+
+
+def heads(graph: Graph, view: View) -> tuple[dict[int, Address], dict[int, BranchRow]]:
+    """Where the branches that a view follows are now."""
+    rows = graph.several(view.branches)
+    missing = [number for number in view.branches if number not in rows]
+    if missing:
+        raise NotFound(f"a branch that {view.name!r} reads was dropped")
+    return {n: graph.snapshots.at(row.head).address for n, row in rows.items()}, rows
+
+
+def named(at: At, names: Mapping[int, str]) -> dict[str, str]:
+    """The snapshots by the names of branches, as an edge has them."""
+    return {names.get(branch, str(branch)): address.hex() for branch, address in at.items()}
+
+
+def found(graph: Graph, view: View, at: At) -> dict[str, Found]:
+    """The tables that a view reads in these snapshots."""
+    return {name: _found(graph, view, name, at) for name in view.tables}
+
+
+def _found(graph: Graph, view: View, name: str, at: At) -> Found:
+    source = view.tables[name]
+    address = Address(bytes.fromhex(source.snapshot)) if source.snapshot else at[source.branch]
+    version = graph.record(address).tables.get(source.table)
+    if version is None:
+        raise NotFound(f"the table {source.table!r}, which {view.name!r} reads, is not there")
+    stored = Stored(graph.place.url, address.hex(), source.table)
+    return Found(graph.versions.require(version), stored)
+
+
+def inputs(graph: Graph, view: View, old: At | None, new: At) -> dict[str, Input]:
+    """The tables that a view reads, at the last refresh and now."""
+    now = found(graph, view, new)
+    if old is None or not set(view.branches) <= set(old):
+        return {name: Input(None, item) for name, item in now.items()}
+    try:
+        then = found(graph, view, old)
+    except NotFound:
+        return {name: Input(None, item) for name, item in now.items()}
+    return {name: Input(then[name], item) for name, item in now.items()}

@@ -1,0 +1,148 @@
+"""The tables a view's query reads: by branch and name, with the query over plain names."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from livingdb.catalog.branches import BranchRow
+from livingdb.catalog.snapshots import SnapshotRow
+from livingdb.catalog.syncs import SyncRow
+from livingdb.chunks.address import Address
+from livingdb.derivation.compiler.expand_stars import expand_stars
+from livingdb.derivation.view import KIND, SourceTable
+from livingdb.errors import NotFound, Unsupported
+from livingdb.graph.ancestry import is_ancestor
+from livingdb.graph.graph import Graph, no_table
+from livingdb.sql.parameters import constant
+from livingdb.sql.planner import is_range, point_at, qualify
+from livingdb.sql.table_names import SYSTEM, check_sources, function_name, table_names
+
+__all__ = ["derived_named", "derived_snapshot", "resolved"]
+
+
+def resolved(
+    graph: Graph, branch: BranchRow, query: exp.Query
+) -> tuple[exp.Query, dict[str, SourceTable]]:
+    """The query over plain names, and the table each of them stands for."""
+    bound = query.copy()
+    check_sources(bound)
+    if any(True for _ in bound.find_all(exp.Placeholder, exp.Parameter)):
+        raise Unsupported("the query of a view has no parameters: write the values into it")
+    tables = [table for table in table_names(bound) if not is_range(table)]
+    names: dict[SourceTable, str] = {}
+    found = []
+    for table in tables:
+        source = _source(graph, branch, table)
+        if source not in names:
+            names[source] = _free(source.table, names.values())
+        found.append((table, names[source]))
+    qualify(tables)
+    for table, name in found:
+        point_at(table, name)
+        table.this.set("quoted", True)
+    known = {name: source for source, name in names.items()}
+    expand_stars(bound, {name: _columns(graph, source) for name, source in known.items()})
+    return bound, known
+
+
+def _columns(graph: Graph, source: SourceTable) -> list[str]:
+    """The columns of a table as it is now."""
+    if source.snapshot:
+        row = graph.resolve(f"id:{source.snapshot}").snapshot
+    else:
+        branch = graph.branches.numbered(source.branch)
+        assert branch is not None
+        row = graph.snapshots.at(branch.head)
+    return list(graph.versions.definition(graph.version(row, source.table)).schema.arrow.names)
+
+
+def _free(name: str, taken: object) -> str:
+    known = {other.casefold() for other in taken}  # type: ignore[attr-defined]
+    free, number = name, 1
+    while free.casefold() in known:
+        number += 1
+        free = f"{name}_{number}"
+    return free
+
+
+def _source(graph: Graph, branch: BranchRow, table: exp.Table) -> SourceTable:
+    if isinstance(table.this, exp.Func):
+        raise Unsupported(f"{function_name(table.this)}(…) cannot stand in a view's FROM")
+    if table.db.casefold() == SYSTEM:
+        raise Unsupported("a view reads tables of branches, not the system tables of livingdb")
+    version = table.args.get("version")
+    if version is not None:
+        return _fixed(graph, branch, table, version)
+    of = branch if not table.db else graph.branch(table.db)
+    tables = graph.tables(graph.snapshots.at(of.head))
+    name = _known(table.name, list(tables))
+    if name is not None:
+        return SourceTable(of.id, name)
+    sync = derived_named(graph.catalog.syncs.all(), of, table.name)
+    if sync is None:
+        raise no_table(table.name, tables)
+    target = graph.branches.numbered(sync.target)
+    assert target is not None
+    return SourceTable(target.id, target.name)
+
+
+def _fixed(graph: Graph, branch: BranchRow, table: exp.Table, version: exp.Expr) -> SourceTable:
+    value = constant(version.expression, {})
+    if str(version.this).upper() != "VERSION" or value is None:
+        raise Unsupported("in a view, VERSION AS OF takes a ref in quotes, and TIMESTAMP no place")
+    row = graph.resolve(str(value)).snapshot
+    tables = graph.tables(row)
+    name = _known(table.name, list(tables))
+    if name is None:
+        raise no_table(table.name, tables)
+    return SourceTable(branch.id, name, row.address.hex())
+
+
+def _known(name: str, tables: list[str]) -> str | None:
+    if name in tables:
+        return name
+    alike = [other for other in tables if other.casefold() == name.casefold()]
+    return alike[0] if len(alike) == 1 else None
+
+
+def derived_named(syncs: list[SyncRow], branch: BranchRow, name: str) -> SyncRow | None:
+    """The sync that makes the derived object of that name on a branch."""
+    views = [sync for sync in syncs if sync.kind == KIND]
+    for sync in views:
+        if sync.spec["home"] == branch.id and name in (sync.spec["called"], sync.spec["name"]):
+            return sync
+    for sync in views:
+        if sync.spec["name"] == name and branch.id in sync.sources:
+            return sync
+    return None
+
+
+def derived_snapshot(
+    graph: Graph, sync: SyncRow, branch: BranchRow, at: SnapshotRow | None = None
+) -> SnapshotRow:
+    """The newest version of a derived object whose source is not after a snapshot of a branch."""
+    target = graph.branches.numbered(sync.target)
+    assert target is not None
+    row: SnapshotRow | None = graph.snapshots.at(target.head)
+    if at is None:
+        assert row is not None
+        return row
+    while row is not None:
+        seen = _seen(graph, row, branch.name)
+        if seen and all(is_ancestor(graph.snapshots, source, at) for source in seen):
+            return row
+        row = None if row.first is None else graph.snapshots.at(row.first)
+    raise NotFound(
+        f"{target.name!r} has no version made from {branch.name!r} at that time or before; "
+        f"db.derived_at({target.name!r}, source=…) makes one"
+    )
+
+
+def _seen(graph: Graph, row: SnapshotRow, branch: str) -> list[SnapshotRow]:
+    """The snapshots of a branch that a derived one was made from, also through others."""
+    found = []
+    for name, text in graph.record(row.address).edge.sources.items():
+        source = graph.snapshots.find(Address(bytes.fromhex(text)))
+        if source is not None:
+            found += [source] if name == branch else _seen(graph, source, branch)
+    return found

@@ -1,0 +1,162 @@
+"""What a stage of a view reads: versions of tables before and after a change."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import pyarrow as pa
+
+from livingdb.chunks.address import Address
+from livingdb.derivation.find_rows import matching, matching_in
+from livingdb.derivation.plan import WEIGHT, Ask, Relation, Side
+from livingdb.derivation.query_answers import Answers
+from livingdb.derivation.weighted_rows import consolidated, signed, stacked, weighted
+from livingdb.engines.request import Source, Stored
+from livingdb.graph.diff import changed_keys, changes_since
+from livingdb.tables.index import Version
+from livingdb.tables.versions import Versions
+
+__all__ = ["Deltas", "Pair", "VersionRelations", "weighted_diff"]
+
+_REMEMBERED = 4
+
+
+def weighted_diff(
+    versions: Versions, before: Version, after: Version, columns: Sequence[str] | None = None
+) -> pa.Table:
+    """The rows that may differ between two versions, as they were and as they are.
+
+    Of some columns only, if they are named: the others are not read.
+    """
+    old = versions.rows(before)
+    names = old.schema.arrow.names if columns is None else list(columns)
+    changes = changes_since(versions, before, after)
+    keys = changed_keys(versions, before, after) if changes is None else changes.keys
+    was, gone = old.lookup(keys, names)
+    if changes is not None:
+        positions = [old.schema.position(name) for name in names]
+        _, come = changes.apply(keys[was], gone, positions)
+    else:
+        _, come = versions.rows(after).lookup(keys, names)
+    before_rows, after_rows = (pa.Table.from_arrays(some, names=names) for some in (gone, come))
+    return stacked([weighted(before_rows, -1), weighted(after_rows, 1)])
+
+
+@dataclass
+class Deltas:
+    """What differs between versions, found out once for several views."""
+
+    found: dict[tuple[Address, Address], pa.Table] = field(default_factory=dict)
+    """The weighted rows, by the versions before and after."""
+    columns: Mapping[tuple[int, str], Sequence[str]] = field(default_factory=dict)
+    """Of tables of branches, the columns that matter to any of the views, where not all do."""
+
+
+@dataclass
+class Pair:
+    """A table before and after a change; equal if it did not change."""
+
+    versions: Versions
+    old: Version
+    new: Version
+    stored: tuple[Stored | None, Stored | None] = (None, None)
+    """Where other processes find both."""
+    known: pa.Table | None = None
+    """What changed, if whoever made the change says so."""
+    deltas: Deltas = field(default_factory=Deltas)
+    """What changed between versions, as others found out before."""
+    columns: Sequence[str] | None = None
+    """Those that matter; None for all."""
+    _matched: list[tuple[pa.Table, pa.Table]] = field(default_factory=list)
+
+    @property
+    def is_same(self) -> bool:
+        """Whether nothing changed."""
+        return self.old.address == self.new.address
+
+    @cached_property
+    def changed(self) -> pa.Table:
+        """The weighted rows that go and come."""
+        if self.known is not None:
+            return self.known
+        if self.is_same:
+            schema = self.versions.definition(self.new).schema.arrow
+            chosen = schema if self.columns is None else [schema.field(n) for n in self.columns]
+            return pa.schema([*chosen, pa.field(WEIGHT, pa.int64())]).empty_table()
+        ends = self.old.address, self.new.address
+        known = self.deltas.found.get(ends)
+        if known is None or not self._is_whole(known):
+            known = weighted_diff(self.versions, self.old, self.new, self.columns)
+            self.deltas.found[ends] = known
+        return known
+
+    def _is_whole(self, rows: pa.Table) -> bool:
+        """Whether rows have the columns that matter."""
+        wanted = self.columns
+        if wanted is None:
+            wanted = self.versions.definition(self.new).schema.arrow.names
+        return set(wanted) <= set(rows.column_names)
+
+    def matching(self, side: Side, values: pa.Table) -> pa.Table:
+        """The rows that hold one of the rows of `values`; null is null here.
+
+        They are looked for among the old rows, and remembered; the new ones are those and what
+        changed, so that only one of both versions is read.
+        """
+        found = next((rows for asked, rows in self._matched if asked.equals(values)), None)
+        if found is None:
+            found = matching(self.versions.rows(self.old), values, self.columns)
+            self._matched = [(values, found), *self._matched[: _REMEMBERED - 1]]
+        if side == "old" or self.is_same:
+            return found
+        changed = matching_in(self.changed, values) if values.num_rows else self.changed.slice(0, 0)
+        if not changed.num_rows:
+            return found
+        known = consolidated(
+            stacked([weighted(found, 1), changed.select([*found.column_names, WEIGHT])])
+        )
+        rows, _ = signed(known)
+        return rows.drop_columns([WEIGHT])
+
+    def source(self, side: Side) -> Source:
+        """All rows."""
+        is_old = side == "old"
+        rows = self.versions.rows(self.old if is_old else self.new)
+        return Source(rows, stored=self.stored[0 if is_old else 1])
+
+
+class VersionRelations:
+    """Reads pairs of versions, by the names that a plan has for them."""
+
+    def __init__(self, pairs: Mapping[str, Pair], answers: Answers, held: Version | None = None):
+        self._pairs = pairs
+        self._answers = answers
+        self._held = held
+
+    def changed(self, name: str) -> pa.Table:
+        """The weighted rows that go and come; empty if nothing changed."""
+        return self._pairs[name].changed
+
+    def source(self, name: str, side: Side) -> Relation:
+        """All rows; those that only this process has are given as they are."""
+        source = self._pairs[name].source(side)
+        if source.stored is None and self._answers.name != "embedded":
+            assert not isinstance(source.rows, pa.Table)
+            return source.rows.to_arrow()
+        return source
+
+    def matching(self, name: str, side: Side, values: pa.Table) -> pa.Table:
+        """The rows that hold one of the rows of `values`; null is null here."""
+        return self._pairs[name].matching(side, values)
+
+    def held(self, keys: pa.Table) -> pa.Table:
+        """The old rows with these keys, of the stage that is maintained."""
+        assert self._held is not None
+        versions = next(iter(self._pairs.values())).versions
+        return matching(versions.rows(self._held), keys)
+
+    def answer(self, ask: Ask, relations: Mapping[str, Relation]) -> pa.Table:
+        """The rows a prepared query gives over these relations."""
+        return self._answers.answer(ask, relations)

@@ -1,0 +1,165 @@
+"""Weighted rows: Arrow tables in which each row says how often it comes or goes.
+
+Nulls are alike here, and so are all NaNs and both zeros.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from livingdb.derivation.plan import WEIGHT
+from livingdb.derivation.row_numbers import Numbers, numbered
+
+__all__ = [
+    "among",
+    "as_types",
+    "consolidated",
+    "difference",
+    "distinct",
+    "is_groupable",
+    "signed",
+    "stacked",
+    "weighted",
+]
+
+
+def is_groupable(data_type: pa.DataType) -> bool:
+    """Whether rows can be looked up, joined and grouped by values of the type."""
+    return not pa.types.is_nested(data_type)
+
+
+def weighted(rows: pa.Table, weight: int) -> pa.Table:
+    """The rows, each with the weight."""
+    weights = pa.array(np.full(rows.num_rows, weight, np.int64))
+    return rows.append_column(WEIGHT, weights)
+
+
+def stacked(tables: Sequence[pa.Table]) -> pa.Table:
+    """All rows of tables with the same columns; types follow the first table with rows."""
+    filled = [_loose(table) for table in tables if table.num_rows] or list(tables[:1])
+    if len(filled) == 1:
+        return filled[0]
+    schema = filled[0].schema
+    return pa.concat_tables(
+        [table if table.schema == schema else table.cast(schema) for table in filled]
+    )
+
+
+def consolidated(rows: pa.Table) -> pa.Table:
+    """Equal rows as one with the sum of their weights, without those that cancel out."""
+    rows = _loose(rows)
+    if not rows.num_rows:
+        return rows
+    names = [name for name in rows.column_names if name != WEIGHT]
+    if not names:
+        total = pc.sum(rows.column(WEIGHT)).as_py()
+        return pa.table({WEIGHT: pa.array([total] if total else [], pa.int64())})
+    if rows.num_rows == 1:
+        return rows if rows.column(WEIGHT)[0].as_py() else rows.slice(0, 0)
+    if _has_nested(rows):
+        _, first, places = np.unique(
+            numbered(rows.select(names)), return_index=True, return_inverse=True
+        )
+        weights = np.zeros(len(first), np.int64)
+        np.add.at(weights, places, rows.column(WEIGHT).to_numpy())
+        kept = rows.take(pa.array(first[weights != 0]))
+        at = kept.column_names.index(WEIGHT)
+        return kept.set_column(at, WEIGHT, pa.array(weights[weights != 0]))
+    plain = _with_one_zero(rows)
+    grouped = plain.group_by(names, use_threads=False).aggregate([(WEIGHT, "sum")])
+    grouped = grouped.rename_columns([*names, WEIGHT])
+    kept = grouped.filter(pc.not_equal(grouped.column(WEIGHT), 0))
+    return kept.select(rows.column_names)
+
+
+def difference(old: pa.Table, new: pa.Table) -> pa.Table:
+    """The weighted rows that lead from some rows to others."""
+    if not old.num_rows and not new.num_rows:
+        return weighted(new, 1)
+    return consolidated(stacked([weighted(new, 1), weighted(old, -1)]))
+
+
+def signed(rows: pa.Table) -> tuple[pa.Table, Numbers]:
+    """The rows as often as they weigh, and whether each comes (1) or goes (-1)."""
+    weights = rows.column(WEIGHT).to_numpy()
+    if np.all(np.abs(weights) == 1):
+        return rows, weights
+    places = np.repeat(np.arange(rows.num_rows), np.abs(weights))
+    return rows.take(pa.array(places)), np.sign(weights)[places]
+
+
+def distinct(rows: pa.Table) -> pa.Table:
+    """Each row once."""
+    rows = _loose(rows)
+    if rows.num_rows < 2:
+        return rows
+    if _has_nested(rows):
+        _, first = np.unique(numbered(rows), return_index=True)
+        return rows.take(pa.array(first))
+    names = rows.column_names
+    return _with_one_zero(rows).group_by(names, use_threads=False).aggregate([])
+
+
+def among(rows: pa.Table, columns: Sequence[str], values: pa.Table) -> pa.Table:
+    """The rows whose columns hold one of the rows of `values`, which has these columns."""
+    if not rows.num_rows or not values.num_rows:
+        return rows.slice(0, 0)
+    asked = values.select(list(columns))
+    mine = _loose(rows.select(list(columns)))
+    asked = _loose(as_types(asked, mine.schema))
+    numbers = numbered(pa.concat_tables([mine, asked]))
+    wanted = np.isin(numbers[: rows.num_rows], numbers[rows.num_rows :])
+    return rows if wanted.all() else rows.filter(pa.array(wanted))
+
+
+def as_types(values: pa.Table, schema: pa.Schema) -> pa.Table:
+    """The values in the types of columns they are looked for in.
+
+    A number the type cannot hold is in no such column, so its row is dropped.
+    """
+    if values.schema.types == schema.types:
+        return values.rename_columns(schema.names)
+    fits = np.ones(values.num_rows, bool)
+    columns = []
+    for column, target in zip(values.columns, schema.types, strict=True):
+        made, held = _cast(column, target)
+        columns.append(made)
+        fits &= held
+    found = pa.Table.from_arrays(columns, names=schema.names)
+    return found if fits.all() else found.filter(pa.array(fits))
+
+
+def _cast(column: pa.ChunkedArray, target: pa.DataType) -> tuple[pa.ChunkedArray, Numbers]:
+    if not (pa.types.is_integer(column.type) and pa.types.is_integer(target)):
+        return column.cast(target), np.ones(len(column), bool)
+    bits = target.bit_width - 1
+    fits = pc.and_(
+        pc.greater_equal(column.cast(pa.int64()), -(2**bits)),
+        pc.less_equal(column.cast(pa.int64()), 2**bits - 1),
+    ).fill_null(True)
+    kept = pc.if_else(fits, column, pa.scalar(None, column.type))
+    return kept.cast(target), fits.to_numpy()
+
+
+def _loose(rows: pa.Table) -> pa.Table:
+    """The rows without promises that values are never null."""
+    if all(field.nullable for field in rows.schema):
+        return rows
+    return pa.Table.from_arrays(rows.columns, names=rows.column_names)
+
+
+def _has_nested(rows: pa.Table) -> bool:
+    return any(pa.types.is_nested(kind) for kind in rows.schema.types)
+
+
+def _with_one_zero(rows: pa.Table) -> pa.Table:
+    """The rows with no zero that is negative."""
+    for place, field in enumerate(rows.schema):
+        if pa.types.is_floating(field.type):
+            zero = pa.scalar(0.0, field.type)
+            rows = rows.set_column(place, field, pc.add(rows.column(place), zero))
+    return rows

@@ -1,0 +1,105 @@
+"""The rows of a version as a data set that an engine scans.
+
+The engine asks for the columns it needs and hands down conditions; of the table only the part
+that the query can need is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+
+from livingdb.engines.pruning import part_of
+from livingdb.engines.value_ranges import Ranges
+from livingdb.errors import LivingDBError, Unsupported
+from livingdb.tables.rows import RowSet
+
+__all__ = ["ScannedRows"]
+
+
+class ScannedRows(ds.Dataset):  # type: ignore[misc]
+    """A row set to be scanned, and the ranges its columns need to be read in."""
+
+    def __init__(self, rows: RowSet, wanted: Mapping[str, Ranges] | None = None):
+        self.rows = rows
+        self.part = part_of(rows.schema, wanted or {})
+        self.failure: LivingDBError | None = None
+        """Why a scan ended early: engines lose the error they are handed."""
+        self._names = _distinct([column.name for column in rows.schema.shown])
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns under names that differ in more than case."""
+        fields = [self.rows.schema.column(name).field for name in self._names.values()]
+        return pa.schema(
+            [field.with_name(name) for name, field in zip(self._names, fields, strict=True)]
+        )
+
+    def names_of(self, columns: Sequence[str]) -> list[str]:
+        """The names under which the engine sees these columns, none of which is hidden."""
+        shown = {name: exposed for exposed, name in self._names.items()}
+        for name in columns:
+            if name not in shown:
+                raise Unsupported(f"the column {name!r} is hidden: no condition goes with it")
+        return [shown[name] for name in columns]
+
+    def scanner(
+        self, columns: Sequence[str] | None = None, filter: Any = None, **options: Any
+    ) -> Any:
+        """What the engine reads from: the columns of the rows for which the filter holds."""
+        chosen = list(self._names) if columns is None else list(columns)
+        if filter is None:
+            return _Stream(self._reader(chosen))
+        try:
+            needed = chosen + [
+                name for name in self._names if name not in chosen and name in str(filter)
+            ]
+            return self._filtered(chosen, needed, filter)
+        except (pa.ArrowInvalid, KeyError):
+            return self._filtered(chosen, list(self._names), filter)
+
+    def _filtered(self, chosen: list[str], needed: list[str], condition: Any) -> ds.Scanner:
+        reader = self._reader(needed)
+        return ds.Scanner.from_batches(reader, columns=chosen, filter=condition)
+
+    def _reader(self, columns: Sequence[str]) -> pa.RecordBatchReader:
+        schema = pa.schema([self.schema.field(name) for name in columns])
+        return pa.RecordBatchReader.from_batches(schema, self._batches(columns, schema))
+
+    def _batches(self, columns: Sequence[str], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        names = [self._names[name] for name in columns]
+        try:
+            for span in self.part.spans:
+                for batch in self.rows.batches(names, span, self.part.filters):
+                    yield pa.RecordBatch.from_arrays(batch.columns, schema=schema)
+        except LivingDBError as error:
+            self.failure = error
+            raise
+
+
+class _Stream:
+    """A scanner that only streams."""
+
+    def __init__(self, reader: pa.RecordBatchReader):
+        self._reader = reader
+
+    def to_reader(self) -> pa.RecordBatchReader:
+        """The batches."""
+        return self._reader
+
+
+def _distinct(names: Sequence[str]) -> dict[str, str]:
+    """Names that differ in more than case, and the names they stand for."""
+    taken = {name.casefold() for name in names}
+    seen: set[str] = set()
+    given: dict[str, str] = {}
+    for name in names:
+        shown, number = name, 1
+        while shown.casefold() in seen or (shown != name and shown.casefold() in taken):
+            shown, number = f"{name}_{number}", number + 1
+        seen.add(shown.casefold())
+        given[shown] = name
+    return given

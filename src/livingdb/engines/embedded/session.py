@@ -1,0 +1,161 @@
+"""The embedded engine: DuckDB in this process, without files, network or settings.
+
+One DuckDB instance serves the process; a `Session` is a connection to it for one statement,
+with the relations that statement may see.  SQL reaches nothing else: no file, no extension,
+no Python variable.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import threading
+from collections.abc import Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from livingdb.engines.embedded.arrow_dataset import ScannedRows
+from livingdb.engines.embedded.duckdb_dialect import generated
+from livingdb.engines.embedded.duckdb_errors import translated
+from livingdb.engines.embedded.macros import MACROS
+from livingdb.engines.embedded.results import as_stored_types, with_types
+from livingdb.engines.portable.portable import Portable, as_spark
+from livingdb.engines.request import Request
+from livingdb.engines.tree_parts import Built, build_part, built_of
+from livingdb.tables import ingest
+from livingdb.tables.recipe import Definition
+from livingdb.tables.rows import RowSet
+
+if TYPE_CHECKING:
+    import duckdb
+
+__all__ = ["EmbeddedEngine", "Session"]
+
+_lock = threading.Lock()
+_instances: dict[int, duckdb.DuckDBPyConnection] = {}
+"""By process.  A parent's is kept and never closed: its threads did not survive the fork."""
+
+
+def _database() -> duckdb.DuckDBPyConnection:
+    """The instance of this process; a forked child makes its own."""
+    with _lock:
+        process = os.getpid()
+        if process not in _instances:
+            _instances[process] = _start()
+        return _instances[process]
+
+
+def _start() -> duckdb.DuckDBPyConnection:
+    import duckdb
+
+    spill = os.path.join(tempfile.gettempdir(), f"livingdb-{os.getpid()}")
+    database = duckdb.connect(
+        ":memory:",
+        config={
+            "autoinstall_known_extensions": "false",
+            "autoload_known_extensions": "false",
+            "enable_external_access": "false",
+            "python_enable_replacements": "false",
+            "temp_directory": spill,
+        },
+    )
+    database.execute("SET TimeZone = 'UTC'")
+    for macro in MACROS:
+        database.execute(f"CREATE MACRO {macro}")
+    database.execute("SET lock_configuration = true")
+    return database
+
+
+class Session:
+    """A connection for one statement.  Not for use by two threads at once."""
+
+    def __init__(self) -> None:
+        self._connection = _database().cursor()
+        self._scanned: list[ScannedRows] = []
+        self._count = 0
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._connection.close()
+
+    def register(self, source: ScannedRows | pa.Table, name: str | None = None) -> str:
+        """Let SQL see the rows; the name to call them by."""
+        if name is None:
+            name = f"given_{self._count}"
+            self._count += 1
+        if isinstance(source, ScannedRows):
+            self._scanned.append(source)
+        self._connection.register(name, source)
+        return name
+
+    def text(self, request: Request) -> str:
+        """The request's query as DuckDB reads it, once its sources can be seen.
+
+        Finding out whether it is portable notes the types by which the text means what Spark
+        means.
+        """
+        _ = request.portable
+        for name, source in request.sources.items():
+            rows = source.rows
+            shown = ScannedRows(rows, source.wanted) if isinstance(rows, RowSet) else rows
+            self.register(shown, name)
+        return generated(request.query.copy())
+
+    def columns(self, text: str, parameters: Mapping[str, object]) -> list[tuple[str, str]]:
+        """Names and DuckDB types of the columns a query gives, without running it."""
+        relation = self._relation(text, parameters)
+        return [
+            (name, str(kind)) for name, kind in zip(relation.columns, relation.types, strict=True)
+        ]
+
+    def query(self, text: str, parameters: Mapping[str, object]) -> pa.Table:
+        """The rows a query gives, in types LivingDB stores."""
+        relation = self._relation(text, parameters)
+        kinds = [str(kind) for kind in relation.types]
+        try:
+            table = relation.to_arrow_table()
+        except Exception as error:
+            raise self._cause(error) from None
+        return as_stored_types(table, kinds)
+
+    def _relation(self, text: str, parameters: Mapping[str, object]) -> Any:
+        try:
+            return self._connection.sql(text, params=dict(parameters) or None)
+        except Exception as error:
+            raise self._cause(error) from None
+
+    def _cause(self, error: Exception) -> Exception:
+        """What went wrong, in LivingDB's words: a failed read is what the reader said it was."""
+        for scanned in self._scanned:
+            if scanned.failure is not None:
+                return scanned.failure
+        return translated(error)
+
+
+class EmbeddedEngine:
+    """Answers requests in this process."""
+
+    name = "embedded"
+
+    def rows(self, request: Request) -> pa.Table:
+        """The rows the query gives; in Spark's types, where they are known."""
+        with Session() as session:
+            found = session.query(session.text(request), request.values())
+        known = request.portable
+        return as_spark(found, known) if isinstance(known, Portable) else with_types(found)
+
+    def tree(self, request: Request, definition: Definition, url: str) -> Built:
+        """The rows the query gives as a tree, in packs of the files at a URL."""
+        schema = definition.schema
+        shape = definition.layout.grouping(schema).whole
+        columns, _ = ingest.sorted_rows(schema, shape, self.rows(request))
+        return built_of(url, [build_part(url, definition.to_json(), [columns])])

@@ -1,0 +1,52 @@
+"""Which engine answers a request.
+
+At a prompt the embedded engine answers, because it is instant, as long as it means what Spark
+means; in the pipeline Spark does.  `auto` lets the pipeline stay in this process, too, when the
+rows are few and every engine gives the same.
+"""
+
+from __future__ import annotations
+
+from livingdb.engines.portable.portable import Wrong
+from livingdb.engines.request import Engine, Request
+from livingdb.errors import InvalidData
+
+__all__ = ["ENGINES", "SMALL_ROWS", "choose", "engine_named"]
+
+ENGINES = ("auto", "embedded", "spark")
+SMALL_ROWS = 1_000_000
+
+
+def choose(request: Request, wanted: str | None, *, pipeline: bool = False) -> tuple[str, str]:
+    """The name of the engine for a request, and the reason in a few words.
+
+    `wanted` is one of `ENGINES`, or None for the default of the place.
+    """
+    if wanted is not None and wanted not in ENGINES:
+        raise InvalidData(f"engine {wanted!r}: choose one of {', '.join(ENGINES)}")
+    if wanted in ("embedded", "spark"):
+        return wanted, "as asked for"
+    if pipeline and wanted is None:
+        return "spark", "the pipeline runs on Spark"
+    if any(source.is_local for source in request.sources.values()):
+        return "embedded", "it reads rows of an open transaction"
+    if isinstance(request.portable, Wrong):
+        return "embedded", f"it says at once that {request.portable}"
+    if isinstance(request.portable, str):
+        return "spark", request.portable
+    rows = sum(source.count for source in request.sources.values()) if pipeline else 0
+    if rows >= SMALL_ROWS:
+        return "spark", f"it reads {rows:,} rows"
+    return "embedded", "every engine gives the same"
+
+
+def engine_named(name: str) -> Engine:
+    """The engine; Spark is started if no session is there."""
+    if name == "embedded":
+        from livingdb.engines.embedded.session import EmbeddedEngine
+
+        return EmbeddedEngine()
+    from livingdb.engines.spark.engine import SparkEngine
+    from livingdb.engines.spark.session import spark_session
+
+    return SparkEngine(spark_session())

@@ -1,0 +1,185 @@
+"""The Spark engine: the same requests, answered by Spark.
+
+Tables are read through LivingDB's data source, by tasks that read chunks themselves; rows that
+only this process has are handed over.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from itertools import count
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from sqlglot import exp
+
+from livingdb.engines.embedded.results import as_stored_types
+from livingdb.engines.range_text import WANTED, wanted_as_text
+from livingdb.engines.request import Request, Source
+from livingdb.engines.spark.build_trees import build_frame
+from livingdb.engines.spark.parallelism import parallelism
+from livingdb.engines.tree_parts import Built
+from livingdb.engines.value_ranges import Ranges
+from livingdb.errors import InvalidData, LivingDBError, Unsupported
+from livingdb.tables.recipe import Definition
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+__all__ = ["SparkEngine"]
+
+_numbers = count()
+"""Views of all threads of a process share a session, so their names never repeat."""
+
+
+class SparkEngine:
+    """Answers requests on a Spark session that knows LivingDB's data source."""
+
+    name = "spark"
+
+    def __init__(self, session: SparkSession):
+        self.session = session
+
+    def frame(self, request: Request) -> DataFrame:
+        """The answer as a data frame, not computed yet."""
+        query = request.query.copy()
+        names = {name: f"livingdb_view_{next(_numbers)}" for name in request.sources}
+        for table in query.find_all(exp.Table):
+            if table.name in names and not table.db:
+                table.set("this", exp.to_identifier(names[table.name]))
+        try:
+            with _spoken():
+                for name, source in request.sources.items():
+                    self._frame(source, request).createOrReplaceTempView(names[name])
+                text = query.sql("spark", comments=False)
+                return self.session.sql(text, args=request.values())
+        finally:
+            if not _is_remote(self.session):
+                for view in names.values():
+                    self.session.catalog.dropTempView(view)
+
+    def rows(self, request: Request) -> pa.Table:
+        """The rows the query gives."""
+        frame = self.frame(request)
+        with _spoken():
+            table = frame.toArrow()
+        return as_stored_types(table, [""] * table.num_columns)
+
+    def tree(self, request: Request, definition: Definition, url: str) -> Built:
+        """The rows the query gives as trees, in packs of the files at a URL."""
+        parts = 2 * parallelism(self.session)
+        with _spoken():
+            return build_frame(url, definition, self.frame(request), parts)
+
+    def _frame(self, source: Source, request: Request) -> DataFrame:
+        stored = source.stored
+        if stored is None:
+            if not isinstance(source.rows, pa.Table):
+                raise Unsupported(
+                    "rows of an open transaction cannot be read by Spark; commit it first"
+                )
+            return self.session.createDataFrame(source.rows)
+        read = self.session.read.format("livingdb").option("table", stored.table)
+        needed = _needed(request.query, source.schema.names)
+        read = read.option("versionAsOf", f"id:{stored.snapshot}")
+        read = read.option("columns", _listed(needed))
+        wanted = self._wanted(source, request)
+        if wanted:
+            read = read.option(WANTED, wanted_as_text(wanted))
+        return read.load(stored.url)
+
+    def _wanted(self, source: Source, request: Request) -> dict[str, Ranges]:
+        """The ranges outside of which no row matters, whatever Spark takes the query to mean.
+
+        A name is of a column that Spark sees; times are UTC in ranges and maybe not in Spark.
+        """
+        schema = source.schema
+        found = {name: ranges for name, ranges in source.wanted.items() if name in schema.names}
+        times = [name for name in found if pa.types.is_timestamp(schema.field(name).type)]
+        if times and not self._has_utc(request):
+            found = {name: ranges for name, ranges in found.items() if name not in times}
+        return found
+
+    def _has_utc(self, request: Request) -> bool:
+        """Whether times without a zone are UTC: where they are read now, and none is local."""
+        if _is_remote(self.session) or any(map(_is_local_time, request.values().values())):
+            return False
+        return self.session.conf.get("spark.sql.session.timeZone") == "UTC"
+
+
+def _is_remote(thing: Any) -> bool:
+    """Whether frames are understood when they run, and not when they are made."""
+    return ".connect." in type(thing).__module__
+
+
+def _is_local_time(value: object) -> bool:
+    """Whether PySpark takes the value to be in the zone of this process."""
+    return isinstance(value, datetime) and value.tzinfo is None
+
+
+def _needed(query: exp.Query, columns: list[str]) -> list[str]:
+    """The columns that the query may speak of: those whose names are anywhere in it."""
+    if any(not isinstance(star.parent, exp.Count) for star in query.find_all(exp.Star)):
+        return columns
+    if any(join.method for join in query.find_all(exp.Join)):
+        return columns
+    spoken = {node.name.casefold() for node in query.find_all(exp.Identifier)}
+    return [name for name in columns if name.casefold() in spoken] or columns[:1]
+
+
+def _listed(names: list[str]) -> str:
+    """Names as the option `columns` takes them."""
+    return ",".join(f"`{n.replace('`', '``')}`" if _is_odd(n) else n for n in names)
+
+
+def _is_odd(name: str) -> bool:
+    return any(mark in name for mark in ",`") or name != name.strip()
+
+
+_CAUSE = re.compile(
+    r"[A-Za-z_][\w.]*(Error|Exception|Corruption|NotFound|InvalidData|Unsupported)\b.*: "
+)
+
+
+@contextmanager
+def _spoken() -> Iterator[None]:
+    """Spark's errors in LivingDB's words."""
+    from pyspark.errors import AnalysisException, ParseException, PySparkException
+
+    try:
+        with _quiet():
+            yield
+    except LivingDBError:
+        raise
+    except (AnalysisException, ParseException) as error:
+        raise InvalidData(_first_line(error)) from None
+    except PySparkException as error:
+        raise InvalidData(f"Spark: {_first_line(error)}") from error
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without the traces that Spark logs of errors which are raised anyway."""
+    from pyspark.logger import PySparkLogger
+
+    logger = PySparkLogger.getLogger("SQLQueryContextLogger")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+
+
+def _first_line(error: Exception) -> str:
+    """What an error says first; of one in a Python worker, what it ends with."""
+    lines = [line for line in str(error).strip().splitlines() if line.strip()]
+    if not lines:
+        return type(error).__name__
+    is_ours = "Python worker" in lines[0] or "PYTHON_DATA_SOURCE" in lines[0]
+    causes = [line.strip() for line in lines if _CAUSE.match(line)] if is_ours else []
+    return f"{lines[0].rstrip(':')}: {causes[-1]}" if causes else lines[0]

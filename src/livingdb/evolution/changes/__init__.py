@@ -1,0 +1,1 @@
+"""The schema changes, a file for each."""

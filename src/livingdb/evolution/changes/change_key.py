@@ -1,0 +1,169 @@
+"""Change key: the rows of a table go by other columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+
+from livingdb.errors import DuplicateKey, InvalidData, Unsupported
+from livingdb.evolution.lenses.lens import Delta, Deltas, Lens, Side, Verdicts
+from livingdb.evolution.lenses.row_alignment import Mask, keys_of
+from livingdb.evolution.lenses.table_lens import (
+    check_unreferenced,
+    delta_of,
+    fitting_layout,
+    held_rows,
+    keyed_by,
+    names_of,
+    rows_of,
+    verdicts,
+    without,
+)
+from livingdb.evolution.schema_change import Change, Schemas, definition_of
+from livingdb.graph.row_constraints import check_not_null, first_key
+from livingdb.tables.recipe import Definition
+from livingdb.tables.schema import TableSchema
+from livingdb.trees.keys import KeyArray, concat_keys
+
+__all__ = ["ChangeKey", "RekeyLens"]
+
+
+@dataclass(frozen=True)
+class ChangeKey(Change):
+    """Give a table another key, of columns it has; those of the old key stay as columns.
+
+    The new key's columns have to be unique and hold no null; both keys stay unique for as long
+    as the sides are in step.
+    """
+
+    table: str
+    key: Sequence[str]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "key", names_of(self.key, "key"))
+
+    def plan(self, tables: Schemas) -> Lens:
+        old = definition_of(tables, self.table)
+        schema = old.schema
+        if not self.key:
+            raise InvalidData("a table needs a key of at least one column")
+        if tuple(self.key) == schema.key:
+            raise InvalidData(f"{', '.join(self.key)} is the key of {self.table!r} already")
+        for name in self.key:
+            column = schema.column(name)
+            if pa.types.is_nested(column.type):
+                raise Unsupported(f"column {name!r}: a key cannot be of type {column.type}")
+            if column.computed is not None or column.read_only:
+                raise InvalidData(f"column {name!r} is not for writers, so it cannot be a key")
+        check_unreferenced(tables, self.table)
+        columns = [
+            replace(column, nullable=False) if column.name in self.key else column
+            for column in schema.columns
+        ]
+        made = replace(schema, columns=tuple(columns), key=tuple(self.key))
+        new = Definition(made, fitting_layout(old.layout, made))
+        return RekeyLens(self.table, old, new)
+
+
+class RekeyLens(Lens):
+    """The same rows on both sides, under different keys."""
+
+    def __init__(self, table: str, old: Definition, new: Definition):
+        self.table = table
+        self.old, self.new = {table: old}, {table: new}
+
+    @property
+    def _old(self) -> TableSchema:
+        return self.old[self.table].schema
+
+    @property
+    def _new(self) -> TableSchema:
+        return self.new[self.table].schema
+
+    def directions(self) -> Verdicts:
+        for name in self._new.key:
+            if self._old.column(name).nullable:
+                reason = (
+                    f"column {name!r} of {self.table!r} may be null on the old side, and a row "
+                    "without it has no key on the new one"
+                )
+                return verdicts(reverse=reason, both=reason)
+        return verdicts()
+
+    def scan_reason(self) -> str | None:
+        return f"{', '.join(self._new.key)} has to be unique and without nulls"
+
+    def check(self, old: Side) -> None:
+        """`InvalidData` for a null in the new key, `DuplicateKey` for a key that is there twice."""
+        parts: list[KeyArray] = []
+        for batch in old.scan(self.table, list(self._new.key)):
+            rows = pa.Table.from_batches([batch])
+            self._check_nulls(rows)
+            parts.append(keys_of(self._new, rows))
+        if parts:
+            encoded = np.sort(concat_keys(parts))
+            twice = encoded[1:][encoded[1:] == encoded[:-1]]
+            if len(twice):
+                self._refuse_twice(old, twice[:1])
+
+    def _check_nulls(self, rows: pa.Table) -> None:
+        for name in self._new.key:
+            if rows.column(name).null_count:
+                raise InvalidData(
+                    f"column {name!r} of {self.table!r} is null in a row, so it cannot be in a key"
+                )
+
+    def _refuse_twice(self, old: Side, wanted: KeyArray) -> None:
+        for batch in old.scan(self.table, list(self._new.key)):
+            rows = pa.Table.from_batches([batch])
+            found: Mask = keys_of(self._new, rows) == wanted[0]
+            if found.any():
+                raise DuplicateKey(
+                    f"table {self.table!r}: {first_key(self._new, rows, found)} is there twice in "
+                    f"{', '.join(self._new.key)}, so it cannot be the key"
+                )
+
+    def create(self, old: Side) -> Mapping[str, Iterator[pa.RecordBatch]]:
+        return {self.table: self._created(old)}
+
+    def _created(self, old: Side) -> Iterator[pa.RecordBatch]:
+        for batch in old.scan(self.table):
+            yield from rows_of(self._new, batch).to_batches()
+
+    def putr(self, deltas: Deltas, old: Side, new: Side) -> Deltas:
+        return self._carried(deltas, self._old, self._new, new)
+
+    def putl(self, deltas: Deltas, new: Side, old: Side) -> Deltas:
+        return self._carried(deltas, self._new, self._old, old)
+
+    def _carried(
+        self, deltas: Deltas, here: TableSchema, there: TableSchema, other: Side
+    ) -> Deltas:
+        delta = delta_of(deltas, self.table, here)
+        if not delta:
+            return {}
+        before, after = rows_of(there, delta.before), rows_of(there, delta.after)
+        check_not_null(there, after)
+        self._check_unique(after, there)
+        fresh = keyed_by(there, without(there, after, before))
+        taken = held_rows(other, self.table, there, fresh)
+        if taken.num_rows:
+            raise DuplicateKey(
+                f"table {self.table!r}: another row has {', '.join(there.key)} "
+                f"{first_key(there, taken, np.ones(taken.num_rows, bool))} already"
+            )
+        return {self.table: Delta(before, after)}
+
+    def _check_unique(self, rows: pa.Table, schema: TableSchema) -> None:
+        encoded = keys_of(schema, rows)
+        _, first = np.unique(encoded, return_index=True)
+        twice: Mask = np.ones(len(encoded), bool)
+        twice[first] = False
+        if twice.any():
+            raise DuplicateKey(
+                f"table {self.table!r}: {first_key(schema, rows, twice)} is there twice in "
+                f"{', '.join(schema.key)}"
+            )

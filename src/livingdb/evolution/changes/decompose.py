@@ -1,0 +1,185 @@
+"""Decompose: the columns of a table go to tables of their own, all with its key."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from livingdb.errors import InvalidData
+from livingdb.evolution.lenses.lens import Delta, Deltas, Lens, Side, Verdicts
+from livingdb.evolution.lenses.row_alignment import Mask, Matched, keys_of, match
+from livingdb.evolution.lenses.table_lens import (
+    all_null,
+    assembled,
+    check_names,
+    check_together,
+    check_unreferenced,
+    delta_of,
+    held_rows,
+    key_columns,
+    names_of,
+    overlaid,
+    part_of,
+    rows_of,
+    touched_keys,
+    verdicts,
+)
+from livingdb.evolution.schema_change import Change, Schemas, definition_of
+from livingdb.graph.row_constraints import first_key
+from livingdb.tables.schema import TableSchema
+
+__all__ = ["Decompose", "DecomposeLens", "KeyParts"]
+
+
+@dataclass(frozen=True)
+class Decompose(Change):
+    """Move the columns of a table to others with its key.
+
+    `into` names for each new table its columns; each column is in one of them, and the key in
+    all.  A row that one of them does not have reads as null in its columns.
+    """
+
+    table: str
+    into: Mapping[str, Sequence[str]]
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.into, Mapping):
+            raise InvalidData("decompose: give the columns of each new table, as a dict of lists")
+        into = {name: names_of(columns, f"table {name!r}") for name, columns in self.into.items()}
+        object.__setattr__(self, "into", into)
+
+    def plan(self, tables: Schemas) -> Lens:
+        whole = definition_of(tables, self.table)
+        self._check_columns(whole.schema)
+        check_names(tables, self.into, {self.table})
+        check_unreferenced(tables, self.table)
+        check_together(whole.schema, [(*whole.schema.key, *part) for part in self.into.values()])
+        parts = {name: part_of(whole, columns) for name, columns in self.into.items()}
+        schemas = {name: part.schema for name, part in parts.items()}
+        return DecomposeLens(
+            {self.table: whole}, parts, KeyParts(self.table, whole.schema, schemas)
+        )
+
+    def _check_columns(self, schema: TableSchema) -> None:
+        if len(self.into) < 2:
+            raise InvalidData(f"table {self.table!r} is taken apart into two tables or more")
+        seen: dict[str, str] = {}
+        for name, columns in self.into.items():
+            if not columns:
+                raise InvalidData(f"table {name!r} would have no columns but the key")
+            for column in columns:
+                if schema.column(column).name in schema.key:
+                    raise InvalidData(f"column {column!r} is in the key, so in every part")
+                if column in seen:
+                    raise InvalidData(f"column {column!r} is in {seen[column]!r} and in {name!r}")
+                seen[column] = name
+        for value in schema.columns:
+            if value.name not in seen and value.name not in schema.key:
+                raise InvalidData(f"column {value.name!r} is in none of the new tables")
+
+
+@dataclass(frozen=True)
+class KeyParts:
+    """A table, and tables with its key that together have its other columns.
+
+    The table has a row where any part has one.  A part is without a row only where its columns
+    of the table's row are null; whether it then is, the part itself remembers.
+    """
+
+    name: str
+    whole: TableSchema
+    parts: Mapping[str, TableSchema]
+
+    def apart(self, delta: Delta, parts: Side) -> Deltas:
+        """What a change of the table changes in the parts."""
+        keys = touched_keys(self.whole, (self.whole, delta))
+        encoded = keys_of(self.whole, keys)
+        after = match(self.whole, encoded, delta.after)
+        held = {name: held_rows(parts, name, schema, keys) for name, schema in self.parts.items()}
+        was = {name: match(self.parts[name], encoded, rows) for name, rows in held.items()}
+        known = np.logical_or.reduce([part.there for part in was.values()])
+        carried = {}
+        for name, schema in self.parts.items():
+            stays_away = known & ~was[name].there & all_null(after, self._values(schema))
+            made = self._part(schema, after, keys, after.there & ~stays_away)
+            carried[name] = Delta(held[name], made)
+        return carried
+
+    def cut(self, name: str, rows: pa.Table) -> pa.Table:
+        """The rows of a part that new rows of the table have."""
+        here: Mask = np.ones(rows.num_rows, bool)
+        keys = rows.select(list(self.whole.key))
+        return self._part(self.parts[name], Matched(here, rows), keys, here)
+
+    def together(self, deltas: Deltas, parts: Side, whole: Side) -> Deltas:
+        """What a change of parts changes in the table."""
+        changes = {name: delta_of(deltas, name, part) for name, part in self.parts.items()}
+        pairs = [(self.parts[name], delta) for name, delta in changes.items()]
+        keys = touched_keys(self.whole, *pairs)
+        after = {}
+        for name, schema in self.parts.items():
+            held = held_rows(parts, name, schema, keys)
+            after[name] = overlaid(schema, held, changes[name])
+        held = held_rows(whole, self.name, self.whole, keys)
+        return {self.name: Delta(held, self.joined(keys, after))}
+
+    def joined(self, keys: pa.Table, rows: Mapping[str, pa.Table]) -> pa.Table:
+        """The table's rows under some keys, from those of the parts."""
+        encoded = keys_of(self.whole, keys)
+        found = {name: match(self.parts[name], encoded, part) for name, part in rows.items()}
+        there = np.logical_or.reduce([part.there for part in found.values()])
+        columns = key_columns(self.whole, keys)
+        for name, schema in self.parts.items():
+            self.check_halves(name, keys, there & ~found[name].there)
+            columns |= {value: found[name].column(value) for value in self._values(schema)}
+        return assembled(self.whole, there, columns)
+
+    def needs(self, name: str) -> str | None:
+        """A column of the part that may not be null, so that every row has to have the part."""
+        values = self._values(self.parts[name])
+        return next((value for value in values if not self.whole.column(value).nullable), None)
+
+    def check_halves(self, name: str, keys: pa.Table, missing: Mask) -> None:
+        """`InvalidData` if rows lack a part that they have to have."""
+        column = self.needs(name)
+        if column is not None and missing.any():
+            raise InvalidData(
+                f"table {name!r} has no row with the key {first_key(self.whole, keys, missing)}, "
+                f"which other parts of {self.name!r} have, and its column {column!r} is NOT NULL"
+            )
+
+    @staticmethod
+    def _values(schema: TableSchema) -> list[str]:
+        return [column.name for column in schema.columns if column.name not in schema.key]
+
+    def _part(self, schema: TableSchema, rows: Matched, keys: pa.Table, there: Mask) -> pa.Table:
+        columns = key_columns(schema, keys)
+        columns |= {name: rows.column(name) for name in self._values(schema)}
+        return assembled(schema, there, columns)
+
+
+class DecomposeLens(Lens):
+    """The old side is whole, the new one in parts."""
+
+    def __init__(self, old: Schemas, new: Schemas, parts: KeyParts):
+        self.old, self.new, self.parts = old, new, parts
+
+    def directions(self) -> Verdicts:
+        return verdicts()
+
+    def create(self, old: Side) -> Mapping[str, Iterator[pa.RecordBatch]]:
+        return {name: self._created(old, name) for name in self.parts.parts}
+
+    def _created(self, old: Side, name: str) -> Iterator[pa.RecordBatch]:
+        for batch in old.scan(self.parts.name):
+            yield from self.parts.cut(name, rows_of(self.parts.whole, batch)).to_batches()
+
+    def putr(self, deltas: Deltas, old: Side, new: Side) -> Deltas:
+        delta = delta_of(deltas, self.parts.name, self.parts.whole)
+        return self.parts.apart(delta, new) if delta else {}
+
+    def putl(self, deltas: Deltas, new: Side, old: Side) -> Deltas:
+        return self.parts.together(deltas, new, old)

@@ -1,0 +1,178 @@
+"""Normalize: columns move to a lookup table that holds each combination of their values once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+
+from livingdb.errors import InvalidData
+from livingdb.evolution.definition_edits import check_new_name, checked_type
+from livingdb.evolution.lenses.lens import Deltas, Lens, RowMap, Side, Verdicts
+from livingdb.evolution.lenses.lookup_lens import FANOUT, FORK, RESTRICT, SET_NULL, Lookups
+from livingdb.evolution.lenses.table_lens import (
+    check_names,
+    check_together,
+    delta_of,
+    fitting_layout,
+    names_of,
+    renumbered,
+    rows_of,
+    verdicts,
+)
+from livingdb.evolution.schema_change import Change, Schemas, definition_of
+from livingdb.sql.expressions import Expression
+from livingdb.tables.batches import large_batches
+from livingdb.tables.recipe import Definition
+from livingdb.tables.row_hash import encoded_rows, row_ids
+from livingdb.tables.schema import Column, TableSchema
+
+__all__ = ["Normalize", "NormalizeLens"]
+
+
+@dataclass(frozen=True)
+class Normalize(Change):
+    """Move columns of a table to the lookup table `into`, and refer to its rows.
+
+    The lookup table's `key` is a hash of the row's values; the column `reference` of the table
+    holds it, or null where all the columns are null.  An update of the columns on the old side
+    refers to another row ("fork") or changes the row that all refer to ("fanout").  A row of
+    the lookup table that is referred to is not deleted ("restrict"), or the references to it
+    become null ("set null").
+    """
+
+    table: str
+    columns: Sequence[str]
+    into: str
+    key: str = "id"
+    reference: str | None = None
+    on_update: str = FORK
+    on_delete: str = RESTRICT
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "columns", names_of(self.columns, "normalize"))
+        if self.reference is None:
+            object.__setattr__(self, "reference", f"{self.into}_{self.key}")
+        if self.on_update not in (FORK, FANOUT):
+            raise InvalidData(f"on_update {self.on_update!r}: choose 'fork' or 'fanout'")
+        if self.on_delete not in (RESTRICT, SET_NULL):
+            raise InvalidData(f"on_delete {self.on_delete!r}: choose 'restrict' or 'set null'")
+
+    def plan(self, tables: Schemas) -> Lens:
+        wide = definition_of(tables, self.table)
+        self._check(wide.schema)
+        check_names(tables, [self.into], ())
+        kept = [c.name for c in wide.schema.columns if c.name not in self.columns]
+        check_together(wide.schema, [kept, self.columns])
+        narrow, lookup = self._narrow(wide), self._lookup(wide)
+        lookups = Lookups(
+            (self.table, wide.schema),
+            (self.table, narrow.schema),
+            (self.into, lookup.schema),
+            str(self.reference),
+            tuple(self.columns),
+            self.on_update,
+            self.on_delete,
+        )
+        new = {self.table: narrow, self.into: lookup}
+        return NormalizeLens({self.table: wide}, new, lookups)
+
+    def _check(self, schema: TableSchema) -> None:
+        if not self.columns:
+            raise InvalidData(f"no columns of {self.table!r} are named to move to {self.into!r}")
+        for name in self.columns:
+            if schema.column(name).name in schema.key:
+                raise InvalidData(f"column {name!r} is in the key of {self.table!r}: it stays")
+        if self.key in self.columns:
+            raise InvalidData(f"the key of {self.into!r} cannot be {self.key!r}, a column it gets")
+        checked_type(self.key, "bigint")
+        check_new_name(schema, str(self.reference), self.columns)
+        if self.on_delete == SET_NULL and not self._is_optional(schema):
+            raise InvalidData(
+                "on_delete 'set null': a column that moves is NOT NULL, so every row refers to one"
+            )
+
+    def _is_optional(self, schema: TableSchema) -> bool:
+        return all(schema.column(name).nullable for name in self.columns)
+
+    def _narrow(self, wide: Definition) -> Definition:
+        schema = wide.schema
+        reference = str(self.reference)
+        optional = self._is_optional(schema)
+        column = Column(schema.next_id, reference, pa.int64(), optional)
+        kept = [other for other in schema.columns if other.name not in self.columns]
+        links = [link for link in schema.foreign_keys if link[0] not in self.columns]
+        made = replace(
+            schema,
+            columns=(*kept, column),
+            foreign_keys=tuple(sorted([*links, (reference, self.into)])),
+            next_id=schema.next_id + 1,
+            checks=_checks(schema, {c.name for c in kept}),
+        )
+        return Definition(made, fitting_layout(wide.layout, made))
+
+    def _lookup(self, wide: Definition) -> Definition:
+        schema = wide.schema
+        moved = [schema.column(name) for name in self.columns]
+        columns = renumbered([Column(0, self.key, pa.int64(), nullable=False), *moved])
+        links = tuple(link for link in schema.foreign_keys if link[0] in self.columns)
+        checks = _checks(schema, set(self.columns))
+        made = TableSchema(columns, (self.key,), links, len(columns), checks)
+        return Definition(made, fitting_layout(wide.layout, made))
+
+
+def _checks(schema: TableSchema, names: set[str]) -> tuple[tuple[str, str], ...]:
+    return tuple(check for check in schema.checks if Expression(check[1]).columns <= names)
+
+
+class NormalizeLens(Lens):
+    """The old side is wide, the new one narrow with a lookup table."""
+
+    def __init__(self, old: Schemas, new: Schemas, lookups: Lookups):
+        self.old, self.new, self.lookups = old, new, lookups
+
+    def directions(self) -> Verdicts:
+        return verdicts()
+
+    def row_map(self, name: str) -> RowMap | None:
+        lookups = self.lookups
+        return RowMap(lookups.wide[0], lookups.narrowed) if name == lookups.narrow[0] else None
+
+    def create(self, old: Side) -> Mapping[str, Iterator[pa.RecordBatch]]:
+        narrow, lookup = self.lookups.narrow[0], self.lookups.lookup[0]
+        return {narrow: self._narrow(old), lookup: self._lookup(old)}
+
+    def _narrow(self, old: Side) -> Iterator[pa.RecordBatch]:
+        name, schema = self.lookups.wide
+        for batch in old.scan(name):
+            yield from self.lookups.narrowed(rows_of(schema, batch)).to_batches()
+
+    def _lookup(self, old: Side) -> Iterator[pa.RecordBatch]:
+        """The rows of the lookup table, each when its values are first seen."""
+        seen, proofs = np.empty(0, np.int64), np.empty(0, np.int64)
+        for batch in large_batches(old.scan(self.lookups.wide[0], self.lookups.moved)):
+            rows = self.lookups.looked_up(pa.Table.from_batches([batch]))
+            ids = rows.column(0).to_numpy()
+            proof = row_ids(encoded_rows(self.lookups.values(rows)), 1)
+            at = np.searchsorted(seen, ids)
+            fresh = ~np.isin(ids, seen, assume_unique=True)
+            if (np.diff(ids) == 0).any() or (proofs[at[~fresh]] != proof[~fresh]).any():
+                raise InvalidData(f"different rows of {self.lookups.lookup[0]!r} have one hash")
+            seen = np.insert(seen, at[fresh], ids[fresh])
+            proofs = np.insert(proofs, at[fresh], proof[fresh])
+            yield from rows.filter(pa.array(fresh)).to_batches()
+
+    def settle_old(self, deltas: Deltas, old: Side, new: Side) -> Deltas:
+        return self.lookups.settle_wide(deltas, old, new)
+
+    def settle_new(self, deltas: Deltas, new: Side, old: Side) -> Deltas:
+        return self.lookups.settle_narrow(deltas, new)
+
+    def putr(self, deltas: Deltas, old: Side, new: Side) -> Deltas:
+        delta = delta_of(deltas, *self.lookups.wide)
+        return self.lookups.apart(delta, new) if delta else {}
+
+    def putl(self, deltas: Deltas, new: Side, old: Side) -> Deltas:
+        return self.lookups.together(deltas, new, old)

@@ -1,0 +1,150 @@
+"""CreateTable, DropTable and RenameTable: changes of whole tables, none of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+
+from livingdb.errors import InvalidData
+from livingdb.evolution.definition_edits import TypeLike, fitting
+from livingdb.evolution.lenses.column_lens import verdicts
+from livingdb.evolution.lenses.lens import Deltas, Lens, Side, Verdicts
+from livingdb.evolution.schema_change import Change, Schemas, check_free, definition_of
+from livingdb.graph.constraints import check_new_table
+from livingdb.graph.names import check_table
+from livingdb.tables.layout import Layout
+from livingdb.tables.recipe import Definition
+from livingdb.tables.schema import TableSchema
+from livingdb.tables.type_names import type_name
+
+__all__ = ["CreateTable", "DropTable", "RenameTable"]
+
+
+@dataclass(frozen=True)
+class CreateTable(Change):
+    """A new table; the old side does not see it."""
+
+    table: str
+    schema: Mapping[str, TypeLike] | pa.Schema
+    key: str | Sequence[str]
+    defaults: Mapping[str, object] | None = None
+    foreign_keys: Mapping[str, str] | None = None
+    layout: Mapping[str, Any] | Layout | None = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.schema, pa.Schema):
+            object.__setattr__(self, "schema", _named_types(self.schema))
+        if not isinstance(self.key, str):
+            object.__setattr__(self, "key", tuple(self.key))
+        if self.layout is not None:
+            given = _layout(self.layout)
+            values = {**given.to_json(), "groups": given.groups}
+            object.__setattr__(self, "layout", values)
+
+    def plan(self, tables: Schemas) -> Lens:
+        check_table(self.table)
+        check_free(tables, self.table)
+        schema = TableSchema.of(self.schema, self.key, self.defaults, self.foreign_keys)
+        known = {name: definition.schema for name, definition in tables.items()}
+        check_new_table(self.table, schema, known.get)
+        made = fitting(Definition(schema, _layout(self.layout)))
+        return TableLens({}, {self.table: made}, {})
+
+
+@dataclass(frozen=True)
+class DropTable(Change):
+    """A table less; the old side keeps it."""
+
+    table: str
+
+    def plan(self, tables: Schemas) -> Lens:
+        old = definition_of(tables, self.table)
+        for name, definition in tables.items():
+            for column, target in definition.schema.foreign_keys:
+                if target == self.table and name != self.table:
+                    raise InvalidData(
+                        f"the column {column!r} of {name!r} is a foreign key into {self.table!r}; "
+                        "drop the foreign key first"
+                    )
+        return TableLens({self.table: old}, {}, {})
+
+
+@dataclass(frozen=True)
+class RenameTable(Change):
+    """Another name for a table; foreign keys into it follow."""
+
+    table: str
+    to: str
+
+    def plan(self, tables: Schemas) -> Lens:
+        definition_of(tables, self.table)
+        check_table(self.to)
+        check_free(tables, self.to)
+        old = {
+            name: definition
+            for name, definition in tables.items()
+            if name == self.table or self.table in dict(definition.schema.foreign_keys).values()
+        }
+        names = {name: self.to if name == self.table else name for name in old}
+        new = {names[name]: self._followed(definition) for name, definition in old.items()}
+        return TableLens(old, new, names)
+
+    def _followed(self, definition: Definition) -> Definition:
+        links = tuple(
+            (column, self.to if target == self.table else target)
+            for column, target in definition.schema.foreign_keys
+        )
+        return replace(definition, schema=replace(definition.schema, foreign_keys=links))
+
+
+class TableLens(Lens):
+    """Tables that only one side has, and tables that are the same under two names."""
+
+    def __init__(
+        self,
+        old: Mapping[str, Definition],
+        new: Mapping[str, Definition],
+        names: Mapping[str, str],
+    ):
+        self.old, self.new = dict(old), dict(new)
+        self.names = names
+        """The new name of each old table that both sides have."""
+
+    def directions(self) -> Verdicts:
+        return verdicts(None, None)
+
+    def same_as(self, name: str) -> str | None:
+        return next((old for old, new in self.names.items() if new == name), None)
+
+    def create(self, old: Side) -> Mapping[str, Iterator[pa.RecordBatch]]:
+        theirs = {new: name for name, new in self.names.items()}
+        return {name: old.scan(theirs[name]) if name in theirs else iter(()) for name in self.new}
+
+    def putr(self, deltas: Deltas, old: Side, new: Side) -> Deltas:
+        return {self.names[name]: delta for name, delta in deltas.items() if name in self.names}
+
+    def putl(self, deltas: Deltas, new: Side, old: Side) -> Deltas:
+        theirs = {new: name for name, new in self.names.items()}
+        return {theirs[name]: delta for name, delta in deltas.items() if name in theirs}
+
+
+def _layout(given: Mapping[str, Any] | Layout | None) -> Layout:
+    if isinstance(given, Layout):
+        return given
+    try:
+        return Layout(**(given or {}))
+    except TypeError:
+        raise InvalidData(f"layout {given!r}: give a Layout, or what one takes") from None
+
+
+def _named_types(schema: pa.Schema) -> dict[str, str]:
+    """A schema by the names of its types; `Unsupported` if there is no name for one."""
+    if len(set(schema.names)) < len(schema.names):
+        raise InvalidData("a column is in the schema twice")
+    return {
+        field.name: type_name(field.type) + ("" if field.nullable else " not null")
+        for field in schema
+    }

@@ -1,0 +1,126 @@
+"""Recipes that are a schema change: the rows of other versions, seen through a lens."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+
+import pyarrow as pa
+
+from livingdb.chunks.address import Address
+from livingdb.evolution.lenses.lens import Lens
+from livingdb.evolution.lenses.row_lens import RowLens
+from livingdb.evolution.lenses.sides import VersionSide
+from livingdb.evolution.schema_change import Change
+from livingdb.graph.graph import Graph
+from livingdb.tables import ingest
+from livingdb.tables.index import Version
+from livingdb.tables.mapped_forest import MappedForest
+from livingdb.tables.recipe import Definition, Derived
+from livingdb.tables.rows import RowSet
+from livingdb.tables.versions import Versions
+from livingdb.trees.builder import Sink
+
+__all__ = ["KIND", "LensEvaluator", "below", "lens_recipe", "planned_lens"]
+
+KIND = "lens"
+
+
+def lens_recipe(
+    change: Change, inputs: Mapping[str, Version], part: str, definition: Address
+) -> Derived:
+    """The recipe of one new table of a change."""
+    return Derived(
+        KIND,
+        {
+            "change": change.to_json(),
+            "inputs": {name: version.address.hex() for name, version in inputs.items()},
+            "part": part,
+            "definition": definition.hex(),
+        },
+    )
+
+
+class LensEvaluator:
+    """Answers for the recipes of schema changes."""
+
+    def __init__(self) -> None:
+        self._planned = lru_cache(maxsize=256)(planned_lens)
+
+    def definition(self, recipe: Derived) -> Address:
+        """The definition of the new table."""
+        return Address(bytes.fromhex(recipe.data["definition"]))
+
+    def inputs(self, recipe: Derived, versions: Versions) -> dict[str, Version]:
+        """The versions the recipe names."""
+        return {
+            name: versions.require(Address(bytes.fromhex(text)))
+            for name, text in recipe.data["inputs"].items()
+        }
+
+    def lens(self, recipe: Derived, versions: Versions) -> Lens:
+        """The lens on the tables the recipe names."""
+        return self._planned(*self.texts(recipe, versions))
+
+    def texts(self, recipe: Derived, versions: Versions) -> tuple[str, str]:
+        """The change and the tables it is made on, as text from which the lens is planned."""
+        inputs = self.inputs(recipe, versions)
+        definitions = {name: versions.definition(v).to_json() for name, v in inputs.items()}
+        return json.dumps(recipe.data["change"]), json.dumps(definitions, sort_keys=True)
+
+    def rows(self, recipe: Derived, versions: Versions) -> RowSet | None:
+        """The rows, mapped as they are read, where every row is carried on its own."""
+        lens = self.lens(recipe, versions)
+        part = recipe.data["part"]
+        made = lens.row_map(part)
+        if made is None:
+            return None
+        source = versions.rows(self.inputs(recipe, versions)[made.source])
+        definition = lens.new[part]
+        grouping = definition.layout.grouping(definition.schema)
+        forest = MappedForest(
+            source, definition.schema, grouping, made.function, made.drops, made.reads
+        )
+        return RowSet(definition.schema, forest, recipe.stored().address)
+
+    def root(self, recipe: Derived, versions: Versions, sink: Sink) -> Address:
+        """The root of all rows, made now."""
+        lens = self.lens(recipe, versions)
+        part = recipe.data["part"]
+        definition = lens.new[part]
+        side = VersionSide(versions, self.inputs(recipe, versions))
+        batches = list(lens.create(side)[part])
+        whole = pa.Table.from_batches(batches, schema=definition.schema.arrow)
+        forest = versions.forest_of(definition)
+        changes = ingest.carried(definition.schema, forest.shape, whole)
+        return forest.build([[c for c in changes.columns if c is not None]], sink)
+
+
+def below(graph: Graph, version: Version) -> tuple[Version, tuple[tuple[str, str], ...]]:
+    """The version whose rows a version's are, seen through lenses: those, the first first.
+
+    The version itself and no lens, unless it is a schema change that nobody migrated, of a kind
+    that carries every row on its own.
+    """
+    versions = graph.versions
+    lenses: list[tuple[str, str]] = []
+    while versions.kept(version) is None and version.origin == version.address:
+        recipe = versions.recipe(version)
+        evaluator = versions.evaluators.get(KIND)
+        if not isinstance(recipe, Derived) or not isinstance(evaluator, LensEvaluator):
+            break
+        lens = evaluator.lens(recipe, versions)
+        if not isinstance(lens, RowLens):
+            break
+        lenses.append(evaluator.texts(recipe, versions))
+        version = evaluator.inputs(recipe, versions)[lens.old_name]
+    return version, tuple(lenses[::-1])
+
+
+def planned_lens(change: str, definitions: str) -> Lens:
+    """A lens from the text of a change and of the tables it is made on."""
+    tables: dict[str, Any] = json.loads(definitions)
+    known = {name: Definition.from_json(data) for name, data in tables.items()}
+    return Change.from_json(json.loads(change)).plan(known)

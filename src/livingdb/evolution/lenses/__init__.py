@@ -1,0 +1,1 @@
+"""Lenses: what carries rows between two schemas, in both directions."""

@@ -1,0 +1,81 @@
+"""Columns that are computed of others on the way across, and stay while those do not change."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from livingdb.errors import InvalidData
+from livingdb.evolution.lenses.column_lens import ColumnLens, Columns, outdated, replaced
+from livingdb.evolution.lenses.row_lens import Touched
+from livingdb.sql.expressions import Expression
+from livingdb.tables.recipe import Definition
+from livingdb.tables.schema import Column, TableSchema
+
+__all__ = ["Crossing", "CrossingLens", "by_expressions"]
+
+
+@dataclass(frozen=True)
+class Crossing:
+    """How columns of one side give columns of the other."""
+
+    reads: frozenset[str]
+    """The columns that it reads."""
+    makes: tuple[str, ...]
+    """The columns that it makes."""
+    compute: Callable[[pa.Table], Sequence[pa.Array]]
+    """Their values for rows."""
+
+    def carried(self, touched: Touched) -> Columns:
+        """The columns it makes on the other side after a change."""
+        held = {name: touched.other.column(name) for name in self.makes}
+        need = outdated(touched, self.reads)
+        if not need.any():
+            return held
+        if need.all():
+            return dict(zip(self.makes, self.compute(touched.after.rows), strict=True))
+        made = self.compute(touched.after.rows.filter(pa.array(need)))
+        return {
+            name: replaced(held[name], values, need)
+            for name, values in zip(self.makes, made, strict=True)
+        }
+
+
+class CrossingLens(ColumnLens):
+    """Some columns cross in one way there and in another back."""
+
+    def __init__(
+        self, table: str, old: Definition, new: Definition, there: Crossing, back: Crossing | None
+    ):
+        super().__init__(table, old, new)
+        self.there, self.back = there, back
+
+    def to_new(self, touched: Touched) -> Columns:
+        return self.there.carried(touched)
+
+    def to_old(self, touched: Touched) -> Columns:
+        assert self.back is not None, "the direction is not legal"
+        return self.back.carried(touched)
+
+
+def by_expressions(
+    texts: Mapping[str, str], schema: TableSchema, makes: Sequence[Column]
+) -> Crossing:
+    """Columns that expressions over a row of the schema give, by name."""
+    wanted = {column.name for column in makes}
+    if set(texts) != wanted:
+        raise InvalidData(
+            f"there are expressions for {', '.join(sorted(texts))}, but the columns are "
+            f"{', '.join(sorted(wanted))}"
+        )
+    expressions = [(Expression(texts[column.name]), column.type) for column in makes]
+    for expression, data_type in expressions:
+        expression.check(schema.arrow, data_type)
+
+    def compute(rows: pa.Table) -> list[pa.Array]:
+        return [expression.values(rows, data_type) for expression, data_type in expressions]
+
+    reads = frozenset[str]().union(*(expression.columns for expression, _ in expressions))
+    return Crossing(reads, tuple(column.name for column in makes), compute)

@@ -1,0 +1,346 @@
+"""A wide table, and the narrow one with a lookup table that holds some of its columns.
+
+A row of the narrow table refers to a row of the lookup table, or to none where the wide row is
+null in all columns that moved.  As long as these columns of a wide row stay, so does what its
+narrow row refers to; where they change it refers to the row whose key is the hash of their
+values.  Rows of the lookup table stay when nothing refers to them any more.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from livingdb.errors import InvalidData
+from livingdb.evolution.lenses.lens import Delta, Deltas, Side
+from livingdb.evolution.lenses.row_alignment import (
+    Mask,
+    Matched,
+    empty_rows,
+    key_rows,
+    keys_of,
+    match,
+)
+from livingdb.evolution.lenses.table_lens import (
+    all_null,
+    assembled,
+    delta_of,
+    held_rows,
+    keyed_by,
+    overlaid,
+    rows_of,
+    touched_keys,
+    without,
+)
+from livingdb.graph.row_constraints import check_not_null, first_key
+from livingdb.tables.row_hash import Ids, encoded_rows, numbered_rows, row_ids
+from livingdb.tables.schema import TableSchema
+from livingdb.trees.compare import differs
+
+__all__ = ["FANOUT", "FORK", "RESTRICT", "SET_NULL", "Lookups", "Named"]
+
+FORK, FANOUT = "fork", "fanout"
+RESTRICT, SET_NULL = "restrict", "set null"
+
+Named = tuple[str, TableSchema]
+
+_ATTEMPTS = 64
+
+
+@dataclass(frozen=True)
+class Lookups:
+    """The three tables by name, and the columns that make the difference.
+
+    `moved` are in the wide table and in the lookup table, `reference` in the narrow one; the
+    wide and the narrow table have the same key.
+    """
+
+    wide: Named
+    narrow: Named
+    lookup: Named
+    reference: str
+    moved: tuple[str, ...]
+    on_update: str = FORK
+    on_delete: str = RESTRICT
+
+    # --- wide to narrow -----------------------------------------------------------------------
+
+    def apart(self, delta: Delta, side: Side) -> Deltas:
+        """What a change of the wide table changes in the other two."""
+        touched = self._touched(delta, side)
+        updates = self._updates(touched, side)
+        self._check_settled(touched, updates, side)
+        moves = touched.changed & ~touched.shared
+        fresh = moves & ~all_null(touched.after, self.moved)
+        ids, inserted = self._placed(touched.after.rows.filter(pa.array(fresh)), side, updates)
+        references = touched.references.fill_null(0).to_numpy().copy()
+        references[fresh] = ids
+        refers = np.where(moves, fresh, touched.refers)
+        made = self._narrow_rows(touched.after, pa.array(references, mask=~refers))
+        carried = {self.narrow[0]: Delta(touched.held, made)}
+        rows = pa.concat_tables([updates.after, inserted])
+        if rows.num_rows:
+            check_not_null(self.lookup[1], rows)
+            carried[self.lookup[0]] = Delta(updates.before, rows)
+        return carried
+
+    def narrowed(self, rows: pa.Table) -> pa.Table:
+        """The narrow rows of wide ones of which nothing is known yet."""
+        first, numbers = numbered_rows(self.values(rows))
+        ids = row_ids(encoded_rows(self.values(rows.take(pa.array(first)))))[numbers]
+        whole = Matched(np.ones(rows.num_rows, bool), rows)
+        return self._narrow_rows(whole, pa.array(ids, mask=all_null(whole, self.moved)))
+
+    def looked_up(self, rows: pa.Table) -> pa.Table:
+        """The lookup rows of wide ones of which nothing is known yet, in key order."""
+        whole = Matched(np.ones(rows.num_rows, bool), rows)
+        rows = rows.filter(pa.array(~all_null(whole, self.moved)))
+        rows, encoded, _ = self._distinct(rows)
+        made = self._lookup_rows(row_ids(encoded), rows)
+        return made.take(pc.sort_indices(made.column(self._id)))
+
+    def settle_wide(self, deltas: Deltas, wide: Side, side: Side) -> Deltas:
+        """With "fanout": a change of the wide table, made on all rows that share a lookup row."""
+        name, schema = self.wide
+        delta = delta_of(deltas, name, schema)
+        if self.on_update != FANOUT or not delta:
+            return deltas
+        touched = self._touched(delta, side)
+        updates = self._updates(touched, side)
+        if not updates:
+            return deltas
+        sharing = self._sharing(side, updates.after.column(self._id))
+        others = without(schema, keyed_by(schema, sharing), touched.keys)
+        others = held_rows(wide, name, schema, others)
+        rows = pa.concat_tables([delta.after, others])
+        encoded = keys_of(schema, rows)
+        narrow = pa.concat_tables([touched.held, sharing])
+        references = match(self.narrow[1], encoded, narrow)
+        shared = self._found(references.column(self.reference), updates.after)
+        columns = {column.name: rows.column(column.name) for column in schema.columns}
+        for moved in self.moved:
+            mine = rows.column(moved).combine_chunks()
+            columns[moved] = pc.if_else(pa.array(shared.there), shared.column(moved), mine)
+        made = assembled(schema, np.ones(rows.num_rows, bool), columns)
+        return {**deltas, name: Delta(pa.concat_tables([delta.before, others]), made)}
+
+    # --- narrow to wide -----------------------------------------------------------------------
+
+    def together(self, deltas: Deltas, side: Side, wide: Side) -> Deltas:
+        """What a change of the narrow table and of the lookup table changes in the wide one."""
+        (name, schema), (_, narrow), (_, lookup) = self.wide, self.narrow, self.lookup
+        rows = delta_of(deltas, *self.narrow)
+        parents = delta_of(deltas, *self.lookup)
+        sharing = self._sharing(side, parents.before.column(self._id))
+        after = overlaid(narrow, sharing, rows)
+        keys = key_rows(schema, *(keyed_by(schema, part) for part in (after, rows.before)))
+        made = self.widened(after, overlaid(lookup, self.parents(side, after), parents))
+        return {name: Delta(held_rows(wide, name, schema, keys), made)}
+
+    def widened(self, rows: pa.Table, lookup: pa.Table) -> pa.Table:
+        """Narrow rows with the columns of the lookup rows they refer to."""
+        schema = self.wide[1]
+        references = rows.column(self.reference)
+        parents = self._found(references, lookup)
+        missing = references.is_valid().to_numpy() & ~parents.there
+        if missing.any():
+            key = references[int(missing.argmax())].as_py()
+            raise InvalidData(
+                f"table {self.narrow[0]!r}, row with the key {first_key(schema, rows, missing)}: "
+                f"it refers to the key {key!r} of {self.lookup[0]!r}, which is not there"
+            )
+        columns = {moved: parents.column(moved) for moved in self.moved}
+        kept = [column.name for column in schema.columns if column.name not in self.moved]
+        columns |= {kept_name: rows.column(kept_name) for kept_name in kept}
+        made = assembled(schema, np.ones(rows.num_rows, bool), columns)
+        check_not_null(schema, made)
+        return made
+
+    def settle_narrow(self, deltas: Deltas, side: Side) -> Deltas:
+        """With "set null": a change, with no references left to lookup rows that it deletes."""
+        name, schema = self.narrow
+        parents = delta_of(deltas, *self.lookup)
+        gone = without(self.lookup[1], parents.before, parents.after).column(self._id)
+        if self.on_delete != SET_NULL or not len(gone):
+            return deltas
+        delta = delta_of(deltas, name, schema)
+        others = without(schema, self._sharing(side, gone), delta.before, delta.after)
+        rows = pa.concat_tables([delta.after, others])
+        references = rows.column(self.reference)
+        lost = pc.is_in(references, value_set=gone)
+        place = rows.column_names.index(self.reference)
+        nulls = pc.if_else(lost, pa.scalar(None, references.type), references)
+        made = rows.set_column(place, schema.column(self.reference).field, nulls)
+        return {**deltas, name: Delta(pa.concat_tables([delta.before, others]), made)}
+
+    # --- rows ---------------------------------------------------------------------------------
+
+    @property
+    def _id(self) -> str:
+        return self.lookup[1].key[0]
+
+    def values(self, rows: pa.Table) -> list[pa.Array]:
+        """The columns that moved."""
+        whole = Matched(np.ones(rows.num_rows, bool), rows)
+        return [whole.column(name) for name in self.moved]
+
+    def _distinct(self, rows: pa.Table) -> tuple[pa.Table, pa.Array, Ids]:
+        """Rows that differ in what moved, each once, and the code of each; which each row is.
+
+        In the order of their codes, so that the order of rows does not matter.
+        """
+        first, numbers = numbered_rows(self.values(rows))
+        distinct = rows.take(pa.array(first))
+        codes = encoded_rows(self.values(distinct))
+        order = pc.array_sort_indices(codes)
+        rank = np.argsort(order.to_numpy(), kind="stable")
+        return distinct.take(order), codes.take(order), rank[numbers]
+
+    def _narrow_rows(self, rows: Matched, references: pa.Array) -> pa.Table:
+        schema = self.narrow[1]
+        kept = [column.name for column in schema.columns if column.name != self.reference]
+        columns = {name: rows.column(name) for name in kept}
+        reference = references.cast(schema.column(self.reference).type)
+        return assembled(schema, rows.there, {**columns, self.reference: reference})
+
+    def _lookup_rows(self, ids: Ids, rows: pa.Table) -> pa.Table:
+        schema = self.lookup[1]
+        columns = dict(zip(self.moved, self.values(rows), strict=True))
+        return assembled(schema, np.ones(len(ids), bool), {**columns, self._id: pa.array(ids)})
+
+    def parents(self, side: Side, rows: pa.Table) -> pa.Table:
+        """The lookup rows that narrow rows refer to."""
+        name, schema = self.lookup
+        references = rows.column(self.reference).drop_null()
+        asked = pa.Table.from_arrays([references], schema=_key_schema(schema))
+        return held_rows(side, name, schema, key_rows(schema, asked))
+
+    def _sharing(self, side: Side, ids: pa.Array | pa.ChunkedArray) -> pa.Table:
+        """The narrow rows that refer to some lookup rows."""
+        name, schema = self.narrow
+        if not len(ids):
+            return empty_rows(schema)
+        field = pa.field(self.reference, ids.type)
+        values = pa.Table.from_arrays([ids], schema=pa.schema([field]))
+        return rows_of(schema, side.matching(name, values))
+
+    def _found(self, references: pa.Array | pa.ChunkedArray, lookup: pa.Table) -> Matched:
+        """The lookup row that each reference names."""
+        schema = self.lookup[1]
+        valid: Mask = np.asarray(references.is_valid().to_numpy(zero_copy_only=False), bool)
+        asked = pa.Table.from_arrays([references.drop_null()], schema=_key_schema(schema))
+        found = match(schema, keys_of(schema, asked), lookup)
+        there = valid.copy()
+        there[valid] = found.there
+        places = pa.array(np.cumsum(valid) - 1, mask=~valid)
+        return Matched(there, found.rows.take(places))
+
+    # --- changes of wide rows -------------------------------------------------------------------
+
+    def _touched(self, delta: Delta, side: Side) -> _Touched:
+        name, schema = self.narrow
+        keys = touched_keys(self.wide[1], (self.wide[1], delta))
+        encoded = keys_of(self.wide[1], keys)
+        held = held_rows(side, name, schema, keys)
+        now = match(schema, encoded, held)
+        before, after = (match(self.wide[1], encoded, rows) for rows in (delta.before, delta.after))
+        differ = [differs(before.column(moved), after.column(moved)) for moved in self.moved]
+        changed = after.there & (~now.there | np.logical_or.reduce(differ))
+        references = now.column(self.reference)
+        refers: Mask = references.is_valid().to_numpy(zero_copy_only=False)
+        shared = changed & refers if self.on_update == FANOUT else np.zeros(len(refers), bool)
+        return _Touched(keys, held, after, changed, shared, references, refers)
+
+    def _updates(self, touched: _Touched, side: Side) -> Delta:
+        """What becomes of the lookup rows that wide rows share."""
+        name, schema = self.lookup
+        if not touched.shared.any():
+            return Delta(empty_rows(schema), empty_rows(schema))
+        mask = pa.array(touched.shared)
+        rows = touched.after.rows.filter(mask)
+        references = touched.references.filter(mask).to_numpy()
+        ids, first, owner = np.unique(references, return_index=True, return_inverse=True)
+        codes = encoded_rows(self.values(rows)).dictionary_encode().indices.to_numpy()
+        torn = codes[first][owner] != codes
+        if torn.any():
+            raise InvalidData(
+                f"table {self.wide[0]!r}: rows that share {', '.join(self.moved)} are given "
+                f"different values, one of them with the key {first_key(self.wide[1], rows, torn)}"
+            )
+        made = self._lookup_rows(ids, rows.take(pa.array(first)))
+        return Delta(held_rows(side, name, schema, _id_table(schema, ids)), made)
+
+    def _check_settled(self, touched: _Touched, updates: Delta, side: Side) -> None:
+        """`InvalidData` if rows that share a lookup row were not all given its new values."""
+        schema = self.wide[1]
+        keys = keyed_by(schema, self._sharing(side, updates.before.column(self._id)))
+        stays = ~touched.shared & touched.after.there
+        changed = without(schema, touched.keys, touched.keys.filter(pa.array(stays)))
+        left = without(schema, keys, changed)
+        if left.num_rows:
+            raise InvalidData(
+                f"table {self.wide[0]!r}: the row with the key "
+                f"{first_key(schema, left, np.ones(left.num_rows, bool))} shares "
+                f"{', '.join(self.moved)} with one that changes, and would have to change with it"
+            )
+
+    def _placed(self, rows: pa.Table, side: Side, updates: Delta) -> tuple[Ids, pa.Table]:
+        """The keys of the lookup rows with the values of wide ones, and those not there yet.
+
+        A key that holds other values, since somebody updated its row, is passed over for the
+        next one that the values give.
+        """
+        name, schema = self.lookup
+        rows, encoded, owner = self._distinct(rows)
+        ids, is_new = np.zeros(len(encoded), np.int64), np.zeros(len(encoded), bool)
+        waiting = np.arange(len(encoded))
+        for attempt in range(_ATTEMPTS):
+            if not len(waiting):
+                return ids[owner], self._lookup_rows(ids[is_new], rows.filter(pa.array(is_new)))
+            codes = encoded.take(pa.array(waiting))
+            wanted = row_ids(codes, attempt)
+            asked = _id_table(schema, wanted)
+            held = held_rows(side, name, schema, key_rows(schema, asked))
+            found = match(schema, keys_of(schema, asked), overlaid(schema, held, updates))
+            same = pc.equal(encoded_rows(self.values(found.rows)), codes)
+            fits = found.there & same.to_numpy(zero_copy_only=False)
+            free = ~found.there & ~np.isin(wanted, ids[is_new]) & _is_first(wanted)
+            ids[waiting[fits | free]] = wanted[fits | free]
+            is_new[waiting[free]] = True
+            waiting = waiting[~(fits | free)]
+        raise InvalidData(f"table {name!r}: no key is free for a row of {self.wide[0]!r}")
+
+
+@dataclass(frozen=True)
+class _Touched:
+    """What a change of the wide table touches, one row for each key.
+
+    `changed`: where the columns that moved have other values, or where the row is new.
+    `shared`: where that changes the lookup row; `refers`: where there is one.
+    """
+
+    keys: pa.Table
+    held: pa.Table
+    after: Matched
+    changed: Mask
+    shared: Mask
+    references: pa.Array
+    refers: Mask
+
+
+def _is_first(values: Ids) -> Mask:
+    """Where a value comes for the first time."""
+    mask: Mask = np.zeros(len(values), bool)
+    mask[np.unique(values, return_index=True)[1]] = True
+    return mask
+
+
+def _key_schema(schema: TableSchema) -> pa.Schema:
+    return pa.schema([column.field for column in schema.key_columns])
+
+
+def _id_table(schema: TableSchema, ids: Ids) -> pa.Table:
+    return pa.Table.from_arrays([pa.array(ids)], schema=_key_schema(schema))

@@ -1,0 +1,167 @@
+"""Lenses on the rows of one table that keep its key: each row is carried on its own."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+import pyarrow as pa
+
+from livingdb.evolution.lenses.lens import Delta, Deltas, Lens, RowMap, Side
+from livingdb.evolution.lenses.row_alignment import Mask, Matched, key_rows, keys_of, match
+from livingdb.graph.row_constraints import check_not_null
+from livingdb.tables.recipe import Definition
+from livingdb.tables.schema import TableSchema
+from livingdb.trees.compare import differs
+
+__all__ = ["Carried", "RowLens", "Touched"]
+
+
+class Touched:
+    """The rows with some keys: of the side that changed, before and after, and of the other.
+
+    All three have one row for each key, in the same order.
+    """
+
+    def __init__(self, keys: pa.Table, before: Matched, after: Matched, other: Matched):
+        self.keys = keys
+        self.before = before
+        self.after = after
+        self.other = other
+
+    def __len__(self) -> int:
+        return int(self.keys.num_rows)
+
+    def changed(self, name: str) -> Mask:
+        """Where a column of the side that changed has another value than it had.
+
+        A row that was not there before has changed in every column.
+        """
+        was = self.before.there
+        return ~was | differs(self.before.column(name), self.after.column(name))
+
+
+class Carried:
+    """What the other side's rows are after the change: which are there, and their columns."""
+
+    def __init__(self, there: Mask, columns: Mapping[str, pa.Array]):
+        self.there = there
+        self.columns = columns
+        """Every column but those of the key."""
+
+
+class RowLens(Lens):
+    """A lens on one table whose key stays what it is, under the same or other names."""
+
+    drops = False
+    """Whether an old row may have no new one."""
+
+    @property
+    def reads(self) -> list[str]:
+        """The old columns that new rows are made of."""
+        return [column.name for column in self.old_schema.columns]
+
+    def __init__(self, old_name: str, old: Definition, new_name: str, new: Definition):
+        self.old_name, self.new_name = old_name, new_name
+        self.old, self.new = {old_name: old}, {new_name: new}
+
+    @property
+    def old_schema(self) -> TableSchema:
+        """The table's schema before the change."""
+        return self.old[self.old_name].schema
+
+    @property
+    def new_schema(self) -> TableSchema:
+        """The table's schema after the change."""
+        return self.new[self.new_name].schema
+
+    @abstractmethod
+    def right(self, touched: Touched) -> Carried:
+        """The new side's rows after a change of the old side's.
+
+        Where the new side has had a row, what the change does not concern is taken from it.
+        """
+
+    @abstractmethod
+    def left(self, touched: Touched) -> Carried:
+        """The old side's rows after a change of the new side's."""
+
+    def made(self, rows: pa.Table) -> pa.Table:
+        """The new rows that old ones become if nothing is known of any: the first migration."""
+        touched = _unknown(rows, self.old_schema, self.new_schema)
+        return _rows(self.new_schema, self.old_schema, touched.keys, self.right(touched))
+
+    def made_back(self, rows: pa.Table) -> pa.Table:
+        """The old rows that new ones become if nothing is known of any."""
+        touched = _unknown(rows, self.new_schema, self.old_schema)
+        return _rows(self.old_schema, self.new_schema, touched.keys, self.left(touched))
+
+    def row_map(self, name: str) -> RowMap:
+        return RowMap(self.old_name, self.made, self.drops, self.reads)
+
+    def create(self, old: Side) -> Mapping[str, Iterator[pa.RecordBatch]]:
+        return {self.new_name: self._created(old)}
+
+    def _created(self, old: Side) -> Iterator[pa.RecordBatch]:
+        for batch in old.scan(self.old_name):
+            yield from self.made(pa.Table.from_batches([batch])).to_batches()
+
+    def putr(self, deltas: Deltas, old: Side, new: Side) -> Deltas:
+        delta = deltas.get(self.old_name)
+        if not delta:
+            return {}
+        sides = (self.old_schema, self.new_schema)
+        touched, held = _touched(delta, new, self.new_name, *sides)
+        made = _rows(self.new_schema, self.old_schema, touched.keys, self.right(touched))
+        return {self.new_name: Delta(held, made)}
+
+    def putl(self, deltas: Deltas, new: Side, old: Side) -> Deltas:
+        delta = deltas.get(self.new_name)
+        if not delta:
+            return {}
+        sides = (self.new_schema, self.old_schema)
+        touched, held = _touched(delta, old, self.old_name, *sides)
+        made = _rows(self.old_schema, self.new_schema, touched.keys, self.left(touched))
+        return {self.old_name: Delta(held, made)}
+
+
+def _unknown(rows: pa.Table, here: TableSchema, there: TableSchema) -> Touched:
+    """Rows that neither side has had."""
+    nothing = np.zeros(rows.num_rows, bool)
+    absent, other = (Matched(nothing, _nulls(side, rows.num_rows)) for side in (here, there))
+    return Touched(rows.select(list(here.key)), absent, Matched(~nothing, rows), other)
+
+
+def _touched(
+    delta: Delta, other: Side, table: str, here: TableSchema, there: TableSchema
+) -> tuple[Touched, pa.Table]:
+    """The touched rows of both sides, and those of the other side as they are held."""
+    keys = key_rows(here, delta.before, delta.after)
+    encoded = keys_of(here, keys)
+    held = other.lookup(table, keys.rename_columns(list(there.key)))
+    before, after = (match(here, encoded, rows) for rows in (delta.before, delta.after))
+    return Touched(keys, before, after, match(there, encoded, held)), held
+
+
+def _rows(target: TableSchema, source: TableSchema, keys: pa.Table, carried: Carried) -> pa.Table:
+    """Carried rows as a table of the target's columns."""
+    by_name = dict(carried.columns)
+    for mine, theirs in zip(target.key, source.key, strict=True):
+        by_name[mine] = keys.column(theirs)
+    columns = [by_name[column.name] for column in target.columns]
+    table = pa.Table.from_arrays(columns, names=[column.name for column in target.columns])
+    whole = table if carried.there.all() else table.filter(pa.array(carried.there))
+    check_not_null(target, whole)
+    return pa.Table.from_arrays(
+        [_cast(whole.column(c.name), c.type) for c in target.columns], schema=target.arrow
+    )
+
+
+def _cast(column: pa.ChunkedArray, data_type: pa.DataType) -> pa.ChunkedArray:
+    return column if column.type == data_type else column.cast(data_type)
+
+
+def _nulls(schema: TableSchema, rows: int) -> pa.Table:
+    arrays = [pa.nulls(rows, column.type) for column in schema.columns]
+    return pa.Table.from_arrays(arrays, names=[column.name for column in schema.columns])

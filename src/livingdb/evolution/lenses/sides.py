@@ -1,0 +1,231 @@
+"""The tables of a snapshot as one side of a lens."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from livingdb.evolution.lenses.lens import Delta, Follower
+from livingdb.evolution.lenses.row_alignment import Mask
+from livingdb.graph.diff import diff_versions
+from livingdb.tables import ingest
+from livingdb.tables.batches import flat
+from livingdb.tables.index import Version
+from livingdb.tables.recipe import Counts
+from livingdb.tables.rows import RowSet
+from livingdb.tables.schema import TableSchema
+from livingdb.tables.versions import Versions, classify
+from livingdb.trees.changes import DELETE, PATCH, UPSERT, Changes, merge_changes
+from livingdb.trees.compare import differs
+from livingdb.trees.diff import DELETED, INSERTED, DiffBatch
+from livingdb.trees.keys import KeyCodec, member
+from livingdb.trees.shape import Shape
+
+__all__ = [
+    "VersionSide",
+    "changes_of",
+    "counts_of",
+    "delta_of",
+    "effective",
+    "followed",
+    "narrow_changes",
+]
+
+
+_FIRST_ROWS = 16  # sorted, so that they mostly lie in one leaf
+
+
+class VersionSide:
+    """Tables by name, read as rows; each is opened when it is first asked for."""
+
+    def __init__(self, versions: Versions, tables: Mapping[str, Version]):
+        self._versions = versions
+        self._tables = tables
+        self._opened: dict[str, RowSet] = {}
+
+    def rows(self, table: str) -> RowSet:
+        """The rows of a table."""
+        found = self._opened.get(table)
+        if found is None:
+            found = self._opened[table] = self._versions.rows(self._tables[table])
+        return found
+
+    def lookup(self, table: str, keys: pa.Table) -> pa.Table:
+        """The rows with these keys."""
+        rows = self.rows(table)
+        columns = [flat(keys.column(name)) for name in rows.schema.key]
+        encoded = np.unique(rows.forest.shape.keys(columns))
+        _, arrays = rows.lookup(encoded, rows.schema.arrow.names)
+        return pa.Table.from_arrays(arrays, schema=rows.schema.arrow)
+
+    def matching(self, table: str, values: pa.Table) -> pa.Table:
+        """The rows whose columns hold one of the rows of values; nulls match nothing."""
+        rows = self.rows(table)
+        names = values.column_names
+        codec = KeyCodec([rows.schema.column(name).type for name in names])
+        wanted = np.unique(codec.encode([flat(c) for c in values.drop_null().columns]))
+        parts = []
+        for batch in self.scan(table):
+            columns = [batch.column(name) for name in names]
+            valid = np.ones(len(batch), bool)
+            for column in columns:
+                valid &= column.is_valid().to_numpy(zero_copy_only=False)
+            places = np.flatnonzero(valid)
+            taken = [column.take(pa.array(places)) for column in columns]
+            if len(places):
+                hit = places[member(codec.encode(taken), wanted)]
+                parts.append(batch.take(pa.array(hit)))
+        return pa.Table.from_batches(parts, schema=rows.schema.arrow)
+
+    def scan(self, table: str, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
+        """All rows, in key order."""
+        rows = self.rows(table)
+        return rows.batches(rows.schema.arrow.names if columns is None else columns)
+
+
+def delta_of(versions: Versions, before: Version | None, after: Version | None) -> Delta:
+    """The rows that differ between two versions of a table."""
+    known = after or before
+    assert known is not None
+    schema = versions.definition(known).schema
+    batches = list(diff_versions(versions, before, after))
+    return Delta(
+        _rows(schema, batches, lambda batch: (batch.before, batch.kinds != INSERTED)),
+        _rows(schema, batches, lambda batch: (batch.after, batch.kinds != DELETED)),
+    )
+
+
+Chosen = tuple[list[pa.Array], Mask]
+
+
+def _rows(
+    schema: TableSchema, batches: Sequence[DiffBatch], side: Callable[[DiffBatch], Chosen]
+) -> pa.Table:
+    parts = []
+    for batch in batches:
+        arrays, there = side(batch)
+        columns = [arrays[schema.position(column.name)] for column in schema.columns]
+        whole = pa.Table.from_arrays(columns, schema=schema.arrow)
+        parts.append(whole.filter(pa.array(there)))
+    return pa.concat_tables(parts) if parts else schema.arrow.empty_table()
+
+
+def narrowed(changes: Changes, found: Mask, old: Sequence[pa.Array | None]) -> Changes:
+    """Changes as what they do: upserts of new rows, patches of what differs, deletes of rows.
+
+    `found` says which of their keys have rows, `old` what those rows hold in the columns carried.
+    """
+    shape = changes.shape
+    ops = np.where(found & (changes.ops == UPSERT), PATCH, changes.ops).astype(np.int8)
+    is_new = ops == UPSERT
+    does = is_new | (found & (ops == DELETE))
+    spread = None if found.all() else pa.array(np.cumsum(found) - 1, mask=~found)
+    columns, present = list(changes.columns), list(changes.present)
+    for position in range(shape.key_count, len(columns)):
+        column, held = columns[position], old[position]
+        if column is None:
+            continue
+        assert held is not None
+        unequal = differs(column, held if spread is None else held.take(spread))
+        carried = changes.carries(position) & (is_new | (found & unequal))
+        columns[position] = column if carried.any() else None
+        present[position] = None if carried.all() else carried
+        does |= carried
+    made = Changes(shape, changes.keys, ops, tuple(columns), tuple(present))
+    return made.select(np.flatnonzero(does))
+
+
+def narrow_changes(rows: RowSet, changes: Changes) -> Changes:
+    """What changes do to rows; only the columns that they carry are read.
+
+    Patches that, by their first rows, change something in each column stay as they were written:
+    other rows among them may hold already what they set.
+    """
+    count = len(changes.columns)
+    carried = [
+        at for at in range(changes.shape.key_count, count) if changes.columns[at] is not None
+    ]
+    if carried and not changes.structural:
+        first = _narrow(rows, changes.slice(0, min(_FIRST_ROWS, len(changes))), carried)
+        if all(first.columns[at] is not None for at in carried):
+            return changes
+    return _narrow(rows, changes, carried)
+
+
+def _narrow(rows: RowSet, changes: Changes, carried: Sequence[int]) -> Changes:
+    old = list(changes.columns)
+    if not carried:
+        return narrowed(changes, rows.contains(changes.keys), old)
+    stored = rows.schema.stored
+    found, held = rows.lookup(changes.keys, [stored[at].name for at in carried])
+    for at, array in zip(carried, held, strict=True):
+        old[at] = array
+    return narrowed(changes, found, old)
+
+
+def followed(
+    changes: Changes, source: TableSchema, target: TableSchema, shape: Shape, follower: Follower
+) -> Changes:
+    """What narrow changes of one table do to another that follows it."""
+    known = {(column.id, column.type): at for at, column in enumerate(source.stored)}
+    places = [known.get((column.id, column.type)) for column in target.stored]
+    columns = [None if at is None else changes.columns[at] for at in places]
+    present = [None if at is None else changes.present[at] for at in places]
+    is_new = changes.ops == UPSERT
+    if None in places and is_new.any():
+        rows = follower.made(_rows_of(source, changes.select(np.flatnonzero(is_new))))
+        spread = pa.array(np.cumsum(is_new) - 1, mask=~is_new)
+        for position, column in enumerate(target.stored):
+            if places[position] is None:
+                columns[position] = flat(rows.column(column.name)).take(spread)
+                present[position] = is_new
+    made = Changes(shape, changes.keys, changes.ops, tuple(columns), tuple(present))
+    does = made.ops != PATCH
+    for position in range(shape.key_count, len(columns)):
+        does |= made.carries(position)
+    return made.select(np.flatnonzero(does))
+
+
+def counts_of(changes: Changes) -> Counts | None:
+    """How many rows narrow changes insert, update and delete; None of patches as written."""
+    inserted, updated, deleted = np.bincount(changes.ops, minlength=3).tolist()
+    return Counts(inserted, updated, deleted) if changes.structural else None
+
+
+def effective(schema: TableSchema, shape: Shape, delta: Delta) -> tuple[Changes, Delta]:
+    """The narrow changes that a delta makes, and the delta without rows it leaves as they are.
+
+    Its rows before the change are those that are there.
+    """
+    after = ingest.carried(schema, shape, delta.after)
+    before = ingest.carried(schema, shape, delta.before)
+    gone = before.select(np.flatnonzero(~member(before.keys, after.keys)))
+    deletes = ingest.deletes(schema, shape, _rows_of(schema, gone))
+    whole = merge_changes([deletes, after]) if len(gone) else after
+    changes = narrowed(whole, member(whole.keys, before.keys), before.columns)
+    was, now = (
+        _rows_of(schema, side.select(np.flatnonzero(member(side.keys, changes.keys))))
+        for side in (before, after)
+    )
+    return changes, Delta(was, now)
+
+
+def _rows_of(schema: TableSchema, changes: Changes) -> pa.Table:
+    """The rows that changes upsert, as a table."""
+    by_name = {
+        column.name: array for column, array in zip(schema.stored, changes.columns, strict=True)
+    }
+    return pa.Table.from_arrays(
+        [by_name[column.name] for column in schema.columns], schema=schema.arrow
+    )
+
+
+def changes_of(rows: RowSet, delta: Delta) -> Changes:
+    """The changes that a delta makes to rows; what it leaves as it is, is not among them."""
+    schema, shape = rows.schema, rows.forest.shape
+    upserts = ingest.carried(schema, shape, delta.after)
+    gone = ingest.deletes(schema, shape, delta.before.select(list(schema.key)))
+    gone = gone.select(np.flatnonzero(~member(gone.keys, upserts.keys)))
+    return classify(rows, merge_changes([gone, upserts]))[0]

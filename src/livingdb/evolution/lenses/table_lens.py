@@ -1,0 +1,197 @@
+"""What the changes of whole tables share: schemas made of other tables' columns, and their rows."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+
+from livingdb.errors import InvalidData
+from livingdb.evolution.lenses.lens import DIRECTIONS, Delta, Deltas, Side, Verdicts
+from livingdb.evolution.lenses.row_alignment import Mask, Matched, empty_rows, key_rows, keys_of
+from livingdb.evolution.schema_change import Schemas, check_free
+from livingdb.graph.names import check_table
+from livingdb.sql.expressions import Expression
+from livingdb.tables.layout import Layout
+from livingdb.tables.recipe import Definition
+from livingdb.tables.schema import Column, TableSchema
+from livingdb.trees.keys import concat_keys, member
+
+__all__ = [
+    "all_null",
+    "assembled",
+    "check_names",
+    "check_together",
+    "check_unreferenced",
+    "delta_of",
+    "fitting_layout",
+    "held_rows",
+    "key_columns",
+    "keyed_by",
+    "names_of",
+    "overlaid",
+    "part_of",
+    "renumbered",
+    "rows_of",
+    "touched_keys",
+    "verdicts",
+    "without",
+]
+
+# --- schemas ----------------------------------------------------------------------------------
+
+
+def verdicts(**reasons: str | None) -> Verdicts:
+    """All directions are legal but those for which there is a reason."""
+    return {name: reasons.get(name) for name in DIRECTIONS}
+
+
+def names_of(names: object, what: str) -> tuple[str, ...]:
+    """Names that a user gives as a list, or as one text; `InvalidData` for anything else."""
+    given = (names,) if isinstance(names, str) else names
+    if not isinstance(given, Iterable):
+        raise InvalidData(f"{what}: give a list of names, not {names!r:.80}")
+    made = tuple(given)
+    for name in made:
+        if not isinstance(name, str):
+            raise InvalidData(f"{what}: {name!r:.80} is no name")
+        if made.count(name) > 1:
+            raise InvalidData(f"{what}: {name!r} is named twice")
+    return made
+
+
+def check_names(tables: Schemas, made: Iterable[str], leaving: Collection[str]) -> None:
+    """The new tables may be called so: nothing that stays has one of the names."""
+    for name in made:
+        check_table(name)
+        if name not in leaving:
+            check_free(tables, name)
+
+
+def check_unreferenced(
+    tables: Schemas, name: str, apart_from: Collection[tuple[str, str]] = ()
+) -> None:
+    """`InvalidData` if a foreign key names the table, apart from those of some columns."""
+    for other, definition in sorted(tables.items()):
+        for column, target in definition.schema.foreign_keys:
+            if target == name and (other, column) not in apart_from:
+                raise InvalidData(
+                    f"table {other!r}, column {column!r} refers to {name!r}, whose key this "
+                    "change takes away: drop that foreign key first"
+                )
+
+
+def check_together(schema: TableSchema, parts: Iterable[Collection[str]]) -> None:
+    """`InvalidData` if a check or a computed column needs columns that no part has together."""
+    wholes = [set(part) for part in parts]
+    needed = {f"the check {name!r}": Expression(text).columns for name, text in schema.checks}
+    for column in schema.columns:
+        if column.computed is not None:
+            columns = Expression(column.computed).columns | {column.name}
+            needed[f"the computed column {column.name!r}"] = columns
+    for what, columns in needed.items():
+        if not any(columns <= whole for whole in wholes):
+            names = ", ".join(sorted(columns))
+            raise InvalidData(f"{what} needs {names}, which would be apart: drop it first")
+
+
+def renumbered(columns: Iterable[Column]) -> tuple[Column, ...]:
+    """Columns with the ids that those of a new table have."""
+    return tuple(replace(column, id=number) for number, column in enumerate(columns))
+
+
+def part_of(definition: Definition, names: Collection[str]) -> Definition:
+    """A new table of the key and some of the columns, with what can be said of them alone."""
+    schema = definition.schema
+    wanted = {*schema.key, *names}
+    columns = renumbered(column for column in schema.columns if column.name in wanted)
+    checks = [(name, text) for name, text in schema.checks if Expression(text).columns <= wanted]
+    made = TableSchema(
+        columns,
+        schema.key,
+        tuple(link for link in schema.foreign_keys if link[0] in wanted),
+        len(columns),
+        tuple(checks),
+    )
+    return Definition(made, fitting_layout(definition.layout, made))
+
+
+def fitting_layout(layout: Layout, schema: TableSchema) -> Layout:
+    """The layout with only those of its groups' columns that are values of the schema."""
+    values = {column.name for column in schema.columns} - set(schema.key)
+    groups = [[name for name in group if name in values] for group in layout.groups or ()]
+    return replace(layout, groups=[group for group in groups if group] or None)
+
+
+# --- rows -------------------------------------------------------------------------------------
+
+
+def rows_of(schema: TableSchema, rows: pa.Table | pa.RecordBatch) -> pa.Table:
+    """Rows in the columns of a schema, as Arrow sees it."""
+    columns = [rows.column(column.name) for column in schema.columns]
+    return pa.Table.from_arrays(columns, schema=schema.arrow)
+
+
+def delta_of(deltas: Deltas, name: str, schema: TableSchema) -> Delta:
+    """The delta of a table; one without rows if it did not change."""
+    found = deltas.get(name)
+    if found is None:
+        return Delta(empty_rows(schema), empty_rows(schema))
+    return Delta(rows_of(schema, found.before), rows_of(schema, found.after))
+
+
+def keyed_by(schema: TableSchema, rows: pa.Table, names: Sequence[str] | None = None) -> pa.Table:
+    """The keys of rows under the names of the schema's key; `names` are those they have."""
+    keys = rows.select(list(names or schema.key))
+    fields = [column.field for column in schema.key_columns]
+    return pa.Table.from_arrays(keys.columns, schema=pa.schema(fields))
+
+
+def touched_keys(schema: TableSchema, *deltas: tuple[TableSchema, Delta]) -> pa.Table:
+    """The keys that deltas of tables with the same key touch, each once, sorted."""
+    parts = [
+        keyed_by(schema, rows, mine.key)
+        for mine, delta in deltas
+        for rows in (delta.before, delta.after)
+    ]
+    return key_rows(schema, *parts)
+
+
+def held_rows(side: Side, table: str, schema: TableSchema, keys: pa.Table) -> pa.Table:
+    """The rows a side has under some keys, by whatever names the keys are given."""
+    if not keys.num_rows:
+        return empty_rows(schema)
+    return rows_of(schema, side.lookup(table, keyed_by(schema, keys, keys.column_names)))
+
+
+def without(schema: TableSchema, rows: pa.Table, *others: pa.Table) -> pa.Table:
+    """Rows but those whose keys other rows have."""
+    gone = np.sort(concat_keys([keys_of(schema, other) for other in others]))
+    return rows.filter(pa.array(~member(keys_of(schema, rows), gone)))
+
+
+def overlaid(schema: TableSchema, held: pa.Table, delta: Delta) -> pa.Table:
+    """Rows as they are once a delta is made; rows of the delta come in, held before or not."""
+    return pa.concat_tables([without(schema, held, delta.before, delta.after), delta.after])
+
+
+def key_columns(schema: TableSchema, keys: pa.Table) -> dict[str, pa.ChunkedArray]:
+    """The columns of keys, by the names that the schema has for them."""
+    return dict(zip(schema.key, keys.columns, strict=True))
+
+
+def assembled(
+    schema: TableSchema, there: Mask, columns: Mapping[str, pa.Array | pa.ChunkedArray]
+) -> pa.Table:
+    """Rows of a schema from their columns: those that are there."""
+    whole = [columns[column.name] for column in schema.columns]
+    return pa.Table.from_arrays(whole, schema=schema.arrow).filter(pa.array(there))
+
+
+def all_null(rows: Matched, names: Sequence[str]) -> Mask:
+    """Where a row is null in all of these columns."""
+    masks = [rows.column(name).is_null().to_numpy(zero_copy_only=False) for name in names]
+    made: Mask = np.logical_and.reduce(masks)
+    return made

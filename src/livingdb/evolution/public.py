@@ -1,0 +1,41 @@
+"""The schema changes, as `livingdb.evolution` offers them."""
+
+from __future__ import annotations
+
+from livingdb.evolution.changes.add_column import AddColumn
+from livingdb.evolution.changes.change_key import ChangeKey
+from livingdb.evolution.changes.constraints import AddConstraint, DropConstraint
+from livingdb.evolution.changes.decompose import Decompose
+from livingdb.evolution.changes.drop_column import DropColumn
+from livingdb.evolution.changes.join_tables import JoinTables
+from livingdb.evolution.changes.mask_column import MaskColumn
+from livingdb.evolution.changes.normalize import Normalize
+from livingdb.evolution.changes.rename_column import RenameColumn
+from livingdb.evolution.changes.retype_column import RetypeColumn
+from livingdb.evolution.changes.split_concat_columns import ConcatColumns, SplitColumn
+from livingdb.evolution.changes.split_table import SplitTable
+from livingdb.evolution.changes.tables import CreateTable, DropTable, RenameTable
+from livingdb.evolution.changes.union_tables import UnionTables
+from livingdb.evolution.schema_change import Change
+
+__all__ = [
+    "AddColumn",
+    "AddConstraint",
+    "Change",
+    "ChangeKey",
+    "ConcatColumns",
+    "CreateTable",
+    "Decompose",
+    "DropColumn",
+    "DropConstraint",
+    "DropTable",
+    "JoinTables",
+    "MaskColumn",
+    "Normalize",
+    "RenameColumn",
+    "RenameTable",
+    "RetypeColumn",
+    "SplitColumn",
+    "SplitTable",
+    "UnionTables",
+]

@@ -1,0 +1,138 @@
+"""Drafts of snapshots, and who carries what one branch changes to those in step with it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+from sqlalchemy import Connection
+
+from livingdb.catalog.branches import BranchRow
+from livingdb.catalog.snapshots import SnapshotRow
+from livingdb.chunks.address import Address
+from livingdb.graph.snapshot import SnapshotRecord
+from livingdb.tables.index import Version
+from livingdb.trees.changes import Changes
+
+if TYPE_CHECKING:
+    from livingdb.graph.storage.staging import Staging
+
+__all__ = ["Carried", "Carrier", "Draft", "Intent", "Lifted", "LiftsChanges"]
+
+
+@dataclass(frozen=True)
+class Intent:
+    """What a new snapshot is to be.
+
+    `changes` are the tables that differ from the first parent's (None: dropped), `moves` the
+    branches that are to stand on it, as they were last seen, and `batch` the name of a stream and
+    the number of its batch, if it is one.  `stages` are versions that are in no snapshot, but that
+    its tables are made of.  `along` does more in the transaction of the commit.
+    """
+
+    parents: Sequence[SnapshotRow]
+    moves: Sequence[BranchRow]
+    kind: str
+    operation: str
+    author: str
+    message: str
+    changes: Mapping[str, Version | None]
+    sources: Mapping[str, str] = field(default_factory=dict)
+    details: Mapping[str, Any] = field(default_factory=dict)
+    batch: tuple[str, int] | None = None
+    stages: Sequence[Version] = ()
+    along: Callable[[Connection, SnapshotRow], None] | None = None
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A snapshot that is made but not committed."""
+
+    intent: Intent
+    address: Address
+    record: SnapshotRecord
+    addresses: Mapping[str, Address | None]
+
+    @property
+    def made(self) -> list[Version]:
+        """The versions it brings."""
+        tables = (version for version in self.intent.changes.values() if version is not None)
+        return list(
+            {version.address: version for version in (*self.intent.stages, *tables)}.values()
+        )
+
+
+@dataclass(frozen=True)
+class Carried:
+    """What a commit brings with it: snapshots of other branches, and more in its transaction."""
+
+    drafts: Sequence[Draft] = ()
+    actions: Sequence[Callable[[Connection], None]] = ()
+
+
+class Carrier(Protocol):
+    """Carries a change to the branches in step with the one it is made on."""
+
+    def settled(self, intent: Intent, staging: Staging) -> Intent:
+        """The change with what follows from it on its own branch."""
+        ...
+
+    def carry(
+        self,
+        draft: Draft,
+        staging: Staging,
+        make: Callable[[Intent], Draft],
+        beside: Sequence[Draft] = (),
+    ) -> Carried:
+        """The snapshots of other branches that are to be committed along.
+
+        Those `beside` are committed along in any case.
+        """
+        ...
+
+    def follow(
+        self,
+        moves: Sequence[tuple[BranchRow, SnapshotRow]],
+        staging: Staging,
+        make: Callable[[Intent], Draft],
+        operation: str,
+    ) -> Carried:
+        """The same for branches that an operation moves to snapshots that are there."""
+        ...
+
+
+@dataclass(frozen=True)
+class Lifted:
+    """Tables of two snapshots in one schema, and the versions that were made on the way."""
+
+    base: Mapping[str, Version]
+    theirs: Mapping[str, Version]
+    stages: Sequence[Version] = ()
+
+
+class LiftsChanges(Protocol):
+    """Brings changes and tables of an older schema to a newer one."""
+
+    def steps(self, older: SnapshotRow, newer: SnapshotRow) -> list[SnapshotRow]:
+        """The schema changes on the way from one snapshot to a later one, oldest first."""
+        ...
+
+    def carried(
+        self, step: SnapshotRow, changes: Mapping[str, Changes], staging: Staging
+    ) -> dict[str, Changes]:
+        """Changes of tables as they were before a schema change, as changes after it."""
+        ...
+
+    def lifted(
+        self,
+        base: Mapping[str, Version],
+        theirs: Mapping[str, Version],
+        steps: tuple[Sequence[SnapshotRow], Sequence[SnapshotRow]],
+        staging: Staging,
+    ) -> Lifted:
+        """Base and theirs in the schema of ours; `steps` are the schema changes of ours and theirs.
+
+        Where theirs changed its schema in another way, both stay as they are.
+        """
+        ...

@@ -1,0 +1,40 @@
+"""Large work: what a cluster does faster than this process, if there is one to do it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from livingdb.chunks.address import Address
+from livingdb.engines.tree_parts import Built
+from livingdb.tables.index import Version
+from livingdb.trees.diff import DiffBatch
+
+if TYPE_CHECKING:
+    from livingdb.graph.graph import Graph
+
+__all__ = ["LARGE_ROWS", "LargeWork"]
+
+LARGE_ROWS = 4_000_000
+
+
+class LargeWork(Protocol):
+    """Does what was found to be large.  The result is the one this process would have found."""
+
+    def takes(self, rows: Callable[[], int]) -> bool:
+        """Whether work on so many rows is to be handed over; they are counted if it matters."""
+        ...
+
+    def fold(self, graph: Graph, version: Version) -> Built:
+        """The trees of a version's key ranges."""
+        ...
+
+    def diff(self, graph: Graph, before: Version, after: Version) -> Iterator[DiffBatch]:
+        """The rows that differ between two versions of one definition, in key order."""
+        ...
+
+    def repack(
+        self, graph: Graph, names: Sequence[str], pairs: Mapping[Address, Address | None]
+    ) -> tuple[str, ...]:
+        """New packs with these chunks of old packs, each read back; the older of each is named."""
+        ...

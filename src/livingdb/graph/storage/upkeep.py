@@ -1,0 +1,137 @@
+"""What commits and reads leave to be done: trees to write down, long tails and a long journal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from threading import RLock
+from typing import TYPE_CHECKING
+
+from livingdb.catalog.branches import EPOCH
+from livingdb.chunks.address import Address
+from livingdb.chunks.store import StoredChunk
+from livingdb.errors import LivingDBError
+from livingdb.graph.storage.drain_journal import JOURNAL_LIMIT_BYTES, drain
+from livingdb.graph.storage.staging import Staging
+from livingdb.tables.index import Version
+from livingdb.tables.recipe import Derived
+
+if TYPE_CHECKING:
+    from livingdb.graph.graph import Graph
+
+__all__ = ["Upkeep"]
+
+FOLD_BYTES = 64 << 10  # of a tree, that the journal takes
+
+
+class Upkeep:
+    """Does it, for one database."""
+
+    def __init__(self, graph: Graph):
+        self._graph = graph
+        self._lock = RLock()
+        self._folding = RLock()
+        self._journal_bytes = 0
+        self._waiting: list[Version] = []
+        self._answers: list[tuple[Version, Sequence[StoredChunk]]] = []
+
+    def note(self, journal_bytes: int, versions: Sequence[Version] = ()) -> None:
+        """So much went to the journal, and these versions may have long tails."""
+        with self._lock:
+            self._journal_bytes += journal_bytes
+            self._waiting += versions
+
+    def keep_answer(self, version: Version, recipe: Derived, chunks: Sequence[StoredChunk]) -> None:
+        """Have the tree of a version that is being read; a recipe may say that it is to stay.
+
+        It stays here until the next commit, or the end: a reader may be in the middle of one.
+        """
+        scratch = self._graph.scratch()
+        for chunk in chunks:
+            scratch.sink(chunk)
+        if recipe.data.get("keep", True):
+            with self._lock:
+                self._answers.append((version, chunks))
+
+    def save_answers(self) -> None:
+        """Write down the trees that were made for readers, of versions that are there."""
+        graph = self._graph
+        with self._lock:
+            waiting, self._answers = self._answers, []
+        for version, chunks in waiting:
+            if graph.index.is_open(version.address):
+                with self._lock:
+                    self._answers.append((version, chunks))
+                continue
+            if graph.index.get(version.address) is None:  # its transaction came to nothing
+                graph.scratch().drop(chunks)
+                continue
+            with Staging(graph.store, FOLD_BYTES) as staging:
+                for chunk in chunks:
+                    staging.sink(chunk)
+                is_saved = self._save(version, staging, graph.catalog.meta(EPOCH))
+            if is_saved:
+                graph.scratch().drop(chunks)
+
+    def settle(self, made: Sequence[Version]) -> None:
+        """What a commit leaves to be done: folding long tails, draining a long journal."""
+        graph = self._graph
+        # The commit is made: what fails here does not undo it, and is tried after the next one.
+        with suppress(LivingDBError):
+            self.save_answers()
+            with self._lock:
+                waiting, self._waiting = self._waiting, []
+            for version in (*made, *waiting):
+                if graph.versions.fold_due(version):
+                    self.fold(version)
+        if self._journal_bytes > JOURNAL_LIMIT_BYTES // 4:
+            with suppress(LivingDBError), self._folding:
+                if graph.store.journal.size_bytes() > JOURNAL_LIMIT_BYTES:
+                    drain(graph.store)
+                self._journal_bytes = 0
+
+    def fold(self, version: Version) -> Address:
+        """Materialize a version, durably; its root.
+
+        One thread at a time: a tree is never built upon one that may come to nothing.
+        """
+        graph = self._graph
+        with self._folding:
+            epoch = graph.catalog.meta(EPOCH)
+            graph.notice(epoch)
+            try:
+                with Staging(graph.store, FOLD_BYTES) as staging:
+                    root = self._folded(version, staging)
+                    self._save(version, staging, epoch)
+            finally:
+                graph.index.forget([version])
+            return root
+
+    def _save(self, version: Version, staging: Staging, epoch: str | None) -> bool:
+        """Write down the tree of a version; False if what it was built upon may be gone."""
+        graph = self._graph
+        staging.finish_packs()
+        with graph.catalog.write() as connection:
+            is_current = graph.catalog.meta(EPOCH, connection) == epoch
+            if is_current:
+                staging.write(connection)
+                graph.index.save(connection, [version])
+                staging.keep()
+        if is_current:
+            staging.publish()
+            graph.index.saved([version])
+            self.note(staging.journal_bytes)
+        return is_current
+
+    def _folded(self, version: Version, staging: Staging) -> Address:
+        """The root of the version's tree, made here or by who does large work."""
+        graph, versions, large = self._graph, self._graph.versions, self._graph.large
+        layout = versions.definition(version).layout
+        is_free = layout.splitter == "content" and graph.index.root(version.address) is None
+        if large is None or not is_free or not large.takes(lambda: versions.count(version)):
+            return versions.fold(version, staging.sink)
+        if versions.kept(version) is None and version.origin != version.address:
+            self.fold(versions.require(version.origin))
+        root = staging.joined(large.fold(graph, version), versions.forest(version), ours=True)
+        graph.index.materialize(version.address, root)
+        return root

@@ -1,0 +1,129 @@
+"""Which table and column a condition means: `amount`, `orders.amount`, `main.orders`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from livingdb.errors import InvalidData
+from livingdb.tables.index import Version
+
+if TYPE_CHECKING:
+    from livingdb.guard.conditions.pending_change import Crossing
+
+__all__ = ["Referenced", "column_place", "read_as", "referenced", "table_place"]
+
+
+def column_place(
+    crossing: Crossing, column: str, table: str | None = None, of: str = "target"
+) -> tuple[str, str]:
+    """The one table that is meant, and its column; `InvalidData` if it could be several."""
+    if table is None:
+        before, dot, after = column.partition(".")
+        if dot and before in crossing.side(of) and not _having(crossing, column, of):
+            table, column = before, after
+    found = crossing.names(table, [column], of)
+    if not found:
+        raise InvalidData(f"the {of} has no table; {column!r} is to be found in one")
+    if len(found) > 1:
+        raise InvalidData(f"the column {column!r} is in {', '.join(found)}: say table='{found[0]}'")
+    return found[0], column
+
+
+def _having(crossing: Crossing, column: str, of: str) -> bool:
+    return any(
+        column in crossing.schema(name, of).arrow.names
+        for name, both in crossing.side(of).items()
+        if both.new is not None
+    )
+
+
+def table_place(crossing: Crossing, table: str | None, of: str) -> str:
+    """The one table that is meant."""
+    found = crossing.names(table, of=of)
+    if len(found) != 1:
+        known = ", ".join(found) or "none"
+        raise InvalidData(f"the {of} has the tables {known}: name the one that is meant")
+    return found[0]
+
+
+@dataclass(frozen=True)
+class Referenced:
+    """A table that others refer to, before (if that is known) and after the change."""
+
+    name: str
+    old: Version | None
+    new: Version
+    columns: tuple[str, ...]
+
+
+def referenced(crossing: Crossing, text: str, columns: Sequence[str] = ()) -> Referenced:
+    """What `table`, `table.column`, `branch.table` or `branch.table.column` stands for.
+
+    A table is one of the target or of the source, or another one of a branch that is read.
+    """
+    parts = text.split(".")
+    for count in range(len(parts), 0, -1):
+        found = _table(crossing, parts[:count])
+        if found is None:
+            continue
+        name, old, new = found
+        rest = tuple(parts[count:]) or tuple(columns)
+        schema = crossing.versions.definition(new).schema
+        chosen = rest or schema.shown_key
+        if set(chosen) <= set(schema.arrow.names) and len(parts) - count <= 1:
+            return Referenced(name, old, new, chosen)
+    raise InvalidData(
+        f"references={text!r} is no table that is known here; write 'table', 'table.column', "
+        "'branch.table' or 'branch.table.column'"
+    )
+
+
+Found = tuple[str, Version | None, Version]
+
+
+def _table(crossing: Crossing, parts: Sequence[str]) -> Found | None:
+    if len(parts) == 1:
+        for side in (crossing.targets, crossing.sources):
+            both = side.get(parts[0])
+            if both is not None and both.new is not None:
+                return parts[0], both.old, both.new
+        for branch in crossing.at:
+            found = _on_branch(crossing, branch, parts[0])
+            if found is not None:
+                return found
+    if len(parts) == 2:
+        row = crossing.graph.branches.find(parts[0])
+        if row is not None and row.id in crossing.at:
+            return _on_branch(crossing, row.id, parts[1])
+        if row is not None:
+            head = crossing.graph.snapshots.at(row.head)
+            version = crossing.graph.find_version(head, parts[1])
+            return None if version is None else (parts[1], version, version)
+    return None
+
+
+def read_as(crossing: Crossing, name: str) -> tuple[int, str]:
+    """The branch and the table that stand behind a name of a source."""
+    source = crossing.sync.spec.get("tables", {}).get(name)
+    if source is None:
+        return crossing.sync.sources[0], name
+    return source["branch"], source["table"]
+
+
+def _on_branch(crossing: Crossing, branch: int, table: str) -> Found | None:
+    """A table of a branch that is read, as it was when the target saw it last and as it is."""
+    graph = crossing.graph
+    for name, both in crossing.sources.items():
+        if read_as(crossing, name) == (branch, table) and both.new is not None:
+            return table, both.old, both.new
+    drafted = crossing.drafted.get(branch)
+    tables = graph.record(crossing.at[branch]).tables if drafted is None else drafted
+    address = tables.get(table)
+    if address is None:
+        return None
+    seen = crossing.before.get(branch)
+    known = None if seen is None else graph.record(seen).tables.get(table)
+    old = None if known is None else graph.versions.require(known)
+    return table, old, graph.versions.require(address)

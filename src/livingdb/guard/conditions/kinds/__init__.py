@@ -1,0 +1,1 @@
+"""The conditions and metrics there are, a file for each thing they are about."""

@@ -1,0 +1,121 @@
+"""What a change costs: estimates from counts and schemas, and nothing is read for them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import pyarrow as pa
+
+from livingdb.graph.diff import most_changes
+from livingdb.guard.conditions.condition import Condition, Verdict, registered
+from livingdb.guard.conditions.metric import Bound, Metric
+
+if TYPE_CHECKING:
+    from livingdb.guard.conditions.pending_change import Crossing
+
+__all__ = [
+    "BytesRead",
+    "NoFullRefresh",
+    "RowsRead",
+    "max_bytes_read",
+    "max_rows_read",
+    "no_full_refresh",
+]
+
+FULL = "full"
+_EXPECTED = ("FIRST", "ASKED_FOR")
+"""Why everything is made anew when somebody wants it so."""
+_TEXT_BYTES = 24
+"""What a text, or anything else without a width, is taken for."""
+
+
+def _rows_of(crossing: Crossing, table: str) -> int:
+    """About how many rows of a source were read."""
+    both = crossing.sources[table]
+    if both.new is None:
+        return 0
+    if both.old is None or crossing.cost.strategy == FULL or crossing.head is None:
+        return crossing.versions.count(both.new)
+    if both.is_same:
+        return 0
+    if both.old.definition != both.new.definition:
+        return crossing.versions.count(both.new)
+    return most_changes(crossing.versions, both.old, both.new)
+
+
+@registered
+@dataclass(frozen=True)
+class RowsRead(Metric):
+    """About how many rows of the sources were read: all, or at most those that differ."""
+
+    OF_CHANGE: ClassVar[bool] = True
+
+    NAME: ClassVar[str] = "rows_read"
+
+    def measure(self, crossing: Crossing) -> int:
+        """See `Metric.measure`."""
+        return sum(_rows_of(crossing, name) for name in crossing.sources)
+
+
+@registered
+@dataclass(frozen=True)
+class BytesRead(Metric):
+    """About how many bytes that were: the rows times the width of the columns that are used."""
+
+    OF_CHANGE: ClassVar[bool] = True
+
+    NAME: ClassVar[str] = "bytes_read"
+
+    def measure(self, crossing: Crossing) -> int:
+        """See `Metric.measure`."""
+        return sum(
+            _rows_of(crossing, name) * _width(crossing, name)
+            for name, both in crossing.sources.items()
+            if both.new is not None
+        )
+
+
+def _width(crossing: Crossing, table: str) -> int:
+    schema = crossing.schema(table, "source").arrow
+    used = crossing.uses.get(table, schema.names)
+    return sum(_bytes(schema.field(name).type) for name in used if name in schema.names)
+
+
+def _bytes(data_type: pa.DataType) -> int:
+    try:
+        return max(1, int(data_type.bit_width) // 8)
+    except ValueError:
+        return _TEXT_BYTES
+
+
+@registered
+@dataclass(frozen=True)
+class NoFullRefresh(Condition):
+    """What can be kept incrementally is not made anew, unless somebody asked for it."""
+
+    OF_CHANGE: ClassVar[bool] = True
+
+    NAME: ClassVar[str] = "no_full_refresh"
+
+    def judge(self, crossing: Crossing) -> Verdict:
+        """See `Condition.judge`."""
+        cost = crossing.cost
+        if cost.strategy != FULL or cost.reason in _EXPECTED or crossing.head is None:
+            return Verdict()
+        return Verdict(f"all of it was made anew: {cost.reason or 'nobody knows why'}")
+
+
+def max_rows_read(rows: int, **how: Any) -> Bound:
+    """About so many rows of the sources are read at most."""
+    return Bound(RowsRead(), at_most=rows, **how)
+
+
+def max_bytes_read(size_bytes: int, **how: Any) -> Bound:
+    """About so many bytes of the sources are read at most."""
+    return Bound(BytesRead(), at_most=size_bytes, **how)
+
+
+def no_full_refresh(**how: Any) -> NoFullRefresh:
+    """It does not fall back to a full recomputation."""
+    return NoFullRefresh(**how)

@@ -1,0 +1,165 @@
+"""Conditions of one's own: SQL that gives the rows that are wrong, and named functions."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import pyarrow as pa
+
+from livingdb.derivation.find_rows import matching
+from livingdb.derivation.trusted_functions import check_name, function_named
+from livingdb.errors import InvalidData
+from livingdb.guard.conditions.condition import Condition, Verdict, registered
+from livingdb.guard.conditions.kinds.already_aside import not_yet_aside
+from livingdb.guard.conditions.kinds.condition_query import answer, checked_query
+from livingdb.guard.conditions.kinds.row_conditions import count_of
+from livingdb.guard.conditions.pending_change import shown_rows
+
+if TYPE_CHECKING:
+    from livingdb.guard.conditions.pending_change import Crossing
+
+__all__ = ["Function", "Sql", "function", "sql"]
+
+
+@registered
+@dataclass(frozen=True)
+class Sql(Condition):
+    """A query gives no rows.
+
+    It sees the tables of the target as they will be, `<table>_before` as they are,
+    `<table>_change` with the rows that come, and those of the source by their names, or as
+    `<table>_source`.  Where its answer has the key of the target's table, rows can be set aside.
+    """
+
+    query: str
+
+    NAME: ClassVar[str] = "sql"
+    BY_ROW: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        checked_query(self.query)
+
+    def judge(self, crossing: Crossing) -> Verdict:
+        """See `Condition.judge`."""
+        found = answer(crossing, self.query)
+        return _verdict(self, crossing, {"": found}, "the query")
+
+
+def _verdict(
+    one: Condition, crossing: Crossing, found: Mapping[str, pa.Table], finder: str
+) -> Verdict:
+    """What rows that are wrong amount to, by table of the target; "" for its only one.
+
+    Where they are to be set aside, those count that are not aside yet.
+    """
+    wrong = {name: rows for name, rows in found.items() if rows.num_rows}
+    broken: dict[str, pa.Table] = {}
+    for name, rows in wrong.items():
+        broken |= _rows_named(crossing, rows) if name == "" else _rows_of(crossing, name, rows)
+    if wrong and one.action == "quarantine":
+        if not broken:
+            raise InvalidData(
+                f"rows are set aside by their key: let {finder} give that of the target's table"
+            )
+        broken = {name: not_yet_aside(crossing, name, rows) for name, rows in broken.items()}
+        wrong = broken = {name: rows for name, rows in broken.items() if rows.num_rows}
+    count = sum(rows.num_rows for rows in wrong.values())
+    if not count:
+        return Verdict(measured=0)
+    shown = "; ".join(shown_rows(rows) for rows in wrong.values())
+    return Verdict(f"{count_of(count)} that {finder} finds: {shown}", count, broken)
+
+
+def _rows_named(crossing: Crossing, found: pa.Table) -> dict[str, pa.Table]:
+    """The rows of the target whose keys an answer has; of its only table, or of none."""
+    names = crossing.names()
+    return _rows_of(crossing, names[0], found) if len(names) == 1 else {}
+
+
+def _rows_of(crossing: Crossing, table: str, found: pa.Table) -> dict[str, pa.Table]:
+    """The rows of a table of the target whose keys are named."""
+    crossing.names(table)
+    rows = crossing.rows(table)
+    if rows is None or not set(rows.schema.key) <= set(found.column_names):
+        return {}
+    keys = found.select(list(rows.schema.key))
+    try:
+        kinds = pa.schema([pa.field(c.name, c.type) for c in rows.schema.key_columns])
+        broken = matching(rows, keys.cast(kinds), [column.name for column in rows.schema.stored])
+    except pa.ArrowInvalid:
+        return {}
+    return {table: broken} if broken.num_rows else {}
+
+
+@registered
+@dataclass(frozen=True)
+class Function(Condition):
+    """A named function finds nothing wrong.
+
+    It is given the crossing and its parameters, and gives None or True if all is well, False or
+    a sentence if it is not, or the rows that are wrong, as an Arrow table or by table of the
+    target.  Only processes that trust it run it.
+    """
+
+    function: str
+    params: str = field(default="{}", kw_only=True)
+
+    NAME: ClassVar[str] = "function"
+    BY_ROW: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_name(self.function)
+        try:
+            given = json.loads(self.params) if isinstance(self.params, str) else self.params
+            if not isinstance(given, Mapping):
+                raise ValueError
+            text = json.dumps(dict(given), sort_keys=True, allow_nan=False)
+        except (TypeError, ValueError):
+            raise InvalidData(
+                f"function: the parameters {self.params!r} are no plain values by name"
+            ) from None
+        object.__setattr__(self, "params", text)
+
+    def judge(self, crossing: Crossing) -> Verdict:
+        """See `Condition.judge`."""
+        called = function_named(self.function, crossing.trust)
+        return self._verdict(crossing, called(crossing, **json.loads(self.params)))
+
+    def _verdict(self, crossing: Crossing, found: object) -> Verdict:
+        if found is None or found is True:
+            return Verdict()
+        if found is False:
+            return Verdict(f"{self.function} says no")
+        if isinstance(found, str):
+            return Verdict(found or f"{self.function} says no")
+        if isinstance(found, pa.Table):
+            return _verdict(self, crossing, {"": found}, self.function)
+        if isinstance(found, Mapping) and all(isinstance(v, pa.Table) for v in found.values()):
+            return _verdict(self, crossing, found, self.function)
+        raise InvalidData(
+            f"{self.function} returned {type(found).__name__}; it returns None, True, False, "
+            "a sentence, or the rows that are wrong"
+        )
+
+
+def sql(query: str, **how: Any) -> Sql:
+    """A query that gives the rows that are wrong gives none."""
+    return Sql(query, **how)
+
+
+_HOW = ("action", "severity")
+
+
+def function(name: str, /, **params: Any) -> Function:
+    """A function 'package.module:function' finds nothing wrong; it is given the parameters."""
+    how = {key: params.pop(key) for key in _HOW if key in params}
+    given: Any = params.pop("params", None)
+    if given is not None and params:
+        raise InvalidData("function: give the parameters by name, or all of them as params=")
+    chosen: Any = params if given is None else given
+    return Function(name, params=chosen, **how)

@@ -1,0 +1,159 @@
+"""Who may change something, who has to agree, and what must not cross."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from livingdb.errors import InvalidData
+from livingdb.guard.conditions.condition import Condition, Verdict, registered
+from livingdb.guard.conditions.kinds.labels import crossing_labels
+
+if TYPE_CHECKING:
+    from livingdb.guard.conditions.pending_change import Crossing
+
+__all__ = [
+    "Approval",
+    "Authors",
+    "NoLabel",
+    "NotAuthors",
+    "approval",
+    "authors",
+    "no_label",
+    "not_authors",
+]
+
+
+def _matches(name: str, patterns: Sequence[str]) -> bool:
+    return any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
+
+
+def _names(given: Any, name: str, may_be_empty: bool = False) -> tuple[str, ...]:
+    found = tuple(given) if isinstance(given, (tuple, list)) else (given,)
+    if not all(isinstance(one, str) and one for one in found) or not (found or may_be_empty):
+        raise InvalidData(f"{name}: name people, as in {name}('ann', 'bot-*')")
+    return found
+
+
+@dataclass(frozen=True)
+class _People(Condition):
+    names: tuple[str, ...] = ()
+
+    SPREAD: ClassVar[str] = "names"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "names", _names(self.names, self.NAME))
+
+
+@registered
+@dataclass(frozen=True)
+class Authors(_People):
+    """Only some people make what comes; a star stands for anything."""
+
+    OF_CHANGE: ClassVar[bool] = True
+
+    NAME: ClassVar[str] = "authors"
+
+    def judge(self, crossing: Crossing) -> Verdict:
+        """See `Condition.judge`."""
+        others = [name for name in crossing.authors if not _matches(name, self.names)]
+        if not others:
+            return Verdict()
+        allowed = ", ".join(self.names)
+        return Verdict(f"a change by {', '.join(others)}; only {allowed} may make one")
+
+
+@registered
+@dataclass(frozen=True)
+class NotAuthors(_People):
+    """Some people make nothing of what comes; a star stands for anything."""
+
+    OF_CHANGE: ClassVar[bool] = True
+
+    NAME: ClassVar[str] = "not_authors"
+
+    def judge(self, crossing: Crossing) -> Verdict:
+        """See `Condition.judge`."""
+        found = [name for name in crossing.authors if _matches(name, self.names)]
+        return Verdict(f"a change by {', '.join(found)}" if found else None)
+
+
+@registered
+@dataclass(frozen=True)
+class Approval(Condition):
+    """So many of some people, or of all, let the change pass; until then it is held."""
+
+    OF_CHANGE: ClassVar[bool] = True
+
+    by: tuple[str, ...] = ()
+    at_least: int = 1
+
+    NAME: ClassVar[str] = "approval"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "action", "hold")
+        super().__post_init__()
+        object.__setattr__(self, "by", _names(self.by, self.NAME, may_be_empty=True))
+        is_number = isinstance(self.at_least, int) and not isinstance(self.at_least, bool)
+        if not is_number or self.at_least < 1:
+            raise InvalidData(f"approval: at_least={self.at_least!r} is no number from 1 on")
+
+    @property
+    def needs_approval(self) -> bool:
+        """See `Condition.needs_approval`."""
+        return True
+
+    def judge(self, crossing: Crossing) -> Verdict:
+        """See `Condition.judge`."""
+        given = [name for name in crossing.approved_by if not self.by or _matches(name, self.by)]
+        count = len(set(given))
+        if count >= self.at_least:
+            return Verdict()
+        who = f" of {', '.join(self.by)}" if self.by else ""
+        return Verdict(f"it waits for approval by {self.at_least}{who}; there are {count}")
+
+
+@registered
+@dataclass(frozen=True)
+class NoLabel(Condition):
+    """No column of the source with a label reaches the target, unless it is masked."""
+
+    label: str
+
+    NAME: ClassVar[str] = "no_label"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not isinstance(self.label, str) or not self.label:
+            raise InvalidData(f"no_label: a label is text, not {self.label!r}")
+
+    def judge(self, crossing: Crossing) -> Verdict:
+        """See `Condition.judge`."""
+        found = crossing_labels(crossing, self.label)
+        if not found:
+            return Verdict(measured=0)
+        columns = ", ".join(f"{table}.{column}" for table, column in found)
+        return Verdict(f"{columns}, labelled {self.label!r}, would reach the target", len(found))
+
+
+def authors(*names: str, **how: Any) -> Authors:
+    """Only these people make what comes: authors('ann', 'bot-*')."""
+    return Authors(names, **how)
+
+
+def not_authors(*names: str, **how: Any) -> NotAuthors:
+    """None of these people makes anything of what comes."""
+    return NotAuthors(names, **how)
+
+
+def approval(by: str | Sequence[str] = (), at_least: int = 1, **how: Any) -> Approval:
+    """So many of these people (of all, if none is named) approve of the change."""
+    return Approval(by, at_least, **how)  # type: ignore[arg-type]
+
+
+def no_label(label: str, **how: Any) -> NoLabel:
+    """No column with this label reaches the target, unless it is masked."""
+    return NoLabel(label, **how)

@@ -1,0 +1,166 @@
+"""Columns with labels, and whether they reach a target as they are.
+
+A column reaches a view if a SELECT of it gives it, or something made of it, other than by a
+function that does not let it be seen; a column that only selects, joins or groups rows stays
+behind.  Where that cannot be told, every column that is used reaches the target.  A column that a
+view makes of one with a label has the label, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from livingdb.catalog.syncs import SyncRow
+from livingdb.derivation.view import KIND, View
+from livingdb.guard.conditions.column_names import read_as
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+    from livingdb.graph.graph import Graph
+    from livingdb.guard.conditions.pending_change import Crossing
+
+__all__ = ["Labelled", "crossing_labels"]
+
+_HIDES = ("SHA2", "SHA", "MD5", "COUNT", "COUNTIF")
+_HIDES_NAMED = (
+    "sha",
+    "sha1",
+    "sha2",
+    "md5",
+    "hash",
+    "xxhash64",
+    "mask",
+    "crc32",
+    "count",
+    "count_if",
+    "approx_count_distinct",
+)
+"""Functions that do not let their arguments be seen."""
+
+
+def crossing_labels(crossing: Crossing, label: str) -> list[tuple[str, str]]:
+    """The columns of the sources that have a label and reach the target as they are."""
+    labelled = Labelled(crossing.graph, label)
+    if not labelled.columns:
+        return []
+    is_derived = crossing.sync.kind == KIND
+    view = View.from_json(crossing.sync.spec) if is_derived else None
+    found = []
+    for name, both in crossing.sources.items():
+        if both.new is None:
+            continue
+        branch, table = read_as(crossing, name)
+        there = crossing.schema(name, "source").arrow.names
+        wanted = [column for column in there if labelled.has(branch, table, column)]
+        found += [(name, column) for column in _reaching(crossing, view, name, wanted)]
+    return found
+
+
+class Labelled:
+    """Columns that have a label, or are made of such, by whatever views lie in between."""
+
+    def __init__(self, graph: Graph, label: str):
+        self._graph = graph
+        self.columns = graph.catalog.labels.of(label)
+        self._known: dict[tuple[int, str, str], bool] = {}
+
+    @cached_property
+    def _makers(self) -> dict[int, SyncRow]:
+        """By branch, what makes its tables."""
+        return {sync.target: sync for sync in self._graph.catalog.syncs.all()}
+
+    def has(self, branch: int, table: str, column: str) -> bool:
+        """Whether a column of a table of a branch has it."""
+        at = branch, table, column
+        if at not in self._known:
+            self._known[at] = False
+            self._known[at] = column in self.columns.get(table, ()) or self._behind(*at)
+        return self._known[at]
+
+    def _behind(self, branch: int, table: str, column: str) -> bool:
+        from livingdb.derivation.column_lineage.sync_columns import ColumnStep
+
+        sync = self._makers.get(branch)
+        if sync is None:
+            return False
+        given = _given(View.from_json(sync.spec)) if _is_query(sync) else None
+        return any(
+            self.has(one.branch, one.table, one.column)
+            for one in ColumnStep(self._graph, sync).behind(table, column)
+            if not one.masked and (given is None or one.column.casefold() in given)
+        )
+
+
+def _is_query(sync: SyncRow) -> bool:
+    return sync.kind == KIND and sync.spec.get("what") == "sql"
+
+
+def _reaching(
+    crossing: Crossing, view: View | None, table: str, columns: Sequence[str]
+) -> list[str]:
+    if not columns:
+        return []
+    if view is not None and view.what == "sql":
+        used = crossing.uses.get(table)
+        some = [column for column in columns if used is None or column in used]
+        given = _given(view)
+        return some if given is None else [c for c in some if c.casefold() in given]
+    if view is not None and view.what != "clone":
+        return list(columns)
+    changes = _changes(crossing) if view is None else view.changes
+    return [column for column in columns if _is_shown(table, column, changes)]
+
+
+def _changes(crossing: Crossing) -> list[Mapping[str, Any]]:
+    """The schema changes that lie between the branches of a sync."""
+    from livingdb.guard.sync_state import stages_of
+
+    return [row.spec.get("change", {}) for row in stages_of(crossing.graph, crossing.sync)]
+
+
+def _is_shown(table: str, column: str, changes: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether schema changes leave a column to be seen, under whatever name."""
+    for change in changes:
+        kind = change.get("change")
+        if change.get("table") != table:
+            continue
+        if kind == "RenameTable":
+            table = str(change["to"])
+        elif kind == "DropTable":
+            return False
+        elif change.get("name") == column:
+            if kind in ("MaskColumn", "DropColumn"):
+                return False
+            if kind == "RenameColumn":
+                column = str(change["to"])
+    return True
+
+
+def _given(view: View) -> set[str] | None:
+    """The names of columns that the query gives to be seen; None for all."""
+    from sqlglot import exp
+
+    found: set[str] = set()
+    for query in view.tree().find_all(exp.Select):
+        for item in query.expressions:
+            for node in item.walk(prune=_is_hiding):
+                if _is_hiding(node):
+                    continue
+                if isinstance(node, exp.Star):
+                    return None
+                if isinstance(node, exp.Column):
+                    found.add(node.name.casefold())
+    return found
+
+
+def _is_hiding(node: exp.Expr) -> bool:
+    from sqlglot import exp
+
+    if isinstance(node, exp.Anonymous):
+        return node.name.casefold() in _HIDES_NAMED
+    return isinstance(node, exp.Func) and (
+        type(node).__name__.upper() in _HIDES or node.sql_name().casefold() in _HIDES_NAMED
+    )

@@ -1,0 +1,228 @@
+"""Rows that refer to others, and sums and counts that agree between source and target."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from livingdb.derivation.find_rows import matching
+from livingdb.derivation.plan import WEIGHT
+from livingdb.derivation.stage_inputs import weighted_diff
+from livingdb.errors import InvalidData
+from livingdb.guard.conditions.column_names import Referenced, column_place, referenced, table_place
+from livingdb.guard.conditions.condition import Condition, Verdict, registered
+from livingdb.guard.conditions.kinds.already_aside import not_yet_aside
+from livingdb.guard.conditions.kinds.repeated_values import distinct, holds_one_of, is_whole
+from livingdb.guard.conditions.kinds.row_conditions import RowCondition, columns_of, count_of
+from livingdb.guard.conditions.pending_change import is_true
+from livingdb.tables.rows import RowSet
+
+if TYPE_CHECKING:
+    from livingdb.guard.conditions.pending_change import Crossing
+
+__all__ = [
+    "CountsReconcile",
+    "NoOrphans",
+    "Reconciles",
+    "counts_reconcile",
+    "no_orphans",
+    "reconciles",
+]
+
+
+@registered
+@dataclass(frozen=True)
+class NoOrphans(RowCondition):
+    """What rows refer to is there; a row with a null among the columns refers to nothing.
+
+    Rows that come are judged, and those that stay while what they refer to goes, if the referenced
+    table is read or written by the sync.
+    """
+
+    columns: tuple[str, ...]
+    references: str
+    to: tuple[str, ...] = field(default=(), kw_only=True)
+
+    NAME: ClassVar[str] = "no_orphans"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "columns", columns_of(self.columns, self.NAME))
+        object.__setattr__(self, "to", (self.to,) if isinstance(self.to, str) else tuple(self.to))
+        if not isinstance(self.references, str) or not self.references:
+            raise InvalidData("no_orphans: references= names a table, as in 'customers.id'")
+        super().__post_init__()
+
+    @property
+    def about(self) -> Sequence[str]:
+        """See `RowCondition.about`."""
+        return self.columns
+
+    def _referenced(self, crossing: Crossing) -> Referenced:
+        found = referenced(crossing, self.references, self.to)
+        if len(found.columns) != len(self.columns):
+            raise InvalidData(
+                f"({', '.join(self.columns)}) cannot refer to {found.name} by "
+                f"({', '.join(found.columns)}): name as many columns with to="
+            )
+        return found
+
+    def breaks(self, rows: pa.Table, crossing: Crossing, table: str) -> Any:
+        """See `RowCondition.breaks`."""
+        known = self._referenced(crossing)
+        values = distinct(rows, self.columns)
+        found = _held(crossing.versions.rows(known.new), values, known.columns)
+        missing = pc.invert(holds_one_of(rows, self.columns, found))
+        return pc.and_(is_whole(rows, self.columns), missing)
+
+    def mended(self, rows: pa.Table, crossing: Crossing, table: str) -> Any:
+        """See `Condition.mended`: what they refer to has come."""
+        known = self._referenced(crossing)
+        if known.old is not None and known.old.address == known.new.address:
+            return None
+        return pc.invert(is_true(self.breaks(rows, crossing, table)))
+
+    def broken(self, crossing: Crossing, table: str) -> pa.Table:
+        """See `RowCondition.broken`; with those whose other end goes."""
+        come = super().broken(crossing, table)
+        left = self._left(crossing, table)
+        if left is None or not left.num_rows:
+            return come
+        key = list(crossing.schema(table, self.of).key)
+        if self.of == "target":
+            left = not_yet_aside(crossing, table, left)
+        rest = left.filter(pc.invert(holds_one_of(left, key, come.select(key))))
+        return pa.concat_tables([come, rest.select(come.column_names)])
+
+    def _left(self, crossing: Crossing, table: str) -> pa.Table | None:
+        """The rows that refer to what has gone."""
+        known = self._referenced(crossing)
+        rows = crossing.rows(table, self.of)
+        if rows is None or known.old is None or known.old.address == known.new.address:
+            return None
+        gone = _gone(crossing, known)
+        if gone is None or not gone.num_rows:
+            return None
+        there = _held(crossing.versions.rows(known.new), gone, known.columns)
+        gone = gone.filter(pc.invert(holds_one_of(gone, gone.column_names, there)))
+        return _held(rows, gone, self.columns, [column.name for column in rows.schema.stored])
+
+    def wrong(self, count: int) -> str:
+        """See `RowCondition.wrong`."""
+        return f"{count_of(count)} with {', '.join(self.columns)} not in {self.references}"
+
+
+def _gone(crossing: Crossing, known: Referenced) -> pa.Table | None:
+    """The values that rows of the referenced table had and may not have any more."""
+    assert known.old is not None
+    if known.old.definition == known.new.definition:
+        changed = weighted_diff(crossing.versions, known.old, known.new, known.columns)
+        rows = changed.filter(pc.less(changed.column(WEIGHT), 0))
+        return distinct(rows, known.columns)
+    old = crossing.versions.rows(known.old)
+    if not set(known.columns) <= set(old.schema.arrow.names):
+        return None
+    return distinct(old.to_arrow(list(known.columns)), known.columns)
+
+
+def _held(
+    rows: RowSet, values: pa.Table, columns: Sequence[str], read: Sequence[str] | None = None
+) -> pa.Table:
+    """The rows that hold one of the rows of `values` in some columns."""
+    kinds = [rows.schema.column(name).type for name in columns]
+    arrays = [column.cast(kind) for column, kind in zip(values.columns, kinds, strict=True)]
+    wanted = pa.Table.from_arrays(arrays, names=list(columns))
+    return matching(rows, wanted, list(columns if read is None else read))
+
+
+@dataclass(frozen=True)
+class _Agreement(Condition):
+    """Two numbers agree, but for a tolerance."""
+
+    source: str
+    target: str
+    tolerance: float = 0.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in (self.source, self.target):
+            if not isinstance(name, str) or not name:
+                raise InvalidData(f"{self.NAME}: name what is to agree, not {name!r}")
+        is_number = isinstance(self.tolerance, (int, float)) and math.isfinite(self.tolerance)
+        if not is_number or self.tolerance < 0:
+            raise InvalidData(f"{self.NAME}: tolerance={self.tolerance!r} is no number from 0 on")
+
+    def _verdict(self, one: int | float | Decimal, other: int | float | Decimal) -> Verdict:
+        if not math.isfinite(one) or not math.isfinite(other):
+            same = one == other or (math.isnan(one) and math.isnan(other))
+            return Verdict(None if same else self._problem(one, other))
+        apart = abs(Fraction(one) - Fraction(other))
+        problem = None if apart <= Fraction(self.tolerance) else self._problem(one, other)
+        return Verdict(problem, int(apart) if apart.denominator == 1 else float(apart))
+
+    def _problem(self, one: object, other: object) -> str:
+        but = f"; they may differ by {self.tolerance}" if self.tolerance else ""
+        return f"{self.source} of the source is {one}, {self.target} of the target {other}{but}"
+
+
+@registered
+@dataclass(frozen=True)
+class Reconciles(_Agreement):
+    """The sum of a column of the source is that of a column of the target."""
+
+    NAME: ClassVar[str] = "reconciles"
+
+    def judge(self, crossing: Crossing) -> Verdict:
+        """See `Condition.judge`; the sums are kept from change to change."""
+        totals = []
+        for column, of in ((self.source, "source"), (self.target, "target")):
+            place = column_place(crossing, column, of=of)
+            totals.append(crossing.statistics(*place, of=of).total)
+        return self._verdict(*totals)
+
+
+@registered
+@dataclass(frozen=True)
+class CountsReconcile(_Agreement):
+    """A table of the source has as many rows as one of the target."""
+
+    NAME: ClassVar[str] = "counts_reconcile"
+
+    def judge(self, crossing: Crossing) -> Verdict:
+        """See `Condition.judge`."""
+        counts = [
+            crossing.rows_after(table_place(crossing, table, of), of)
+            for table, of in ((self.source, "source"), (self.target, "target"))
+        ]
+        return self._verdict(*counts)
+
+
+def no_orphans(
+    columns: str | Sequence[str],
+    references: str,
+    to: str | Sequence[str] = (),
+    table: str | None = None,
+    of: str = "target",
+    **how: Any,
+) -> NoOrphans:
+    """What rows refer to is there: `references` is 'table', 'table.column' or 'branch.table'.
+
+    `to` are the columns that several columns refer to, if they are not the key.
+    """
+    return NoOrphans(columns, references, to=to, table=table, of=of, **how)  # type: ignore[arg-type]
+
+
+def reconciles(source: str, target: str, tolerance: float = 0.0, **how: Any) -> Reconciles:
+    """The sums of two columns agree: reconciles('orders.amount', 'totals.total')."""
+    return Reconciles(source, target, tolerance, **how)
+
+
+def counts_reconcile(source: str, target: str, tolerance: float = 0, **how: Any) -> CountsReconcile:
+    """Two tables have the same number of rows: counts_reconcile('orders', 'clean_orders')."""
+    return CountsReconcile(source, target, tolerance, **how)

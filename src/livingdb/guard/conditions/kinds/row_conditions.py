@@ -1,0 +1,95 @@
+"""Conditions about single rows: judged on the rows that come, since those that stay have been."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import pyarrow as pa
+
+from livingdb.errors import InvalidData
+from livingdb.guard.conditions.condition import Condition, Verdict
+from livingdb.guard.conditions.pending_change import is_true, shown_rows
+
+if TYPE_CHECKING:
+    from livingdb.guard.conditions.pending_change import Crossing
+
+__all__ = ["RowCondition", "columns_of", "count_of"]
+
+
+@dataclass(frozen=True)
+class RowCondition(Condition):
+    """A condition about single rows: those of the target that break it can be set aside."""
+
+    BY_ROW: ClassVar[bool] = True
+
+    table: str | None = field(default=None, kw_only=True)
+    of: str = field(default="target", kw_only=True)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.action == "quarantine" and self.of != "target":
+            raise InvalidData(
+                f"{self.NAME}: action='quarantine' sets rows of the target aside, not of the source"
+            )
+
+    @property
+    @abstractmethod
+    def about(self) -> Sequence[str]:
+        """The columns it is about."""
+
+    @abstractmethod
+    def breaks(self, rows: pa.Table, crossing: Crossing, table: str) -> Any:
+        """A mask of the rows that break it."""
+
+    @abstractmethod
+    def wrong(self, count: int) -> str:
+        """What is wrong with so many rows, in words."""
+
+    def judge(self, crossing: Crossing) -> Verdict:
+        """See `Condition.judge`."""
+        broken: dict[str, pa.Table] = {}
+        for table in crossing.names(self.table, self.about, self.of):
+            bad = self.broken(crossing, table)
+            if bad.num_rows:
+                broken[table] = bad
+        return self.verdict(broken, crossing)
+
+    def broken(self, crossing: Crossing, table: str) -> pa.Table:
+        """The rows of a table that break it."""
+        rows = crossing.come(table, self.of)
+        if not rows.num_rows:
+            return rows
+        return rows.filter(is_true(self.breaks(rows, crossing, table)))
+
+    def verdict(self, broken: dict[str, pa.Table], crossing: Crossing) -> Verdict:
+        """What rows that break it, by table, amount to."""
+        count = sum(rows.num_rows for rows in broken.values())
+        if not count:
+            return Verdict(measured=0)
+        shown = "; ".join(
+            f"{table}: {shown_rows(rows, [*crossing.schema(table, self.of).key, *self.about])}"
+            for table, rows in broken.items()
+        )
+        kept = broken if self.of == "target" else {}
+        return Verdict(f"{self.wrong(count)}: {shown}", count, kept)
+
+
+def count_of(count: int) -> str:
+    """So many rows, in words."""
+    return "1 row" if count == 1 else f"{count:,} rows"
+
+
+def columns_of(given: Any, name: str) -> tuple[str, ...]:
+    """Column names, one or several."""
+    parts = given if isinstance(given, (tuple, list)) else (given,)
+    found = tuple(
+        column
+        for part in parts
+        for column in (part if isinstance(part, (tuple, list)) else (part,))
+    )
+    if not found or not all(isinstance(column, str) for column in found):
+        raise InvalidData(f"{name}: name the columns, as in {name}('city')")
+    return found

@@ -1,0 +1,302 @@
+"""The guard of a sync: its conditions, judged before the target's head moves."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from sqlalchemy import Connection
+
+from livingdb.alerts.raise_alert import raised
+from livingdb.alerts.sinks import stored
+from livingdb.catalog.syncs import DETACHED, HELD, SyncRow
+from livingdb.chunks.address import Address
+from livingdb.errors import IllegalSync, InvalidData, LivingDBError, RuleViolation
+from livingdb.guard.conditions.condition import STRENGTH, Condition, Verdict, from_json, to_json
+from livingdb.guard.conditions.pending_change import CONDITIONS, Crossing
+from livingdb.guard.conditions.statistics import STATISTICS
+from livingdb.guard.sync_failure import PASSING
+from livingdb.guard.sync_state import approvals, stopped
+
+__all__ = ["ConditionBroken", "Judgement", "check_guard", "conditions_of", "guard_of", "judged"]
+
+_log = logging.getLogger("livingdb")
+_SEVERITY = {"warn": "warning", "quarantine": "warning"}
+
+_known: dict[int, tuple[Mapping[str, Any], tuple[Condition, ...]]] = {}
+_MOST_KNOWN = 10_000
+
+
+def guard_of(conditions: object, alerts: object) -> dict[str, Any]:
+    """What guards a sync, as plain values; `InvalidData` for what is no condition or sink."""
+    found: dict[str, Any] = {}
+    some = [one for given in _several(conditions) for one in _read(given)]
+    if some:
+        found["conditions"] = [{**to_json(one), "text": one.text} for one in some]
+    sinks = _several(alerts)
+    if sinks:
+        found["alerts"] = stored(sinks)
+    return found
+
+
+def _several(given: Any) -> list[Any]:
+    if given is None:
+        return []
+    if isinstance(given, Iterable) and not isinstance(given, (str, bytes)):
+        return list(given)
+    return [given]
+
+
+def _read(given: object) -> list[Condition]:
+    """A condition, or those that a text says."""
+    if isinstance(given, Condition):
+        return [given]
+    if isinstance(given, str):
+        from livingdb.guard.conditions.parse import parse
+
+        return parse(given)
+    raise InvalidData(
+        f"conditions= takes conditions, as livingdb.condition makes them, or their text: "
+        f"'changed_share <= 0.2'; not {given!r}"
+    )
+
+
+def conditions_of(sync: SyncRow) -> tuple[Condition, ...]:
+    """The conditions of a sync."""
+    given = sync.guard.get("conditions")
+    if not given:
+        return ()
+    known = _known.get(id(sync.guard))
+    if known is None or known[0] is not sync.guard:
+        if len(_known) > _MOST_KNOWN:
+            _known.clear()
+        made = []
+        for data in given:
+            one = from_json({name: value for name, value in data.items() if name != "text"})
+            assert isinstance(one, Condition)
+            made.append(one)
+        known = _known[id(sync.guard)] = sync.guard, tuple(made)
+    return known[1]
+
+
+def check_guard(guard: Mapping[str, Any], direction: str, when: str, what: str) -> None:
+    """`IllegalSync` for actions that such a sync cannot take."""
+    for data in guard.get("conditions", ()):
+        action = data.get("action", "detach")
+        text = data["text"]
+        if action == "fail" and when != "immediate":
+            raise IllegalSync(
+                f"{text}: action='fail' aborts the transaction of the source, which an immediate "
+                f"sync can, and when={when!r} is over by then; 'hold' stops the change"
+            )
+        if direction == "both" and action in ("hold", "quarantine"):
+            raise IllegalSync(
+                f"{text}: action={action!r} keeps a change from one of two branches that are both "
+                "written; a two-way sync can detach, warn or fail"
+            )
+        if action == "quarantine" and what == "model":
+            raise IllegalSync(f"{text}: a model has no rows that could be set aside")
+
+
+class ConditionBroken(RuleViolation):
+    """A condition that fails the source's transaction does not hold."""
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What the conditions of a sync say about a crossing."""
+
+    crossing: Crossing
+    broken: Sequence[tuple[Condition, Verdict]]
+    measured: Mapping[str, float | int | bool] = field(default_factory=dict)
+    approved_by: Sequence[str] = ()
+
+    @property
+    def action(self) -> str | None:
+        """What is to happen: the strongest of what the conditions that do not hold say."""
+        actions = [one.action for one, _ in self.broken]
+        if self.approved_by:
+            actions = [action for action in actions if action != "hold"]
+        return max(actions, key=STRENGTH.index, default=None)
+
+    @property
+    def stops(self) -> bool:
+        """Whether nothing reaches the target."""
+        return self.action in ("hold", "detach", "fail")
+
+    @property
+    def reason(self) -> str:
+        """What is wrong, in words; of conditions that stop the change, if any does."""
+        strongest = self.action
+        chosen = [(one, v) for one, v in self.broken if one.action == strongest] or self.broken
+        return "; ".join(f"{one.text}: {verdict.problem}" for one, verdict in chosen)
+
+    def unstopped(self) -> Judgement:
+        """The same with what stops a change left out."""
+        mild = [(one, verdict) for one, verdict in self.broken if one.action in _SEVERITY]
+        return replace(self, broken=mild)
+
+    def set_aside(self) -> dict[str, pa.Table]:
+        """The rows that are to be set aside, by table, with the condition that they break."""
+        found: dict[str, list[pa.Table]] = {}
+        for one, verdict in self.broken:
+            if one.action == "quarantine":
+                for table, rows in verdict.rows.items():
+                    texts = pa.array([one.text] * rows.num_rows)
+                    found.setdefault(table, []).append(rows.append_column("_condition", texts))
+        return {table: pa.concat_tables(parts) for table, parts in found.items()}
+
+    def left_aside(self, table: str, rows: pa.Table) -> pa.Table:
+        """Of rows that were set aside and stay as they are, those that still break a condition.
+
+        Their `_condition` says which, with "; " between them.
+        """
+        ends = "; "
+        texts = pc.binary_join_element_wise("", rows.column("_condition"), "", ends)
+        for one in conditions_of(self.crossing.sync):
+            mended = _mended(one, rows, self.crossing, table) if rows.num_rows else None
+            if mended is not None:
+                less = pc.replace_substring(texts, f"{ends}{one.text}{ends}", ends)
+                texts = pc.if_else(mended, less, texts)
+        inner = pc.utf8_slice_codeunits(texts, len(ends), -len(ends))
+        at = rows.column_names.index("_condition")
+        return rows.set_column(at, "_condition", inner).filter(pc.not_equal(texts, ends))
+
+    def details(self) -> dict[str, Any]:
+        """What the edge of the change remembers."""
+        found: dict[str, Any] = {}
+        if self.measured:
+            found[CONDITIONS] = dict(self.measured)
+        kept = self.crossing.kept_statistics()
+        if kept:
+            found[STATISTICS] = kept
+        if self.approved_by:
+            found["approved_by"] = list(self.approved_by)
+        return found
+
+    def refuse(self) -> None:
+        """`RuleViolation` if the source's transaction is to be aborted."""
+        if self.action == "fail":
+            raise ConditionBroken(
+                f"rule 7: the sync {self.crossing.sync.name!r} does not let this change pass, and "
+                f"nothing was changed: {self.reason}"
+            )
+
+    def stop(
+        self, by: str, pair: Mapping[int, Address] | None = None
+    ) -> Callable[[Connection], None]:
+        """What a transaction does to hold or detach the sync."""
+        crossing = self.crossing
+        state = HELD if self.action == "hold" else DETACHED
+        details = {**self._alert_details(), "at": _hexed(crossing.at)}
+        severity = self._severity(self.broken[0][0])
+        return stopped(
+            crossing.graph,
+            crossing.sync,
+            state,
+            self.reason,
+            by,
+            crossing.time,
+            severity,
+            details,
+            pair,
+        )
+
+    def warnings(self) -> list[Callable[[Connection], None]]:
+        """What a transaction does to tell of a change that goes through nevertheless."""
+        return [
+            self._warning(one, verdict)
+            for one, verdict in self.broken
+            if one.action in ("warn", "quarantine")
+        ]
+
+    def _warning(self, one: Condition, verdict: Verdict) -> Callable[[Connection], None]:
+        crossing = self.crossing
+        event = "quarantined" if one.action == "quarantine" else "warning"
+        details = {"condition": one.text, "measured": verdict.measured}
+
+        def act(connection: Connection) -> None:
+            raised(
+                crossing.graph,
+                connection,
+                crossing.sync,
+                event,
+                self._severity(one),
+                f"{one.text}: {verdict.problem}",
+                crossing.time,
+                details,
+            )
+
+        return act
+
+    def _severity(self, one: Condition) -> str:
+        return one.severity or _SEVERITY.get(one.action, "error")
+
+    def _alert_details(self) -> dict[str, Any]:
+        strongest = self.action
+        texts = [one.text for one, _ in self.broken if one.action == strongest]
+        measured = {
+            one.text: verdict.measured
+            for one, verdict in self.broken
+            if verdict.measured is not None
+        }
+        return {"condition": " AND ".join(texts), "measured": measured, "action": strongest}
+
+
+def _mended(one: Condition, rows: pa.Table, crossing: Crossing, table: str) -> Any:
+    """See `Condition.mended`; what cannot be judged is not mended."""
+    if one.action != "quarantine":
+        return None
+    try:
+        return one.mended(rows, crossing, table)
+    except PASSING:
+        raise
+    except LivingDBError:
+        return None
+
+
+def _hexed(at: Mapping[int, Address]) -> dict[str, str]:
+    return {str(branch): address.hex() for branch, address in at.items()}
+
+
+def judged(crossing: Crossing) -> Judgement | None:
+    """What the conditions of the sync say; None if it has none.
+
+    A condition that cannot be judged does not hold: what it says is to happen then, happens.
+    """
+    conditions = conditions_of(crossing.sync)
+    if not conditions:
+        return None
+    if any(one.needs_approval for one in conditions):
+        crossing.approved_by = approvals(crossing.graph, crossing.sync, crossing.at)
+    broken: list[tuple[Condition, Verdict]] = []
+    measured: dict[str, float | int | bool] = {}
+    for one in conditions:
+        if crossing.head is None and one.is_of_change:
+            continue
+        verdict = _judged(one, crossing)
+        measured |= verdict.parts
+        measured[one.text] = verdict.holds if verdict.measured is None else verdict.measured
+        if not verdict.holds:
+            broken.append((one, verdict))
+    found = Judgement(crossing, broken, measured)
+    if found.action == "hold" and not any(one.needs_approval for one, _ in broken):
+        by = approvals(crossing.graph, crossing.sync, crossing.at)
+        found = Judgement(crossing, broken, measured, by)
+    return found
+
+
+def _judged(one: Condition, crossing: Crossing) -> Verdict:
+    try:
+        return one.judge(crossing)
+    except PASSING:
+        raise
+    except LivingDBError as error:
+        return Verdict(f"it cannot be judged: {error}")
+    except Exception as error:
+        _log.exception("the condition %s of %r could not be judged", one.text, crossing.sync.name)
+        return Verdict(f"it cannot be judged: {type(error).__name__}: {error}")

@@ -1,0 +1,118 @@
+"""Crossings of derived objects: what is about to change, put together for their conditions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from livingdb.catalog.snapshots import SnapshotRow
+from livingdb.catalog.syncs import SyncRow
+from livingdb.derivation.refresh_view import Input, Refreshed
+from livingdb.derivation.source_positions import At, made_from
+from livingdb.derivation.view import View
+from livingdb.graph.ancestry import first_parents
+from livingdb.graph.graph import Graph, now
+from livingdb.guard.conditions.pending_change import Both, Cost, Crossing
+from livingdb.tables.index import Version
+
+__all__ = ["authors_between", "crossing_of", "schema_crossing", "shown_tables"]
+
+_FAR = 10_000
+
+
+def shown_tables(
+    held: Mapping[str, Version], made: Mapping[str, Version | None]
+) -> dict[str, Both]:
+    """The tables of a branch that users see, before and after some of them change."""
+    names = [name for name in {**held, **made} if not name.startswith("~")]
+    return {n: Both(held.get(n), made[n] if n in made else held.get(n)) for n in names}
+
+
+def crossing_of(
+    graph: Graph,
+    sync: SyncRow,
+    view: View,
+    inputs: Mapping[str, Input],
+    held: Mapping[str, Version],
+    made: Mapping[str, Version | None],
+    at: At,
+    head: SnapshotRow | None,
+    done: Refreshed,
+    authors: Sequence[str],
+    trust: Sequence[str] = (),
+    metrics: Mapping[str, Any] | None = None,
+) -> Crossing:
+    """What a refresh of a derived object is about to change."""
+    sources = {
+        name: Both(None if item.old is None else item.old.version, item.new.version)
+        for name, item in inputs.items()
+    }
+    return Crossing(
+        graph,
+        sync,
+        shown_tables(held, made),
+        sources,
+        at,
+        head,
+        now(),
+        authors,
+        view.uses,
+        {} if head is None else made_from(graph, head),
+        Cost(done.strategy, done.reason, done.engine),
+        metrics or {},
+        done.known,
+        trust,
+    )
+
+
+def schema_crossing(
+    graph: Graph,
+    sync: SyncRow,
+    ours: tuple[Mapping[str, Version], Mapping[str, Version | None]],
+    theirs: tuple[Mapping[str, Version], Mapping[str, Version]],
+    at: At,
+    before: At,
+    head: SnapshotRow,
+    authors: Sequence[str],
+) -> Crossing:
+    """What a schema sync is about to change.
+
+    `ours` are all tables of the target and those that change, `theirs` those of the source as
+    they were and as they are.
+    """
+    old, new = theirs
+    sources = {
+        name: Both(old.get(name), new.get(name))
+        for name in {**old, **new}
+        if not name.startswith("~")
+    }
+    return Crossing(
+        graph,
+        sync,
+        shown_tables(*ours),
+        sources,
+        at,
+        head,
+        now(),
+        authors,
+        {},
+        before,
+        Cost("lens", None, "embedded"),
+        trust=graph.trust,
+    )
+
+
+def authors_between(graph: Graph, before: At, at: At) -> list[str]:
+    """Who made what the source branches have since some snapshots."""
+    found: dict[str, None] = {}
+    for branch, address in at.items():
+        row = graph.snapshots.find(address)
+        known = before.get(branch)
+        seen = None if known is None else graph.snapshots.find(known)
+        if row is None:
+            continue
+        for count, step in enumerate(first_parents(graph.snapshots, row)):
+            if (seen is not None and step.sequence <= seen.sequence) or count >= _FAR:
+                break
+            found[step.author] = None
+    return list(found)

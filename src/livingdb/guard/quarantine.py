@@ -1,0 +1,158 @@
+"""Quarantine: rows that break a condition are set aside, and recorded.
+
+The target's branch then holds three tables for one: what the derivation gives, hidden; the rows
+set aside, hidden; and what users see, which is the first without the second.  What is shown is a
+small change of what is whole, so that nothing is stored twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from livingdb.derivation.hidden_tables import ASIDE, WHOLE, whole_tables
+from livingdb.derivation.stage_tables import definition_for
+from livingdb.graph.diff import changed_keys
+from livingdb.graph.storage.staging import Staging
+from livingdb.guard.judge import Judgement
+from livingdb.tables import ingest
+from livingdb.tables.batches import flat
+from livingdb.tables.index import Version
+from livingdb.tables.recipe import Counts, Definition
+from livingdb.tables.versions import Versions
+from livingdb.trees.keys import KeyArray, member
+
+__all__ = ["set_aside"]
+
+_CONDITION = "_condition"
+
+
+def set_aside(
+    versions: Versions,
+    held: Mapping[str, Version],
+    made: Mapping[str, Version | None],
+    judgement: Judgement | None,
+    staging: Staging,
+) -> dict[str, Version | None]:
+    """The tables to store: what was made, less the rows that are to be set aside.
+
+    `held` is all that the target has, `made` the tables that the derivation changes.
+    """
+    found = dict(made)
+    broken = {} if judgement is None else judgement.set_aside()
+    whole = whole_tables(held)
+    # Rows may break a condition, or no more, although their table stays: what they refer to has
+    # gone, or come.
+    stays = {
+        name: version
+        for name, version in whole.items()
+        if name in broken or (judgement is not None and ASIDE + name in held)
+    }
+    for name, version in {**stays, **made}.items():
+        before = held.get(ASIDE + name)
+        if name not in broken and before is None:
+            continue
+        if version is None:
+            found.update({WHOLE + name: None, ASIDE + name: None})
+            continue
+        definition = _definition(versions, version)
+        left = _left(versions, before, held.get(WHOLE + name, held.get(name)), version, definition)
+        count = left.num_rows
+        if judgement is not None:
+            left = judgement.left_aside(name, left)
+        if name not in made and name not in broken and left.num_rows == count:
+            continue
+        aside = _aside(versions, version, definition, left, broken.get(name), staging)
+        found[WHOLE + name] = version
+        found[ASIDE + name] = aside
+        found[name] = _shown(versions, version, aside, staging)
+    return found
+
+
+def _definition(versions: Versions, whole: Version) -> Definition:
+    """The table of rows set aside of a table."""
+    schema = versions.definition(whole).schema
+    columns = [pa.field(c.name, c.type) for c in schema.stored]
+    return definition_for(
+        pa.schema([*columns, pa.field(_CONDITION, pa.string())]), tuple(schema.key)
+    )
+
+
+def _left(
+    versions: Versions,
+    before: Version | None,
+    whole_before: Version | None,
+    whole: Version,
+    definition: Definition,
+) -> pa.Table:
+    """The rows that were set aside and stay as they are."""
+    empty = definition.schema.arrow.empty_table()
+    if before is None or versions.definition(before) != definition:
+        return empty
+    old = versions.rows(before).to_arrow(definition.schema.arrow.names)
+    if not old.num_rows:
+        return empty
+    schema, shape = versions.definition(whole).schema, versions.forest(whole).shape
+    keys = shape.keys([flat(old.column(name)) for name in schema.key])
+    stay = ~member(keys, _changed(versions, whole_before, whole))
+    stay &= versions.rows(whole).contains(keys)
+    return old.filter(pa.array(stay))
+
+
+def _aside(
+    versions: Versions,
+    whole: Version,
+    definition: Definition,
+    left: pa.Table,
+    broken: pa.Table | None,
+    staging: Staging,
+) -> Version:
+    """The rows set aside after a change: those that are left, and those that break a condition."""
+    schema, shape = versions.definition(whole).schema, versions.forest(whole).shape
+    arrow = definition.schema.arrow
+    parts = [left]
+    if broken is not None:
+        wanted = broken.select(arrow.names)
+        parts.append(_once(wanted, shape.keys([flat(wanted.column(k)) for k in schema.key])))
+    rows = pa.concat_tables([arrow.empty_table(), *(part.cast(arrow) for part in parts)])
+    shape = definition.layout.grouping(definition.schema).whole
+    stored = ingest.carried(definition.schema, shape, rows)
+    whole_columns = [column for column in stored.columns if column is not None]
+    return versions.create(definition, [whole_columns] if len(stored) else [], staging.sink)
+
+
+def _changed(versions: Versions, before: Version | None, after: Version) -> KeyArray:
+    if before is None or before.definition != after.definition:
+        rows = versions.rows(after)
+        return rows.forest.shape.keys(
+            [flat(column) for column in rows.to_arrow(list(rows.schema.key)).columns]
+        )
+    return changed_keys(versions, before, after)
+
+
+def _once(rows: pa.Table, keys: KeyArray) -> pa.Table:
+    """Each row once, with all conditions it breaks."""
+    order = np.argsort(keys, kind="stable")
+    _, first, places = np.unique(keys[order], return_index=True, return_inverse=True)
+    if len(first) == len(keys):
+        return rows
+    taken = rows.take(pa.array(order[first]))
+    texts = pa.table({"place": places, _CONDITION: rows.column(_CONDITION).take(pa.array(order))})
+    lists = texts.group_by("place", use_threads=False).aggregate([(_CONDITION, "distinct")])
+    lists = lists.sort_by("place").column(f"{_CONDITION}_distinct").combine_chunks()
+    at = taken.column_names.index(_CONDITION)
+    return taken.set_column(at, _CONDITION, pc.binary_join(lists, "; "))
+
+
+def _shown(versions: Versions, whole: Version, aside: Version, staging: Staging) -> Version:
+    """What users see: the whole without what is aside."""
+    rows = versions.rows(aside)
+    schema, shape = versions.definition(whole).schema, versions.forest(whole).shape
+    keys = rows.to_arrow(list(schema.key))
+    if not keys.num_rows:
+        return whole
+    gone = Counts(0, 0, keys.num_rows)
+    return versions.change(whole, ingest.deletes(schema, shape, keys), staging.sink, gone)

@@ -1,0 +1,58 @@
+"""What happens when a sync cannot carry a change: it stops, and an alert says what and why."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from sqlalchemy import Connection
+
+from livingdb.alerts.raise_alert import raised
+from livingdb.catalog.syncs import ACTIVE, DETACHED, ERROR, SyncRow
+from livingdb.derivation.named_functions import FunctionFailed
+from livingdb.errors import Conflict, LivingDBError, Locked, StorageFailure
+from livingdb.graph.graph import Graph
+from livingdb.guard.sync_state import stood, stopped
+
+__all__ = ["PASSING", "detached", "failed"]
+
+PASSING = (Conflict, Locked, StorageFailure)
+"""What goes by: it says nothing about the sync, and the same may work when it is tried again."""
+_PATIENCE = 3
+NOBODY = "livingdb"
+"""Who does what nobody asked for."""
+
+
+def detached(
+    graph: Graph,
+    sync: SyncRow,
+    reason: str,
+    time: int,
+    details: Mapping[str, Any] | None = None,
+) -> Callable[[Connection], None]:
+    """What a transaction does to detach a sync; its target stays as it is."""
+
+    return stopped(graph, sync, DETACHED, reason, NOBODY, time, details=details)
+
+
+def failed(graph: Graph, sync: SyncRow, error: LivingDBError, began: int, spent: int) -> None:
+    """Write down that a run failed.
+
+    A change that the sync cannot carry detaches it; a function that fails is tried again, and the
+    sync is in error when it failed several times in a row.
+    """
+    earlier = graph.catalog.runs.of(sync.id, _PATIENCE - 1)
+    is_lasting = not isinstance(error, FunctionFailed)
+    in_a_row = len(earlier) == _PATIENCE - 1 and all(run.outcome == "failed" for run in earlier)
+    with graph.catalog.write() as connection:
+        graph.catalog.runs.add(
+            connection, sync.id, None, began, spent, "failed", {"error": str(error)}
+        )
+        if is_lasting:
+            detached(graph, sync, str(error), began)(connection)
+            return
+        state = ERROR if in_a_row else ACTIVE
+        event = "error" if in_a_row else "failed"
+        raised(graph, connection, sync, event, "error", str(error), began)
+        if in_a_row:
+            stood(graph, connection, [sync], state, str(error), NOBODY, began)

@@ -1,0 +1,107 @@
+"""How a sync stands: active, held, detached or in error, and the steps that led there.
+
+A step is written down with whatever else happens in its transaction.  Where a schema sync stops,
+its step names the last snapshots of both branches that belong together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from sqlalchemy import Connection
+
+from livingdb.alerts.raise_alert import printable, raised
+from livingdb.catalog.syncs import DETACHED, HELD, SyncRow
+from livingdb.chunks.address import Address
+from livingdb.errors import TransactionConflict
+from livingdb.graph.graph import Graph
+from livingdb.graph.names import is_hidden
+
+__all__ = ["APPROVED", "PAIR", "approvals", "last_pair", "stages_of", "stood", "stopped"]
+
+APPROVED = "approved"
+"""A step that is no state: somebody lets a change that is held pass."""
+PAIR = "pair"
+AT = "at"
+_FAR = 100
+
+
+def stages_of(graph: Graph, sync: SyncRow) -> list[SyncRow]:
+    """The rows of one sync, from its source to its target: several where changes compose."""
+    hidden = {row.id for row in graph.branches.all() if is_hidden(row.name)}
+    if not hidden & {*sync.sources, sync.target}:
+        return [sync]
+    rows = graph.catalog.syncs.all()
+    before = {row.target: row for row in rows if row.target in hidden}
+    after = {row.sources[0]: row for row in rows if row.sources[0] in hidden}
+    found = [next(row for row in rows if row.id == sync.id)]
+    while found[0].sources[0] in before:
+        found.insert(0, before[found[0].sources[0]])
+    while found[-1].target in after:
+        found.append(after[found[-1].target])
+    return found
+
+
+def stood(
+    graph: Graph,
+    connection: Connection,
+    stages: Iterable[SyncRow],
+    state: str,
+    reason: str,
+    by: str,
+    time: int,
+    details: Mapping[str, Any] | None = None,
+) -> None:
+    """Let a sync be in a state from now on, and write down why."""
+    reason = printable(reason)
+    for row in stages:
+        graph.catalog.syncs.set_state(connection, row.id, state, reason)
+        graph.catalog.trail.add(connection, row.id, time, state, by, reason, details or {})
+    graph.catalog.raise_epoch(connection)
+
+
+def stopped(
+    graph: Graph,
+    sync: SyncRow,
+    state: str,
+    reason: str,
+    by: str,
+    time: int,
+    severity: str = "error",
+    details: Mapping[str, Any] | None = None,
+    pair: Mapping[int, Address] | None = None,
+) -> Callable[[Connection], None]:
+    """What a transaction does to hold or detach a sync; its target stays as it is."""
+    stages = stages_of(graph, sync)
+    steps = dict(details or {})
+    if pair is not None:
+        steps[PAIR] = {str(branch): address.hex() for branch, address in pair.items()}
+
+    def act(connection: Connection) -> None:
+        stood(graph, connection, stages, state, reason, by, time, steps)
+        event = {HELD: "held", DETACHED: "detached"}.get(state, state)
+        raised(graph, connection, sync, event, severity, reason, time, details)
+
+    return act
+
+
+def last_pair(graph: Graph, sync: SyncRow) -> dict[int, Address]:
+    """The snapshots of both branches that belonged together when the sync stopped."""
+    for step in graph.catalog.trail.of(sync.id):
+        if PAIR in step.details:
+            return {
+                int(branch): Address(bytes.fromhex(text))
+                for branch, text in step.details[PAIR].items()
+            }
+    raise TransactionConflict(f"it is not known since when the sync {sync.name!r} is stopped")
+
+
+def approvals(graph: Graph, sync: SyncRow, at: Mapping[int, Address]) -> list[str]:
+    """Who has let pass what comes from these snapshots, since the sync was last active."""
+    wanted = {str(branch): address.hex() for branch, address in at.items()}
+    found: list[str] = []
+    for step in graph.catalog.trail.of(sync.id, _FAR):
+        if step.state == APPROVED and step.details.get(AT) == wanted and step.author not in found:
+            found.append(step.author)
+    return found

@@ -1,0 +1,97 @@
+"""Syncs as a picture needs them: their lanes by name, and which arrow they began with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from livingdb.chunks.address import Address
+from livingdb.database.database import Database
+from livingdb.database.sync import Sync
+from livingdb.errors import LivingDBError
+from livingdb.render.labels import condition_text
+from livingdb.render.picture import SyncMark
+
+__all__ = ["Standing", "standing_of", "standing_syncs"]
+
+
+@dataclass(frozen=True)
+class Standing:
+    """A sync; `parent` and `change` say which schema change it began with."""
+
+    name: str
+    kind: str
+    sources: tuple[str, ...]
+    target: str
+    direction: str
+    when: str
+    state: str
+    reason: str = ""
+    conditions: tuple[str, ...] = ()
+    parent: int | None = None
+    change: Mapping[str, Any] = field(default_factory=dict)
+
+    def is_shown(self, lanes: Mapping[str, int]) -> bool:
+        """Whether the target and a source have lanes."""
+        return self.target in lanes and any(name in lanes for name in self.sources)
+
+    def mark(self, lanes: Mapping[str, int]) -> SyncMark:
+        """The sync between lanes."""
+        return SyncMark(
+            self.name,
+            tuple(lanes[name] for name in self.sources if name in lanes),
+            lanes[self.target],
+            self.direction,
+            self.when,
+            self.state,
+            self.kind,
+            self.reason,
+            self.conditions,
+        )
+
+    def began_with(
+        self, kind: str, lane: str, details: Mapping[str, Any], parents: Sequence[int]
+    ) -> bool:
+        """Whether it began with the edge of that kind on a lane."""
+        if kind == "derive":
+            return self.kind == kind and lane == self.target
+        if self.kind != kind or self.parent not in parents:
+            return False
+        changes = details.get("changes") or [None]
+        return bool(changes[0] == self.change)
+
+
+def standing_syncs(database: Database) -> list[Standing]:
+    """Every sync of a database."""
+    return [standing_of(sync) for sync in database.syncs()]
+
+
+def standing_of(sync: Sync) -> Standing:
+    """A sync as a picture needs it."""
+    graph = sync.database._graph
+    first = sync._stages[0]
+    began = first.spec.get("snapshot")
+    row = graph.snapshots.find(Address(bytes.fromhex(began))) if began else None
+    return Standing(
+        sync.name,
+        sync.kind,
+        tuple(sync.sources),
+        sync.target,
+        sync.direction,
+        sync.when,
+        sync.state,
+        sync.reason,
+        tuple(condition_text(condition) for condition in _conditions(sync)),
+        None if row is None else row.sequence,
+        first.spec.get("change") or {},
+    )
+
+
+def _conditions(sync: Sync) -> Sequence[Mapping[str, Any]]:
+    """What guards a sync: in words, or as it is written down where nothing knows it any more."""
+    try:
+        return [{"text": item.text, "action": item.action} for item in sync.conditions]
+    except LivingDBError:
+        written: Sequence[Mapping[str, Any]] = sync._stages[-1].guard.get("conditions") or ()
+        return written

@@ -1,0 +1,73 @@
+"""Bulk loads: every task builds the tree of its key range, and the driver joins them.
+
+The rows are range-partitioned and sorted by key, so that a task sees whole, consecutive ranges.
+The joined tree is the one an embedded build would make, however many tasks there were.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from livingdb.database.database import Database
+from livingdb.database.snapshot import Snapshot
+from livingdb.engines.spark.build_trees import arrow_schema, build_frame
+from livingdb.engines.spark.parallelism import parallelism
+from livingdb.engines.tree_parts import drop_packs
+from livingdb.errors import AlreadyExists, InvalidData
+from livingdb.tables.layout import Layout
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+__all__ = ["load"]
+
+
+def load(
+    db: Database,
+    branch: str,
+    table: str,
+    df: DataFrame,
+    key: str | Sequence[str] | None = None,
+    *,
+    layout: Layout | None = None,
+    defaults: Mapping[str, object] | None = None,
+    foreign_keys: Mapping[str, str] | None = None,
+    partitions: int | None = None,
+    mode: str = "error",
+    message: str = "",
+    author: str | None = None,
+) -> Snapshot:
+    """Load a data frame into a table, made if it is not there (`key` names its key columns).
+
+    A table that has rows is refused, unless `mode="overwrite"` puts the new ones in their place.
+    """
+    if mode not in ("error", "overwrite"):
+        raise InvalidData(f"mode {mode!r}: choose 'error' or 'overwrite'")
+    target = db.branch(branch)
+    with target.transaction(message or f"load {table}", author) as tx:
+        if table in tx.tables():
+            if len(tx.table(table)) and mode == "error":
+                raise AlreadyExists(f"table {table!r} has rows; mode='overwrite' replaces them")
+        else:
+            if key is None:
+                raise InvalidData(f"table {table!r} is not there yet: name its key columns")
+            tx.create_table(
+                table,
+                arrow_schema(df),
+                key,
+                layout=layout,
+                defaults=defaults,
+                foreign_keys=foreign_keys,
+            )
+        definition = tx.work.definition(table)
+        url = db._graph.place.files.url
+        parts = partitions or 2 * parallelism(df.sparkSession)
+        built = build_frame(url, definition, df, parts)
+        try:
+            tx.replace(table, built)
+            made = tx.commit()
+        except BaseException:
+            drop_packs(url, built.packs)
+            raise
+    return made

@@ -1,0 +1,165 @@
+"""The change feed as rows: before and after every change, and the snapshot that made it."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+
+from livingdb.catalog.branches import BranchRow
+from livingdb.catalog.snapshots import SnapshotRow
+from livingdb.database.database import open_database
+from livingdb.errors import InvalidData
+from livingdb.graph.change_feed import Step, feed_steps, position_of
+from livingdb.graph.graph import Graph
+from livingdb.graph.refs import resolve
+from livingdb.tables.schema import TableSchema
+from livingdb.trees.diff import DELETED, INSERTED, UPDATED, DiffBatch
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql.types import StructType
+
+__all__ = ["Feed", "FeedReader", "feed_schema"]
+
+_CHANGE_TYPES = ("insert", "update_preimage", "update_postimage", "delete")
+_META = (
+    pa.field("_change_type", pa.string()),
+    pa.field("_commit_version", pa.string()),
+    pa.field("_commit_sequence", pa.int64()),
+    pa.field("_commit_timestamp", pa.timestamp("us", "UTC")),
+)
+_PART_ROWS = 200_000
+
+
+def feed_schema(table: pa.Schema) -> pa.Schema:
+    """The columns of a feed: the table's, any of them null, and what happened."""
+    return pa.schema([*(field.with_nullable(True) for field in table), *_META])
+
+
+def feed_rows(schema: TableSchema, step: Step, batch: DiffBatch) -> pa.RecordBatch:
+    """One batch of differences as rows: two for an update."""
+    kinds = batch.kinds
+    order, types = [], []
+    for kind, side, code in (
+        (INSERTED, 1, 0),
+        (UPDATED, 0, 1),
+        (UPDATED, 1, 2),
+        (DELETED, 0, 3),
+    ):
+        rows = np.flatnonzero(kinds == kind)
+        order.append(rows + side * len(kinds))
+        types.append(np.full(len(rows), code, np.int8))
+    places, codes = np.concatenate(order), np.concatenate(types)
+    by_key = np.lexsort((codes, places % len(kinds)))
+    taken = pa.array(places[by_key])
+    columns = [
+        pa.concat_arrays([batch.before[at], batch.after[at]]).take(taken)
+        for at in (schema.position(column.name) for column in schema.shown)
+    ]
+    count = len(places)
+    row = step.snapshot
+    names = pa.DictionaryArray.from_arrays(pa.array(codes[by_key]), list(_CHANGE_TYPES))
+    zeros = pa.array(np.zeros(count, np.int64))
+    about = [
+        names.cast(pa.string()),
+        pa.array([row.address.hex()]).take(zeros),
+        pa.array([step.position], pa.int64()).take(zeros),
+        pa.array([row.time], pa.int64()).cast(pa.timestamp("us", "UTC")).take(zeros),
+    ]
+    return pa.RecordBatch.from_arrays([*columns, *about], schema=feed_schema(schema.arrow))
+
+
+class Feed:
+    """A feed of one table of one branch: what both ways of reading it share."""
+
+    def __init__(self, url: str, table: str, options: Mapping[str, str], schema: StructType):
+        self.url, self.table = url, table
+        self.branch = options.get("branch") or "main"
+        self.spark_schema = schema
+        self.start_ref = options.get("startingVersion")
+        self.start_time = options.get("startingTimestamp")
+        self.end_ref = options.get("endingVersion")
+        if self.start_ref and self.start_time:
+            raise InvalidData("startingVersion and startingTimestamp exclude each other")
+
+    def started(self, graph: Graph, branch: BranchRow) -> tuple[SnapshotRow, int]:
+        """Where the feed starts, which is not part of it; by default, at the very beginning."""
+        ref = self.start_ref
+        if self.start_time:
+            ref = f"{self.branch}@{self.start_time}"
+        if ref is None:
+            head = graph.snapshots.at(branch.head)
+            return graph.snapshots.ancestor(head, 0), -1
+        row = resolve(graph.catalog, ref).snapshot
+        return row, position_of(graph, branch, row)
+
+    def planned(
+        self, graph: Graph, branch: BranchRow, start: SnapshotRow, after: int, upto: int
+    ) -> list[InputPartition]:
+        """The rows of the movements, a bounded number in each partition."""
+        held: list[pa.RecordBatch] = []
+        rows = 0
+        parts: list[InputPartition] = []
+        names = self.spark_schema.fieldNames()
+        for step in feed_steps(graph, branch, self.table, start, after, upto):
+            version = step.after or step.before
+            if version is None:
+                continue
+            schema = graph.versions.definition(version).schema
+            for batch in step.batches(graph):
+                held.append(feed_rows(schema, step, batch).select(names))
+                rows += len(held[-1])
+                if rows > _PART_ROWS:
+                    parts.append(_packed(held))
+                    held, rows = [], 0
+        if held:
+            parts.append(_packed(held))
+        return parts
+
+    def unpacked(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of a partition, as Spark wants them."""
+        from pyspark.sql.pandas.types import to_arrow_schema
+
+        if partition.value is None:
+            return
+        target = to_arrow_schema(self.spark_schema, timezone="UTC")
+        with pa.ipc.open_stream(partition.value) as reader:
+            for batch in reader:
+                yield batch if batch.schema.equals(target) else batch.cast(target)
+
+
+def _packed(batches: Sequence[pa.RecordBatch]) -> InputPartition:
+    sink = io.BytesIO()
+    with pa.ipc.new_stream(sink, batches[0].schema) as writer:
+        for batch in batches:
+            writer.write_batch(batch)
+    return InputPartition(sink.getvalue())
+
+
+class FeedReader(DataSourceReader):
+    """The feed between two snapshots of a branch, read once."""
+
+    def __init__(self, url: str, table: str, options: Mapping[str, str], schema: StructType):
+        self.feed = Feed(url, table, options, schema)
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """The rows after the start and up to the end."""
+        feed = self.feed
+        with open_database(feed.url) as db:
+            graph = db._graph
+            branch = graph.branch(feed.branch)
+            start, after = feed.started(graph, branch)
+            upto = branch.position
+            if feed.end_ref:
+                upto = position_of(graph, branch, resolve(graph.catalog, feed.end_ref).snapshot)
+            return feed.planned(graph, branch, start, after, upto)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of one partition."""
+        return self.feed.unpacked(partition)

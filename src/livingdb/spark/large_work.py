@@ -1,0 +1,188 @@
+"""Large work on Spark: folding, comparing and repacking, a key range or some chunks a task.
+
+Each gives what this process would have given: the same root, the same rows, the same chunks.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from livingdb.chunks.address import Address
+from livingdb.chunks.pack_store import PackStore
+from livingdb.chunks.repack_packs import write_again
+from livingdb.engines.pruning import part_of
+from livingdb.engines.spark.parallelism import parallelism
+from livingdb.engines.tree_parts import Built, build_part, built_of, drop_packs
+from livingdb.evolution.lens_evaluator import below, planned_lens
+from livingdb.evolution.lenses.lens import Lens
+from livingdb.evolution.lenses.row_lens import RowLens
+from livingdb.files.url import open_files
+from livingdb.graph.diff import range_diff
+from livingdb.graph.graph import Graph
+from livingdb.spark.scan_tasks import ScanTask, plan_scan, plan_spans
+from livingdb.spark.tasks import run_tasks
+from livingdb.tables.index import Version
+from livingdb.tables.recipe import Definition
+from livingdb.trees.diff import DiffBatch
+from livingdb.trees.scan import Span
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["diff", "fold", "repack"]
+
+
+# --- folding ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _FoldTask:
+    """One key range of a version, and the lenses its rows are seen through, the first first."""
+
+    scan: ScanTask
+    lenses: tuple[tuple[str, str], ...]
+    definition: str
+
+
+def fold(spark: SparkSession, graph: Graph, version: Version) -> Built:
+    """The trees of a version's key ranges.
+
+    They are built from the nearest tree and the tail over it; the rows of a schema change, from
+    those of the old schema, which every task carries to the new one.
+    """
+    source, lenses = below(graph, version)
+    schema = graph.versions.definition(source).schema
+    names = schema.whole.names if lenses else [column.name for column in schema.stored]
+    definition = json.dumps(graph.versions.definition(version).to_json())
+    scans = plan_scan(graph, source, names, part_of(schema, {}), 2 * parallelism(spark))
+    tasks = [_FoldTask(scan, lenses, definition) for scan in scans]
+    return built_of(graph.place.files.url, list(run_tasks(spark, _fold, tasks)))
+
+
+def _fold(task: _FoldTask) -> Iterator[dict[str, Any]]:
+    definition = json.loads(task.definition)
+    batches: Iterator[pa.RecordBatch] = task.scan.batches()
+    if task.lenses:
+        stored = [c.name for c in Definition.from_json(definition).schema.stored]
+        lenses = [planned_lens(*texts) for texts in task.lenses]
+        batches = (_mapped(batch, lenses).select(stored) for batch in batches)
+    yield build_part(task.scan.plan.url, definition, (batch.columns for batch in batches))
+
+
+def _mapped(batch: pa.RecordBatch, lenses: Sequence[Lens]) -> pa.RecordBatch:
+    rows = pa.Table.from_batches([batch])
+    for lens in lenses:
+        assert isinstance(lens, RowLens)
+        rows = lens.made(rows)
+    made = rows.combine_chunks().to_batches()
+    return made[0] if made else pa.RecordBatch.from_pylist([], schema=rows.schema)
+
+
+# --- comparing -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _DiffTask:
+    """One key range of two versions."""
+
+    before: ScanTask
+    after: ScanTask
+    span: Span
+
+
+def diff(spark: SparkSession, graph: Graph, before: Version, after: Version) -> Iterator[DiffBatch]:
+    """The rows that differ between two versions of one definition, in key order."""
+    rows = graph.versions.tree_rows(after)
+    spans = rows.forest.split(rows.root, 2 * parallelism(spark))
+    schema = rows.schema
+    names = [column.name for column in schema.stored]
+    whole = part_of(schema, {})
+    old = plan_spans(graph, before, names, whole, spans)
+    new = plan_spans(graph, after, names, whole, spans)
+    tasks = [_DiffTask(*_together(*each)) for each in zip(old, new, spans, strict=True)]
+    yield from run_tasks(spark, _diff, tasks)
+
+
+def _together(before: ScanTask, after: ScanTask, span: Span) -> tuple[ScanTask, ScanTask, Span]:
+    """Both sides with the chunks of both: a tree is compared by whoever reads the other."""
+    loose = tuple(sorted({*before.plan.loose, *after.plan.loose}))
+    sides = [replace(side, plan=replace(side.plan, loose=loose)) for side in (before, after)]
+    return sides[0], sides[1], span
+
+
+def _diff(task: _DiffTask) -> Iterator[DiffBatch]:
+    yield from range_diff(task.before.rows(), task.after.rows(), task.span)
+
+
+# --- repacking -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _RepackTask:
+    """Some of the chunks of packs, with the chunks they replaced."""
+
+    url: str
+    names: tuple[str, ...]
+    pairs: tuple[tuple[Address, Address | None], ...]
+
+
+def repack(
+    spark: SparkSession,
+    graph: Graph,
+    names: Sequence[str],
+    pairs: Mapping[Address, Address | None],
+) -> tuple[str, ...]:
+    """New packs with these chunks; a chunk and the one it is a patch of are done by one task."""
+    url = graph.place.files.url
+    tasks = [
+        _RepackTask(url, tuple(names), tuple(group))
+        for group in _groups(pairs, 2 * parallelism(spark))
+        if group
+    ]
+    made: list[str] = []
+    try:
+        for new in run_tasks(spark, _repack, tasks):
+            made += new
+    except BaseException:
+        drop_packs(url, made)
+        raise
+    return tuple(made)
+
+
+def _repack(task: _RepackTask) -> Iterator[tuple[str, ...]]:
+    store = PackStore(open_files(task.url), task.names)
+    new, _ = write_again(store, task.names, dict(task.pairs))
+    yield new
+
+
+def _groups(
+    pairs: Mapping[Address, Address | None], count: int
+) -> list[list[tuple[Address, Address | None]]]:
+    """The chunks in groups of about equal number, none of which leans on another."""
+    chains: dict[Address, list[tuple[Address, Address | None]]] = {}
+    first: dict[Address, Address] = {}
+    for address in pairs:
+        path = []
+        at: Address | None = address
+        while at is not None and at in pairs and at not in first:
+            first[at] = at
+            path.append(at)
+            at = pairs[at]
+        top = first[at] if at is not None and at in first and at not in path else path[-1]
+        for member in path:
+            first[member] = top
+        chains.setdefault(first[address], [])
+    for address, older in pairs.items():
+        chains.setdefault(first[address], []).append((address, older))
+    groups: list[list[tuple[Address, Address | None]]] = [[]]
+    share = -(-len(pairs) // count)
+    for chain in chains.values():
+        if len(groups[-1]) + len(chain) > share and groups[-1] and len(groups) < count:
+            groups.append([])
+        groups[-1] += chain
+    return groups

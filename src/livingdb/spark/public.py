@@ -1,0 +1,10 @@
+"""What `livingdb.spark` offers."""
+
+from __future__ import annotations
+
+from livingdb.spark.bulk_load import load
+from livingdb.spark.source import LivingDBSource
+from livingdb.spark.sql_frame import sql
+from livingdb.spark.start_session import session
+
+__all__ = ["LivingDBSource", "load", "session", "sql"]

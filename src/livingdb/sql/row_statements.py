@@ -1,0 +1,160 @@
+"""What a statement changes: rows computed as queries, handed to the transaction as deltas."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from sqlglot import exp
+
+from livingdb.errors import InvalidData, NotFound, Unsupported
+from livingdb.sql.planner import Planner
+from livingdb.sql.scope import Writer
+from livingdb.sql.store_assignment import assignment
+from livingdb.sql.table_conditions import column_named
+from livingdb.sql.table_names import SYSTEM, find_rows
+from livingdb.tables.schema import Column, TableSchema
+
+__all__ = ["Changes", "Target", "is_default", "known_column"]
+
+
+class Target:
+    """The table a statement changes."""
+
+    def __init__(self, name: str, schema: TableSchema, table: exp.Table, planner: Planner):
+        self.name = name
+        self.schema = schema
+        self.table = table
+        self._planner = planner
+
+    @property
+    def called(self) -> str:
+        """What the statement calls it."""
+        return self.table.alias or self.table.name
+
+    @property
+    def key(self) -> list[Column]:
+        """Its key columns."""
+        return list(self.schema.key_columns)
+
+    def column(self, name: str) -> Column:
+        """The column of that name, whatever its case; `NotFound` names those there are."""
+        found = column_named(self.schema, name)
+        return found if found is not None else self.schema.column(name)
+
+    def of(self, column: Column) -> exp.Column:
+        """The column of the table as an expression."""
+        return exp.column(
+            exp.to_identifier(column.name, quoted=True),
+            table=exp.to_identifier(self.called, quoted=True),
+        )
+
+    def moves(self, names: Iterable[str]) -> bool:
+        """Whether setting these columns can change a key."""
+        return any(name in self.schema.key for name in names)
+
+    def default(self, column: Column) -> exp.Expr:
+        """The value of a column that is set to DEFAULT."""
+        return exp.null() if column.default is None else self._planner.parameter(column.default)
+
+
+class Changes:
+    """Writes what a statement computes and counts the rows."""
+
+    def __init__(self, writer: Writer, planner: Planner):
+        self.writer = writer
+        self.planner = planner
+        self.count = 0
+
+    def target(self, tree: exp.Expr) -> Target:
+        """The table to be changed; it is one of the branch that is written."""
+        if not isinstance(tree, exp.Table):
+            raise Unsupported(f"{tree.sql('spark')!r} is no table that can be changed")
+        if tree.db.casefold() == SYSTEM:
+            raise Unsupported("the tables of livingdb are read, not written")
+        if tree.db or tree.args.get("version"):
+            raise Unsupported(
+                f"{tree.sql('spark')!r}: a statement changes tables of the branch it runs on, as "
+                "they are now"
+            )
+        name, rows = find_rows(self.writer, tree.name)
+        return Target(name, rows.schema, tree, self.planner)
+
+    def computed(self, query: exp.Query, columns: Sequence[Column]) -> pa.Table:
+        """The rows of a query as values of the table's columns, in that order."""
+        return self.assigned(self.planner.text(query), columns)
+
+    def assigned(self, text: str, columns: Sequence[Column]) -> pa.Table:
+        """The rows of a planned query as values of the table's columns, in that order."""
+        kinds = [kind for _, kind in self.planner.columns(text)]
+        if len(kinds) != len(columns):
+            names = ", ".join(column.name for column in columns)
+            raise InvalidData(
+                f"{len(kinds)} values for {len(columns)} columns; the columns are {names}"
+            )
+        cast = assignment(text, kinds, columns)
+        rows = self.planner.session.query(cast, self.planner.values(text))
+        return rows.rename_columns([column.name for column in columns])
+
+    def insert(self, target: Target, rows: pa.Table) -> None:
+        """Add rows."""
+        if rows.num_rows:
+            self.writer.insert(target.name, rows)
+            self.count += rows.num_rows
+
+    def update(self, target: Target, rows: pa.Table) -> None:
+        """Set columns of rows named by their keys."""
+        if rows.num_rows:
+            self.writer.update(target.name, rows)
+            self.count += rows.num_rows
+
+    def delete(self, target: Target, keys: pa.Table) -> None:
+        """Remove rows named by their keys."""
+        if keys.num_rows:
+            self.writer.delete(target.name, keys)
+            self.count += keys.num_rows
+
+    def set(self, target: Target, rows: pa.Table, named: Collection[str]) -> Callable[[], None]:
+        """Set the columns `named` of rows: old keys, then the columns.
+
+        Where the key is set, the columns are all of the table's, and a row whose key changes is
+        removed now and put back under the new key by the function returned.
+        """
+        keys = rows.select(range(len(target.key)))
+        if not target.moves(named):
+            self.update(target, rows)
+            return lambda: None
+        whole = rows.select(range(len(target.key), rows.num_columns))
+        stays = _equal(keys, whole.select(target.schema.key))
+        values = [name for name in named if name not in target.schema.key]
+        self.count += int(pc.sum(stays).as_py() or 0) if not values else 0
+        if values:
+            self.update(target, whole.select([*target.schema.key, *values]).filter(stays))
+        moved = pc.invert(stays)
+        if pc.any(moved).as_py():
+            self.writer.delete(target.name, keys.filter(moved))
+        return lambda: self.insert(target, whole.filter(moved))
+
+
+def _equal(first: pa.Table, second: pa.Table) -> pa.Array:
+    """Which rows are equal in every column; none with a null."""
+    same = pa.array(np.ones(first.num_rows, bool))
+    for one, other in zip(first.columns, second.columns, strict=True):
+        alike = pc.fill_null(pc.equal(one, other), False)
+        same = pc.and_(same, alike.combine_chunks())
+    return same
+
+
+def is_default(value: exp.Expr) -> bool:
+    """Whether a value is the word DEFAULT."""
+    return isinstance(value, (exp.Column, exp.Var)) and value.name.upper() == "DEFAULT"
+
+
+def known_column(target: Target, name: str) -> Column:
+    """A column that a statement sets; `NotFound` in the statement's words."""
+    try:
+        return target.column(name)
+    except NotFound as error:
+        raise NotFound(f"table {target.name!r}: {error}") from None

@@ -1,0 +1,46 @@
+"""The rows of a table for which a condition in SQL holds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+from sqlglot import exp
+
+from livingdb.engines.embedded.arrow_dataset import ScannedRows
+from livingdb.engines.embedded.duckdb_dialect import generated
+from livingdb.engines.embedded.session import Session
+from livingdb.errors import Unsupported
+from livingdb.sql.condition_ranges import ranges_of
+from livingdb.sql.parameters import bind_parameters
+from livingdb.sql.parse import parse_condition
+from livingdb.sql.table_conditions import column_named
+from livingdb.tables.rows import RowSet
+from livingdb.tables.schema import Column
+
+__all__ = ["select_where"]
+
+
+def select_where(rows: RowSet, where: str, columns: Sequence[str] | None = None) -> pa.Table:
+    """The rows for which the condition holds, in key order, in the table's own types."""
+    schema = rows.schema
+    chosen = list(schema.shown) if columns is None else [schema.column(c) for c in columns]
+    condition = parse_condition(where)
+    bind_parameters(condition, None)
+    if condition.find(exp.Query, exp.AggFunc, exp.Window):
+        raise Unsupported("a condition on one table has no subqueries, aggregates or windows")
+
+    def owner(column: exp.Column) -> Column | None:
+        return None if column.table else column_named(schema, column.name)
+
+    scanned = ScannedRows(rows, ranges_of(condition, owner, {}))
+    with Session() as session:
+        name = session.register(scanned)
+        shown = scanned.names_of([column.name for column in chosen or schema.shown[:1]])
+        query = exp.select(*(exp.column(item, quoted=True) for item in shown))
+        found = session.query(generated(query.from_(name).where(condition)), {})
+    if not chosen:
+        return found.select([])
+    fields = pa.schema([column.field for column in chosen])
+    arrays = [found.column(at).cast(field.type) for at, field in enumerate(fields)]
+    return pa.Table.from_arrays(arrays, schema=fields)

@@ -1,1 +1,0 @@
-"""Syncs: branches that are kept in step."""

@@ -1,0 +1,1 @@
+"""Where rows, columns and snapshots come from: blame, history, lineage, provenance, whereabouts."""

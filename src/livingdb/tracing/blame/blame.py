@@ -1,0 +1,160 @@
+"""Where rows come from: who gave them their values, and which they have had."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from livingdb.catalog.snapshots import SnapshotRow
+from livingdb.errors import LivingDBError
+from livingdb.graph.graph import Graph
+from livingdb.graph.snapshot_columns import CHANGE_TYPES, snapshot_columns
+from livingdb.tables import ingest
+from livingdb.tables.batches import flat
+from livingdb.tracing.blame.row_blame import Blamed
+from livingdb.trees.keys import KeyArray
+
+__all__ = ["blame", "history"]
+
+
+def blame(graph: Graph, head: SnapshotRow, table: str, key: object, columns: bool) -> pa.Table:
+    """For every row (or that with the key), the snapshot that gave it its values, or its cells.
+
+    What came by a sync, a view or a schema change is traced to the edit that caused it; `via`,
+    if anything did, names the snapshot it came by.
+    """
+    from livingdb.tracing.blame.cause import Causes
+
+    causes = Causes(graph, _Behind(graph))
+    rows = graph.versions.rows(graph.version(head, table))
+    schema = rows.schema
+    if key is None:
+        keys = [flat(column) for column in rows.to_arrow(list(schema.key)).columns]
+        encoded = rows.forest.shape.keys(keys)
+    else:
+        schema.require_key()
+        wanted = ingest.deletes(schema, rows.forest.shape, _key_rows(key))
+        there, keys = rows.lookup(wanted.keys, list(schema.key))
+        encoded = wanted.keys[there]
+    named = {
+        name: values
+        for name, values in zip(schema.key, keys, strict=True)
+        if name in schema.shown_key
+    }
+    cells = [column for column in schema.shown if column.name not in schema.key]
+    if not columns or not cells:
+        found = {schema.key[0] if columns else None: causes.blame(head, table, encoded)}
+    else:
+        found = {c.name: causes.blame(head, table, encoded, c.name) for c in cells}
+    came = any(who.via.any() for who in found.values())
+    parts = [_blame_table(graph, named, who, name, came) for name, who in found.items()]
+    return pa.concat_tables(parts)
+
+
+class _Behind:
+    """The source rows behind rows of views that this process can answer for."""
+
+    def __init__(self, graph: Graph):
+        self._graph = graph
+
+    def __call__(self, row: SnapshotRow, table: str, key: KeyArray) -> list[Any]:
+        """See `livingdb.tracing.blame.cause.Behind`; nothing where nobody can tell."""
+        branch = self._graph.branches.find(table)
+        if branch is None:
+            return []
+        from livingdb.tracing.blame.cause import Origin
+        from livingdb.tracing.lineage import search
+        from livingdb.tracing.lineage import target as targets
+
+        made = Origin
+        rows = self._graph.versions.rows(self._graph.version(row, table))
+        names = [column.name for column in rows.schema.shown]
+        asked = pa.Table.from_arrays(rows.lookup(key, names)[1], names=names)
+        target = targets.Target(table, branch.id, row, table)
+        try:
+            found = search.Search(self._graph, "embedded", False).behind(target, asked)
+        except LivingDBError:
+            return []
+        return [
+            made(origin.branch, origin.table, origin.snapshot, _keys(origin))
+            for origin in found
+            if not origin.is_whole and origin.source.schema.shown_key
+        ]
+
+
+def _keys(origin: Any) -> KeyArray:
+    """The keys of rows, sorted."""
+    columns = [flat(origin.rows.column(name)) for name in origin.source.schema.key]
+    return np.unique(origin.source.forest.shape.keys(columns))
+
+
+def history(graph: Graph, head: SnapshotRow, table: str, key: object) -> pa.Table:
+    """Every value a row has had (no key: all rows), newest first."""
+    rows = graph.versions.rows(graph.version(head, table))
+    schema = rows.schema
+    keys = None
+    if key is not None:
+        schema.require_key()
+        keys = ingest.deletes(schema, rows.forest.shape, _key_rows(key)).keys
+    from livingdb.tracing.blame.schema_history import history
+
+    events = history(graph, head, table, keys)
+    found = graph.snapshots.many([event.snapshot for event in events])
+    fields = [column.field.with_nullable(True) for column in schema.shown]
+    parts = []
+    for event in events:
+        row = found[event.snapshot]
+        kinds = [CHANGE_TYPES[kind] for kind in event.kinds.tolist()]
+        about = snapshot_columns([row] * len(kinds))
+        values = [event.after[schema.position(column.name)] for column in schema.shown]
+        parts.append(
+            pa.table(
+                [*about.values(), pa.array(kinds, pa.string()), *values],
+                schema=_history_schema(fields),
+            )
+        )
+    return pa.concat_tables(parts) if parts else _history_schema(fields).empty_table()
+
+
+def _key_rows(key: object) -> object:
+    """A key as a user gives it (a value, or a tuple), as a list of one key."""
+    return [tuple(key)] if isinstance(key, (tuple, list)) else [key]
+
+
+def _blame_table(
+    graph: Graph, keys: Mapping[str, pa.Array], blamed: Blamed, column: str | None, came: bool
+) -> pa.Table:
+    numbers, places = np.unique(blamed.who, return_inverse=True)
+    found = graph.snapshots.many(numbers.tolist())
+    about = snapshot_columns([found[number] for number in numbers.tolist()])
+    taken = pa.array(places)
+    columns = dict(keys)
+    if column is not None:
+        columns["column"] = pa.array([column]).take(pa.array(np.zeros(len(places), np.int64)))
+    columns |= {name: values.take(taken) for name, values in about.items()}
+    if came:
+        columns["via"] = _ids(graph, blamed.via)
+    return pa.table(columns)
+
+
+def _ids(graph: Graph, numbers: npt.NDArray[np.int64]) -> pa.Array:
+    """The ids of snapshots by number; null for none."""
+    unique, places = np.unique(numbers, return_inverse=True)
+    found = graph.snapshots.many([number for number in unique.tolist() if number])
+    ids = [found[number].address.hex() if number else None for number in unique.tolist()]
+    return pa.array(ids, pa.string()).take(pa.array(places))
+
+
+def _history_schema(fields: Sequence[pa.Field]) -> pa.Schema:
+    about = [
+        pa.field("snapshot", pa.string()),
+        pa.field("author", pa.string()),
+        pa.field("time", pa.timestamp("us", "UTC")),
+        pa.field("message", pa.string()),
+        pa.field("_change_type", pa.string()),
+    ]
+    return pa.schema([*about, *fields])

@@ -1,0 +1,245 @@
+"""Blame through what syncs carried, schema changes and views, back to the edit that caused it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from livingdb.catalog.snapshots import SnapshotRow
+from livingdb.catalog.syncs import SyncRow
+from livingdb.chunks.address import Address
+from livingdb.commit.carry_lens import lens_of
+from livingdb.derivation.source_positions import AT
+from livingdb.derivation.view import KIND, View
+from livingdb.evolution.lenses.row_lens import RowLens
+from livingdb.graph.graph import Graph
+from livingdb.graph.snapshot import Edge
+from livingdb.tables.schema import TableSchema
+from livingdb.tracing.blame.lens_rows import Columns, Traced, traced
+from livingdb.tracing.blame.row_blame import Blamed, blame
+from livingdb.tracing.blame.view_cause import ViewCause
+from livingdb.trees.keys import KeyArray
+
+__all__ = ["Behind", "Causes", "Origin", "is_carried"]
+
+Numbers = npt.NDArray[np.int64]
+
+_REATTACH = "reattach"
+"""What a sync does that goes on: it carries several edits of the other side at once."""
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Rows of a table of a branch in a snapshot, by their sorted keys."""
+
+    branch: int
+    table: str
+    snapshot: SnapshotRow
+    keys: KeyArray
+
+
+Behind = Callable[[SnapshotRow, str, KeyArray], Sequence[Origin]]
+"""The source rows behind the row with a key, of a table of a snapshot of a derived object."""
+
+
+class Causes:
+    """Passes the blame on from snapshots that took rows over to those that wrote them."""
+
+    def __init__(self, graph: Graph, behind: Behind | None = None):
+        self.graph = graph
+        self.behind = behind
+        """Who knows the source rows behind a row of a view; None if nobody is to be asked."""
+
+    def blame(
+        self, head: SnapshotRow, table: str, keys: KeyArray, column: str | None = None
+    ) -> Blamed:
+        """For each of the sorted keys, who last changed the row (or cell), wherever that was."""
+        return blame(self.graph, head, table, keys, column, self)
+
+    def __call__(
+        self, row: SnapshotRow, table: str, keys: KeyArray, column: str | None
+    ) -> Blamed | None:
+        """See `PassesOn`."""
+        if row.kind == "schema_change":
+            return self._evolved(row, table, keys, column)
+        edge = self.graph.record(row.address).edge
+        if is_carried(edge):
+            return self._carried(row, edge, table, keys, column)
+        if AT not in edge.details:
+            return None
+        view = self.view_of(edge)
+        if edge.details.get("strategy") == "lens":
+            return self._cloned(row, edge, table, keys, column)
+        return ViewCause(self, row, view, table).blamed(keys, column)
+
+    # --- schema changes ----------------------------------------------------------------------
+
+    def _evolved(
+        self, row: SnapshotRow, table: str, keys: KeyArray, column: str | None
+    ) -> Blamed | None:
+        """Rows written before a schema change are not its work; what it added is."""
+        if row.first is None:
+            return None
+        found = self._seen_through(row, self.graph.snapshots.at(row.first), table, keys, column)
+        mine = found.who == 0
+        found.who[mine] = row.sequence
+        return found
+
+    def _cloned(
+        self, row: SnapshotRow, edge: Edge, table: str, keys: KeyArray, column: str | None
+    ) -> Blamed | None:
+        """The same for a clone that sees its source through schema changes."""
+        (text,) = edge.details[AT].values()
+        source = self.graph.snapshots.find(Address(bytes.fromhex(text)))
+        if source is None:
+            return None
+        found = self._seen_through(row, source, table, keys, column)
+        mine = found.who == 0
+        found.via[:] = np.where(mine, 0, row.sequence)
+        found.who[mine] = row.sequence
+        return found
+
+    def _seen_through(
+        self,
+        row: SnapshotRow,
+        source: SnapshotRow,
+        table: str,
+        keys: KeyArray,
+        column: str | None,
+    ) -> Blamed:
+        """Who is to blame at a source for what a snapshot sees of it; 0 where it has none."""
+        graph = self.graph
+        tables = graph.tables(source)
+        names = {address: name for name, address in tables.items()}
+        if table in tables:
+            names[tables[table]] = table
+        columns: Columns = None if column is None else frozenset([column])
+        rows = traced(graph, graph.version(row, table), keys, columns, names)
+        return self.newest(
+            len(keys), source, ((names[item.version.address], item) for item in rows)
+        )
+
+    def newest(
+        self, count: int, source: SnapshotRow, parts: Iterable[tuple[str, Traced]]
+    ) -> Blamed:
+        """Of what rows of tables are made of, what was changed last."""
+        whole = Blamed.nobody(count)
+        for table, part in parts:
+            unique, inverse = np.unique(part.keys, return_inverse=True)
+            for column in (None,) if part.columns is None else sorted(part.columns):
+                found = self.blame(source, table, unique, column)
+                take_newer(whole, part.places, found, inverse)
+        return whole
+
+    # --- syncs of schemas --------------------------------------------------------------------
+
+    def _carried(
+        self, row: SnapshotRow, edge: Edge, table: str, keys: KeyArray, column: str | None
+    ) -> Blamed | None:
+        """What a sync carried is the work of the transaction that it carried."""
+        source = self.source_of(edge)
+        if source is None:
+            return None
+        passed = None
+        if source.others or edge.operation == _REATTACH:
+            passed = self._across(source, edge, table, keys, column)
+        if passed is None:
+            passed = Blamed.nobody(len(keys))
+        passed.who[passed.who == 0] = self.cause(source).sequence
+        passed.via[:] = row.sequence
+        return passed
+
+    def _across(
+        self, source: SnapshotRow, edge: Edge, table: str, keys: KeyArray, column: str | None
+    ) -> Blamed | None:
+        """Who is to blame on the other side, where a row there has the same key."""
+        sync = self._syncs.get(edge.details["sync"])
+        if sync is None or sync.kind != "schema_change":
+            return None
+        lens, name = lens_of(self.graph, sync), table
+        is_forward = edge.details["direction"] == "forward" or self._is_source(sync, edge)
+        if table in (lens.new if is_forward else lens.old):
+            if not isinstance(lens, RowLens):
+                return None
+            name = lens.old_name if is_forward else lens.new_name
+            sides = (lens.new_schema, lens.old_schema)
+            column = same_column(*(sides if is_forward else sides[::-1]), column)
+        version = self.graph.find_version(source, name)
+        if version is None:
+            return None
+        there = np.flatnonzero(self.graph.versions.rows(version).contains(keys))
+        known = self.graph.versions.definition(version).schema
+        if column is not None and column not in known.whole.names:
+            return None
+        whole = Blamed.nobody(len(keys))
+        whole.put(there, self.blame(source, name, keys[there], column))
+        return whole
+
+    def _is_source(self, sync: SyncRow, edge: Edge) -> bool:
+        """Whether what a reattached sync brought came from its source, and not from its target."""
+        branch = self.graph.branches.numbered(sync.sources[0])
+        return branch is not None and edge.operation == _REATTACH and branch.name in edge.sources
+
+    # --- snapshots as a whole ----------------------------------------------------------------
+
+    def source_of(self, edge: Edge) -> SnapshotRow | None:
+        """The snapshot that a sync carried to another branch."""
+        for text in edge.sources.values():
+            return self.graph.snapshots.find(Address(bytes.fromhex(text)))
+        return None
+
+    def cause(self, row: SnapshotRow) -> SnapshotRow:
+        """The snapshot without which another would not be there: itself, unless it follows one."""
+        while row.kind in ("propagate", "derive"):
+            edge = self.graph.record(row.address).edge
+            before: SnapshotRow | None = None
+            if is_carried(edge):
+                before = self.source_of(edge)
+            elif AT in edge.details:
+                before = ViewCause(self, row, self.view_of(edge), "").newest_source()
+            if before is None:
+                return row
+            row = before
+        return row
+
+    def view_of(self, edge: Edge) -> View | None:
+        """The derived object that an edge made a version of, if it is still known."""
+        sync = self._syncs.get(str(edge.details.get("sync", "")))
+        return None if sync is None or sync.kind != KIND else View.from_json(sync.spec)
+
+    @cached_property
+    def _syncs(self) -> Mapping[str, SyncRow]:
+        """The syncs by name, and those of derived objects by that of the object, too."""
+        every = self.graph.catalog.syncs.all()
+        named = {sync.spec["name"]: sync for sync in every if sync.kind == KIND}
+        return {**named, **{sync.name: sync for sync in every}}
+
+
+def is_carried(edge: Edge) -> bool:
+    """Whether a sync of two schemas carried a snapshot from the other side."""
+    return "direction" in edge.details
+
+
+def same_column(here: TableSchema, there: TableSchema, column: str | None) -> str | None:
+    """What the other side calls a column; the name itself if it has none."""
+    if column is None:
+        return None
+    number = here.column(column).id
+    return next((known.name for known in there.columns if known.id == number), column)
+
+
+def take_newer(whole: Blamed, places: Numbers, found: Blamed, inverse: Numbers) -> None:
+    """Take over what was found for distinct keys where it is newer than what is known."""
+    who, via, local = (side[inverse] for side in (found.who, found.via, found.local))
+    order = np.argsort(who, kind="stable")
+    newest = np.zeros(len(whole.who), np.int64)
+    newest[places[order]] = order + 1
+    at = np.flatnonzero(newest)
+    taken = newest[at] - 1
+    newer = who[taken] > whole.who[at]
+    at, taken = at[newer], taken[newer]
+    whole.who[at], whole.via[at], whole.local[at] = who[taken], via[taken], local[taken]

@@ -1,0 +1,250 @@
+"""Which rows of older tables the rows of a table are, seen through schema changes."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from livingdb.chunks.address import Address
+from livingdb.evolution.changes.join_tables import JoinReferencesLens
+from livingdb.evolution.changes.normalize import NormalizeLens
+from livingdb.evolution.changes.union_tables import OriginUnionLens
+from livingdb.evolution.lens_evaluator import KIND, LensEvaluator
+from livingdb.evolution.lenses.computed_lens import CrossingLens
+from livingdb.evolution.lenses.lens import Lens
+from livingdb.evolution.lenses.lookup_lens import Lookups
+from livingdb.evolution.lenses.row_lens import RowLens
+from livingdb.graph.graph import Graph
+from livingdb.tables.index import Version
+from livingdb.tables.recipe import Derived
+from livingdb.tables.rows import RowSet
+from livingdb.tables.schema import TableSchema
+from livingdb.trees.keys import KeyArray, search
+
+__all__ = ["Columns", "Traced", "lens_behind", "older_columns", "traced"]
+
+Numbers = npt.NDArray[np.int64]
+Columns = frozenset[str] | None
+"""The columns that count; None for the whole row."""
+
+
+@dataclass(frozen=True)
+class Traced:
+    """Rows of a version that other rows come from.
+
+    `places` says for each of its keys which of the keys that were asked for comes from it; a key
+    may be there for several of them, and several keys for one.
+    """
+
+    version: Version
+    places: Numbers
+    keys: KeyArray
+    columns: Columns
+
+
+def traced(
+    graph: Graph, version: Version, keys: KeyArray, columns: Columns, known: Collection[Address]
+) -> list[Traced]:
+    """The rows of `known` versions that the rows with these sorted keys were made of.
+
+    Nothing for rows, or columns, that a schema change made.
+    """
+    if version.address in known:
+        return [Traced(version, np.arange(len(keys)), keys, columns)]
+    through = lens_behind(graph, version)
+    if through is None or not len(keys):
+        return []
+    lens, part, inputs = through
+    found = []
+    for step in _steps(graph, lens, part, inputs, version, keys, columns):
+        unique, inverse = np.unique(step.keys, return_inverse=True)
+        for older in traced(graph, step.version, unique, step.columns, known):
+            taken, of = _spread(older.places, inverse)
+            found.append(replace(older, places=step.places[of], keys=older.keys[taken]))
+    return found
+
+
+def older_columns(lens: RowLens, columns: Columns) -> Columns:
+    """What columns of the new side are made of; none if the change itself made them."""
+    old, new = lens.old_schema, lens.new_schema
+    made: Mapping[str, Collection[str]] = {}
+    if isinstance(lens, CrossingLens):
+        made = dict.fromkeys(lens.there.makes, lens.there.reads)
+    by_id = {column.id: column.name for column in old.columns}
+    wanted = {column.name for column in new.columns} if columns is None else columns
+    used: set[str] = set()
+    for column in new.columns:
+        if column.name not in wanted:
+            continue
+        if column.name in made:
+            used |= set(made[column.name])
+        elif column.id in by_id:
+            used.add(by_id[column.id])
+    return _whole_or(old, used, columns)
+
+
+def _whole_or(old: TableSchema, used: Collection[str], asked: Columns) -> Columns:
+    """The columns used, or None if the whole row was asked for and all of it is used."""
+    if asked is not None:
+        return frozenset(used)
+    values = frozenset(column.name for column in old.columns) - set(old.key)
+    if values <= set(used):
+        return None
+    # Of a row that shows its key alone only its coming counts, and that is the key's, too.
+    return frozenset(used) & values or frozenset(old.key[:1])
+
+
+def lens_behind(graph: Graph, version: Version) -> tuple[Lens, str, dict[str, Version]] | None:
+    """The schema change that a version is; None if it is none."""
+    versions = graph.versions
+    evaluator = versions.evaluators.get(KIND)
+    if version.base is not None or not isinstance(evaluator, LensEvaluator):
+        return None
+    recipe = versions.recipe(version)
+    if not isinstance(recipe, Derived) or recipe.kind != KIND:
+        return None
+    lens = evaluator.lens(recipe, versions)
+    return lens, recipe.data["part"], evaluator.inputs(recipe, versions)
+
+
+def _steps(
+    graph: Graph,
+    lens: Lens,
+    part: str,
+    inputs: Mapping[str, Version],
+    version: Version,
+    keys: KeyArray,
+    columns: Columns,
+) -> Iterator[Traced]:
+    """The rows of the tables that one schema change read."""
+    every = np.arange(len(keys))
+    if isinstance(lens, RowLens):
+        used = older_columns(lens, columns)
+        if used is None or used:
+            yield Traced(inputs[lens.old_name], every, keys, used)
+        return
+    same = lens.same_as(part)
+    if same is not None:
+        yield Traced(inputs[same], every, keys, columns)
+        return
+    rows = graph.versions.rows(version)
+    if isinstance(lens, NormalizeLens | JoinReferencesLens):
+        yield from _looked_up(graph, lens, part, inputs, rows, keys, columns)
+        return
+    for name, older in inputs.items():
+        mine = every
+        if isinstance(lens, OriginUnionLens):
+            mine = np.flatnonzero(_values(rows, keys, lens.origin) == name)
+        yield from _same_columns(graph, rows, older, keys, mine, columns)
+
+
+def _same_columns(
+    graph: Graph, rows: RowSet, older: Version, keys: KeyArray, mine: Numbers, columns: Columns
+) -> Iterator[Traced]:
+    """The rows of a table whose columns have the same names, and whose key is there."""
+    before = graph.versions.rows(older)
+    shared = {column.name for column in before.schema.columns} & {
+        column.name for column in rows.schema.columns
+    }
+    used = _whole_or(before.schema, shared if columns is None else shared & columns, columns)
+    if used is not None and not used:
+        return
+    theirs = keys[mine]
+    if set(before.schema.key) <= shared and before.schema.key != rows.schema.key:
+        _, arrays = rows.lookup(theirs, list(before.schema.key))
+        theirs = before.forest.shape.keys(arrays)
+    yield from _there(before, older, theirs, mine, used)
+
+
+def _there(
+    rows: RowSet, version: Version, keys: KeyArray, places: Numbers, columns: Columns
+) -> Iterator[Traced]:
+    """Only those of the keys that have rows."""
+    order = np.argsort(keys, kind="stable")
+    unique, inverse = np.unique(keys[order], return_inverse=True)
+    held = rows.contains(unique)[inverse]
+    if held.any():
+        kept = order[held]
+        yield Traced(version, places[kept], keys[kept], columns)
+
+
+def _looked_up(
+    graph: Graph,
+    lens: NormalizeLens | JoinReferencesLens,
+    part: str,
+    inputs: Mapping[str, Version],
+    rows: RowSet,
+    keys: KeyArray,
+    columns: Columns,
+) -> Iterator[Traced]:
+    """Rows of a table and of those it refers to, put together or taken apart."""
+    lookups, every = lens.lookups, np.arange(len(keys))
+    if isinstance(lens, JoinReferencesLens):
+        yield from _joined(graph, lookups, inputs, keys, columns)
+        return
+    wide = inputs[lookups.wide[0]]
+    schema, moved = lookups.wide[1], set(lookups.moved)
+    if part == lookups.narrow[0]:
+        names = {column.name for column in schema.columns} - moved
+        wanted = names if columns is None else names & columns
+        if columns is None or lookups.reference in columns:
+            wanted |= moved
+        used = _whole_or(schema, wanted, columns)
+        if used is None or used:
+            yield Traced(wide, every, keys, used)
+        return
+    before = graph.versions.rows(wide)
+    table = before.to_arrow(before.schema.arrow.names)
+    reference = lookups.narrowed(table).column(lookups.reference).combine_chunks()
+    held = np.flatnonzero(reference.is_valid().to_numpy(zero_copy_only=False))
+    theirs = rows.forest.shape.keys([reference.take(pa.array(held))])
+    at = np.minimum(search(keys, theirs), len(keys) - 1)
+    hit = np.flatnonzero(keys[at] == theirs)
+    arrays = [table.column(n).combine_chunks().take(pa.array(held[hit])) for n in schema.key]
+    used = frozenset(moved if columns is None else moved & columns)
+    if len(hit) and used:
+        yield Traced(wide, at[hit], before.forest.shape.keys(arrays), used)
+
+
+def _joined(
+    graph: Graph, lookups: Lookups, inputs: Mapping[str, Version], keys: KeyArray, columns: Columns
+) -> Iterator[Traced]:
+    """A row of the joined table: the row that refers, and the one it refers to."""
+    every, moved = np.arange(len(keys)), set(lookups.moved)
+    narrow, lookup = (inputs[side[0]] for side in (lookups.narrow, lookups.lookup))
+    names = {column.name for column in lookups.narrow[1].columns}
+    if columns is None:
+        yield Traced(narrow, every, keys, None)
+    else:
+        # Which row is referred to decides on the columns that come from it.
+        mine = (columns & names) | ({lookups.reference} if columns & moved else set())
+        if mine:
+            yield Traced(narrow, every, keys, mine)
+    used = None if columns is None else columns & moved
+    if used is not None and not used:
+        return
+    there, (reference,) = graph.versions.rows(narrow).lookup(keys, [lookups.reference])
+    valid = reference.is_valid().to_numpy(zero_copy_only=False)
+    referred = graph.versions.rows(lookup)
+    theirs = referred.forest.shape.keys([reference.filter(pa.array(valid))])
+    yield from _there(referred, lookup, theirs, np.flatnonzero(there)[valid], used)
+
+
+def _values(rows: RowSet, keys: KeyArray, name: str) -> npt.NDArray[np.object_]:
+    _, (array,) = rows.lookup(keys, [name])
+    return np.asarray(array.to_pandas(), object)
+
+
+def _spread(places: Numbers, inverse: Numbers) -> tuple[Numbers, Numbers]:
+    """For places among distinct keys, each of them with every key it stands for."""
+    order = np.argsort(inverse, kind="stable")
+    counts = np.bincount(inverse)
+    starts = np.cumsum(counts) - counts
+    many = counts[places]
+    taken = np.repeat(np.arange(len(places)), many)
+    within = np.arange(len(taken)) - np.repeat(np.cumsum(many) - many, many)
+    return taken, order[starts[places[taken]] + within]

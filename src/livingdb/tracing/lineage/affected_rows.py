@@ -1,0 +1,341 @@
+"""What rows have a part in: found by following every sync as if the rows were gone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from livingdb.catalog.branches import BranchRow
+from livingdb.catalog.snapshots import SnapshotRow
+from livingdb.catalog.syncs import SyncRow
+from livingdb.commit.carry_lens import lens_of
+from livingdb.commit.carry_views import in_order
+from livingdb.derivation.find_rows import matching
+from livingdb.derivation.plan_cache import shared_columns
+from livingdb.derivation.query_answers import Answers, ByEngine, Embedded
+from livingdb.derivation.refresh_view import Found, Input, refreshed, schemas_of
+from livingdb.derivation.source_positions import found, made_from
+from livingdb.derivation.view import KIND, View
+from livingdb.derivation.weighted_rows import distinct
+from livingdb.engines.request import Source
+from livingdb.errors import InvalidData
+from livingdb.evolution.evolve import new_tables, planned
+from livingdb.evolution.lenses.lens import Delta, Lens
+from livingdb.evolution.lenses.sides import changes_of as lens_changes
+from livingdb.evolution.schema_change import Change
+from livingdb.graph.diff import diff_versions
+from livingdb.graph.graph import Graph, tables_of
+from livingdb.graph.names import is_hidden
+from livingdb.graph.storage.staging import Staging
+from livingdb.tables import ingest
+from livingdb.tables.index import Version
+from livingdb.tables.rows import RowSet
+from livingdb.tracing.lineage.affected_answers import rows_made_with
+from livingdb.tracing.lineage.lens_rows import carried_over
+from livingdb.tracing.lineage.search import answers
+from livingdb.trees.diff import DELETED, INSERTED
+
+__all__ = ["Affected", "Place"]
+
+Place = tuple[int, str]
+"""A branch by its number, and one of its tables."""
+
+
+@dataclass(frozen=True)
+class _Touched:
+    """A table whose rows are affected: as it is, as it would be, and which rows.
+
+    `rows` are those affected that are there, `come` those that would be; `whole`: any may be.
+    """
+
+    old: Version
+    new: Version
+    rows: pa.Table
+    come: pa.Table
+    whole: bool = False
+
+
+class Affected:
+    """Goes from a table to everything that is made of it."""
+
+    def __init__(self, graph: Graph, engine: str | None, staging: Staging):
+        self._graph = graph
+        self._engine = engine
+        self._staging = staging
+        self._touched: dict[Place, _Touched] = {}
+        self._at: dict[int, SnapshotRow] = {}
+        self._names = {row.id: row.name for row in graph.branches.all()}
+        self.made: list[Version] = []
+
+    def start(
+        self, branch: BranchRow, row: SnapshotRow, table: str, version: Version, rows: pa.Table
+    ) -> None:
+        """The row goes: what follows?"""
+        self._at[branch.id] = row
+        versions = self._graph.versions
+        held = versions.rows(version)
+        if not held.schema.shown_key:
+            raise InvalidData(f"{table!r} has no key by which a row of it can be told")
+        gone = ingest.deletes(held.schema, held.forest.shape, rows.select(list(held.schema.key)))
+        after = self._kept(versions.change(version, gone, self._staging.sink))
+        touched = _Touched(version, after, rows, rows.slice(0, 0))
+        self._touched[branch.id, table] = touched
+
+    def run(self) -> None:
+        """Follow all syncs, each after those that make what it reads."""
+        syncs = [s for s in self._graph.catalog.syncs.all() if s.is_active]
+        views = [(s, View.from_json(s.spec)) for s in syncs if s.kind == KIND]
+        changes = [s for s in syncs if s.kind != KIND]
+        done: dict[int, frozenset[Place]] = {}
+        crossed: set[int] = set()
+        going = True
+        while going:
+            going = False
+            for sync in changes:
+                if sync.id not in crossed and self._crossed(sync):
+                    crossed.add(sync.id)
+                    going = True
+            for sync, view in in_order(views):
+                read = self._read(view)
+                if read and done.get(sync.id) != read:
+                    done[sync.id] = read
+                    self._view(sync, view)
+                    going = True
+
+    def told(self, start: Place) -> tuple[dict[str, pa.Table], list[str]]:
+        """The keys of what was found, by object, without the row itself; and what is whole."""
+        tables: dict[str, pa.Table] = {}
+        whole = []
+        for (branch, table), touched in self._touched.items():
+            name = self._names.get(branch, "?")
+            if (branch, table) == start or is_hidden(name) or is_hidden(table):
+                continue
+            shown = name if table == name else f"{name}.{table}"
+            schema = self._graph.versions.definition(touched.old).schema
+            columns = list(schema.shown_key) or [column.name for column in schema.shown]
+            parts = [part.select(columns) for part in (touched.rows, touched.come)]
+            keys = distinct(pa.concat_tables(parts, promote_options="default"))
+            if keys.num_rows:
+                tables[shown] = keys
+                if touched.whole:
+                    whole.append(shown)
+        return dict(sorted(tables.items())), sorted(whole)
+
+    def _kept(self, version: Version) -> Version:
+        self.made.append(version)
+        return version
+
+    def _read(self, view: View) -> frozenset[Place]:
+        """The affected tables that a view reads."""
+        places = {(t.branch, t.table) for t in view.tables.values() if not t.snapshot}
+        return frozenset(places & set(self._touched))
+
+    # --- views ----------------------------------------------------------------------------------
+
+    def _view(self, sync: SyncRow, view: View) -> None:
+        graph = self._graph
+        target = graph.branches.numbered(sync.target)
+        assert target is not None
+        head = graph.snapshots.at(target.head)
+        if view.what == "clone":
+            self._cloned(view, target, head)
+            return
+        if view.what != "sql" or self._is_any(view):
+            version = graph.version(head, view.name)
+            every = graph.versions.rows(version).to_arrow()
+            place = target.id, view.name
+            self._touched[place] = _Touched(version, version, every, every.slice(0, 0), True)
+            return
+        inputs = self._inputs(view, head)
+        held = self._held(view, head, inputs, self._answers(sync, view, inputs))
+        done = refreshed(
+            graph, view, inputs, held, self._answers(sync, view, inputs), self._staging
+        )
+        self.made += [v for v in done.tables.values() if v not in held.values()]
+        old, new = held[view.name], done.tables.get(view.name, held[view.name])
+        rows, come = _changed(graph, old, new)
+        more = self._parts(sync, view, inputs, graph.versions.rows(old))
+        whole = more is None
+        if more is None:
+            rows = graph.versions.rows(old).to_arrow()
+        elif more.num_rows:
+            rows = distinct(pa.concat_tables([_loose(rows), _loose(more)]))
+        if rows.num_rows or come.num_rows:
+            self._touched[target.id, view.name] = _Touched(old, new, rows, come, whole)
+
+    def _is_any(self, view: View) -> bool:
+        """Whether it reads something of which any row may be affected, and how is not known."""
+        places = [(t.branch, t.table) for t in view.tables.values()]
+        touched = [self._touched[place] for place in places if place in self._touched]
+        return any(item.whole and item.old == item.new for item in touched)
+
+    def _inputs(self, view: View, head: SnapshotRow) -> dict[str, Input]:
+        graph = self._graph
+        at = {**made_from(graph, head)}
+        at |= {n: row.address for n, row in self._at.items() if n in view.branches}
+        inputs = {}
+        for name, item in found(graph, view, at).items():
+            source = view.tables[name]
+            touched = None if source.snapshot else self._touched.get((source.branch, source.table))
+            if touched is None:
+                inputs[name] = Input(item, item)
+            else:
+                stored = item.stored if touched.old == item.version else None
+                inputs[name] = Input(Found(touched.old, stored), Found(touched.new))
+        return inputs
+
+    def _held(
+        self, view: View, head: SnapshotRow, inputs: Mapping[str, Input], by: Answers
+    ) -> dict[str, Version]:
+        """The tables of a view over what it reads, as that is; those it has if they are."""
+        graph = self._graph
+        then = found(graph, view, made_from(graph, head))
+        is_same = all(
+            item.old is not None and item.old.version.address == then[name].version.address
+            for name, item in inputs.items()
+        )
+        if is_same and view.materialize == "full":
+            return tables_of(graph, head)
+        before = {name: Input(None, item.old or item.new) for name, item in inputs.items()}
+        done = refreshed(graph, view, before, {}, by, self._staging, full=True)
+        self.made += list(done.tables.values())
+        return dict(done.tables)
+
+    def _answers(self, sync: SyncRow, view: View, inputs: Mapping[str, Input]) -> Answers:
+        wanted = view.engine or self._engine
+        known = shared_columns(view, schemas_of(self._graph, inputs))
+        if sync.frequency == "immediate" or wanted == "embedded" or not isinstance(known, str):
+            return Embedded()
+        return ByEngine("spark")
+
+    def _parts(
+        self, sync: SyncRow, view: View, inputs: Mapping[str, Input], held: RowSet
+    ) -> pa.Table | None:
+        """Rows of a view that affected rows have a part in, changed or not; None for all."""
+        versions = self._graph.versions
+        sources = {}
+        for name, item in inputs.items():
+            assert item.old is not None
+            sources[name] = Source(versions.rows(item.old.version), stored=item.old.stored)
+        shown = [column.name for column in held.schema.shown]
+        names = list(held.schema.shown_key) or shown
+        positions = [shown.index(name) for name in names]
+        answer = answers(view, sync, self._engine)
+        parts = [held.schema.arrow.empty_table()]
+        for name, source in view.tables.items():
+            touched = None if source.snapshot else self._touched.get((source.branch, source.table))
+            if touched is None or not touched.rows.num_rows:
+                continue
+            made = rows_made_with(view.tree(), sources, name, touched.rows, positions, answer)
+            if made is None:
+                return None
+            if made.num_rows and names:
+                fields = pa.schema([held.schema.arrow.field(n).with_nullable(True) for n in names])
+                parts.append(matching(held, made.rename_columns(names).cast(fields)))
+        return pa.concat_tables([_loose(part) for part in parts])
+
+    # --- schema changes ---------------------------------------------------------------------
+
+    def _crossed(self, sync: SyncRow) -> bool:
+        """Go through a schema change, to whichever side is not touched yet."""
+        source, target = sync.sources[0], sync.target
+        lens = lens_of(self._graph, sync)
+        if sync.direction in ("forward", "both") and self._is_touched(source):
+            if self._is_touched(target):
+                return False
+            self._through(lens, source, target, True)
+            return True
+        if sync.direction in ("reverse", "both") and self._is_touched(target):
+            if self._is_touched(source):
+                return False
+            self._through(lens, target, source, False)
+            return True
+        return False
+
+    def _is_touched(self, branch: int) -> bool:
+        return any(place[0] == branch for place in self._touched)
+
+    def _through(self, lens: Lens, here: int, there: int, is_right: bool) -> None:
+        graph = self._graph
+        rows = graph.several([here, there])
+        mine, theirs = (tables_of(graph, graph.snapshots.at(rows[n].head)) for n in (here, there))
+        touched = {t: item for (b, t), item in self._touched.items() if b == here}
+        for table, item in carried_over(
+            graph, lens, _deltas(graph, touched), mine, theirs, is_right
+        ).items():
+            self._add(there, table, theirs[table], item)
+
+    def _add(self, branch: int, table: str, old: Version, delta: Delta) -> None:
+        versions = self._graph.versions
+        held = versions.rows(old)
+        changes = lens_changes(held, delta)
+        new = old
+        if len(changes):
+            new = self._kept(versions.change(old, changes, self._staging.sink))
+        come = delta.after if delta.after.num_rows else delta.before.slice(0, 0)
+        self._touched[branch, table] = _Touched(old, new, delta.before, come)
+
+    def _cloned(self, view: View, target: BranchRow, head: SnapshotRow) -> None:
+        """Through the changes of a clone, one after the other."""
+        graph = self._graph
+        (branch,) = view.branches
+        before = self._at.get(branch) or _of(graph, made_from(graph, head)[branch])
+        tables = tables_of(graph, before)
+        touched = {t: item for (b, t), item in self._touched.items() if b == branch}
+        tables = {**tables, **{t: item.old for t, item in touched.items()}}
+        for json in view.changes:
+            change = Change.from_json(json)
+            definitions = {n: graph.versions.definition(v) for n, v in tables.items()}
+            plan = planned(definitions, [change])
+            changed, _ = new_tables(graph, plan, tables, graph.scratch())
+            overlaid = {**tables, **changed}
+            after = {name: version for name, version in overlaid.items() if version is not None}
+            deltas = _deltas(graph, touched)
+            carried = carried_over(graph, plan.lenses[0], deltas, tables, after, True)
+            touched = {
+                name: _Touched(after[name], after[name], delta.before, delta.after)
+                for name, delta in carried.items()
+            }
+            tables = after
+        for table, item in touched.items():
+            delta = Delta(item.rows, item.come)
+            self._add(target.id, table, tables[table], delta)
+
+
+def _of(graph: Graph, address: object) -> SnapshotRow:
+    row = graph.snapshots.find(address)  # type: ignore[arg-type]
+    assert row is not None
+    return row
+
+
+def _loose(rows: pa.Table) -> pa.Table:
+    return pa.Table.from_arrays(rows.columns, names=rows.column_names)
+
+
+def _changed(graph: Graph, old: Version, new: Version) -> tuple[pa.Table, pa.Table]:
+    """The rows that go or change, as they were; and those that come."""
+    schema = graph.versions.definition(old).schema
+    gone, come = [schema.arrow.empty_table()], [schema.arrow.empty_table()]
+    places = [schema.position(column.name) for column in schema.shown]
+    for batch in diff_versions(graph.versions, old, new):
+        for side, parts, absent in ((batch.before, gone, INSERTED), (batch.after, come, DELETED)):
+            rows = pa.Table.from_arrays([side[p] for p in places], names=schema.arrow.names)
+            there = pa.array(batch.kinds != absent)
+            parts.append(rows.filter(there))
+    made = [pa.concat_tables([_loose(part) for part in parts]) for parts in (gone, come)]
+    return made[0], made[1]
+
+
+def _deltas(graph: Graph, touched: Mapping[str, _Touched]) -> dict[str, Delta]:
+    """What goes and comes, in the types of the tables."""
+    found = {}
+    for table, item in touched.items():
+        schema = graph.versions.definition(item.old).schema.arrow
+        sides = [
+            pa.Table.from_arrays([c.combine_chunks() for c in rows.columns], schema=schema)
+            for rows in (item.rows, item.come)
+        ]
+        found[table] = Delta(*sides)
+    return found

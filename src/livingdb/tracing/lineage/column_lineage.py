@@ -1,0 +1,137 @@
+"""Column lineage as users ask for it: what the columns of a derived object are computed from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cached_property
+
+from livingdb.catalog.syncs import SyncRow
+from livingdb.derivation.column_lineage.sync_columns import ColumnStep, Reached
+from livingdb.derivation.view import KIND
+from livingdb.graph.graph import Graph
+from livingdb.tracing.lineage.target import makers, target_of
+
+__all__ = ["ColumnLineage", "column_lineage"]
+
+
+class ColumnLineage(dict[str, list[str]]):
+    """For each column of a derived object the source columns it is computed from.
+
+    `used` are those that decide which rows there are ("filter", "join", "group", "window",
+    "order", "set"), `masked` the ones among a column's whose values are hidden on the way, and
+    `places` the same as in the mapping, each as branch, table and column.
+    """
+
+    def __init__(
+        self,
+        view: str,
+        columns: dict[str, list[Reached]],
+        used: dict[str, list[Reached]],
+        names: dict[int, str],
+    ):
+        self.view = view
+        every = [r for some in (*columns.values(), *used.values()) for r in some]
+        self._branches = {
+            t: {r.branch for r in every if r.table == t} for t in {r.table for r in every}
+        }
+        self._names = names
+        super().__init__({name: self._told(some) for name, some in columns.items()})
+        self.used = {use: self._told(some) for use, some in used.items() if some}
+        self.masked = {
+            name: told
+            for name, some in columns.items()
+            if (told := self._told(r for r in some if r.masked))
+        }
+        self.places = {
+            name: sorted({(names.get(r.branch, "?"), r.table, r.column) for r in some})
+            for name, some in columns.items()
+        }
+
+    def _told(self, some: Iterable[Reached]) -> list[str]:
+        return list(dict.fromkeys(self._name(reached) for reached in sorted(some)))
+
+    def _name(self, reached: Reached) -> str:
+        if len(self._branches[reached.table]) == 1:
+            return f"{reached.table}.{reached.column}"
+        return f"{self._names.get(reached.branch, '?')}.{reached.table}.{reached.column}"
+
+    def to_text(self) -> str:
+        """One line for each column, and for each use."""
+        lines = [f"{self.view}"]
+        for name, sources in self.items():
+            hidden = self.masked.get(name, [])
+            told = [f"{s} (masked)" if s in hidden else s for s in sources]
+            lines.append(f"  {name} <- {', '.join(told) or 'nothing'}")
+        lines += [f"  {use}: {', '.join(sources)}" for use, sources in self.used.items()]
+        return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        return self.to_text()
+
+
+def column_lineage(graph: Graph, view: str, base: bool) -> ColumnLineage:
+    """What the columns of a derived object are computed from; `base`: down to base tables."""
+    target = target_of(graph, view, None)
+    search = _Search(graph, base)
+    first = ColumnStep(graph, search.makers[target.branch])
+    columns = {
+        column: search.down(first.behind(target.table, column))
+        for column in first.tables()[target.table]
+    }
+    used = search.used(first, target.branch)
+    names = {row.id: row.name for row in graph.branches.all()}
+    return ColumnLineage(view, columns, used, names)
+
+
+class _Search:
+    """Follows columns from derived objects to what they were made from."""
+
+    def __init__(self, graph: Graph, base: bool):
+        self._graph = graph
+        self._base = base
+        self._steps: dict[int, ColumnStep] = {}
+
+    @cached_property
+    def makers(self) -> dict[int, SyncRow]:
+        """What makes the tables of each branch."""
+        return makers(self._graph)
+
+    def _step(self, branch: int) -> ColumnStep | None:
+        """The sync that alone writes a branch."""
+        sync = self.makers.get(branch) if self._base else None
+        if sync is None or (sync.kind != KIND and sync.direction != "forward"):
+            return None
+        if branch not in self._steps:
+            self._steps[branch] = ColumnStep(self._graph, sync)
+        return self._steps[branch]
+
+    def down(self, columns: list[Reached]) -> list[Reached]:
+        """The columns these are computed from, down to where nothing is derived."""
+        found: set[Reached] = set()
+        for reached in columns:
+            step = self._step(reached.branch)
+            if step is None:
+                found.add(reached)
+                continue
+            for older in self.down(step.behind(reached.table, reached.column)):
+                masked = older.masked or reached.masked
+                found.add(Reached(older.branch, older.table, older.column, masked))
+        return sorted(found)
+
+    def used(self, step: ColumnStep, branch: int) -> dict[str, list[Reached]]:
+        """What decides which rows there are, here and in what it reads."""
+        found: dict[str, set[Reached]] = {}
+        seen: set[int] = set()
+        waiting: list[tuple[ColumnStep, int]] = [(step, branch)]
+        while waiting:
+            here, number = waiting.pop()
+            if number in seen:
+                continue
+            seen.add(number)
+            for use, columns in here.used().items():
+                found.setdefault(use, set()).update(self.down(columns))
+            for source in self.makers[number].sources:
+                further = self._step(source)
+                if further is not None:
+                    waiting.append((further, source))
+        return {use: sorted(columns) for use, columns in sorted(found.items())}

@@ -1,0 +1,270 @@
+"""From a derived object down to what it was made from, step by step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from livingdb.catalog.snapshots import SnapshotRow
+from livingdb.catalog.syncs import SyncRow
+from livingdb.chunks.address import Address
+from livingdb.commit.carry_lens import lens_of
+from livingdb.derivation.refresh_view import Found
+from livingdb.derivation.source_positions import found, made_from
+from livingdb.derivation.view import KIND, SourceTable, View
+from livingdb.derivation.weighted_rows import distinct
+from livingdb.engines.engine_choice import choose, engine_named
+from livingdb.engines.request import Request, Source
+from livingdb.errors import LivingDBError, NotFound
+from livingdb.evolution.lift import in_schema_of
+from livingdb.evolution.schema_change import Change
+from livingdb.graph.graph import Graph, tables_of
+from livingdb.graph.names import is_hidden
+from livingdb.tables.index import Version
+from livingdb.tables.rows import RowSet
+from livingdb.tracing.lineage.lens_rows import behind_changes, behind_lens
+from livingdb.tracing.lineage.query_rows import rows_behind
+from livingdb.tracing.lineage.target import Target, makers
+from livingdb.tracing.lineage.trace_query import Answer, Known
+from livingdb.tracing.lineage.wanted_rows import Wanted
+
+__all__ = ["Origin", "Search", "answers"]
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Rows of a table of a branch in one snapshot; `source` are all of its rows."""
+
+    branch: int
+    branch_name: str
+    table: str
+    snapshot: SnapshotRow
+    rows: pa.Table
+    source: RowSet
+    is_whole: bool = False
+
+
+class Search:
+    """Finds what is behind rows of derived objects; `base`: down to what is not derived."""
+
+    def __init__(self, graph: Graph, engine: str | None, base: bool):
+        self.graph = graph
+        self._engine = engine
+        self._base = base
+        self._makers = makers(graph)
+
+    def to_base(self) -> Search:
+        """The same, down to what is not derived."""
+        return Search(self.graph, self._engine, base=True)
+
+    def behind(self, target: Target, rows: pa.Table | None) -> list[Origin]:
+        """The source rows behind rows of a derived object; None for all of them."""
+        steps = list(self._step(target.branch, target.snapshot, target.table, rows))
+        done: list[Origin] = []
+        while steps:
+            origin = steps.pop(0)
+            if not self._base or not self._is_derived(origin):
+                done.append(origin)
+                continue
+            rows = None if origin.is_whole else origin.rows
+            steps += self._step(origin.branch, origin.snapshot, origin.table, rows)
+        return self._joined(done)
+
+    def _is_derived(self, origin: Origin) -> bool:
+        """Whether nobody but a sync writes the table."""
+        sync = self._makers.get(origin.branch)
+        if sync is None:
+            return False
+        if sync.kind == KIND:
+            return bool(made_from(self.graph, origin.snapshot))
+        return sync.direction == "forward" and sync.is_active
+
+    def _joined(self, parts: list[Origin]) -> list[Origin]:
+        """Each row of a table in a snapshot once."""
+        places: dict[tuple[int, str, int], list[Origin]] = {}
+        for part in parts:
+            place = part.branch, part.table, part.snapshot.sequence
+            places.setdefault(place, []).append(part)
+        return [some[0] if len(some) == 1 else _together(some) for some in places.values()]
+
+    # --- one step ---------------------------------------------------------------------------
+
+    def _step(
+        self, branch: int, row: SnapshotRow, table: str, rows: pa.Table | None
+    ) -> Iterator[Origin]:
+        sync = self._makers[branch]
+        if sync.kind != KIND:
+            yield from self._changed(sync, branch, row, table, rows)
+            return
+        view = View.from_json(sync.spec)
+        at = made_from(self.graph, row)
+        if not set(view.branches) <= set(at):
+            raise NotFound(
+                f"the snapshot {row.address.hex()[:12]} of {view.name!r} was not made from its "
+                "sources: somebody wrote it"
+            )
+        if view.what == "clone":
+            yield from self._cloned(view, at, table, rows)
+        elif view.what == "sql":
+            yield from self._queried(sync, view, at, row, table, rows)
+        else:
+            for name, item in found(self.graph, view, at).items():
+                source = self.graph.versions.rows(item.version)
+                yield self._origin(view.tables[name], at, source.to_arrow(), source, True)
+
+    def _queried(
+        self,
+        sync: SyncRow,
+        view: View,
+        at: dict[int, Address],
+        row: SnapshotRow,
+        table: str,
+        rows: pa.Table | None,
+    ) -> Iterator[Origin]:
+        graph = self.graph
+        known: dict[str, Known] = {}
+        sources: dict[str, RowSet] = {}
+        for name, item in self._found(view, at).items():
+            source = sources[name] = graph.versions.rows(item.version)
+            key = source.schema.shown_key or None
+            known[name] = Known(Source(source, stored=item.stored), key)
+        schema = graph.versions.definition(graph.version(row, table)).schema
+        wanted = None
+        if rows is not None:
+            shown = [column.name for column in schema.shown]
+            names = list(schema.shown_key) or shown
+            positions = tuple(shown.index(name) for name in names)
+            wanted = Wanted(distinct(rows.select(names)), positions)
+        answer = answers(view, sync, self._engine)
+        for name, some in rows_behind(view.tree(), known, wanted, answer).items():
+            yield self._origin(view.tables[name], at, some.rows, sources[name], some.is_whole)
+
+    def _found(self, view: View, at: dict[int, Address]) -> dict[str, Found]:
+        """The tables that a view reads, in the schema that its query is written for.
+
+        A rename since then was followed by the query: old rows are seen through it.
+        """
+        graph = self.graph
+        tables: dict[str, Found] = {}
+        for name, source in view.tables.items():
+            lifted = None if source.snapshot else self._lifted(source, at[source.branch])
+            if lifted is None:
+                one = replace(view, tables={name: source})
+                tables[name] = found(graph, one, at)[name]
+            else:
+                tables[name] = Found(lifted)
+        return tables
+
+    def _lifted(self, source: SourceTable, at: Address) -> Version | None:
+        """A table in the schema of its branch's head; None if that is the one it has."""
+        graph = self.graph
+        branch, row = graph.branches.numbered(source.branch), graph.snapshots.find(at)
+        if branch is None or row is None or branch.head == row.sequence:
+            return None
+        head = graph.snapshots.at(branch.head)
+        then, now = graph.find_version(row, source.table), graph.find_version(head, source.table)
+        if now is None or (then is not None and _names(graph, then) == _names(graph, now)):
+            return None
+        try:
+            return in_schema_of(graph, row, head).get(source.table)
+        except LivingDBError:
+            return None
+
+    def _origin(
+        self,
+        source: SourceTable,
+        at: dict[int, Address],
+        rows: pa.Table,
+        every: RowSet,
+        is_whole: bool,
+    ) -> Origin:
+        graph = self.graph
+        address = Address(bytes.fromhex(source.snapshot)) if source.snapshot else at[source.branch]
+        row = graph.snapshots.find(address)
+        assert row is not None
+        name = self._name(source.branch)
+        return Origin(source.branch, name, source.table, row, rows, every, is_whole)
+
+    def _name(self, branch: int) -> str:
+        row = self.graph.branches.numbered(branch)
+        return "?" if row is None else row.name
+
+    # --- schema changes ---------------------------------------------------------------------
+
+    def _cloned(
+        self, view: View, at: dict[int, Address], table: str, rows: pa.Table | None
+    ) -> Iterator[Origin]:
+        ((branch, address),) = at.items()
+        row = self.graph.snapshots.find(address)
+        assert row is not None
+        changes = [Change.from_json(change) for change in view.changes]
+        old = tables_of(self.graph, row)
+        for name, some in behind_changes(self.graph, changes, table, rows, old).items():
+            yield self._of(branch, row, name, some)
+
+    def _changed(
+        self, sync: SyncRow, branch: int, row: SnapshotRow, table: str, rows: pa.Table | None
+    ) -> Iterator[Origin]:
+        graph = self.graph
+        source = graph.branches.numbered(sync.sources[0])
+        assert source is not None
+        before = self._beside(branch, row, source.id)
+        old = tables_of(graph, before)
+        for name, some in behind_lens(graph, lens_of(graph, sync), table, rows, old).items():
+            origin = self._of(source.id, before, name, some)
+            inner = self._makers.get(source.id) if is_hidden(source.name) else None
+            if inner is None:
+                yield origin
+            else:
+                yield from self._changed(inner, source.id, before, name, some)
+
+    def _beside(self, branch: int, row: SnapshotRow, source: int) -> SnapshotRow:
+        """Where the branch of the old schema was when that of the new one was at a snapshot."""
+        graph = self.graph
+        here = graph.branches.numbered(branch)
+        there = graph.branches.numbered(source)
+        assert here is not None
+        assert there is not None
+        if here.head == row.sequence:
+            return graph.snapshots.at(there.head)
+        move = graph.branches.moved_to(here, row.sequence)
+        entry = None if move is None else graph.branches.log_at(there, move.time)
+        if entry is None:
+            raise NotFound(
+                f"the snapshot {row.address.hex()[:12]} was not made from {there.name!r}: "
+                "it is older than the sync"
+            )
+        return graph.snapshots.at(entry.snapshot)
+
+    def _of(self, branch: int, row: SnapshotRow, table: str, rows: pa.Table | None) -> Origin:
+        source = self.graph.versions.rows(self.graph.version(row, table))
+        every = source.to_arrow() if rows is None else rows
+        return Origin(branch, self._name(branch), table, row, every, source, False)
+
+
+def _names(graph: Graph, version: Version) -> list[tuple[int, str]]:
+    return [(c.id, c.name) for c in graph.versions.definition(version).schema.columns]
+
+
+def _together(parts: list[Origin]) -> Origin:
+    whole = [part for part in parts if part.is_whole]
+    if whole:
+        return whole[0]
+    first = parts[0]
+    schema = first.rows.schema
+    rows = distinct(pa.concat_tables([part.rows.cast(schema) for part in parts]))
+    made = pa.Table.from_arrays(rows.columns, schema=schema)
+    return Origin(first.branch, first.branch_name, first.table, first.snapshot, made, first.source)
+
+
+def answers(view: View, sync: SyncRow, engine: str | None) -> Answer:
+    """Answers requests by the engine that a view is answered by."""
+    wanted = view.engine or ("embedded" if sync.frequency == "immediate" else engine)
+
+    def answer(request: Request) -> pa.Table:
+        name, _ = choose(request, wanted)
+        return engine_named(name).rows(request)
+
+    return answer

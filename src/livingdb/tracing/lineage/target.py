@@ -1,0 +1,107 @@
+"""What a name of a derived object means: a table of a branch, in one of its snapshots."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from livingdb.catalog.snapshots import SnapshotRow
+from livingdb.catalog.syncs import SyncRow
+from livingdb.derivation.source_positions import made_from
+from livingdb.derivation.source_tables import derived_snapshot
+from livingdb.derivation.view import KIND, View
+from livingdb.errors import InvalidData, NotFound
+from livingdb.graph.graph import Graph, no_table
+from livingdb.graph.names import is_hidden
+
+__all__ = ["Target", "makers", "target_of"]
+
+
+@dataclass(frozen=True)
+class Target:
+    """A table of a branch in one snapshot, whose rows are asked about."""
+
+    name: str
+    branch: int
+    snapshot: SnapshotRow
+    table: str
+
+
+def target_of(graph: Graph, view: str, at: SnapshotRow | None) -> Target:
+    """What a name of a derived object means; `at` is one of its snapshots, or of its sources."""
+    ref, table = _split(graph, view)
+    resolved = graph.resolve(ref)
+    row = resolved.snapshot
+    branch = resolved.branch or graph.branches.find(re.split(r"[~@]", ref)[0])
+    number = _maker(graph, row) if branch is None else branch.id
+    sync = None if number is None else makers(graph).get(number)
+    if number is None or sync is None:
+        known = sorted(_derived_names(graph))
+        there = f"; there are: {', '.join(known)}" if known else ""
+        raise NotFound(f"{view!r} is not a derived object{there}")
+    name = graph.branches.numbered(number)
+    if at is not None:
+        row = _version_at(graph, sync, number, at)
+    tables = [other for other in graph.tables(row) if not is_hidden(other)]
+    if table is None:
+        own = name.name if name is not None else ""
+        table = own if own in tables else tables[0] if len(tables) == 1 else None
+    if table is None:
+        shown = ", ".join(f"{ref}.{other}" for other in sorted(tables))
+        raise InvalidData(f"{view!r} has several tables; name one of them: {shown}")
+    if table not in tables:
+        raise no_table(table, graph.tables(row))
+    return Target(view, number, row, table)
+
+
+def _split(graph: Graph, view: str) -> tuple[str, str | None]:
+    """A ref, and the table of it that a name says, as in `masked.users`."""
+    try:
+        graph.resolve(view)
+        return view, None
+    except NotFound:
+        ref, dot, table = view.rpartition(".")
+        if not dot:
+            raise
+        graph.resolve(ref)
+        return ref, table
+
+
+def _derived_names(graph: Graph) -> list[str]:
+    names = {row.id: row.name for row in graph.branches.all()}
+    syncs = graph.catalog.syncs.all()
+    return [names[s.target] for s in syncs if not is_hidden(names.get(s.target, "~"))]
+
+
+def makers(graph: Graph) -> dict[int, SyncRow]:
+    """What makes the tables of branches: a derivation, or else a schema change."""
+    syncs = sorted(graph.catalog.syncs.all(), key=lambda sync: sync.kind == KIND)
+    return {sync.target: sync for sync in syncs}
+
+
+def _maker(graph: Graph, row: SnapshotRow) -> int | None:
+    """The branch of the derived object that a snapshot is one of."""
+    made = set(made_from(graph, row))
+    if not made:
+        return None
+    tables = graph.tables(row)
+    for sync in graph.catalog.syncs.all():
+        if sync.kind == KIND and made <= set(View.from_json(sync.spec).branches):
+            is_its = sync.spec["name"] in tables or sync.spec["what"] == "clone"
+            if is_its:
+                return sync.target
+    return None
+
+
+def _version_at(graph: Graph, sync: SyncRow, branch: int, at: SnapshotRow) -> SnapshotRow:
+    """A snapshot of a derived object, or the newest made from what is not after a snapshot."""
+    if sync.kind != KIND or _maker(graph, at) == branch:
+        return at
+    for number in View.from_json(sync.spec).branches:
+        source = graph.branches.numbered(number)
+        if source is not None:
+            try:
+                return derived_snapshot(graph, sync, source, at)
+            except NotFound:
+                continue
+    raise NotFound(f"no version of {sync.spec['name']!r} was made from that snapshot or before")

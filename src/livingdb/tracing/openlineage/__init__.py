@@ -1,0 +1,1 @@
+"""Runs of syncs as OpenLineage events."""

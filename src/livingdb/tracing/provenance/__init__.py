@@ -1,0 +1,1 @@
+"""Provenance: what made a snapshot, from what, by whom."""

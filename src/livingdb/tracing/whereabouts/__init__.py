@@ -1,0 +1,1 @@
+"""Whereabouts: every place that has a row or had it."""

@@ -1,0 +1,150 @@
+"""A row that is looked for, in what is derived from the tables it is in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+from livingdb.catalog.branches import BranchRow
+from livingdb.catalog.snapshots import SnapshotRow
+from livingdb.catalog.syncs import SyncRow
+from livingdb.chunks.address import Address
+from livingdb.commit.carry_views import in_order
+from livingdb.derivation.source_positions import made_from
+from livingdb.derivation.view import KIND, View
+from livingdb.errors import LivingDBError
+from livingdb.evolution.schema_change import Change
+from livingdb.graph.graph import Graph
+from livingdb.tables.schema import TableSchema
+from livingdb.tracing.blame.view_columns import correspondences
+from livingdb.tracing.whereabouts.history_lines import Period, periods, periods_of_versions
+from livingdb.tracing.whereabouts.located_row import Found, Lines, encoded
+from livingdb.tracing.whereabouts.row_schemas import Known, through_changes
+
+__all__ = ["InViews"]
+
+_KINDS = {"sql": "view", "model": "model", "spark": "function", "clone": "clone"}
+
+
+class InViews:
+    """Looks for a row in views, models, functions and clones."""
+
+    def __init__(
+        self, graph: Graph, lines: Lines, head_of: Callable[[BranchRow], SnapshotRow | None]
+    ):
+        self._graph = graph
+        self._lines = lines
+        self._head_of = head_of
+
+    @property
+    def targets(self) -> set[int]:
+        """The branches of derived objects."""
+        return {sync.target for sync, _ in self._views}
+
+    @cached_property
+    def _views(self) -> list[tuple[SyncRow, View]]:
+        """The derived objects, each after those it reads."""
+        every = [s for s in self._graph.catalog.syncs.all() if s.kind == KIND]
+        return list(in_order([(sync, View.from_json(sync.spec)) for sync in every]))
+
+    def found(self, there: dict[int, list[Found]]) -> Iterator[Found]:
+        """The row in what is derived; what is found there is looked for further on, too."""
+        for sync, view in self._views:
+            target = self._graph.branches.numbered(sync.target)
+            head = None if target is None else self._head_of(target)
+            if target is None or head is None:
+                continue
+            found: list[Found] = []
+            for plain, source in view.tables.items():
+                for item in there.get(source.branch, ()):
+                    if item.known.table == source.table:
+                        found += self._in_view(view, plain, source.branch, item, target.name, head)
+            there[sync.target] = [*there.get(sync.target, ()), *found]
+            yield from _distinct(found)
+
+    def _in_view(
+        self, view: View, plain: str, branch: int, item: Found, name: str, head: SnapshotRow
+    ) -> Iterator[Found]:
+        kind = _KINDS.get(view.what, "view")
+        if view.what == "clone":
+            source = self._source(head, branch)
+            if source is not None:
+                changes = [Change.from_json(data) for data in view.changes]
+                rows = through_changes(self._graph, source, changes, item.known)
+                yield from self._lines.along(kind, name, head, rows)
+            return
+        fixed = view.tables[plain].snapshot
+        if fixed:
+            source = self._graph.snapshots.find(Address(bytes.fromhex(fixed)))
+            is_in = source is not None and any(p.has(source) for p in item.periods)
+            first = self._graph.snapshots.ancestor(head, 0)
+            made = [Period(first, None)] if is_in else []
+        else:
+            made = periods_of_versions(self._graph, head, branch, item.periods)
+        if not made:
+            return
+        known = Known(name, {}, frozenset())
+        key, how = None, "read"
+        if view.what == "sql" and item.key is not None:
+            known, key, how = self._of_query(view, plain, item, name, head)
+        if key is not None and how == "row":
+            schema = self._lines.schema(head, name)
+            assert schema is not None
+            made = periods(self._graph, head, name, encoded(schema, key))
+        if made:
+            yield Found(kind, name, head, known, key, how, made)
+
+    def _source(self, head: SnapshotRow, branch: int) -> SnapshotRow | None:
+        address = made_from(self._graph, head).get(branch)
+        return None if address is None else self._graph.snapshots.find(address)
+
+    def _of_query(
+        self, view: View, plain: str, item: Found, name: str, head: SnapshotRow
+    ) -> tuple[Known, Mapping[str, Any] | None, str]:
+        """What the row is in a view: a row of its own, or one of a group."""
+        nothing = Known(name, {}, frozenset())
+        schema, theirs = (
+            self._lines.schema(head, name),
+            self._lines.schema(item.head, item.known.table),
+        )
+        if schema is None or theirs is None:
+            return nothing, None, "read"
+        try:
+            found = correspondences(view.tree(), self._schemas(view, head))
+        except LivingDBError:
+            return nothing, None, "read"
+        for known in found:
+            if known.table != plain:
+                continue
+            columns = {n: v for n, v in known.columns.items() if n in item.known.values}
+            values = {shown: item.known.values[column] for column, shown in columns.items()}
+            masked = frozenset(
+                shown for column, shown in columns.items() if column in item.known.masked
+            )
+            row = Known(name, values, masked)
+            key = row.key(schema)
+            if key is not None:
+                is_row = set(theirs.key) <= set(columns)
+                return row, key, "row" if is_row else "group"
+        return nothing, None, "read"
+
+    def _schemas(self, view: View, head: SnapshotRow) -> dict[str, TableSchema]:
+        """The schemas of what a view reads."""
+        at = made_from(self._graph, head)
+        found = {}
+        for plain, table in view.tables.items():
+            fixed = Address(bytes.fromhex(table.snapshot)) if table.snapshot else None
+            source = self._graph.snapshots.find(fixed or at[table.branch])
+            schema = None if source is None else self._lines.schema(source, table.table)
+            if schema is not None:
+                found[plain] = schema
+        return found
+
+
+def _distinct(found: Sequence[Found]) -> list[Found]:
+    """Each row of a derived object once, however many of the sources it comes from."""
+    kept: dict[tuple[str, str], Found] = {}
+    for item in found:
+        kept.setdefault((item.known.table, str(item.key)), item)
+    return list(kept.values())

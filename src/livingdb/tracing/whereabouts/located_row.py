@@ -1,0 +1,86 @@
+"""A row that is looked for, on lines of history where it may be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from livingdb.catalog.snapshots import SnapshotRow
+from livingdb.graph.graph import Graph
+from livingdb.tables.index import Version
+from livingdb.tables.schema import TableSchema
+from livingdb.tracing.blame.version_stretches import touches
+from livingdb.tracing.whereabouts.history_lines import Period, periods
+from livingdb.tracing.whereabouts.row_schemas import Known
+from livingdb.trees.keys import KeyArray
+
+__all__ = ["Found", "Lines", "encoded"]
+
+
+@dataclass(frozen=True)
+class Found:
+    """A row on a line of history: what it is there, since when, and how."""
+
+    kind: str
+    name: str
+    head: SnapshotRow
+    known: Known
+    key: Mapping[str, Any] | None
+    how: str
+    periods: Sequence[Period]
+
+
+class Lines:
+    """Looks for rows along lines of history."""
+
+    def __init__(self, graph: Graph):
+        self._graph = graph
+
+    def along(
+        self, kind: str, name: str, head: SnapshotRow, rows: Iterable[Known]
+    ) -> Iterator[Found]:
+        """The rows on a line of history, each with the times it was there."""
+        for known in rows:
+            schema = self.schema(head, known.table)
+            if schema is None:
+                continue
+            hidden = {c.name for c in schema.columns if c.read_only and c.computed is None}
+            known = replace(known, masked=known.masked | hidden)
+            title = "masked clone" if known.masked else kind
+            key = known.key(schema)
+            if key is None:
+                whole = Period(self._first_of(head, known.table), None)
+                yield Found(title, name, head, known, None, "read", [whole])
+                continue
+            found = periods(self._graph, head, known.table, encoded(schema, key))
+            if found:
+                yield Found(title, name, head, known, key, "row", found)
+
+    def schema(self, head: SnapshotRow, table: str) -> TableSchema | None:
+        """The schema of a table, as it is or was when it was last there."""
+        version = self.version(head, table)
+        return None if version is None else self._graph.versions.definition(version).schema
+
+    def version(self, head: SnapshotRow, table: str) -> Version | None:
+        """A table as it is, or was when it was last there."""
+        version = self._graph.find_version(head, table)
+        if version is None:
+            past = (address for _, address in touches(self._graph, head, table) if address)
+            address = next(past, None)
+            version = None if address is None else self._graph.versions.require(address)
+        return version
+
+    def _first_of(self, head: SnapshotRow, table: str) -> SnapshotRow:
+        """The snapshot that last made a table of others."""
+        number = head.sequence
+        for number, _ in touches(self._graph, head, table):
+            if self._graph.snapshots.at(number).kind == "schema_change":
+                break
+        return self._graph.snapshots.at(number)
+
+
+def encoded(schema: TableSchema, key: Mapping[str, Any]) -> KeyArray:
+    """A key of a table, as its trees have it."""
+    values = tuple(key[name] for name in schema.key)
+    return schema.key_codec.encode(schema.key_codec.arrays([values], schema.key))

@@ -1,0 +1,174 @@
+"""A row under other schemas: in which tables it is there, and under which keys."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pyarrow as pa
+
+from livingdb.catalog.snapshots import SnapshotRow
+from livingdb.evolution.changes.join_tables import JoinReferencesLens
+from livingdb.evolution.changes.mask_column import MaskLens
+from livingdb.evolution.changes.normalize import NormalizeLens
+from livingdb.evolution.changes.tables import TableLens
+from livingdb.evolution.changes.union_tables import OriginUnionLens
+from livingdb.evolution.evolve import planned
+from livingdb.evolution.lenses.computed_lens import CrossingLens
+from livingdb.evolution.lenses.lens import Lens
+from livingdb.evolution.lenses.lookup_lens import Lookups
+from livingdb.evolution.lenses.row_lens import RowLens
+from livingdb.evolution.lift import Lifter
+from livingdb.evolution.schema_change import Change
+from livingdb.graph.ancestry import common_ancestors
+from livingdb.graph.graph import Graph, tables_of
+from livingdb.tables.recipe import Definition
+from livingdb.tables.schema import TableSchema
+
+__all__ = ["Known", "elsewhere", "through_changes"]
+
+
+@dataclass(frozen=True)
+class Known:
+    """A row in a table: what is known of its values, with its key, and what is masked.
+
+    Without values it is in rows of the table that nobody can name.
+    """
+
+    table: str
+    values: Mapping[str, Any]
+    masked: frozenset[str] = field(default_factory=frozenset)
+
+    def key(self, schema: TableSchema) -> dict[str, Any] | None:
+        """Its key in a table of this schema, if that is known."""
+        if not set(schema.key) <= set(self.values):
+            return None
+        return {name: self.values[name] for name in schema.key}
+
+
+def elsewhere(
+    graph: Graph, here: SnapshotRow, known: Known, there: SnapshotRow
+) -> list[Known] | None:
+    """What a row of one snapshot is in another; None if they have no history in common.
+
+    Whether it is there at all is for others to find out.
+    """
+    common = common_ancestors(graph.snapshots, here, there)
+    if not common:
+        return None
+    lifter = Lifter(graph)
+    found = [known]
+    for step in reversed(lifter.steps(common[0], here)):
+        for lens in reversed(_lenses(graph, step, lifter.changes(step))):
+            found = [older for row in found for older in _crossed(lens, row, is_right=False)]
+    for step in lifter.steps(common[0], there):
+        for lens in _lenses(graph, step, lifter.changes(step)):
+            found = [newer for row in found for newer in _crossed(lens, row, is_right=True)]
+    return found
+
+
+def through_changes(
+    graph: Graph, source: SnapshotRow, changes: Sequence[Change], known: Known
+) -> list[Known]:
+    """What a row of a snapshot is once schema changes are made of it."""
+    tables = _definitions(graph, source)
+    found = [known]
+    for lens in planned(tables, changes).lenses:
+        found = [newer for row in found for newer in _crossed(lens, row, is_right=True)]
+    return found
+
+
+def _definitions(graph: Graph, row: SnapshotRow) -> dict[str, Definition]:
+    return {name: graph.versions.definition(v) for name, v in tables_of(graph, row).items()}
+
+
+def _lenses(graph: Graph, step: SnapshotRow, changes: Sequence[Change]) -> tuple[Lens, ...]:
+    assert step.first is not None
+    before = _definitions(graph, graph.snapshots.at(step.first))
+    return planned(before, changes).lenses
+
+
+def _crossed(lens: Lens, row: Known, is_right: bool) -> Iterator[Known]:
+    """What a row of one side is on the other."""
+    mine, theirs = (lens.old, lens.new) if is_right else (lens.new, lens.old)
+    if row.table not in mine:
+        yield row
+    elif isinstance(lens, RowLens):
+        yield _same_key(lens, row, is_right)
+    elif isinstance(lens, TableLens):
+        for old, new in lens.names.items():
+            if row.table == (old if is_right else new):
+                yield replace(row, table=new if is_right else old)
+    elif isinstance(lens, NormalizeLens | JoinReferencesLens):
+        apart = is_right == isinstance(lens, NormalizeLens)
+        yield from _apart(lens.lookups, row) if apart else _together(lens.lookups, row)
+    else:
+        for name, definition in theirs.items():
+            yield from _by_name(lens, row, name, mine[row.table].schema, definition.schema)
+
+
+def _same_key(lens: RowLens, row: Known, is_right: bool) -> Known:
+    """A row of a table whose key stays what it is."""
+    here, there, name = lens.old_schema, lens.new_schema, lens.new_name
+    made: set[str] = set()
+    masked = set(row.masked)
+    if isinstance(lens, CrossingLens):
+        crossing = lens.there if is_right else lens.back
+        made = set(lens.there.makes if crossing is None else crossing.makes)
+    if not is_right:
+        here, there, name = there, here, lens.old_name
+    ids = {column.id: column.name for column in there.columns}
+    names = {column.name: ids[column.id] for column in here.columns if column.id in ids}
+    if isinstance(lens, MaskLens):
+        change = masked.add if is_right else masked.discard
+        change(lens.column.name)
+    values = {
+        names[column]: value
+        for column, value in row.values.items()
+        if column in names and names[column] not in made
+    }
+    hidden = {names.get(column, column) for column in masked}
+    return Known(name, values, frozenset(hidden))
+
+
+def _by_name(
+    lens: Lens, row: Known, name: str, here: TableSchema, there: TableSchema
+) -> Iterator[Known]:
+    """A row in a table that has columns of the same names, or the same key under other names."""
+    columns = {column.name for column in there.columns}
+    values = {column: value for column, value in row.values.items() if column in columns}
+    if isinstance(lens, OriginUnionLens):
+        if name in lens.new:
+            values[lens.origin] = row.table
+        elif row.values.get(lens.origin) != name:
+            return
+    missing = not set(there.key) <= set(values)
+    same = [column.type for column in here.key_columns] == [c.type for c in there.key_columns]
+    if missing and same and set(here.key) <= set(row.values):
+        given = (row.values[column] for column in here.key)
+        values |= dict(zip(there.key, given, strict=True))
+    yield Known(name, values, row.masked & columns)
+
+
+def _together(lookups: Lookups, row: Known) -> Iterator[Known]:
+    """A row that refers is in the joined table; one that is referred to is in many of its rows."""
+    name, schema = lookups.wide
+    names = {column.name for column in schema.columns}
+    is_lookup = row.table == lookups.lookup[0]
+    values = {} if is_lookup else {c: v for c, v in row.values.items() if c in names}
+    yield Known(name, values, row.masked & names)
+
+
+def _apart(lookups: Lookups, row: Known) -> Iterator[Known]:
+    """A row that is taken apart into one that refers and one that is referred to."""
+    name, schema = lookups.narrow
+    names = {column.name for column in schema.columns}
+    yield Known(name, {c: v for c, v in row.values.items() if c in names}, row.masked & names)
+    if {column.name for column in lookups.wide[1].columns} <= set(row.values):
+        whole = pa.Table.from_pylist([dict(row.values)], schema=lookups.wide[1].arrow)
+        reference = lookups.narrowed(whole).column(lookups.reference)[0].as_py()
+        if reference is not None:
+            moved = {column: row.values[column] for column in lookups.moved}
+            values = {lookups.lookup[1].key[0]: reference, **moved}
+            yield Known(lookups.lookup[0], values, row.masked & set(lookups.moved))

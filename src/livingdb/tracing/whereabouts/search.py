@@ -1,0 +1,226 @@
+"""Looks for a row: on branches and tags, in what is derived from them, and in forgotten history."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import cached_property
+from itertools import islice
+from typing import Any
+
+from livingdb.catalog.branches import BranchRow
+from livingdb.catalog.snapshots import SnapshotRow
+from livingdb.errors import NotFound
+from livingdb.graph.graph import Graph, no_table
+from livingdb.graph.names import is_hidden
+from livingdb.graph.snapshot_columns import moment
+from livingdb.tables import ingest
+from livingdb.tables.schema import TableSchema
+from livingdb.tracing.whereabouts.derived_rows import InViews
+from livingdb.tracing.whereabouts.history_lines import Period, periods
+from livingdb.tracing.whereabouts.located_row import Found, Lines
+from livingdb.tracing.whereabouts.row_schemas import Known, elsewhere
+from livingdb.tracing.whereabouts.whereabouts import Place, Whereabouts
+
+__all__ = ["whereabouts"]
+
+_MOST_TIPS = 1_000
+
+
+def whereabouts(graph: Graph, table: str, key: object, branch: str, at: int | None) -> Whereabouts:
+    """Where the row with a key has gone, now or as of a time in microseconds since 1970."""
+    return _Search(graph, branch, at).search(table, key)
+
+
+class _Search:
+    def __init__(self, graph: Graph, branch: str, at: int | None):
+        self._graph = graph
+        self._at = at
+        self._start = graph.branch(branch)
+        head = self._head(self._start)
+        if head is None:
+            raise NotFound(f"the branch {branch!r} was not there yet at that time")
+        self._here = head
+        self._lines = Lines(graph)
+        self._in_views = InViews(graph, self._lines, self._head)
+
+    def search(self, table: str, key: object) -> Whereabouts:
+        """Every place."""
+        known, shown = self._known(table, key)
+        on_branches = dict(self._on_branches(known))
+        every = [item for some in on_branches.values() for item in some]
+        derived = list(self._in_views.found(on_branches))
+        places = [place for item in (*every, *derived) for place in self._places(item)]
+        places += self._tags([*every, *derived], known)
+        places += self._unnamed(every, known)
+        return Whereabouts(table, shown, places)
+
+    def _head(self, branch: BranchRow) -> SnapshotRow | None:
+        """Where a branch is, or was then; None if it was not there."""
+        if self._at is None:
+            return self._graph.snapshots.at(branch.head)
+        found = self._graph.branches.log_at(branch, self._at)
+        return None if found is None else self._graph.snapshots.at(found.snapshot)
+
+    # --- the row -----------------------------------------------------------------------------
+
+    def _known(self, table: str, key: object) -> tuple[Known, dict[str, Any]]:
+        """The row as it is, or was before it was deleted; at least its key."""
+        graph = self._graph
+        version = self._lines.version(self._here, table)
+        if version is None:
+            raise no_table(table, graph.tables(self._here))
+        rows = graph.versions.rows(version)
+        schema = rows.schema
+        schema.require_key()
+        given = [tuple(key)] if isinstance(key, (tuple, list)) else [key]
+        encoded = ingest.deletes(schema, rows.forest.shape, given)
+        names = list(schema.key)
+        values = tuple(column[0].as_py() for column in encoded.columns[: len(names)] if column)
+        shown = dict(zip(names, values, strict=True))
+        found = rows.get(*values)
+        if found is None:
+            for period in periods(graph, self._here, table, encoded.keys)[-1:]:
+                found = self._before_its_end(table, period, values)
+        return Known(table, {**shown, **(found or {})}), shown
+
+    def _before_its_end(
+        self, table: str, period: Period, values: tuple[Any, ...]
+    ) -> dict[str, Any] | None:
+        last = period.last
+        if last is None or last.first is None:
+            return None
+        version = self._graph.find_version(self._graph.snapshots.at(last.first), table)
+        return None if version is None else self._graph.versions.rows(version).get(*values)
+
+    # --- branches ----------------------------------------------------------------------------
+
+    def _on_branches(self, known: Known) -> Iterator[tuple[int, list[Found]]]:
+        """The row on each branch that people write, or that follows one through schemas."""
+        views = self._in_views.targets
+        for branch in self._graph.branches.all():
+            head = self._head(branch)
+            if head is not None and (branch.id not in views or branch.id == self._start.id):
+                rows = self._rows_at(known, head)
+                kind = "view" if branch.id in views else "branch"
+                found = list(self._lines.along(kind, branch.name, head, rows))
+                if found:
+                    yield branch.id, found
+
+    def _rows_at(self, known: Known, head: SnapshotRow) -> list[Known]:
+        """What the row is on another line: by the schema changes between, or by its name."""
+        found = elsewhere(self._graph, self._here, known, head)
+        if found is None:
+            return []
+        is_there = self._graph.find_version(head, known.table) is not None
+        if known.table not in {row.table for row in found} and (is_there or not found):
+            mine, theirs = (self._lines.schema(row, known.table) for row in (self._here, head))
+            if mine and theirs and _key_types(mine) == _key_types(theirs):
+                found.append(known)
+        return found
+
+    # --- tags and what has no name -----------------------------------------------------------
+
+    def _tags(self, every: Sequence[Found], known: Known) -> Iterator[Place]:
+        """The tags on snapshots in which the row is."""
+        graph = self._graph
+        for tag in graph.branches.tags():
+            row = graph.snapshots.at(tag.snapshot)
+            if self._at is not None and tag.time > self._at:
+                continue
+            lines = [item for item in every if self._is_on(row, item.head)]
+            if not lines:
+                lines = list(self._lines.along("tag", tag.name, row, self._rows_at(known, row)))
+            seen: set[tuple[str, str]] = set()
+            for item in lines:
+                if not any(period.has(row) for period in item.periods):
+                    continue
+                for then in self._then(item, row):
+                    mark = (then.known.table, str(then.key))
+                    if mark not in seen:
+                        seen.add(mark)
+                        yield self._place(then, Period(row, None), "tag", tag.name, tag.time)
+
+    def _then(self, item: Found, row: SnapshotRow) -> Iterator[Found]:
+        """What a row is in an earlier snapshot of its line, which may have another schema."""
+        for known in elsewhere(self._graph, item.head, item.known, row) or ():
+            schema = self._lines.schema(row, known.table)
+            if schema is not None:
+                yield replace(item, head=row, known=known, key=known.key(schema))
+
+    def _is_on(self, row: SnapshotRow, head: SnapshotRow) -> bool:
+        snapshots = self._graph.snapshots
+        is_older = row.depth <= head.depth
+        return is_older and snapshots.ancestor(head, row.depth).sequence == row.sequence
+
+    def _unnamed(self, every: Sequence[Found], known: Known) -> Iterator[Place]:
+        """Snapshots that no branch leads to any more, which still have the row."""
+        seen = {(p.first.sequence, p.last and p.last.sequence) for i in every for p in i.periods}
+        for tip in islice(self._tips(), _MOST_TIPS):
+            for item in self._lines.along("unnamed", "", tip, self._rows_at(known, tip)):
+                for period in item.periods:
+                    mark = (period.first.sequence, period.last and period.last.sequence)
+                    is_new = mark not in seen or (period.last is None and item.how == "row")
+                    if is_new and not self._is_named(period, tip):
+                        seen.add(mark)
+                        yield self._place(item, period, "unnamed", "", None)
+
+    def _is_named(self, period: Period, tip: SnapshotRow) -> bool:
+        """Whether all snapshots of a period are those of a branch."""
+        end = tip if period.last is None else self._graph.snapshots.at(period.last.first or 0)
+        return any(self._is_on(end, head) for head in self._heads)
+
+    @cached_property
+    def _heads(self) -> list[SnapshotRow]:
+        found = (self._head(row) for row in self._graph.branches.all())
+        tags = [row.snapshot for row in self._graph.branches.tags()]
+        return [row for row in found if row is not None] + [
+            self._graph.snapshots.at(number) for number in tags
+        ]
+
+    def _tips(self) -> Iterator[SnapshotRow]:
+        """The ends of history that nothing is on; only the index is read."""
+        named = {row.sequence for row in self._heads}
+        parents: set[int] = set()
+        for row in self._graph.snapshots.everything():
+            if self._at is not None and row.time > self._at:
+                continue
+            is_tip = row.sequence not in parents and row.sequence not in named
+            parents.update(row.parents)
+            if is_tip and row.kind not in ("derive", "propagate"):
+                yield row
+
+    # --- places ------------------------------------------------------------------------------
+
+    def _places(self, item: Found) -> Iterator[Place]:
+        """A place for each period of a branch, from when on there was the branch."""
+        branch = self._graph.branches.find(item.name)
+        if branch is None or is_hidden(item.name):
+            return
+        for period in item.periods:
+            origin = branch.origin_head
+            if origin is None or period.first.sequence > origin:
+                yield self._place(item, period, item.kind, item.name, None)
+            elif period.last is None or period.last.sequence > origin:
+                clipped = Period(self._graph.snapshots.at(origin), period.last)
+                yield self._place(item, clipped, item.kind, item.name, branch.time)
+
+    @staticmethod
+    def _place(item: Found, period: Period, kind: str, name: str, time: int | None) -> Place:
+        first, last = period.first, period.last
+        return Place(
+            kind,
+            name,
+            item.known.table,
+            item.key,
+            item.how,
+            first.address.hex(),
+            moment(first.time if time is None else time),
+            None if last is None else last.address.hex(),
+            None if last is None else moment(last.time),
+            tuple(sorted(item.known.masked)),
+        )
+
+
+def _key_types(schema: TableSchema) -> list[tuple[str, Any]]:
+    return [(column.name, column.type) for column in schema.key_columns]
