@@ -19,13 +19,14 @@ from livingdb.errors import (
     NotFound,
     Unsupported,
 )
-from livingdb.evolution import lookups, normalize
+from livingdb.evolution.changes import normalize
 from livingdb.evolution.changes.change_key import ChangeKey
 from livingdb.evolution.changes.decompose import Decompose
 from livingdb.evolution.changes.join_tables import JoinTables
 from livingdb.evolution.changes.normalize import Normalize
 from livingdb.evolution.changes.split_table import SplitTable
 from livingdb.evolution.changes.union_tables import UnionTables
+from livingdb.evolution.lenses import lookup_lens as lookups
 from livingdb.evolution.lenses.lens import DIRECTIONS
 from livingdb.evolution.schema_change import Change
 from livingdb.tables.layout import Layout

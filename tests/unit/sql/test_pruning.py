@@ -10,7 +10,7 @@ import pytest
 from tests.unit.sql.twin import BranchScope, Database
 
 from livingdb.chunks.address import Address
-from livingdb.sql import select_where
+from livingdb.sql.select_where import select_where
 from livingdb.tables.layout import Layout
 from livingdb.trees.nodes import Leaf, Reader
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from livingdb.sql import Result
+from livingdb.sql.result import Result
 
 
 def test_rows_in_every_shape() -> None:

@@ -8,7 +8,7 @@ from tests.unit.sql.shop import shop
 from tests.unit.sql.twin import Database
 
 from livingdb.errors import InvalidData, LivingDBError, NotFound, Unsupported
-from livingdb.sql import select_where
+from livingdb.sql.select_where import select_where
 from livingdb.tables.rows import RowSet
 
 

@@ -14,7 +14,8 @@ from livingdb.chunks.address import Address
 from livingdb.chunks.memory import MemoryStore
 from livingdb.chunks.store import StoredChunk
 from livingdb.errors import DuplicateKey, NotFound, ReadOnlyBranch, Unsupported
-from livingdb.sql import Result, execute
+from livingdb.sql.result import Result
+from livingdb.sql.statement import execute
 from livingdb.tables import ingest
 from livingdb.tables.index import MemoryIndex, Version
 from livingdb.tables.layout import Layout
