@@ -92,8 +92,8 @@ from livingdb.guard.conditions.kinds.volume import (
     row_count,
 )
 from livingdb.guard.conditions.metric import Metric
-from livingdb.guard.conditions.parse import parse
 from livingdb.guard.conditions.pending_change import Crossing
+from livingdb.guard.conditions.text import parse
 
 __all__ = [
     "Condition",

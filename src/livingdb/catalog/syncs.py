@@ -15,7 +15,17 @@ from livingdb.catalog import schema
 from livingdb.catalog.sql.read_queries import Queries
 from livingdb.errors import AlreadyExists
 
-__all__ = ["ACTIVE", "DETACHED", "ERROR", "HELD", "ActiveSyncs", "SyncRow", "Syncs", "as_known"]
+__all__ = [
+    "ACTIVE",
+    "DETACHED",
+    "ERROR",
+    "HELD",
+    "ActiveSyncs",
+    "SyncRow",
+    "Syncs",
+    "as_known",
+    "sync_chains",
+]
 
 ACTIVE, HELD, DETACHED, ERROR = "active", "held", "detached", "error"
 _sync = schema.sync
@@ -51,6 +61,27 @@ class SyncRow:
         if self.direction == "forward":
             return (self.target,)
         return self.sources if self.direction == "reverse" else ()
+
+    @property
+    def carries_forward(self) -> bool:
+        """Whether changes go from the sources to the target."""
+        return self.direction in ("forward", "both")
+
+    @property
+    def carries_reverse(self) -> bool:
+        """Whether changes go from the target to the sources."""
+        return self.direction in ("reverse", "both")
+
+    @property
+    def origins(self) -> tuple[int, ...]:
+        """The branches whose changes it carries; of a two-way sync, those of its old schema."""
+        return (self.target,) if self.direction == "reverse" else self.sources
+
+    def far_ends(self, branch: int) -> tuple[int, ...]:
+        """The branches that a change of one of its branches goes to."""
+        if branch in self.sources:
+            return (self.target,) if self.carries_forward else ()
+        return self.sources if branch == self.target and self.carries_reverse else ()
 
     @property
     def is_active(self) -> bool:
@@ -168,30 +199,42 @@ class ActiveSyncs(tuple[SyncRow, ...]):
 
 
 def as_known(
-    syncs: Iterable[SyncRow], names: Mapping[int, str], stages: Collection[int]
+    syncs: Iterable[SyncRow], names: Mapping[int, str], hidden: Collection[int]
 ) -> ActiveSyncs:
     """Syncs by what users call the branches at their ends.
 
-    Users do not know `stages`, each of which is between two syncs, but what is beyond them.
+    Users do not know `hidden` branches, each of which is between two syncs, but what is beyond.
     """
-    rows = list(syncs)
-    links = [(source, row.target) for row in rows for source in row.sources]
-    before = {target: source for source, target in links if target in stages}
-    after = {source: target for source, target in links if source in stages}
     known = []
-    for row in rows:
-        first = source = next(iter(row.sources), row.target)
-        last = row.target
-        while first in before:
-            first = before[first]
-        while last in after:
-            last = after[last]
+    for chain in sync_chains(syncs, hidden):
+        first, last = next(iter(chain[0].sources), chain[0].target), chain[-1].target
         ends = names.get(first, "?"), names.get(last, "?")
-        is_whole = (first, last) == (source, row.target)
-        known.append(replace(row, ends=ends, name=row.name if is_whole else "/".join(ends)))
+        for row in chain:
+            name = row.name if len(chain) == 1 else "/".join(ends)
+            known.append(replace(row, ends=ends, name=name))
+    known.sort(key=lambda row: row.id)
     found = ActiveSyncs(row for row in known if row.is_active)
     found.waiting = tuple(row for row in known if not row.is_active)
     return found
+
+
+def sync_chains(rows: Iterable[SyncRow], hidden: Collection[int]) -> list[tuple[SyncRow, ...]]:
+    """The rows of each sync from its source to its target, in the order of their first rows.
+
+    There are several where schema changes compose; the branches between them are hidden.
+    """
+    every = list(rows)
+    targets = {row.target for row in every}
+    links = {row.sources[0]: row for row in every if row.sources and row.sources[0] in hidden}
+    chains = []
+    for row in every:
+        if row.sources and row.sources[0] in hidden and row.sources[0] in targets:
+            continue
+        chain = [row]
+        while chain[-1].target in links:
+            chain.append(links[chain[-1].target])
+        chains.append(tuple(chain))
+    return chains
 
 
 def _row(row: Any) -> SyncRow:

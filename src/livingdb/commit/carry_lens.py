@@ -388,8 +388,5 @@ def _neighbours(syncs: Sequence[SyncRow], branch: int) -> list[tuple[SyncRow, in
     found = []
     for sync in syncs:
         (source,) = sync.sources
-        if source == branch and sync.direction in ("forward", "both"):
-            found.append((sync, sync.target, True))
-        elif sync.target == branch and sync.direction in ("reverse", "both"):
-            found.append((sync, source, False))
+        found += [(sync, other, branch == source) for other in sync.far_ends(branch)]
     return found

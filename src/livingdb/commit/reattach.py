@@ -143,7 +143,7 @@ class _Rejoin:
         """What the last branch did, too."""
         last = self._places[-1]
         self._carried = last.after
-        shown = {name: v for name, v in last.now.items() if not name.startswith("~")}
+        shown = {name: v for name, v in last.now.items() if not is_hidden(name)}
         if all(_is_same(last.base.get(name), v) for name, v in shown.items()):
             return
         if self._stages[0].direction != "both":
@@ -179,7 +179,7 @@ class _Rejoin:
             if parts:
                 found.conflicts[name] = parts
         for name in last.now:
-            if name not in last.after and not name.startswith("~"):
+            if name not in last.after and not is_hidden(name):
                 found.clashes[name] = "the target alone has the table"
         if not found.is_clean:
             raise merge_error(graph, found, last.after)
@@ -277,5 +277,5 @@ def _differing(before: Tables, after: Tables) -> dict[str, Version | None]:
     return {
         name: after.get(name)
         for name in {**before, **after}
-        if not _is_same(before.get(name), after.get(name)) and not name.startswith("~")
+        if not _is_same(before.get(name), after.get(name)) and not is_hidden(name)
     }

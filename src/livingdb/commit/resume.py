@@ -20,6 +20,7 @@ from livingdb.errors import IllegalSync, RuleViolation, TransactionConflict
 from livingdb.graph.diff import differing_keys
 from livingdb.graph.graph import Graph, now, tables_of
 from livingdb.graph.merge import MergedTables, contested, merge_error
+from livingdb.graph.names import is_hidden
 from livingdb.guard.sync_state import APPROVED, AT, PAIR, stood
 
 __all__ = ["approve", "detach", "pending", "reattach", "resume"]
@@ -192,7 +193,7 @@ def _show_lost(
         for name, yours in written.items():
             old = base.get(name)
             mine = result.get(name, old)
-            if name.startswith("~") or old is None or old.address == yours.address:
+            if is_hidden(name) or old is None or old.address == yours.address:
                 continue
             if mine is None or mine.definition != yours.definition:
                 found.clashes[name] = "the two sides have different schemas"

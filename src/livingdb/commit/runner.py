@@ -58,7 +58,7 @@ def lag_of(graph: Graph, sync: SyncRow, time: float | None = None) -> Lag:
 def _schema_lag(graph: Graph, sync: SyncRow, moment: int) -> Lag:
     """How far the target of a schema sync that stopped is behind."""
     pair = last_pair(graph, sync)
-    number = sync.target if sync.direction == "reverse" else sync.sources[0]
+    (number,) = sync.origins
     branch = graph.branches.numbered(number)
     assert branch is not None
     missed = _missed(graph, graph.snapshots.at(branch.head), graph.snapshots.find(pair[number]))

@@ -22,7 +22,7 @@ from livingdb.engines.engine_choice import ENGINES
 from livingdb.errors import IllegalSync, InvalidData, NotFound, Unsupported
 from livingdb.evolution.schema_change import Change
 from livingdb.graph.graph import Graph
-from livingdb.graph.names import check_branch
+from livingdb.graph.names import check_branch, is_hidden
 from livingdb.graph.schedule import Schedule, schedule
 from livingdb.guard.judge import check_guard, guard_of
 from livingdb.sql.parse import parse_statement
@@ -180,7 +180,7 @@ def _of_function(
     tables: Iterable[str] | None,
 ) -> View:
     row = graph.branch(branch)
-    known = [n for n in graph.tables(graph.snapshots.at(row.head)) if not n.startswith("~")]
+    known = [n for n in graph.tables(graph.snapshots.at(row.head)) if not is_hidden(n)]
     wanted = list(known) if tables is None else [str(table) for table in tables]
     found: dict[str, SourceTable] = {}
     for table in wanted:

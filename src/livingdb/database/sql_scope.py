@@ -130,7 +130,7 @@ class SnapshotScope:
 
     def unguarded(self, text: str) -> tuple[str, dict[str, Any]]:
         """A statement that makes a sync without its WHEN … ELSE, and the conditions that says."""
-        from livingdb.guard.conditions.parse import when_else
+        from livingdb.guard.conditions.when_else import when_else
 
         rest, conditions = when_else(text)
         return rest, {"conditions": conditions} if conditions else {}

@@ -9,7 +9,7 @@ import pyarrow as pa
 from sqlalchemy import Connection
 
 from livingdb.catalog.branches import BranchRow
-from livingdb.catalog.syncs import ACTIVE, DETACHED, SyncRow
+from livingdb.catalog.syncs import ACTIVE, DETACHED, SyncRow, sync_chains
 from livingdb.database.pictures import notebook_html
 from livingdb.derivation.hidden_tables import aside_of
 from livingdb.derivation.lag import Lag
@@ -31,16 +31,8 @@ Stages = tuple[SyncRow, ...]
 def _chains(graph: Graph) -> tuple[list[Stages], dict[int, str]]:
     """Every sync, and the names of all branches."""
     names = {branch.id: branch.name for branch in graph.branches.all()}
-    rows = graph.catalog.syncs.all()
-    after = {row.sources[0]: row for row in rows if is_hidden(names.get(row.sources[0], ""))}
-    chains = []
-    for row in rows:
-        if row.sources[0] in after and after[row.sources[0]] is row:
-            continue
-        stages = [row]
-        while stages[-1].target in after:
-            stages.append(after[stages[-1].target])
-        chains.append(tuple(stages))
+    hidden = {number for number, name in names.items() if is_hidden(name)}
+    chains = sync_chains(graph.catalog.syncs.all(), hidden)
     return chains, names
 
 
@@ -153,7 +145,7 @@ class Sync:
         graph = self.database._graph
         head = graph.snapshots.at(graph.branch(self.target).head)
         tables = graph.tables(head)
-        shown = [name for name in tables if not name.startswith("~")]
+        shown = [name for name in tables if not is_hidden(name)]
         if table is None and len(shown) == 1:
             table = shown[0]
         if table not in tables:

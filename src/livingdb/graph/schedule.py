@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 from livingdb.errors import InvalidData
 
@@ -33,9 +33,7 @@ _UNITS = {
     "w": 604_800,
 }
 _PERIOD = re.compile(r"(?:(\d+(?:\.\d+)?)\s*)?([a-z]+?)s?\Z")
-_FIELDS = ((0, 59), (0, 23), (1, 31), (1, 12), (0, 7))
-_MONTHS = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
-_DAYS = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"]
+_FIELDS = ("minute", "hour", "day", "month", "weekday")
 _SHORT = {
     "@hourly": "0 * * * *",
     "@daily": "0 0 * * *",
@@ -90,7 +88,7 @@ def schedule(text: object) -> Schedule:
     if kind == "cron":
         words = rest
     if len(words.split()) == 5:
-        _cron_fields(words)
+        _check_cron(words)
         return Schedule("every", cron=words)
     raise InvalidData(f"when={text!r}: {_known()}")
 
@@ -122,54 +120,29 @@ def _shown(seconds: float) -> str:
 
 
 def next_time(cron: str, after: float) -> float:
-    """The first time after one at which a line of cron fires, in UTC; both in seconds."""
-    minutes, hours, days, months, weekdays = _cron_fields(cron)
-    any_day, any_weekday = len(days) == 31, len(weekdays) == 7
-    at = datetime.fromtimestamp(after, UTC).replace(second=0, microsecond=0) + timedelta(minutes=1)
-    for _ in range(4 * 366 + 1):
-        by_day, by_weekday = at.day in days, at.isoweekday() % 7 in weekdays
-        # As in cron: if both are restricted, either will do.
-        fits = by_day and by_weekday if any_day or any_weekday else by_day or by_weekday
-        if at.month in months and fits:
-            for hour in sorted(hours):
-                for minute in sorted(minutes):
-                    found = at.replace(hour=hour, minute=minute)
-                    if found >= at:
-                        return found.timestamp()
-        at = (at + timedelta(days=1)).replace(hour=0, minute=0)
-    return float("inf")
+    """The first time after one at which a line of cron fires, in UTC; both in seconds.
+
+    Infinity if it never does: there is no 31st of February.
+    """
+    from cronsim import CronSim, CronSimError
+
+    try:
+        return next(CronSim(cron, datetime.fromtimestamp(after, UTC))).timestamp()
+    except (CronSimError, StopIteration):
+        return float("inf")
 
 
-def _cron_fields(line: str) -> list[frozenset[int]]:
-    names: list[list[str]] = [[], [], [], _MONTHS, _DAYS]
-    found = []
-    for part, (low, high), known in zip(line.split(), _FIELDS, names, strict=True):
-        numbers: set[int] = set()
-        for piece in part.split(","):
-            numbers |= _cron_piece(line, piece, low, high, known)
-        found.append(frozenset(numbers))
-    found[4] = frozenset(number % 7 for number in found[4])
-    return found
+def _check_cron(line: str) -> None:
+    """`InvalidData` names the field of a line of cron that cannot be read."""
+    from cronsim import CronSim, CronSimError
 
-
-def _cron_piece(line: str, piece: str, low: int, high: int, known: list[str]) -> set[int]:
-    span, _, step = piece.partition("/")
-    first, dash, last = span.partition("-")
-
-    def number(text: str) -> int:
-        if text in known:
-            return known.index(text) + low
-        if not text.isdecimal() or not low <= int(text) <= high:
-            raise InvalidData(f"when={line!r}: {text!r} is not a number from {low} to {high}")
-        return int(text)
-
-    if span == "*":
-        start, stop = low, high
-    else:
-        start = number(first)
-        stop = number(last) if dash else (high if step else start)
-    if step and (not step.isdecimal() or int(step) < 1):
-        raise InvalidData(f"when={line!r}: a step is a number, not {step!r}")
-    if stop < start:
-        raise InvalidData(f"when={line!r}: {span!r} goes backwards")
-    return set(range(start, stop + 1, int(step or 1)))
+    for place, (part, name) in enumerate(zip(line.split(), _FIELDS, strict=True)):
+        alone = ["*"] * len(_FIELDS)
+        alone[place] = part
+        try:
+            CronSim(" ".join(alone), datetime.fromtimestamp(0, UTC))
+        except CronSimError:
+            raise InvalidData(
+                f"when={line!r}: {part!r} is no {name}; a line of cron is minute, hour, day, month "
+                "and weekday, as in '*/15 8-18 * * mon-fri'"
+            ) from None

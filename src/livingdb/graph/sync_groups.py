@@ -30,12 +30,7 @@ def reached(syncs: Sequence[SyncRow], branch: int) -> Iterator[tuple[SyncRow, in
         for sync in syncs:
             if sync.kind != "schema_change" or sync.frequency != "immediate":
                 continue
-            ends = []
-            if sync.direction in ("forward", "both") and here in sync.sources:
-                ends.append(sync.target)
-            if sync.direction in ("reverse", "both") and here == sync.target:
-                ends += sync.sources
-            for end in ends:
+            for end in sync.far_ends(here):
                 if end not in seen:
                     seen.add(end)
                     waiting.append(end)

@@ -56,7 +56,7 @@ def _read(given: object) -> list[Condition]:
     if isinstance(given, Condition):
         return [given]
     if isinstance(given, str):
-        from livingdb.guard.conditions.parse import parse
+        from livingdb.guard.conditions.text import parse
 
         return parse(given)
     raise InvalidData(

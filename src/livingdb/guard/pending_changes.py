@@ -12,6 +12,7 @@ from livingdb.derivation.source_positions import At, made_from
 from livingdb.derivation.view import View
 from livingdb.graph.ancestry import first_parents
 from livingdb.graph.graph import Graph, now
+from livingdb.graph.names import is_hidden
 from livingdb.guard.conditions.pending_change import Both, Cost, Crossing
 from livingdb.tables.index import Version
 
@@ -24,7 +25,7 @@ def shown_tables(
     held: Mapping[str, Version], made: Mapping[str, Version | None]
 ) -> dict[str, Both]:
     """The tables of a branch that users see, before and after some of them change."""
-    names = [name for name in {**held, **made} if not name.startswith("~")]
+    names = [name for name in {**held, **made} if not is_hidden(name)]
     return {n: Both(held.get(n), made[n] if n in made else held.get(n)) for n in names}
 
 
@@ -82,9 +83,7 @@ def schema_crossing(
     """
     old, new = theirs
     sources = {
-        name: Both(old.get(name), new.get(name))
-        for name in {**old, **new}
-        if not name.startswith("~")
+        name: Both(old.get(name), new.get(name)) for name in {**old, **new} if not is_hidden(name)
     }
     return Crossing(
         graph,

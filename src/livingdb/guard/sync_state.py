@@ -12,7 +12,7 @@ from typing import Any
 from sqlalchemy import Connection
 
 from livingdb.alerts.raise_alert import printable, raised
-from livingdb.catalog.syncs import DETACHED, HELD, SyncRow
+from livingdb.catalog.syncs import DETACHED, HELD, SyncRow, sync_chains
 from livingdb.chunks.address import Address
 from livingdb.errors import TransactionConflict
 from livingdb.graph.graph import Graph
@@ -32,15 +32,8 @@ def stages_of(graph: Graph, sync: SyncRow) -> list[SyncRow]:
     hidden = {row.id for row in graph.branches.all() if is_hidden(row.name)}
     if not hidden & {*sync.sources, sync.target}:
         return [sync]
-    rows = graph.catalog.syncs.all()
-    before = {row.target: row for row in rows if row.target in hidden}
-    after = {row.sources[0]: row for row in rows if row.sources[0] in hidden}
-    found = [next(row for row in rows if row.id == sync.id)]
-    while found[0].sources[0] in before:
-        found.insert(0, before[found[0].sources[0]])
-    while found[-1].target in after:
-        found.append(after[found[-1].target])
-    return found
+    chains = sync_chains(graph.catalog.syncs.all(), hidden)
+    return next(list(chain) for chain in chains if any(row.id == sync.id for row in chain))
 
 
 def stood(

@@ -10,7 +10,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from livingdb.errors import InvalidData, Unsupported
 
-__all__ = ["POSSIBLE", "parse_condition", "parse_expression", "parse_statement"]
+__all__ = ["POSSIBLE", "parse_condition", "parse_expression", "parse_statement", "tokenize"]
 
 POSSIBLE = "SQL here is SELECT, INSERT, UPDATE, DELETE, MERGE and CREATE, ALTER, DROP TABLE"
 
@@ -18,6 +18,7 @@ _BEGINNINGS = (
     *("SELECT", "WITH", "FROM", "VALUES", "(", "INSERT", "UPDATE", "DELETE", "MERGE"),
     *("ALTER", "CREATE", "DROP"),
 )
+_NOT_CLOSED = "the statement cannot be read: a quote or a comment is not closed"
 _ELSEWHERE = {
     "TRUNCATE": "DELETE without WHERE empties a table",
     "USE": "each branch has its own sql method, and branch.table names a table of another",
@@ -96,9 +97,7 @@ def _parse(text: str, statement: bool = False) -> list[exp.Expr | None]:
     except ParseError as error:
         raise InvalidData(_sentence(error, text)) from None
     except SqlglotError:
-        raise InvalidData(
-            "the statement cannot be read: a quote or a comment is not closed"
-        ) from None
+        raise InvalidData(_NOT_CLOSED) from None
     except RecursionError:
         raise InvalidData("the statement is nested too deeply") from None
 
@@ -116,6 +115,14 @@ def _check_beginning(token: Token) -> None:
     raise InvalidData(
         f"syntax error at or near {token.text!r} (line {token.line}, column {column}); {POSSIBLE}"
     )
+
+
+def tokenize(text: str) -> list[Token]:
+    """The words and signs of a statement; `InvalidData` if a quote or a comment is not closed."""
+    try:
+        return _Dialect().tokenize(text)
+    except SqlglotError:
+        raise InvalidData(_NOT_CLOSED) from None
 
 
 def _numbered(tokens: list[Token]) -> list[Token]:

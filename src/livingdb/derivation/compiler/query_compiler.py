@@ -17,6 +17,7 @@ from livingdb.derivation.operators.node import Leaf, Node
 from livingdb.derivation.plan import Ask, Input, Stage, Unplannable
 from livingdb.engines.portable.portable import Portable, portable
 from livingdb.errors import NotFound
+from livingdb.graph.names import is_hidden
 
 __all__ = ["Block", "Compiler", "Environment"]
 
@@ -159,7 +160,7 @@ class Compiler:
     def small(self, node: Node, alias: str) -> tuple[exp.Expr, list[Leaf]]:
         """A node to be read as a whole: as a stage of its own, if it is not made of stages only."""
         leaves = [part for part in node.parts() if isinstance(part, Leaf)]
-        if isinstance(node, Linear) and all(leaf.name.startswith("~") for leaf in leaves):
+        if isinstance(node, Linear) and all(is_hidden(leaf.name) for leaf in leaves):
             named = exp.TableAlias(this=exp.to_identifier(alias, quoted=True))
             return exp.Subquery(this=node.full(), alias=named), leaves
         leaf = self.staged(node)
@@ -196,7 +197,7 @@ class Compiler:
         used = {
             leaf.name: trees.spoken_columns(query, leaf.columns)
             for leaf in reads
-            if not leaf.name.startswith("~")
+            if not is_hidden(leaf.name)
         }
         name = f"~{len(self.stages) + 1}"
         ask = Ask(query, names)

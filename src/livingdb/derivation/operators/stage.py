@@ -14,6 +14,7 @@ from livingdb.derivation.operators.touched_values import Touched
 from livingdb.derivation.operators.value_lookups import fitted
 from livingdb.derivation.plan import WEIGHT, Ask, Relations, Stage
 from livingdb.derivation.weighted_rows import consolidated, difference, distinct
+from livingdb.graph.names import is_hidden
 
 __all__ = ["renamed_stage", "stage_of"]
 
@@ -88,7 +89,7 @@ def _used(parts: list[Node]) -> dict[str, frozenset[str]]:
     found: dict[str, frozenset[str]] = {}
     for part in parts:
         for name, node in part.inputs().items():
-            if isinstance(node, Leaf) and not node.name.startswith("~"):
+            if isinstance(node, Leaf) and not is_hidden(node.name):
                 columns = frozenset(part.used(name))
                 found[node.name] = found.get(node.name, frozenset()) | columns
     return found

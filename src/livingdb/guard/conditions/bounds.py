@@ -19,6 +19,7 @@ from livingdb.guard.conditions.kinds.distribution import (
     Zscore,
 )
 from livingdb.guard.conditions.metric import Bound, Metric
+from livingdb.guard.conditions.registry import register_constructor
 
 __all__ = [
     "distinct_count",
@@ -36,6 +37,7 @@ __all__ = [
 ]
 
 
+@register_constructor
 def max_null_rate(
     column: str, rate: float, table: str | None = None, of: str = "target", **how: Any
 ) -> Bound:
@@ -43,6 +45,7 @@ def max_null_rate(
     return Bound(NullRate(column, table=table, of=of), at_most=rate, **how)
 
 
+@register_constructor
 def mean_between(
     column: str,
     at_least: float | None = None,
@@ -55,6 +58,7 @@ def mean_between(
     return Bound(Mean(column, table=table, of=of), at_least, at_most, **how)
 
 
+@register_constructor
 def max_mean_shift(
     column: str, share: float, table: str | None = None, of: str = "target", **how: Any
 ) -> Bound:
@@ -62,6 +66,7 @@ def max_mean_shift(
     return Bound(MeanShift(column, table=table, of=of), at_most=share, **how)
 
 
+@register_constructor
 def stddev_between(
     column: str,
     at_least: float | None = None,
@@ -74,6 +79,7 @@ def stddev_between(
     return Bound(Stddev(column, table=table, of=of), at_least, at_most, **how)
 
 
+@register_constructor
 def max_stddev_shift(
     column: str, share: float, table: str | None = None, of: str = "target", **how: Any
 ) -> Bound:
@@ -81,6 +87,7 @@ def max_stddev_shift(
     return Bound(StddevShift(column, table=table, of=of), at_most=share, **how)
 
 
+@register_constructor
 def distinct_count(
     column: str,
     at_least: int | None = None,
@@ -93,6 +100,7 @@ def distinct_count(
     return Bound(Distinct(column, table=table, of=of), at_least, at_most, **how)
 
 
+@register_constructor
 def max_distinct_shift(
     column: str, share: float, table: str | None = None, of: str = "target", **how: Any
 ) -> Bound:
@@ -100,6 +108,7 @@ def max_distinct_shift(
     return Bound(DistinctShift(column, table=table, of=of), at_most=share, **how)
 
 
+@register_constructor
 def quantile_between(
     column: str,
     q: float,
@@ -113,6 +122,7 @@ def quantile_between(
     return Bound(Quantile(column, q, table=table, of=of), at_least, at_most, **how)
 
 
+@register_constructor
 def max_quantile_shift(
     column: str, q: float, share: float, table: str | None = None, of: str = "target", **how: Any
 ) -> Bound:
@@ -120,6 +130,7 @@ def max_quantile_shift(
     return Bound(QuantileShift(column, q, table=table, of=of), at_most=share, **how)
 
 
+@register_constructor
 def max_psi(
     column: str,
     index: float = 0.2,
@@ -132,6 +143,7 @@ def max_psi(
     return Bound(Psi(column, bins, table=table, of=of), at_most=index, **how)
 
 
+@register_constructor
 def max_ks(
     column: str, distance: float, table: str | None = None, of: str = "target", **how: Any
 ) -> Bound:
@@ -139,6 +151,7 @@ def max_ks(
     return Bound(Ks(column, table=table, of=of), at_most=distance, **how)
 
 
+@register_constructor
 def max_zscore(metric: Metric, deviations: float = 3.0, last: int = 20, **how: Any) -> Bound:
     """A number is at most so many standard deviations from what it was at the last changes."""
     return Bound(Zscore(metric, last), at_most=deviations, **how)

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from livingdb.errors import InvalidData
-from livingdb.guard.conditions.condition import Condition, Verdict, registered
+from livingdb.guard.conditions.condition import Condition, Verdict
+from livingdb.guard.conditions.registry import register, register_constructor
 
 if TYPE_CHECKING:
     from livingdb.guard.conditions.pending_change import Crossing
@@ -62,7 +63,7 @@ class _Several(Condition):
         return f"({f' {self.JOINED_BY} '.join(one.text for one in self.conditions)})"
 
 
-@registered
+@register
 @dataclass(frozen=True)
 class AllOf(_Several):
     """Holds if all of some conditions do."""
@@ -77,7 +78,7 @@ class AllOf(_Several):
         return Verdict("; ".join(problems) or None, parts=_parts(found))
 
 
-@registered
+@register
 @dataclass(frozen=True)
 class AnyOf(_Several):
     """Holds if one of some conditions does."""
@@ -96,7 +97,7 @@ class AnyOf(_Several):
         return Verdict(" and ".join(problems), parts=_parts(found))
 
 
-@registered
+@register
 @dataclass(frozen=True)
 class NotOne(Condition):
     """Holds if a condition does not."""
@@ -132,16 +133,19 @@ class NotOne(Condition):
         return Verdict(problem, parts=_parts([(self.condition, verdict)]))
 
 
+@register_constructor
 def all_of(conditions: Sequence[Condition], **how: Any) -> AllOf:
     """All of these hold."""
     return AllOf(tuple(conditions), **how)
 
 
+@register_constructor
 def any_of(conditions: Sequence[Condition], **how: Any) -> AnyOf:
     """One of these holds."""
     return AnyOf(tuple(conditions), **how)
 
 
+@register_constructor
 def not_(condition: Condition, **how: Any) -> NotOne:
     """This does not hold."""
     return NotOne(condition, **how)

@@ -11,11 +11,12 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import pyarrow as pa
 
 from livingdb.errors import InvalidData
+from livingdb.guard.conditions.registry import named_class
 
 if TYPE_CHECKING:
     from livingdb.guard.conditions.pending_change import Crossing
@@ -27,7 +28,6 @@ __all__ = [
     "Named",
     "Verdict",
     "from_json",
-    "registered",
     "to_json",
     "words",
 ]
@@ -59,10 +59,6 @@ class Verdict:
         return self.problem is None
 
 
-_known: dict[str, type[Named]] = {}
-_Class = TypeVar("_Class", bound="type[Named]")
-
-
 class Named:
     """A frozen dataclass that can be written down: conditions and what they measure."""
 
@@ -85,13 +81,6 @@ class Named:
 
     def __str__(self) -> str:
         return self.text
-
-
-def registered(cls: _Class) -> _Class:
-    """Let a class be found by its name."""
-    assert cls.NAME not in {"", *_known}
-    _known[cls.NAME] = cls
-    return cls
 
 
 _SAID_APART = ("action", "severity")
@@ -162,11 +151,8 @@ def _plain(value: object) -> object:
 
 def from_json(data: Mapping[str, Any]) -> Named:
     """The inverse of `to_json`; `InvalidData` for what no version knows."""
-    from livingdb.guard.conditions.registry import modules
-
-    modules()
     name = data.get("name")
-    cls = _known.get(str(name))
+    cls = named_class(str(name))
     if cls is None:
         raise InvalidData(f"there is no condition {name!r}; livingdb.condition lists them")
     values = {key: _made(value) for key, value in data.items() if key != "name"}
@@ -174,19 +160,11 @@ def from_json(data: Mapping[str, Any]) -> Named:
 
 
 def _made(value: object) -> object:
-    if isinstance(value, Mapping) and value.get("name") in _known:
+    if isinstance(value, Mapping) and named_class(str(value.get("name"))) is not None:
         return from_json(value)
     if isinstance(value, list):
         return tuple(_made(item) for item in value)
     return value
-
-
-def named(name: str) -> type[Named] | None:
-    """The class of that name."""
-    from livingdb.guard.conditions.registry import modules
-
-    modules()
-    return _known.get(name)
 
 
 def make(cls: type[Named], given: Sequence[object], named_ones: Mapping[str, object]) -> Named:

@@ -13,9 +13,8 @@ from livingdb.guard.conditions.condition import (
     Named,
     Verdict,
     make,
-    named,
-    registered,
 )
+from livingdb.guard.conditions.registry import named_class, register
 
 if TYPE_CHECKING:
     from livingdb.guard.conditions.pending_change import Crossing
@@ -65,7 +64,7 @@ class Metric(Named, ABC):
         return f"{value:,}" if isinstance(value, int) else f"{value:.6g}"
 
 
-@registered
+@register
 @dataclass(frozen=True)
 class Bound(Condition):
     """A metric has to stay within bounds, which belong to them unless they are open."""
@@ -125,7 +124,7 @@ class Bound(Condition):
 
 def metric_of(given: Any) -> Any:
     """A metric by its name, if it is one that needs nothing else; anything else as it is."""
-    known = named(given) if isinstance(given, str) else None
+    known = named_class(given) if isinstance(given, str) else None
     if known is None or not issubclass(known, Metric):
         return given
     return make(known, (), {})

@@ -1,16 +1,66 @@
-"""All conditions and metrics there are."""
+"""The registry of conditions and metrics: their classes, and the functions that make them, by name.
+
+Classes are found by the name that plain values have; functions by the name that text has, such
+as `max_changed_share`.  Each is registered where it is defined, by a decorator.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from functools import cache
-from types import ModuleType
+from typing import TYPE_CHECKING, Any, TypeVar
 
-__all__ = ["modules"]
+if TYPE_CHECKING:
+    from livingdb.guard.conditions.condition import Named
+
+__all__ = ["constructor", "constructors", "named_class", "register", "register_constructor"]
+
+_Class = TypeVar("_Class", bound="type[Named]")
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+_classes: dict[str, type[Named]] = {}
+_constructors: dict[str, Callable[..., Any]] = {}
+
+
+def register(cls: _Class) -> _Class:
+    """Let a class be found by its name."""
+    assert cls.NAME not in {"", *_classes}
+    _classes[cls.NAME] = cls
+    return cls
+
+
+def register_constructor(function: _Function) -> _Function:
+    """Let a function that makes a condition or a metric be found by its name."""
+    assert function.__name__ not in _constructors
+    _constructors[function.__name__] = function
+    return function
+
+
+def named_class(name: str) -> type[Named] | None:
+    """The class of that name."""
+    return classes().get(name)
+
+
+def constructor(name: str) -> Callable[..., Any] | None:
+    """The function of that name."""
+    return constructors().get(name)
+
+
+def classes() -> Mapping[str, type[Named]]:
+    """All classes there are."""
+    _load()
+    return _classes
+
+
+def constructors() -> Mapping[str, Callable[..., Any]]:
+    """All functions there are."""
+    _load()
+    return _constructors
 
 
 @cache
-def modules() -> tuple[ModuleType, ...]:
-    """The modules that define conditions and metrics; importing them makes their names known."""
+def _load() -> None:
+    """Import what registers itself."""
     from livingdb.guard.conditions import bounds, combination, metric
     from livingdb.guard.conditions.kinds import (
         cost,
@@ -25,7 +75,5 @@ def modules() -> tuple[ModuleType, ...]:
         volume,
     )
 
-    return (
-        *(combination, metric, schema, volume, values, referential, distribution, bounds),
-        *(time, cost, governance, model, custom),
-    )
+    _ = bounds, combination, metric
+    _ = cost, custom, distribution, governance, model, referential, schema, time, values, volume

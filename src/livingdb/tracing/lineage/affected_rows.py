@@ -242,12 +242,12 @@ class Affected:
         """Go through a schema change, to whichever side is not touched yet."""
         source, target = sync.sources[0], sync.target
         lens = lens_of(self._graph, sync)
-        if sync.direction in ("forward", "both") and self._is_touched(source):
+        if sync.carries_forward and self._is_touched(source):
             if self._is_touched(target):
                 return False
             self._through(lens, source, target, True)
             return True
-        if sync.direction in ("reverse", "both") and self._is_touched(target):
+        if sync.carries_reverse and self._is_touched(target):
             if self._is_touched(source):
                 return False
             self._through(lens, target, source, False)

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import pyarrow as pa
 
 from livingdb.graph.diff import most_changes
-from livingdb.guard.conditions.condition import Condition, Verdict, registered
+from livingdb.guard.conditions.condition import Condition, Verdict
 from livingdb.guard.conditions.metric import Bound, Metric
+from livingdb.guard.conditions.registry import register, register_constructor
 
 if TYPE_CHECKING:
     from livingdb.guard.conditions.pending_change import Crossing
@@ -44,7 +45,7 @@ def _rows_of(crossing: Crossing, table: str) -> int:
     return most_changes(crossing.versions, both.old, both.new)
 
 
-@registered
+@register
 @dataclass(frozen=True)
 class RowsRead(Metric):
     """About how many rows of the sources were read: all, or at most those that differ."""
@@ -58,7 +59,7 @@ class RowsRead(Metric):
         return sum(_rows_of(crossing, name) for name in crossing.sources)
 
 
-@registered
+@register
 @dataclass(frozen=True)
 class BytesRead(Metric):
     """About how many bytes that were: the rows times the width of the columns that are used."""
@@ -89,7 +90,7 @@ def _bytes(data_type: pa.DataType) -> int:
         return _TEXT_BYTES
 
 
-@registered
+@register
 @dataclass(frozen=True)
 class NoFullRefresh(Condition):
     """What can be kept incrementally is not made anew, unless somebody asked for it."""
@@ -106,16 +107,19 @@ class NoFullRefresh(Condition):
         return Verdict(f"all of it was made anew: {cost.reason or 'nobody knows why'}")
 
 
+@register_constructor
 def max_rows_read(rows: int, **how: Any) -> Bound:
     """About so many rows of the sources are read at most."""
     return Bound(RowsRead(), at_most=rows, **how)
 
 
+@register_constructor
 def max_bytes_read(size_bytes: int, **how: Any) -> Bound:
     """About so many bytes of the sources are read at most."""
     return Bound(BytesRead(), at_most=size_bytes, **how)
 
 
+@register_constructor
 def no_full_refresh(**how: Any) -> NoFullRefresh:
     """It does not fall back to a full recomputation."""
     return NoFullRefresh(**how)

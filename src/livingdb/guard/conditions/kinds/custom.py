@@ -12,11 +12,12 @@ import pyarrow as pa
 from livingdb.derivation.find_rows import matching
 from livingdb.derivation.trusted_functions import check_name, function_named
 from livingdb.errors import InvalidData
-from livingdb.guard.conditions.condition import Condition, Verdict, registered
+from livingdb.guard.conditions.condition import Condition, Verdict
 from livingdb.guard.conditions.kinds.already_aside import not_yet_aside
 from livingdb.guard.conditions.kinds.condition_query import answer, checked_query
 from livingdb.guard.conditions.kinds.row_conditions import count_of
 from livingdb.guard.conditions.pending_change import shown_rows
+from livingdb.guard.conditions.registry import register, register_constructor
 
 if TYPE_CHECKING:
     from livingdb.guard.conditions.pending_change import Crossing
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["Function", "Sql", "function", "sql"]
 
 
-@registered
+@register
 @dataclass(frozen=True)
 class Sql(Condition):
     """A query gives no rows.
@@ -95,7 +96,7 @@ def _rows_of(crossing: Crossing, table: str, found: pa.Table) -> dict[str, pa.Ta
     return {table: broken} if broken.num_rows else {}
 
 
-@registered
+@register
 @dataclass(frozen=True)
 class Function(Condition):
     """A named function finds nothing wrong.
@@ -147,6 +148,7 @@ class Function(Condition):
         )
 
 
+@register_constructor
 def sql(query: str, **how: Any) -> Sql:
     """A query that gives the rows that are wrong gives none."""
     return Sql(query, **how)
@@ -155,6 +157,7 @@ def sql(query: str, **how: Any) -> Sql:
 _HOW = ("action", "severity")
 
 
+@register_constructor
 def function(name: str, /, **params: Any) -> Function:
     """A function 'package.module:function' finds nothing wrong; it is given the parameters."""
     how = {key: params.pop(key) for key in _HOW if key in params}

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from livingdb.errors import InvalidData
 from livingdb.guard.conditions.column_names import column_place
-from livingdb.guard.conditions.condition import registered
 from livingdb.guard.conditions.kinds.distances import (
     deviation_of,
     distinct_count,
@@ -20,6 +19,7 @@ from livingdb.guard.conditions.kinds.distances import (
     quantile_of,
 )
 from livingdb.guard.conditions.metric import Metric, metric_of
+from livingdb.guard.conditions.registry import register
 
 if TYPE_CHECKING:
     from livingdb.guard.conditions.pending_change import Crossing
@@ -88,7 +88,7 @@ def _relative(new: float | None, old: float | None) -> float | None:
     return abs(new - old) / (abs(old) or 1.0)
 
 
-@registered
+@register
 @dataclass(frozen=True)
 class NullRate(ColumnMetric):
     """The share of rows without a value."""
@@ -101,7 +101,7 @@ class NullRate(ColumnMetric):
         return self._statistics(crossing).null_rate
 
 
-@registered
+@register
 @dataclass(frozen=True)
 class Mean(ColumnMetric):
     """The mean of the values."""
@@ -113,7 +113,7 @@ class Mean(ColumnMetric):
         return self._statistics(crossing).mean
 
 
-@registered
+@register
 @dataclass(frozen=True)
 class MeanShift(ColumnMetric):
     """By which share the mean changes."""
@@ -126,7 +126,7 @@ class MeanShift(ColumnMetric):
         return _relative(self._statistics(crossing).mean, self._statistics(crossing, old=True).mean)
 
 
-@registered
+@register
 @dataclass(frozen=True)
 class Stddev(ColumnMetric):
     """The standard deviation of the values."""
@@ -138,7 +138,7 @@ class Stddev(ColumnMetric):
         return self._deviation(crossing)
 
 
-@registered
+@register
 @dataclass(frozen=True)
 class StddevShift(ColumnMetric):
     """By which share the standard deviation changes."""
@@ -151,7 +151,7 @@ class StddevShift(ColumnMetric):
         return _relative(self._deviation(crossing), self._deviation(crossing, old=True))
 
 
-@registered
+@register
 @dataclass(frozen=True)
 class Distinct(ColumnMetric):
     """How many different values there are; null is none."""
@@ -173,7 +173,7 @@ class Distinct(ColumnMetric):
         return distinct_count(self._values(crossing, old))
 
 
-@registered
+@register
 @dataclass(frozen=True)
 class DistinctShift(Distinct):
     """By which share the number of different values changes."""
@@ -190,7 +190,7 @@ class DistinctShift(Distinct):
         return _relative(self._count(crossing, old=False), self._count(crossing, old=True))
 
 
-@registered
+@register
 @dataclass(frozen=True)
 class Quantile(ColumnMetric):
     """The value below which a share of the values lies; of times, in microseconds since 1970."""
@@ -210,7 +210,7 @@ class Quantile(ColumnMetric):
         return quantile_of(self._values(crossing), self.q)
 
 
-@registered
+@register
 @dataclass(frozen=True)
 class QuantileShift(Quantile):
     """By which share a quantile changes."""
@@ -242,7 +242,7 @@ class _Distance(ColumnMetric):
         return distance(self._values(crossing, old=True), self._values(crossing))
 
 
-@registered
+@register
 @dataclass(frozen=True)
 class Psi(_Distance):
     """The population stability index: below 0.1 is steady, above 0.2 another distribution.
@@ -265,7 +265,7 @@ class Psi(_Distance):
         return self._between(crossing, lambda old, new: population_stability(old, new, self.bins))
 
 
-@registered
+@register
 @dataclass(frozen=True)
 class Ks(_Distance):
     """The statistic of Kolmogorov and Smirnov: how far two distributions lie apart at most."""
@@ -277,7 +277,7 @@ class Ks(_Distance):
         return self._between(crossing, kolmogorov_smirnov)
 
 
-@registered
+@register
 @dataclass(frozen=True)
 class Zscore(Metric):
     """How many standard deviations a number is from what it was at the last changes.

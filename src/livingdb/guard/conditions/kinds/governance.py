@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from livingdb.errors import InvalidData
-from livingdb.guard.conditions.condition import Condition, Verdict, registered
+from livingdb.guard.conditions.condition import Condition, Verdict
 from livingdb.guard.conditions.kinds.labels import crossing_labels
+from livingdb.guard.conditions.registry import register, register_constructor
 
 if TYPE_CHECKING:
     from livingdb.guard.conditions.pending_change import Crossing
@@ -48,7 +49,7 @@ class _People(Condition):
         object.__setattr__(self, "names", _names(self.names, self.NAME))
 
 
-@registered
+@register
 @dataclass(frozen=True)
 class Authors(_People):
     """Only some people make what comes; a star stands for anything."""
@@ -66,7 +67,7 @@ class Authors(_People):
         return Verdict(f"a change by {', '.join(others)}; only {allowed} may make one")
 
 
-@registered
+@register
 @dataclass(frozen=True)
 class NotAuthors(_People):
     """Some people make nothing of what comes; a star stands for anything."""
@@ -81,7 +82,7 @@ class NotAuthors(_People):
         return Verdict(f"a change by {', '.join(found)}" if found else None)
 
 
-@registered
+@register
 @dataclass(frozen=True)
 class Approval(Condition):
     """So many of some people, or of all, let the change pass; until then it is held."""
@@ -116,7 +117,7 @@ class Approval(Condition):
         return Verdict(f"it waits for approval by {self.at_least}{who}; there are {count}")
 
 
-@registered
+@register
 @dataclass(frozen=True)
 class NoLabel(Condition):
     """No column of the source with a label reaches the target, unless it is masked."""
@@ -139,21 +140,25 @@ class NoLabel(Condition):
         return Verdict(f"{columns}, labelled {self.label!r}, would reach the target", len(found))
 
 
+@register_constructor
 def authors(*names: str, **how: Any) -> Authors:
     """Only these people make what comes: authors('ann', 'bot-*')."""
     return Authors(names, **how)
 
 
+@register_constructor
 def not_authors(*names: str, **how: Any) -> NotAuthors:
     """None of these people makes anything of what comes."""
     return NotAuthors(names, **how)
 
 
+@register_constructor
 def approval(by: str | Sequence[str] = (), at_least: int = 1, **how: Any) -> Approval:
     """So many of these people (of all, if none is named) approve of the change."""
     return Approval(by, at_least, **how)  # type: ignore[arg-type]
 
 
+@register_constructor
 def no_label(label: str, **how: Any) -> NoLabel:
     """No column with this label reaches the target, unless it is masked."""
     return NoLabel(label, **how)

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from livingdb.errors import InvalidData
-from livingdb.guard.conditions.condition import registered
 from livingdb.guard.conditions.kinds.distribution import Psi
 from livingdb.guard.conditions.metric import Bound, Metric
+from livingdb.guard.conditions.registry import register, register_constructor
 
 if TYPE_CHECKING:
     from livingdb.guard.conditions.pending_change import Crossing
@@ -34,7 +34,7 @@ def _number(metrics: Mapping[str, Any], name: str) -> float | int | None:
     return value if math.isfinite(value) else None
 
 
-@registered
+@register
 @dataclass(frozen=True)
 class Score(Metric):
     """A metric that the model reports; `InvalidData` if it does not."""
@@ -56,7 +56,7 @@ class Score(Metric):
         return found
 
 
-@registered
+@register
 @dataclass(frozen=True)
 class ScoreDrop(Score):
     """How much lower a metric is than that of the model there is; less than 0 if it is higher."""
@@ -73,16 +73,19 @@ class ScoreDrop(Score):
         return None if before is None else before - found
 
 
+@register_constructor
 def min_score(metric: str, value: float, **how: Any) -> Bound:
     """A metric of the model is at least so high."""
     return Bound(Score(metric), at_least=value, **how)
 
 
+@register_constructor
 def max_score_drop(metric: str, by: float, **how: Any) -> Bound:
     """A metric of the model is at most so much lower than that of the model there is."""
     return Bound(ScoreDrop(metric), at_most=by, **how)
 
 
+@register_constructor
 def max_feature_drift(column: str, psi: float = 0.2, bins: int = 10, **how: Any) -> Bound:
     """What the model is trained on is distributed as before: max_feature_drift('orders.amount')."""
     return Bound(Psi(column, bins, of="source"), at_most=psi, **how)

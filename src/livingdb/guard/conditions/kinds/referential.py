@@ -17,11 +17,12 @@ from livingdb.derivation.plan import WEIGHT
 from livingdb.derivation.stage_inputs import weighted_diff
 from livingdb.errors import InvalidData
 from livingdb.guard.conditions.column_names import Referenced, column_place, referenced, table_place
-from livingdb.guard.conditions.condition import Condition, Verdict, registered
+from livingdb.guard.conditions.condition import Condition, Verdict
 from livingdb.guard.conditions.kinds.already_aside import not_yet_aside
 from livingdb.guard.conditions.kinds.repeated_values import distinct, holds_one_of, is_whole
 from livingdb.guard.conditions.kinds.row_conditions import RowCondition, columns_of, count_of
 from livingdb.guard.conditions.pending_change import is_true
+from livingdb.guard.conditions.registry import register, register_constructor
 from livingdb.tables.rows import RowSet
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ __all__ = [
 ]
 
 
-@registered
+@register
 @dataclass(frozen=True)
 class NoOrphans(RowCondition):
     """What rows refer to is there; a row with a null among the columns refers to nothing.
@@ -171,7 +172,7 @@ class _Agreement(Condition):
         return f"{self.source} of the source is {one}, {self.target} of the target {other}{but}"
 
 
-@registered
+@register
 @dataclass(frozen=True)
 class Reconciles(_Agreement):
     """The sum of a column of the source is that of a column of the target."""
@@ -187,7 +188,7 @@ class Reconciles(_Agreement):
         return self._verdict(*totals)
 
 
-@registered
+@register
 @dataclass(frozen=True)
 class CountsReconcile(_Agreement):
     """A table of the source has as many rows as one of the target."""
@@ -203,6 +204,7 @@ class CountsReconcile(_Agreement):
         return self._verdict(*counts)
 
 
+@register_constructor
 def no_orphans(
     columns: str | Sequence[str],
     references: str,
@@ -218,11 +220,13 @@ def no_orphans(
     return NoOrphans(columns, references, to=to, table=table, of=of, **how)  # type: ignore[arg-type]
 
 
+@register_constructor
 def reconciles(source: str, target: str, tolerance: float = 0.0, **how: Any) -> Reconciles:
     """The sums of two columns agree: reconciles('orders.amount', 'totals.total')."""
     return Reconciles(source, target, tolerance, **how)
 
 
+@register_constructor
 def counts_reconcile(source: str, target: str, tolerance: float = 0, **how: Any) -> CountsReconcile:
     """Two tables have the same number of rows: counts_reconcile('orders', 'clean_orders')."""
     return CountsReconcile(source, target, tolerance, **how)

@@ -10,7 +10,8 @@ import pyarrow as pa
 
 from livingdb.derivation.view import KIND
 from livingdb.evolution.casts import Cast
-from livingdb.guard.conditions.condition import Condition, Verdict, registered
+from livingdb.guard.conditions.condition import Condition, Verdict
+from livingdb.guard.conditions.registry import register, register_constructor
 from livingdb.tables.schema import Column, TableSchema
 from livingdb.tables.type_names import type_name
 
@@ -166,7 +167,7 @@ class _SchemaCondition(Condition):
         return crossing.uses.get(name, old.arrow.names if is_query else None)
 
 
-@registered
+@register
 @dataclass(frozen=True)
 class NoSchemaChange(_SchemaCondition):
     """No schema changes at all."""
@@ -177,7 +178,7 @@ class NoSchemaChange(_SchemaCondition):
     )
 
 
-@registered
+@register
 @dataclass(frozen=True)
 class OnlyAdditive(_SchemaCondition):
     """Columns and tables may be added, and nothing else."""
@@ -188,7 +189,7 @@ class OnlyAdditive(_SchemaCondition):
     )
 
 
-@registered
+@register
 @dataclass(frozen=True)
 class NoDestructiveChange(_SchemaCondition):
     """Nothing is dropped, renamed away or narrowed, and keys stay."""
@@ -197,7 +198,7 @@ class NoDestructiveChange(_SchemaCondition):
     BREAKING: ClassVar[frozenset[str]] = frozenset([DROPPED, RENAMED, NARROWED, KEYED])
 
 
-@registered
+@register
 @dataclass(frozen=True)
 class NoRetype(_SchemaCondition):
     """No column gets another type."""
@@ -206,6 +207,7 @@ class NoRetype(_SchemaCondition):
     BREAKING: ClassVar[frozenset[str]] = frozenset([WIDENED, NARROWED])
 
 
+@register_constructor
 def no_schema_change(
     only_used: bool = True, table: str | None = None, of: str = "source", **how: Any
 ) -> NoSchemaChange:
@@ -213,6 +215,7 @@ def no_schema_change(
     return NoSchemaChange(only_used, table=table, of=of, **how)
 
 
+@register_constructor
 def only_additive(
     only_used: bool = True, table: str | None = None, of: str = "source", **how: Any
 ) -> OnlyAdditive:
@@ -220,6 +223,7 @@ def only_additive(
     return OnlyAdditive(only_used, table=table, of=of, **how)
 
 
+@register_constructor
 def no_destructive_change(
     only_used: bool = True, table: str | None = None, of: str = "source", **how: Any
 ) -> NoDestructiveChange:
@@ -227,6 +231,7 @@ def no_destructive_change(
     return NoDestructiveChange(only_used, table=table, of=of, **how)
 
 
+@register_constructor
 def no_retype(
     only_used: bool = True, table: str | None = None, of: str = "source", **how: Any
 ) -> NoRetype:

@@ -11,9 +11,10 @@ from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.chunks.address import Address
 from livingdb.errors import InvalidData
 from livingdb.graph.schedule import schedule
-from livingdb.guard.conditions.condition import Condition, Verdict, registered
+from livingdb.guard.conditions.condition import Condition, Verdict
 from livingdb.guard.conditions.kinds.time_windows import Window, shown_moment, window
 from livingdb.guard.conditions.metric import Bound, Metric
+from livingdb.guard.conditions.registry import register, register_constructor
 
 if TYPE_CHECKING:
     from livingdb.guard.conditions.pending_change import Crossing
@@ -48,7 +49,7 @@ def period(given: Any) -> float | int:
     raise InvalidData(f"how long is {given!r}? Say '10 minutes', '1 hour', '2 days', …")
 
 
-@registered
+@register
 @dataclass(frozen=True)
 class Lag(Metric):
     """For how many seconds what the source has now was not in the target."""
@@ -89,7 +90,7 @@ def _first_missed(
     return row
 
 
-@registered
+@register
 @dataclass(frozen=True)
 class Age(Metric):
     """The seconds since the target last changed, or since the newest change of the source."""
@@ -121,7 +122,7 @@ class Age(Metric):
         return f"{value:,.1f} seconds"
 
 
-@registered
+@register
 @dataclass(frozen=True)
 class ChangeRate(Metric):
     """How many times the target changes within a period, this change among them."""
@@ -156,7 +157,7 @@ def _changing(crossing: Crossing) -> BranchRow | None:
     return next((row for row in there if row.head == head.sequence), None)
 
 
-@registered
+@register
 @dataclass(frozen=True)
 class Freeze(Condition):
     """No change crosses within a window of time.
@@ -189,21 +190,25 @@ class Freeze(Condition):
         return Verdict(f"no change crosses until {shown_moment(until, self.zone)}")
 
 
+@register_constructor
 def max_lag(time: str | float, **how: Any) -> Bound:
     """What comes has not waited longer than such a time: max_lag('10 minutes')."""
     return Bound(Lag(), at_most=period(time), **how)
 
 
+@register_constructor
 def max_age(time: str | float, of: str = "target", **how: Any) -> Bound:
     """The target (or its source) changed within such a time: max_age('1 day')."""
     return Bound(Age(of), at_most=period(time), **how)
 
 
+@register_constructor
 def max_change_rate(changes: int, per: str = "1 hour", **how: Any) -> Bound:
     """The target changes at most so many times within a period."""
     return Bound(ChangeRate(per), at_most=changes, **how)
 
 
+@register_constructor
 def freeze(start: str, end: str, zone: str = "UTC", **how: Any) -> Freeze:
     """No change crosses in a window: freeze('fri 18:00', 'mon 06:00', zone='Europe/Oslo')."""
     return Freeze(start, end, zone=zone, **how)

@@ -11,7 +11,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from livingdb.errors import InvalidData
-from livingdb.guard.conditions.condition import registered
 from livingdb.guard.conditions.kinds.compare_values import (
     check_pattern,
     fitting,
@@ -23,6 +22,7 @@ from livingdb.guard.conditions.kinds.compare_values import (
 from livingdb.guard.conditions.kinds.repeated_values import repeated
 from livingdb.guard.conditions.kinds.row_conditions import RowCondition, columns_of, count_of
 from livingdb.guard.conditions.pending_change import column_of, is_true
+from livingdb.guard.conditions.registry import register, register_constructor
 
 if TYPE_CHECKING:
     from livingdb.guard.conditions.pending_change import Crossing
@@ -59,7 +59,7 @@ class _SomeColumns(RowCondition):
         return self.columns
 
 
-@registered
+@register
 @dataclass(frozen=True)
 class NotNull(_SomeColumns):
     """Columns hold a value in every row."""
@@ -79,7 +79,7 @@ class NotNull(_SomeColumns):
         return f"{count_of(count)} with no value in {', '.join(self.columns)}"
 
 
-@registered
+@register
 @dataclass(frozen=True)
 class Unique(_SomeColumns):
     """No two rows of the table hold the same values; rows with a null among them may."""
@@ -121,7 +121,7 @@ class _OneColumn(RowCondition):
         """A mask of the values that are not as they should be."""
 
 
-@registered
+@register
 @dataclass(frozen=True)
 class AcceptedValues(_OneColumn):
     """A column holds one of some values."""
@@ -169,7 +169,7 @@ class _Between(_OneColumn):
         return f"from {self.at_least} to {self.at_most}"
 
 
-@registered
+@register
 @dataclass(frozen=True)
 class InRange(_Between):
     """A column's values lie in a range."""
@@ -185,7 +185,7 @@ class InRange(_Between):
         return f"{count_of(count)} with {self.column} not {self._range}"
 
 
-@registered
+@register
 @dataclass(frozen=True)
 class Length(_Between):
     """A column's texts have so many characters."""
@@ -207,7 +207,7 @@ class Length(_Between):
         return f"{count_of(count)} with {self.column} not of {self._range} characters"
 
 
-@registered
+@register
 @dataclass(frozen=True)
 class Matches(_OneColumn):
     """A column's texts match a pattern as a whole."""
@@ -229,16 +229,19 @@ class Matches(_OneColumn):
         return f"{count_of(count)} with {self.column} not like {self.pattern!r}"
 
 
+@register_constructor
 def not_null(*columns: str, table: str | None = None, of: str = "target", **how: Any) -> NotNull:
     """These columns hold a value in every row."""
     return NotNull(columns, table=table, of=of, **how)
 
 
+@register_constructor
 def unique(*columns: str, table: str | None = None, of: str = "target", **how: Any) -> Unique:
     """No two rows hold the same values in these columns."""
     return Unique(columns, table=table, of=of, **how)
 
 
+@register_constructor
 def accepted_values(
     column: str, values: Sequence[object], table: str | None = None, of: str = "target", **how: Any
 ) -> AcceptedValues:
@@ -246,6 +249,7 @@ def accepted_values(
     return AcceptedValues(column, values, table=table, of=of, **how)  # type: ignore[arg-type]
 
 
+@register_constructor
 def in_range(
     column: str,
     at_least: object = None,
@@ -258,6 +262,7 @@ def in_range(
     return InRange(column, at_least, at_most, table=table, of=of, **how)
 
 
+@register_constructor
 def matches(
     column: str, pattern: str, table: str | None = None, of: str = "target", **how: Any
 ) -> Matches:
@@ -265,6 +270,7 @@ def matches(
     return Matches(column, pattern, table=table, of=of, **how)
 
 
+@register_constructor
 def length(
     column: str,
     at_least: int | None = None,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from livingdb.guard.conditions.condition import registered
 from livingdb.guard.conditions.metric import Bound, Metric
+from livingdb.guard.conditions.registry import register, register_constructor
 
 if TYPE_CHECKING:
     from livingdb.guard.conditions.pending_change import Crossing
@@ -70,7 +70,7 @@ class _Share(_Rows):
         return self._changed(crossing) / before if before else None
 
 
-@registered
+@register
 @dataclass(frozen=True)
 class Inserted(_Rows):
     """Rows inserted."""
@@ -79,7 +79,7 @@ class Inserted(_Rows):
     PARTS: ClassVar[tuple[str, ...]] = ("inserted",)
 
 
-@registered
+@register
 @dataclass(frozen=True)
 class Updated(_Rows):
     """Rows updated."""
@@ -88,7 +88,7 @@ class Updated(_Rows):
     PARTS: ClassVar[tuple[str, ...]] = ("updated",)
 
 
-@registered
+@register
 @dataclass(frozen=True)
 class Deleted(_Rows):
     """Rows deleted."""
@@ -97,7 +97,7 @@ class Deleted(_Rows):
     PARTS: ClassVar[tuple[str, ...]] = ("deleted",)
 
 
-@registered
+@register
 @dataclass(frozen=True)
 class Changed(_Rows):
     """Rows inserted, updated or deleted."""
@@ -106,7 +106,7 @@ class Changed(_Rows):
     PARTS: ClassVar[tuple[str, ...]] = ("inserted", "updated", "deleted")
 
 
-@registered
+@register
 @dataclass(frozen=True)
 class InsertedShare(_Share):
     """Rows inserted, as a share of the rows there were."""
@@ -115,7 +115,7 @@ class InsertedShare(_Share):
     PARTS: ClassVar[tuple[str, ...]] = ("inserted",)
 
 
-@registered
+@register
 @dataclass(frozen=True)
 class UpdatedShare(_Share):
     """Rows updated, as a share of the rows there were."""
@@ -124,7 +124,7 @@ class UpdatedShare(_Share):
     PARTS: ClassVar[tuple[str, ...]] = ("updated",)
 
 
-@registered
+@register
 @dataclass(frozen=True)
 class DeletedShare(_Share):
     """Rows deleted, as a share of the rows there were."""
@@ -133,7 +133,7 @@ class DeletedShare(_Share):
     PARTS: ClassVar[tuple[str, ...]] = ("deleted",)
 
 
-@registered
+@register
 @dataclass(frozen=True)
 class ChangedShare(_Share):
     """Rows inserted, updated or deleted, as a share of the rows there were."""
@@ -142,7 +142,7 @@ class ChangedShare(_Share):
     PARTS: ClassVar[tuple[str, ...]] = ("inserted", "updated", "deleted")
 
 
-@registered
+@register
 @dataclass(frozen=True)
 class RowCount(Metric):
     """The rows there will be."""
@@ -158,26 +158,31 @@ class RowCount(Metric):
         return sum(crossing.rows_after(name, self.of) for name in names)
 
 
+@register_constructor
 def max_inserted(rows: int, table: str | None = None, of: str = "target", **how: Any) -> Bound:
     """At most so many rows are inserted."""
     return Bound(Inserted(table, of), at_most=rows, **how)
 
 
+@register_constructor
 def max_updated(rows: int, table: str | None = None, of: str = "target", **how: Any) -> Bound:
     """At most so many rows are updated."""
     return Bound(Updated(table, of), at_most=rows, **how)
 
 
+@register_constructor
 def max_deleted(rows: int, table: str | None = None, of: str = "target", **how: Any) -> Bound:
     """At most so many rows are deleted."""
     return Bound(Deleted(table, of), at_most=rows, **how)
 
 
+@register_constructor
 def max_changed(rows: int, table: str | None = None, of: str = "target", **how: Any) -> Bound:
     """At most so many rows are inserted, updated or deleted."""
     return Bound(Changed(table, of), at_most=rows, **how)
 
 
+@register_constructor
 def max_inserted_share(
     share: float, table: str | None = None, of: str = "target", **how: Any
 ) -> Bound:
@@ -185,6 +190,7 @@ def max_inserted_share(
     return Bound(InsertedShare(table, of), at_most=share, **how)
 
 
+@register_constructor
 def max_updated_share(
     share: float, table: str | None = None, of: str = "target", **how: Any
 ) -> Bound:
@@ -192,6 +198,7 @@ def max_updated_share(
     return Bound(UpdatedShare(table, of), at_most=share, **how)
 
 
+@register_constructor
 def max_deleted_share(
     share: float, table: str | None = None, of: str = "target", **how: Any
 ) -> Bound:
@@ -199,6 +206,7 @@ def max_deleted_share(
     return Bound(DeletedShare(table, of), at_most=share, **how)
 
 
+@register_constructor
 def max_changed_share(
     share: float, table: str | None = None, of: str = "target", **how: Any
 ) -> Bound:
@@ -206,6 +214,7 @@ def max_changed_share(
     return Bound(ChangedShare(table, of), at_most=share, **how)
 
 
+@register_constructor
 def row_count(
     at_least: int | None = None,
     at_most: int | None = None,
@@ -217,6 +226,7 @@ def row_count(
     return Bound(RowCount(table, of), at_least=at_least, at_most=at_most, **how)
 
 
+@register_constructor
 def not_empty(table: str | None = None, of: str = "target", **how: Any) -> Bound:
     """There has to be a row."""
     return Bound(RowCount(table, of), at_least=1, **how)
