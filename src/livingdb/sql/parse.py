@@ -10,7 +10,14 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from livingdb.errors import InvalidData, Unsupported
 
-__all__ = ["POSSIBLE", "parse_condition", "parse_expression", "parse_statement", "tokenize"]
+__all__ = [
+    "POSSIBLE",
+    "is_definition",
+    "parse_condition",
+    "parse_expression",
+    "parse_statement",
+    "tokenize",
+]
 
 POSSIBLE = "SQL here is SELECT, INSERT, UPDATE, DELETE, MERGE and CREATE, ALTER, DROP TABLE"
 
@@ -117,8 +124,16 @@ def _check_beginning(token: Token) -> None:
     )
 
 
+def is_definition(text: str) -> bool:
+    """Whether a statement defines something: its first word is CREATE, ALTER or DROP."""
+    tokens = tokenize(text)
+    return bool(tokens) and tokens[0].text.upper() in ("ALTER", "CREATE", "DROP")
+
+
 def tokenize(text: str) -> list[Token]:
     """The words and signs of a statement; `InvalidData` if a quote or a comment is not closed."""
+    if not isinstance(text, str):
+        raise InvalidData(f"a statement is text, not {type(text).__name__}")
     try:
         return _Dialect().tokenize(text)
     except SqlglotError:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Mapping
-from typing import Any
 
 import pyarrow as pa
 from sqlglot import exp
@@ -18,7 +16,7 @@ from livingdb.sql.delete import delete
 from livingdb.sql.insert import insert
 from livingdb.sql.merge import merge
 from livingdb.sql.parameters import Parameters, bind_parameters
-from livingdb.sql.parse import POSSIBLE, parse_statement
+from livingdb.sql.parse import POSSIBLE, is_definition, parse_statement
 from livingdb.sql.planner import Planner
 from livingdb.sql.result import Result
 from livingdb.sql.row_statements import Changes
@@ -30,8 +28,6 @@ from livingdb.sql.view_statements import read_view
 __all__ = ["execute"]
 
 _log = logging.getLogger("livingdb")
-_GUARDED = re.compile(r"\s*(ALTER|CREATE)\b.*\bWHEN\b.*\bELSE\b", re.IGNORECASE | re.DOTALL)
-_DEFINES = (exp.Create, exp.Alter, exp.Drop)
 _REFUSED = (exp.DML, exp.DDL, exp.Command, exp.Into, exp.Set, exp.Pragma, exp.Describe)
 
 
@@ -43,17 +39,9 @@ def execute(
     `parameters` is a dict for `:name` or a list for `?`; values are bound, never pasted.
     `engine` answers queries; changes are computed in this process, inside their transaction.
     """
-    guard: dict[str, Any] = {}
-    if isinstance(text, str) and _GUARDED.match(text):
-        text, guard = scope.unguarded(text)
-    text, options = without_sync(text)
-    options |= guard
-    view = read_view(text, options)
-    if view is not None:
-        return Result(pa.table({}), scope.define_view(view))
+    if is_definition(text):
+        return _define(scope, text)
     tree = parse_statement(text)
-    if isinstance(tree, _DEFINES):
-        return Result(pa.table({}), scope.define(read_definition(tree, options)))
     values = bind_parameters(tree, parameters)
     if isinstance(tree, exp.Values):
         tree = exp.select("*").from_(tree)
@@ -66,6 +54,17 @@ def execute(
         found = engine_named(name).rows(request)
         return Result(titled(tree, found), engine=name)
     return _change(scope, tree, values)
+
+
+def _define(scope: Scope, text: str) -> Result:
+    text, guard = scope.unguarded(text)
+    text, options = without_sync(text)
+    options |= guard
+    view = read_view(text, options)
+    if view is not None:
+        return Result(pa.table({}), scope.define_view(view))
+    tree = parse_statement(text)
+    return Result(pa.table({}), scope.define(read_definition(tree, options)))
 
 
 def _change(scope: Scope, tree: exp.Expr, values: Mapping[str, object]) -> Result:

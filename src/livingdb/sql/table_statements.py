@@ -7,7 +7,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,15 +15,10 @@ from sqlglot import exp
 
 from livingdb.errors import InvalidData, Unsupported
 from livingdb.sql.parameters import constant
+from livingdb.sql.parse import POSSIBLE
+from livingdb.sql.token_reader import TokenReader
 
 __all__ = ["SchemaStatement", "read_definition", "without_sync"]
-
-_SYNC = re.compile(
-    r"\s+SYNC\s+(?P<sync>BOTH|FORWARD|REVERSE|NONE)"
-    r"(?:\s+(?P<how>KEEP|TO)\s+(?P<name>`[^`]+`|[^\s;`]+))?\s*;?\s*\Z",
-    re.IGNORECASE,
-)
-_KEEP = re.compile(r"\s+(?P<how>KEEP|TO)\s+(?P<name>`[^`]+`|[^\s;`]+)\s*;?\s*\Z", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -43,19 +37,31 @@ class SchemaStatement:
 
 def without_sync(text: str) -> tuple[str, dict[str, Any]]:
     """The statement without its SYNC clause, and what that says."""
-    if not isinstance(text, str) or not re.match(r"\s*(ALTER|CREATE|DROP)\b", text, re.IGNORECASE):
+    reader = TokenReader(text)
+    first = reader.take_one("ALTER", "CREATE", "DROP")
+    if first is None:
         return text, {}
-    found = _SYNC.search(text)
-    options: dict[str, Any] = {} if found is None else {"sync": found["sync"].lower()}
-    if found is None and re.match(r"\s*ALTER\b", text, re.IGNORECASE):
-        found = _KEEP.search(text)
-        if found is not None and (found["how"].upper() == "TO" or not found["name"]):
-            found = None  # RENAME … TO name
-    if found is None:
-        return text, {}
-    if found["how"]:
-        options[found["how"].lower()] = found["name"].strip("`")
-    return text[: found.start()], options
+    for word in ("SYNC", "KEEP") if first == "ALTER" else ("SYNC",):
+        if reader.seek_last(word):
+            rest, options = reader.passed, _sync_clause(reader)
+            if options:
+                return rest, options
+    return text, {}
+
+
+def _sync_clause(reader: TokenReader) -> dict[str, Any]:
+    """What SYNC … KEEP name at the end says; nothing if it is something else."""
+    options: dict[str, Any] = {}
+    if reader.take("SYNC"):
+        direction = reader.take_one("BOTH", "FORWARD", "REVERSE", "NONE")
+        if direction is None:
+            return {}
+        options["sync"] = direction.lower()
+    how = reader.take_one("KEEP", "TO")
+    name = None if how is None else reader.take_value()
+    if how is not None and name is not None:
+        options[how.lower()] = name
+    return options if reader.is_done and (how is None) == (name is None) else {}
 
 
 def read_definition(tree: exp.Expr, options: dict[str, Any]) -> SchemaStatement:
@@ -64,7 +70,8 @@ def read_definition(tree: exp.Expr, options: dict[str, Any]) -> SchemaStatement:
         return _create(tree, options)
     if isinstance(tree, exp.Drop):
         return _drop(tree, options)
-    assert isinstance(tree, exp.Alter)
+    if not isinstance(tree, exp.Alter):
+        raise Unsupported(f"this statement is not possible; {POSSIBLE}")
     table = _table(tree.this)
     changes = [change for action in tree.args["actions"] for change in _action(table, action)]
     return SchemaStatement(table, tuple(changes), options, bool(tree.args.get("exists")))

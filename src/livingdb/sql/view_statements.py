@@ -7,34 +7,20 @@ CREATE MATERIALIZED VIEW totals WITH (when = 'immediate', refresh = 'auto') AS
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from livingdb.errors import InvalidData
+from livingdb.sql.token_reader import TokenReader
 
 __all__ = ["ViewStatement", "read_view"]
 
-_NAME = r"(?P<name>`[^`]+`|[^\s(;`]+)"
-_CREATE = re.compile(
-    r"\s*CREATE\s+(?P<replace>OR\s+REPLACE\s+)?(?P<stored>MATERIALIZED\s+)?VIEW\s+"
-    rf"(?P<missing>IF\s+NOT\s+EXISTS\s+)?{_NAME}"
-    r"(?:\s+WITH\s*\((?P<options>[^()]*)\))?\s+AS\s+(?P<query>.*)\Z",
-    re.IGNORECASE | re.DOTALL,
-)
-_DROP = re.compile(
-    rf"\s*DROP\s+(?:MATERIALIZED\s+)?VIEW\s+(?P<exists>IF\s+EXISTS\s+)?{_NAME}\s*;?\s*\Z",
-    re.IGNORECASE,
-)
-_OPTION = re.compile(
-    r"\s*(?P<name>[a-z_]+)\s*=\s*(?:'(?P<text>(?:[^']|'')*)'|(?P<word>[^',\s]+))\s*(?:,|\Z)",
-    re.IGNORECASE,
-)
 _KNOWN = ("when", "refresh", "materialize", "key", "engine", "sync")
-_BEGINS = re.compile(
-    r"\s*(CREATE\s+(OR\s+REPLACE\s+)?(MATERIALIZED\s+)?|DROP\s+(MATERIALIZED\s+)?)VIEW\b",
-    re.IGNORECASE,
+
+_FORM = (
+    "write CREATE [OR REPLACE] [MATERIALIZED] VIEW [IF NOT EXISTS] name [WITH (when = '…', …)] "
+    "AS SELECT … [WHEN conditions ELSE action], or DROP VIEW [IF EXISTS] name"
 )
 
 
@@ -55,46 +41,45 @@ def read_view(text: str, sync: Mapping[str, Any]) -> ViewStatement | None:
 
     `sync` is what SYNC and WHEN … ELSE at its end said.
     """
-    if not isinstance(text, str) or not _BEGINS.match(text):
+    reader = TokenReader(text)
+    if reader.take("DROP"):
+        reader.take("MATERIALIZED")
+        return _drop(reader) if reader.take("VIEW") else None
+    if not reader.take("CREATE"):
         return None
-    dropped = _DROP.match(text)
-    if dropped is not None:
-        return ViewStatement(_plain(dropped["name"]), if_exists=bool(dropped["exists"]))
-    made = _CREATE.match(text)
-    if made is None:
-        raise InvalidData(
-            "write CREATE [OR REPLACE] [MATERIALIZED] VIEW [IF NOT EXISTS] name "
-            "[WITH (when = '…', …)] AS SELECT … [WHEN conditions ELSE action], or "
-            "DROP VIEW [IF EXISTS] name"
-        )
-    options: dict[str, Any] = dict(_options(made["options"] or ""))
-    if not made["stored"]:
+    is_replaced = reader.take("OR", "REPLACE")
+    is_stored = reader.take("MATERIALIZED")
+    if not reader.take("VIEW"):
+        return None
+    if_missing = reader.take("IF", "NOT", "EXISTS")
+    name = reader.take_value()
+    options: dict[str, Any] = dict(_options(reader)) if reader.take("WITH") else {}
+    if name is None or not reader.take("AS") or reader.is_done:
+        raise InvalidData(_FORM)
+    if not is_stored:
         options.setdefault("materialize", "none")
     options |= {name: sync[name] for name in ("sync", "conditions") if name in sync}
-    return ViewStatement(
-        _plain(made["name"]),
-        made["query"].strip().rstrip(";"),
-        options,
-        bool(made["replace"]),
-        bool(made["missing"]),
-    )
+    return ViewStatement(name, reader.rest, options, is_replaced, if_missing)
 
 
-def _plain(name: str) -> str:
-    return name.strip("`")
+def _drop(reader: TokenReader) -> ViewStatement:
+    if_exists = reader.take("IF", "EXISTS")
+    name = reader.take_value()
+    if name is None or not reader.is_done:
+        raise InvalidData(_FORM)
+    return ViewStatement(name, if_exists=if_exists)
 
 
-def _options(text: str) -> dict[str, str]:
+def _options(reader: TokenReader) -> dict[str, str]:
     found: dict[str, str] = {}
-    at = 0
-    while text[at:].strip():
-        option = _OPTION.match(text, at)
-        if option is None:
-            raise InvalidData(f"WITH ({text.strip()}): write name = 'value', …")
-        name = option["name"].lower()
-        if name not in _KNOWN:
-            raise InvalidData(f"WITH ({name} = …): the options are {', '.join(_KNOWN)}")
-        given = option["text"]
-        found[name] = option["word"] if given is None else given.replace("''", "'")
-        at = option.end()
+    is_open = reader.take("(")
+    while is_open and not reader.take(")"):
+        name = reader.take_value()
+        value = reader.take_value() if name is not None and reader.take("=") else None
+        if name is None or value is None:
+            raise InvalidData(f"WITH (…): write name = 'value', …; not {reader.rest[:40]!r}")
+        if name.lower() not in _KNOWN:
+            raise InvalidData(f"WITH ({name.lower()} = …): the options are {', '.join(_KNOWN)}")
+        found[name.lower()] = value
+        reader.take(",")
     return found
