@@ -17,27 +17,20 @@ from sqlglot import exp
 
 from livingdb.derivation.compiler.query_trees import conjuncts
 from livingdb.derivation.plan import Relation
+from livingdb.sql.comparison import comparison_of
 
 __all__ = ["Quick", "quick_of"]
 
 MOST_ROWS = 50_000
 """Of a table, beyond which an engine is quicker."""
 _CLAUSES = {"expressions", "from_", "joins", "where"}
-_COMPARE: dict[type[exp.Expr], Any] = {
-    exp.EQ: pc.equal,
-    exp.NEQ: pc.not_equal,
-    exp.GT: pc.greater,
-    exp.GTE: pc.greater_equal,
-    exp.LT: pc.less,
-    exp.LTE: pc.less_equal,
-}
-_MIRRORED: dict[type[exp.Expr], type[exp.Expr]] = {
-    exp.EQ: exp.EQ,
-    exp.NEQ: exp.NEQ,
-    exp.GT: exp.LT,
-    exp.GTE: exp.LTE,
-    exp.LT: exp.GT,
-    exp.LTE: exp.GTE,
+_COMPARE: dict[str, Any] = {
+    "=": pc.equal,
+    "<>": pc.not_equal,
+    ">": pc.greater,
+    ">=": pc.greater_equal,
+    "<": pc.less,
+    "<=": pc.less_equal,
 }
 
 Place = tuple[str, str]
@@ -53,12 +46,12 @@ class _Test:
     """What has to hold of a column: a comparison, or without one whether it is null."""
 
     place: Place
-    kind: type[exp.Expr] | None
+    operator: str | None
     value: Any
 
     def mask(self, column: pa.ChunkedArray) -> pa.ChunkedArray | None:
         """Where it holds; None if it is not told here."""
-        if self.kind is None:
+        if self.operator is None:
             return pc.is_null(column) if self.value else pc.is_valid(column)
         kind = column.type
         suits = pa.types.is_string(kind) if isinstance(self.value, str) else _is_int(kind)
@@ -68,7 +61,7 @@ class _Test:
             value = pa.scalar(self.value, kind)
         except (pa.ArrowInvalid, OverflowError):
             return None
-        return _COMPARE[self.kind](column, value)
+        return _COMPARE[self.operator](column, value)
 
 
 @dataclass(frozen=True)
@@ -199,10 +192,9 @@ def _add_conditions(
     condition: exp.Expr, tests: list[_Test], pairs: list[tuple[Place, Place]]
 ) -> None:
     for part in (each.unnest() for each in conjuncts(condition)):
-        if isinstance(part, exp.EQ) and all(
-            isinstance(side, exp.Column) for side in (part.this, part.expression)
-        ):
-            pairs.append((_place(part.this), _place(part.expression)))
+        found = comparison_of(part)
+        if found is not None and found.operator == "=" and isinstance(found.operand, exp.Column):
+            pairs.append((_place(found.column), _place(found.operand)))
         else:
             tests.append(_test(part))
 
@@ -213,13 +205,10 @@ def _test(condition: exp.Expr) -> _Test:
         inner, wanted = inner.this.unnest(), False
     if isinstance(inner, exp.Is) and isinstance(inner.expression, exp.Null):
         return _Test(_place(inner.this), None, wanted)
-    kind = type(condition)
-    if kind not in _COMPARE:
+    found = comparison_of(condition)
+    if found is None or found.operator not in _COMPARE:
         raise _NotQuickError
-    left, right = condition.this, condition.expression
-    if not isinstance(left, exp.Column):
-        left, right, kind = right, left, _MIRRORED[kind]
-    return _Test(_place(left), kind, _constant(right))
+    return _Test(_place(found.column), found.operator, _constant(found.operand))
 
 
 def _constant(node: exp.Expr) -> int | str:

@@ -13,6 +13,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from livingdb.engines.value_ranges import Ranges, compared, either, meet, starting_with
+from livingdb.sql.comparison import comparison_of
 from livingdb.sql.parameters import constant
 from livingdb.tables.schema import Column
 
@@ -23,15 +24,6 @@ Owner: TypeAlias = Callable[[exp.Column], Column | None]
 
 Wanted: TypeAlias = dict[str, Ranges]
 
-_OPERATORS: dict[type[exp.Expr], str] = {
-    exp.EQ: "=",
-    exp.NullSafeEQ: "=",
-    exp.GT: ">",
-    exp.GTE: ">=",
-    exp.LT: "<",
-    exp.LTE: "<=",
-}
-_MIRRORED = {"=": "=", ">": "<", ">=": "<=", "<": ">", "<=": ">="}
 _MAX_DEPTH = 200
 
 
@@ -80,15 +72,13 @@ def _comparison(
     node: exp.Expr, owner: Owner, parameters: Mapping[str, object]
 ) -> tuple[Column | None, Ranges | None]:
     """A column and where it lies if the comparison holds."""
-    operator = _OPERATORS.get(type(node))
-    if operator is not None and isinstance(node, exp.Binary):
-        left, right = node.left, node.right
-        if not isinstance(left, exp.Column):
-            left, right, operator = right, left, _MIRRORED[operator]
-        column = owner(left) if isinstance(left, exp.Column) else None
+    compared_with = comparison_of(node)
+    if compared_with is not None and compared_with.operator != "<>":
+        column = owner(compared_with.column)
         if column is None:
             return None, None
-        return column, _compared(column.type, operator, right, parameters)
+        operator = "=" if compared_with.operator == "<=>" else compared_with.operator
+        return column, _compared(column.type, operator, compared_with.operand, parameters)
     column = owner(node.this) if isinstance(node.this, exp.Column) else None
     if column is None:
         return None, None

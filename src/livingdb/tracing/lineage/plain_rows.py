@@ -12,6 +12,7 @@ from sqlglot import exp
 
 from livingdb.derivation.compiler import query_trees as trees
 from livingdb.engines.pruning import part_of
+from livingdb.sql.comparison import comparison_of
 from livingdb.sql.condition_ranges import ranges_of_all
 from livingdb.sql.parameters import constant
 from livingdb.sql.table_conditions import column_named
@@ -66,17 +67,18 @@ def _says_nothing(part: exp.Expr) -> bool:
 
 def _plain(rows: RowSet, part: exp.Expr) -> Plain | None:
     """A column and the value that a condition says it has, both of the same type."""
-    while isinstance(part, exp.Paren):
-        part = part.this
-    if not isinstance(part, (exp.EQ, exp.Is)) or not isinstance(part.this, exp.Column):
-        return None
-    column = column_named(rows.schema, part.this.name)
+    part = part.unnest()
+    found = comparison_of(part)
+    is_null = isinstance(part, exp.Is) and isinstance(part.expression, exp.Null)
+    node = part.this if is_null else None if found is None else found.column
+    column = column_named(rows.schema, node.name) if isinstance(node, exp.Column) else None
     if column is None:
         return None
-    if isinstance(part, exp.Is):
-        is_null = isinstance(part.expression, exp.Null)
-        return (column.name, pa.scalar(None, column.type)) if is_null else None
-    value = constant(part.expression, {})
+    if is_null:
+        return column.name, pa.scalar(None, column.type)
+    if found is None or found.operator != "=":
+        return None
+    value = constant(found.operand, {})
     if value is None or not _is_of(column.type, value):
         return None
     try:
