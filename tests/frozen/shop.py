@@ -215,7 +215,7 @@ def make_events(main: Branch) -> None:
         "events",
         {"id": "bigint", "kind": "string", "size": "int", "cost": "decimal(12,4)"},
         key="id",
-        layout=Layout(target_rows=64, fold=0.02),
+        layout=Layout(target_rows=128, fold=0.02),
     )
     numbers = range(EVENTS)
     main.insert(
@@ -230,8 +230,8 @@ def make_events(main: Branch) -> None:
         ),
         message="twenty thousand events",
     )
-    for turn in range(8):
-        keys = [n * 3 for n in range(turn, EVENTS, 200 + turn)]
+    for turn in range(5):
+        keys = [n * 3 for n in range(turn, EVENTS, 90 + turn)]
         main.update(
             "events", {"id": keys, "size": [turn] * len(keys)}, message=f"correction {turn}"
         )

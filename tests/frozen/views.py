@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from tests.frozen.shop import order_rows
+
 import livingdb
 from livingdb import Database, alert, condition
 from livingdb.evolution import DropColumn
-from tests.frozen.shop import order_rows
 
 __all__ = ["make_trouble", "make_views"]
 
@@ -36,6 +37,7 @@ def make_views(db: Database) -> None:
         "LEFT JOIN orders o ON o.customer = c.id GROUP BY c.id, c.name",
         key="id",
     )
+    main.clone("what_if", derived="_if")
     main.derive("kinds", "SELECT kind, count(*) AS n, min(size) AS least FROM events GROUP BY kind")
     main.derive("recent", "SELECT id, day FROM orders ORDER BY day DESC LIMIT 5", when="on demand")
     main.derive("hourly", "SELECT DISTINCT item FROM lines", when="every 1 hour")
@@ -68,7 +70,6 @@ def make_views(db: Database) -> None:
     main.derive(
         "renewed", "SELECT id, city FROM orders WHERE id < 9", when="immediate", replace=True
     )
-    main.clone("what_if", derived="_if")
     _make_guarded(db)
     main.derive(
         "model",
