@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
@@ -35,9 +35,9 @@ Plain = Any
 """What JSON can hold."""
 
 
-def describe(db: Database) -> dict[str, dict[str, Plain]]:
-    """All of it, by section."""
-    return _Description(db).sections()
+def describe(db: Database, wanted: Collection[str] | None = None) -> dict[str, dict[str, Plain]]:
+    """All of it, by section, or some sections."""
+    return _Description(db).sections(wanted)
 
 
 def _plain(value: object) -> Plain:
@@ -105,25 +105,26 @@ class _Description:
         self._known: dict[str, str] = {}
         """The digest for each version of a table that was read."""
 
-    def sections(self) -> dict[str, dict[str, Plain]]:
+    def sections(self, wanted: Collection[str] | None) -> dict[str, dict[str, Plain]]:
         db = self.db
         branches = sorted(db.branches())
-        made = {
-            "branches": {branch.name: self._branch(branch) for branch in branches},
-            "tags": {name: snapshot.id for name, snapshot in sorted(db.tags().items())},
-            "snapshots": {s.id: self._snapshot(s) for s in reversed(db.snapshots())},
-            "diffs": dict(self._diffs()),
-            "blame": dict(self._blame(branches)),
-            "history": dict(self._history(branches)),
-            "syncs": {sync.name: self._sync(sync) for sync in db.syncs()},
-            "derived": dict(self._derived()),
-            "lineage": dict(self._lineage()),
-            "provenance": {b.name: self._provenance(b) for b in branches},
-            "alerts": {f"{alert.id:06}": self._alert(alert) for alert in db.alerts()},
-            "watching": self._watching(),
-            "tables": dict(self._system_tables()),
-            TEXTS: dict(self._texts()),
+        makers: dict[str, Callable[[], dict[str, Plain]]] = {
+            "branches": lambda: {branch.name: self._branch(branch) for branch in branches},
+            "tags": lambda: {name: snapshot.id for name, snapshot in sorted(db.tags().items())},
+            "snapshots": lambda: {s.id: self._snapshot(s) for s in reversed(db.snapshots())},
+            "diffs": lambda: dict(self._diffs()),
+            "blame": lambda: dict(self._blame(branches)),
+            "history": lambda: dict(self._history(branches)),
+            "syncs": lambda: {sync.name: self._sync(sync) for sync in db.syncs()},
+            "derived": lambda: dict(self._derived()),
+            "lineage": lambda: dict(self._lineage()),
+            "provenance": lambda: {b.name: self._provenance(b) for b in branches},
+            "alerts": lambda: {f"{alert.id:06}": self._alert(alert) for alert in db.alerts()},
+            "watching": self._watching,
+            "tables": lambda: dict(self._system_tables()),
+            TEXTS: lambda: dict(self._texts()),
         }
+        made = {name: make() for name, make in makers.items() if wanted is None or name in wanted}
         return {"contents": self.contents, **made}
 
     # --- names and snapshots -----------------------------------------------------------------
@@ -275,12 +276,12 @@ class _Description:
         }
 
     def _views(self) -> Iterator[_View]:
-        """The derived objects of one table and one source."""
+        """The derived objects that are one table, by the first branch they read."""
         for sync in self.db.syncs():
             branch = self.db.branch(sync.target)
-            if sync.kind != "derive" or len(sync.sources) > 1 or branch.tables() != [branch.name]:
-                continue
-            yield _View(branch.name, sync.sources[0], sync.sources[0] in branch.head.sources)
+            if sync.kind == "derive" and branch.tables() == [branch.name]:
+                source = sync.sources[0]
+                yield _View(branch.name, source, source in branch.head.sources)
 
     def _derived(self) -> Iterator[tuple[str, Plain]]:
         """Derived objects by their names in SQL, where their sources were, and by source."""
@@ -342,8 +343,7 @@ class _Description:
             yield f"watch {watch.name}", str(watch.what)
         for name in ("main", "totals", "masked_now"):
             yield f"provenance of {name}", str(self.db.provenance(name)).splitlines()
-        picture = self.db.graph().to_text().replace(self.db.name, "DATABASE")
-        yield "graph", picture.splitlines()
+        yield "graph", self.db.graph().to_text().splitlines()[1:]  # the first says where it is
 
 
 def _difference(diff: Any) -> Plain:

@@ -37,6 +37,7 @@ def make(path: Path) -> None:
         make_schemas(db)
         make_chain(db)
         make_masks(db)
+        db.compact()  # packs with dictionaries and patches, besides those that are new
         make_views(db)
         make_trouble(db)
 

@@ -25,6 +25,8 @@ from livingdb.derivation.view import View
 from livingdb.evolution import AddColumn
 
 NEW_VALUE = "written long after"
+STATE = ("contents", "branches", "tags", "snapshots", "syncs", "derived", "alerts", "watching")
+"""The sections that hold the state itself; the others are drawn from it."""
 
 
 @pytest.fixture(params=frozen_names())
@@ -42,15 +44,16 @@ def test_the_format_of_today_is_frozen() -> None:
 
 
 def test_it_reads_as_it_did(name: str, tmp_path: Path) -> None:
+    """The first who opens it may migrate it, and answers that were stored are read by the next."""
     path, wanted = unpack(name, tmp_path), stored(name)
-    for time in ("first", "second"):  # the first may migrate it, and store answers
+    for sections in (wanted, STATE):
         with opened(path) as db:
-            found = json.loads(json.dumps(describe(db)))
+            found = json.loads(json.dumps(describe(db, sections)))
             assert db.check().problems == []
-        for section, told in wanted.items():
-            difference = first_difference(told, found.get(section), [section])
+        for section in sections:
+            difference = first_difference(wanted[section], found.get(section), [section])
             if difference is not None:
-                pytest.fail(f"{name} reads differently the {time} time: {difference}", False)
+                pytest.fail(f"{name} reads differently: {difference}", False)
 
 
 def test_a_difference_is_told_kindly() -> None:
@@ -85,24 +88,24 @@ def test_it_goes_on(name: str, tmp_path: Path) -> None:
         assert {sync.name: sync.state for sync in db.syncs()} == before
         assert_views(db)
         go_on(db)
-        assert_views(db)
         masked(db)
         schemas_follow(db)
         merge_and_derive(db)
         db.propagate()
         assert_views(db)
-        heads = {branch.name: branch.head.id for branch in db.branches()}
-        rows = {branch.name: held(branch) for branch in db.branches() if branch != "main"}
+        state = {branch.name: held(branch) for branch in db.branches()}
         db.compact()
         assert db.check().problems == []
     with opened(path) as db:
-        assert {branch.name: branch.head.id for branch in db.branches()} == heads
-        assert {b.name: held(b) for b in db.branches() if b != "main"} == rows
+        assert {branch.name: held(branch) for branch in db.branches()} == state
         assert db.check().problems == []
 
 
-def held(branch: Branch) -> dict[str, int]:
-    return {name: branch.table(name).to_arrow().num_rows for name in branch.tables()}
+def held(branch: Branch) -> tuple[str, dict[str, Any]]:
+    """The head of a branch and the rows of its tables, of large ones their number."""
+    tables = {name: branch.table(name) for name in branch.tables()}
+    small = {name: t.to_arrow().to_pylist() for name, t in tables.items() if len(t) < 200}
+    return branch.head.id, {name: small.get(name, len(t)) for name, t in tables.items()}
 
 
 def write_everywhere(db: Database) -> Iterator[Written]:
@@ -167,11 +170,12 @@ def assert_two_ways(db: Database, written: list[Written]) -> None:
 
 def assert_views(db: Database) -> None:
     """Every view that is not behind holds what its query says, or has it set aside."""
+    syncs = {sync.target: sync for sync in db.syncs()}
     for row in db._graph.catalog.syncs.all():
         if row.kind != "derive" or not row.is_active or row.spec["what"] != "sql":
             continue
         view = View.from_json(row.spec)
-        sync, head = db.sync(view.name), db.branch(view.name).head
+        sync, head = syncs[view.name], db.branch(view.name).head
         assert row.frequency != "immediate" or sync.lag == 0, view.name
         if sync.lag == 0:
             rows = head.table(view.name).to_arrow()

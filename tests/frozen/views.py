@@ -37,6 +37,12 @@ def make_views(db: Database) -> None:
         key="id",
     )
     main.clone("what_if", derived="_if")
+    main.derive(
+        "compared",
+        "SELECT m.id, m.net, d.amount FROM main.orders m JOIN dev.orders d ON m.id = d.id "
+        "WHERE m.net <> d.amount",
+        when="immediate",
+    )
     main.derive("kinds", "SELECT kind, count(*) AS n, min(size) AS least FROM events GROUP BY kind")
     main.derive("recent", "SELECT id, day FROM orders ORDER BY day DESC LIMIT 5", when="on demand")
     main.derive("hourly", "SELECT DISTINCT item FROM lines", when="every 1 hour")
@@ -168,6 +174,10 @@ def make_trouble(db: Database) -> None:
     db.propagate()
     main.insert("lines", [{"order": 90, "line": 1, "item": "late", "quantity": 3}])
     main.sql("UPDATE events SET size = 7 WHERE id < 30", message="nobody has seen it yet")
+    side = main.clone("side")
+    side.update("customers", {"id": [2], "city": ["Moss"]}, author="bob", message="to be merged")
+    main.update("customers", {"id": [3], "city": ["Rana"]}, message="beside it")
+    db.merge("side", into="main", message="a merge that is watched")
     db.deliver_alerts(wait_seconds=30)
     _answer_alerts(db)
 
