@@ -19,14 +19,15 @@ from tests.frozen.make import TRUST
 from tests.unit.derived.oracle import assert_same_rows, recomputed
 
 import livingdb
-from livingdb import Branch, Database
+from livingdb import Branch, Database, evolution
 from livingdb.catalog import schema
+from livingdb.catalog.alerts import STATES
 from livingdb.derivation.view import View
 from livingdb.evolution import AddColumn
 
 NEW_VALUE = "written long after"
-STATE = ("contents", "branches", "tags", "snapshots", "syncs", "derived", "alerts", "watching")
-"""The sections that hold the state itself; the others are drawn from it."""
+HEADS = ("branches", "tags", "syncs", "derived", "alerts", "watching")
+"""The sections that tell where a database stands now; the others are about its history."""
 
 
 @pytest.fixture(params=frozen_names())
@@ -46,7 +47,7 @@ def test_the_format_of_today_is_frozen() -> None:
 def test_it_reads_as_it_did(name: str, tmp_path: Path) -> None:
     """The first who opens it may migrate it, and answers that were stored are read by the next."""
     path, wanted = unpack(name, tmp_path), stored(name)
-    for sections in (wanted, STATE):
+    for sections in (wanted, HEADS):
         with opened(path) as db:
             found = json.loads(json.dumps(describe(db, sections)))
             assert db.check().problems == []
@@ -54,6 +55,19 @@ def test_it_reads_as_it_did(name: str, tmp_path: Path) -> None:
             difference = first_difference(wanted[section], found.get(section), [section])
             if difference is not None:
                 pytest.fail(f"{name} reads differently: {difference}", False)
+
+
+def test_everything_is_in_it(name: str) -> None:
+    told = stored(name)
+    syncs, edges = told["syncs"].values(), [s["edge"] for s in told["snapshots"].values()]
+    assert {sync["state"] for sync in syncs} == {"active", "held", "detached", "error"}
+    assert {sync["direction"] for sync in syncs} == {"forward", "reverse", "both"}
+    assert {alert["state"] for alert in told["alerts"].values()} == set(STATES)
+    changes = [c for edge in edges for c in edge.get("details", {}).get("changes", [])]
+    assert {change["change"] for change in changes} == set(evolution.__all__) - {"Change"}
+    kinds = {"derive", "merge", "propagate", "schema_change", "transaction"}
+    assert {edge["kind"] for edge in edges} == kinds
+    assert any(sync["quarantined"].get("clean_orders") for sync in syncs)
 
 
 def test_a_difference_is_told_kindly() -> None:
@@ -104,7 +118,7 @@ def test_it_goes_on(name: str, tmp_path: Path) -> None:
 def held(branch: Branch) -> tuple[str, dict[str, Any]]:
     """The head of a branch and the rows of its tables, of large ones their number."""
     tables = {name: branch.table(name) for name in branch.tables()}
-    small = {name: t.to_arrow().to_pylist() for name, t in tables.items() if len(t) < 200}
+    small = {name: repr(t.to_arrow().to_pylist()) for name, t in tables.items() if len(t) < 200}
     return branch.head.id, {name: small.get(name, len(t)) for name, t in tables.items()}
 
 
