@@ -1,0 +1,96 @@
+"""Frozen databases as files: `data/NAME.tar.zst`, and beside it what a reader saw in it."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import tarfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import zstandard
+
+__all__ = ["DATA", "first_difference", "frozen_names", "pack", "store", "stored", "unpack"]
+
+DATA = Path(__file__).parent / "data"
+_ARCHIVE, _DESCRIPTION = ".tar.zst", ".json.gz"
+_SHOWN_CHARACTERS = 400
+
+
+def frozen_names() -> list[str]:
+    """Every frozen database there is."""
+    return sorted(path.name.removesuffix(_ARCHIVE) for path in DATA.glob(f"*{_ARCHIVE}"))
+
+
+def unpack(name: str, folder: Path) -> Path:
+    """A copy of a frozen database in a folder, to be opened."""
+    packed = (DATA / f"{name}{_ARCHIVE}").read_bytes()
+    files = io.BytesIO(zstandard.ZstdDecompressor().decompressobj().decompress(packed))
+    with tarfile.open(fileobj=files) as archive:
+        archive.extractall(folder, filter="data")
+    return folder / name
+
+
+def pack(name: str, database: Path) -> None:
+    """Freeze a database that is closed; `FileExistsError` if one of that name is frozen."""
+    files = io.BytesIO()
+    with tarfile.open(fileobj=files, mode="w") as archive:
+        archive.add(database, name, filter=_anonymous)
+    packed = zstandard.ZstdCompressor(level=19).compress(files.getvalue())
+    DATA.mkdir(exist_ok=True)
+    with (DATA / f"{name}{_ARCHIVE}").open("xb") as file:
+        file.write(packed)
+
+
+def _anonymous(member: tarfile.TarInfo) -> tarfile.TarInfo:
+    """Nothing of who made it, where and when."""
+    member.uid = member.gid = member.mtime = 0
+    member.uname = member.gname = ""
+    return member
+
+
+def store(name: str, description: dict[str, Any]) -> None:
+    """Write down what a reader sees in a frozen database."""
+    text = json.dumps(description, ensure_ascii=False, indent=0)
+    (DATA / f"{name}{_DESCRIPTION}").write_bytes(gzip.compress(text.encode(), mtime=0))
+
+
+def stored(name: str) -> dict[str, Any]:
+    """What a reader saw in a frozen database when it was made."""
+    packed = (DATA / f"{name}{_DESCRIPTION}").read_bytes()
+    description: dict[str, Any] = json.loads(gzip.decompress(packed))
+    return description
+
+
+def first_difference(old: Any, new: Any, at: Sequence[str] = ()) -> str | None:
+    """Where two descriptions differ first, and how; None if they do not."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        for name in [*old, *(name for name in new if name not in old)]:
+            if name not in old or name not in new:
+                which = "is gone" if name in old else "is new"
+                return f"{_path([*at, name])} {which}: {_short((old | new)[name])}"
+            found = first_difference(old[name], new[name], [*at, name])
+            if found is not None:
+                return found
+        return None
+    if isinstance(old, list) and isinstance(new, list):
+        for number, (one, other) in enumerate(zip(old, new, strict=False)):
+            found = first_difference(one, other, [*at, str(number)])
+            if found is not None:
+                return found
+        if len(old) != len(new):
+            return f"{_path(at)} had {len(old)} items and has {len(new)}"
+        return None
+    same = old == new and type(old) is type(new)
+    return None if same else f"{_path(at)}\n  was {_short(old)}\n  is  {_short(new)}"
+
+
+def _path(names: Sequence[str]) -> str:
+    return " › ".join(names)
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}…"
