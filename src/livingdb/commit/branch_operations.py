@@ -148,7 +148,7 @@ def _sides(
     if not any(steps):
         return base, tables, ()
     lifted = graph.lifter.lifted(base.tables, tables, steps, staging)
-    return replace(base, tables=lifted.base), lifted.theirs, lifted.stages
+    return replace(base, tables=lifted.base, lost=lifted.lost), lifted.theirs, lifted.stages
 
 
 def _merged(

@@ -24,7 +24,13 @@ from livingdb.derivation.query_answers import Answers
 from livingdb.derivation.refresh_view import Input, schemas_of
 from livingdb.derivation.source_positions import At, heads, inputs, made_from, named
 from livingdb.derivation.view import KIND, View
-from livingdb.errors import AlreadyExists, IllegalSync, NotFound, TransactionConflict
+from livingdb.errors import (
+    AlreadyExists,
+    IllegalSync,
+    InvalidName,
+    NotFound,
+    TransactionConflict,
+)
 from livingdb.graph.draft import Intent
 from livingdb.graph.graph import Graph, Moved, now, tables_of
 from livingdb.graph.names import check_branch
@@ -33,6 +39,8 @@ from livingdb.graph.storage.staging import Staging
 from livingdb.guard.judge import Judgement
 from livingdb.guard.pending_changes import authors_between, crossing_of
 from livingdb.tables.index import Version
+from livingdb.tables.letter_case import check_new, find_alike
+from livingdb.tables.schema import TableSchema
 
 __all__ = ["Outcome", "derive", "is_behind", "plan_of", "refresh"]
 
@@ -87,6 +95,7 @@ def derive(
         for row in rows.values():
             if view.name in graph.tables(graph.snapshots.at(row.head)):
                 raise AlreadyExists(f"{row.name!r} has a table {view.name!r} already")
+        _check_name(graph, view, list(rows.values()))
         read = inputs(graph, view, None, at)
         _check(graph, view, read, when)
         view = _settled(graph, view, read, answers)
@@ -94,6 +103,9 @@ def derive(
             near = alike(graph, view, read)
             known = (read, {}) if near is None else (near.inputs, whole_tables(near.held))
             result = made(graph, view, *known, at, answers, staging, trust)
+            sources = {name: _schema(graph, item.new.version) for name, item in read.items()}
+            coming = {n: _schema(graph, v) for n, v in result.tables.items() if v is not None}
+            check_new(coming, sources if view.what == "clone" else {})
             if near is not None:
                 result = replace(result, tables={**known[1], **result.tables})
             sync = _new_sync(view, when, list(rows.values()), guard or {})
@@ -119,6 +131,25 @@ def derive(
         if row_made is not None:
             return row_made
     raise TransactionConflict(f"others keep moving what {view.name!r} reads; try again")
+
+
+def _schema(graph: Graph, version: Version) -> TableSchema:
+    return graph.versions.definition(version).schema
+
+
+def _check_name(graph: Graph, view: View, rows: Sequence[BranchRow]) -> None:
+    """`InvalidName` if SQL on a source could take the name for that of a table or another view."""
+    sources = {row.id for row in rows}
+    taken = [name for row in rows for name in graph.tables(graph.snapshots.at(row.head))]
+    for sync in graph.catalog.syncs.all():
+        if sync.kind == KIND and sources & set(sync.sources):
+            taken.append(str(sync.spec["name"]))
+    for other in find_alike(view.name, taken):
+        if other != view.name:
+            raise InvalidName(
+                f"there is {other!r}, and SQL does not tell {view.name!r} from it: names differ "
+                "in more than case"
+            )
 
 
 _RESTLESS = ("NOT_DETERMINISTIC", "TIME_DEPENDENT")

@@ -13,6 +13,7 @@ import pyarrow as pa
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.errors import TransactionConflict
 from livingdb.graph.diff import changed_keys
+from livingdb.graph.dropped import dropped_since
 from livingdb.tables.rows import RowSet
 from livingdb.trees.keys import KeyArray, member
 from livingdb.trees.scan import ALL, Span, ZoneFilter
@@ -44,6 +45,9 @@ class Reads:
         """`TransactionConflict` if something read has changed between two snapshots."""
         for table in {*self.spans, *self.keys}:
             old, new = graph.find_version(base, table), graph.find_version(head, table)
+            gone = None if old is None else dropped_since(graph, table, base, head)
+            if gone is not None:
+                raise TransactionConflict(f"{gone}, and this serializable transaction read it")
             if old is not None and new is not None and old.address == new.address:
                 continue
             if old is None or new is None or old.definition != new.definition:

@@ -7,27 +7,31 @@ changed one of the same rows (or, if it is serializable, a row it read).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from livingdb.catalog.branches import BranchRow
 from livingdb.catalog.snapshots import SnapshotRow
+from livingdb.chunks.address import short
 from livingdb.commit.read_set import Reads, TrackedRows
 from livingdb.engines.tree_parts import Built
 from livingdb.errors import (
     AlreadyExists,
     DuplicateKey,
     InvalidData,
+    InvalidName,
     MissingKey,
     TransactionConflict,
     Unsupported,
 )
-from livingdb.graph.constraints import check_new_table, check_tables
+from livingdb.graph.constraints import check_new_table, check_tables, check_targets
 from livingdb.graph.diff import changed_keys, diff_changes
+from livingdb.graph.draft import Written
+from livingdb.graph.dropped import REMADE, dropped_since
 from livingdb.graph.graph import Graph, Intent, no_table, tables_of
 from livingdb.graph.names import check_table
 from livingdb.graph.row_constraints import with_fixed
@@ -36,9 +40,11 @@ from livingdb.graph.snapshot import overlaid
 from livingdb.graph.storage.staging import Staging
 from livingdb.tables import ingest
 from livingdb.tables.index import Version
+from livingdb.tables.letter_case import check_new, find_alike
 from livingdb.tables.recipe import Counts, Definition
 from livingdb.tables.rows import RowSet
 from livingdb.tables.schema import TableSchema
+from livingdb.tables.tabular import tabular
 from livingdb.trees.changes import UPSERT, Changes, merge_changes, no_changes
 from livingdb.trees.keys import KeyArray, member
 
@@ -57,8 +63,12 @@ class _Table:
     version: Version | None
     definition: Definition
     changes: Changes | None = None
+    columns: set[str] = field(default_factory=set)
+    """The columns that the writer named; changes carry more of rows that are new."""
     inserts_only: bool = True
     is_dropped: bool = False
+    takes_place: bool = False
+    """Whether it is made in the place of one that the work dropped."""
     built: Built | None = None
 
     @property
@@ -82,6 +92,8 @@ class Work:
         self.branch = branch
         self.base: SnapshotRow = graph.snapshots.at(branch.head)
         self.reads = Reads() if isolation == "serializable" else None
+        self._lifted: SnapshotRow | None = None
+        """The last schema change that the changes were carried through."""
         self._tables: dict[str, _Table] = {}
 
     # --- reading -----------------------------------------------------------------------------
@@ -138,12 +150,19 @@ class Work:
         if name in self.tables():
             raise AlreadyExists(f"there is a table {name!r} already")
         definition.layout.grouping(definition.schema)
+        check_new({name: definition.schema})
+        for other in find_alike(name, self.tables()):
+            raise InvalidName(
+                f"there is a table {other!r}, and SQL does not tell {name!r} from it: names of "
+                "tables differ in more than case"
+            )
 
         def find(target: str) -> TableSchema | None:
             return self.schema(target) if target in self.tables() else None
 
         check_new_table(name, definition.schema, find)
-        self._tables[name] = _Table(name, None, definition)
+        takes_place = name in self._tables or self.graph.find_version(self.base, name) is not None
+        self._tables[name] = _Table(name, None, definition, takes_place=takes_place)
 
     def drop_table(self, name: str) -> None:
         """Drop a table; refused while another one refers to it."""
@@ -152,30 +171,36 @@ class Work:
             links = self.schema(other).foreign_keys
             if other != name and any(target == name for _, target in links):
                 raise InvalidData(f"table {other!r} refers to {name!r}: drop that one first")
-        if table.is_new:
+        if table.is_new and not table.takes_place:
             del self._tables[name]
+        elif table.is_new:
+            version = self.graph.find_version(self.base, name)
+            self._tables[name] = _Table(name, version, table.definition, is_dropped=True)
         else:
             self._tables[name] = _Table(name, table.version, table.definition, is_dropped=True)
 
     def insert(self, name: str, data: object) -> int:
         """Put rows whose keys are not there yet; how many."""
         table = self._table(name)
-        changes = ingest.upserts(table.definition.schema, self._shape(table), data)
+        given = tabular(data)
+        changes = ingest.upserts(table.definition.schema, self._shape(table), given)
         self._forbid(table, changes)
-        return self._add(table, changes, inserts=True)
+        return self._add(table, changes, given.columns, inserts=True)
 
     def upsert(self, name: str, data: object) -> int:
         """Put rows, in place of those with the same keys; how many."""
         table = self._table(name)
-        changes = ingest.upserts(table.definition.schema, self._shape(table), data)
-        return self._add(table, changes)
+        given = tabular(data)
+        changes = ingest.upserts(table.definition.schema, self._shape(table), given)
+        return self._add(table, changes, given.columns)
 
     def update(self, name: str, data: object) -> int:
         """Set some columns of rows that are there; how many."""
         table = self._table(name)
-        changes = ingest.patches(table.definition.schema, self._shape(table), data)
+        given = tabular(data)
+        changes = ingest.patches(table.definition.schema, self._shape(table), given)
         self._require(table, changes)
-        return self._add(table, changes)
+        return self._add(table, changes, given.columns)
 
     def delete(self, name: str, keys: object, strict: bool = False) -> int:
         """Delete rows by key; how many keys were named."""
@@ -192,7 +217,9 @@ class Work:
             self._forbid(table, changes)
         elif operation == "update":
             self._require(table, changes)
-        self._add(table, changes, inserts=operation == "insert")
+        stored = table.definition.schema.stored
+        named = [c.name for at, c in enumerate(stored) if not c.is_fixed and changes.touches([at])]
+        self._add(table, changes, named, inserts=operation == "insert")
 
     def replace(self, name: str, built: Built) -> None:
         """Put rows that are in trees already in place of all rows of a table."""
@@ -230,8 +257,11 @@ class Work:
                 f"{shown(table, changes, int(np.argmin(there)))}"
             )
 
-    def _add(self, table: _Table, changes: Changes, inserts: bool = False) -> int:
+    def _add(
+        self, table: _Table, changes: Changes, named: Iterable[str] = (), inserts: bool = False
+    ) -> int:
         if len(changes):
+            table.columns.update(named)
             if any(column.is_fixed for column in table.definition.schema.columns):
                 rows = self._with_changes(table.version, table.definition, table.changes)
                 changes = with_fixed(rows, changes)
@@ -254,9 +284,12 @@ class Work:
 
         `batch` is the name of a stream and the number of its batch.
         """
-        details = {} if batch is None else {"stream": batch[0], "batch": batch[1]}
+        details: dict[str, Any] = {} if batch is None else {"stream": batch[0], "batch": batch[1]}
         if self.is_empty:
             return self.base
+        remade = sorted(table.name for table in self._tables.values() if table.takes_place)
+        if remade:
+            details[REMADE] = remade
         written = [table for table in self._tables.values() if table.is_written]
         branch, head = self.branch, self.base
         for attempt in range(_ATTEMPTS):
@@ -321,19 +354,22 @@ class Work:
         written = [table for table in self._tables.values() if table.is_written]
         for table in written:
             if table.changes is None or table.is_new or table.built is not None:
-                raise TransactionConflict(
-                    f"table {table.name!r}: the schema was changed meanwhile; try again"
-                )
+                raise TransactionConflict(f"table {table.name!r}: {_changed_by(step)}; try again")
         if self.reads is not None:
-            raise TransactionConflict("the schema was changed meanwhile; try again")
-        changes = {table.name: table.changes for table in written if table.changes is not None}
+            raise TransactionConflict(f"{_changed_by(step)}; try again")
+        mine = {
+            table.name: Written(table.changes, frozenset(table.columns))
+            for table in written
+            if table.changes is not None
+        }
         with Staging(self.graph.store) as staging:
-            carried = self.graph.lifter.carried(step, changes, staging)
-        self.base = step
+            carried = self.graph.lifter.carried(step, mine, staging)
+        self.base = self._lifted = step
         self._tables = {}
-        for name, change in carried.items():
+        for name, one in carried.items():
             table = self._table(name)
-            table.changes, table.inserts_only = change, False
+            table.changes, table.columns = one.changes, set(one.columns)
+            table.inserts_only = False
 
     def _make(self, table: _Table, head: SnapshotRow, staging: Staging) -> Version:
         """The version the head's table becomes."""
@@ -343,7 +379,7 @@ class Work:
         if table.built is not None:
             root = staging.joined(table.built, versions.forest_of(table.definition))
             return versions.adopt(table.definition, root, table.built.count, staging.sink)
-        if version is None:
+        if version is None or table.is_new:
             columns = [] if changes is None else [whole(changes)]
             return versions.create(table.definition, columns, staging.sink)
         assert changes is not None
@@ -374,7 +410,15 @@ class Work:
             return diff_changes(graph.versions, graph.find_version(head, name), after)
 
         whole = overlaid(tables_of(graph, head), settled)
-        check_tables(graph.versions, whole, settled, happens)
+        if None in settled.values():
+            schemas = {name: graph.versions.definition(v).schema for name, v in whole.items()}
+            check_targets(schemas)
+        try:
+            check_tables(graph.versions, whole, settled, happens)
+        except InvalidData as error:
+            if self._lifted is None:
+                raise
+            raise TransactionConflict(f"{_changed_by(self._lifted)}, and {error}") from error
 
     def _changes(
         self, table: _Table, head: SnapshotRow, made: Mapping[str, Version | None]
@@ -393,9 +437,12 @@ class Work:
                 continue
             now = self.graph.find_version(head, table.name)
             if table.is_new:
-                if now is not None:
-                    raise TransactionConflict(f"table {table.name!r} was created meanwhile")
+                self._check_new(table, head, now)
                 continue
+            assert table.version is not None
+            gone = dropped_since(self.graph, table.name, self.base, head)
+            if gone is not None:
+                raise TransactionConflict(f"{gone}; try again")
             is_whole = table.is_dropped or table.built is not None
             if is_whole and now is not None and now != table.version:
                 raise TransactionConflict(f"table {table.name!r} was changed meanwhile")
@@ -403,10 +450,23 @@ class Work:
         if self.reads is not None:
             self.reads.check(self.graph, self.base, head)
 
+    def _check_new(self, table: _Table, head: SnapshotRow, now: Version | None) -> None:
+        """Nobody made a table of its name, or changed the one that it takes the place of."""
+        for other in find_alike(table.name, self.graph.tables(head)):
+            if other != table.name and other not in self._tables:
+                raise TransactionConflict(
+                    f"table {other!r} was created meanwhile, and SQL does not tell {table.name!r} "
+                    "from it"
+                )
+        before = self.graph.find_version(self.base, table.name) if table.takes_place else None
+        if now == before:
+            return
+        what = "created" if before is None else "changed"
+        raise TransactionConflict(f"table {table.name!r} was {what} meanwhile")
+
     def _check_overlap(self, table: _Table, now: Version | None) -> None:
         assert table.version is not None
-        if now is None:
-            raise TransactionConflict(f"table {table.name!r} was dropped meanwhile")
+        assert now is not None
         if now.address == table.version.address or table.changes is None:
             return
         if now.definition != table.version.definition:
@@ -418,6 +478,10 @@ class Work:
                 f"table {table.name!r}: somebody else changed the row with the key "
                 f"{shown(table, table.changes, int(both.argmax()))} meanwhile; try again"
             )
+
+
+def _changed_by(step: SnapshotRow) -> str:
+    return f"the schema was changed meanwhile by {short(step.address)} ({step.message})"
 
 
 def whole(changes: Changes) -> list[Any]:

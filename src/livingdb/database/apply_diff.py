@@ -8,6 +8,7 @@ from livingdb.database.diff import Diff
 from livingdb.database.transaction import Transaction
 from livingdb.errors import InvalidData, NotFound
 from livingdb.graph.graph import Graph
+from livingdb.tables.schema import TableSchema
 from livingdb.trees.diff import to_changes
 
 __all__ = ["apply_diffs"]
@@ -49,5 +50,14 @@ def _apply(graph: Graph, tx: Transaction, name: str, part: Diff) -> None:
     shape = tx.work.rows(name).forest.shape
     if before is not None and before.definition != after.definition:
         raise InvalidData(f"table {name!r}: a diff across schemas cannot be applied")
+    theirs, mine = graph.versions.definition(after).schema, tx.work.schema(name)
+    if _stored(theirs) != _stored(mine):
+        raise InvalidData(
+            f"table {name!r}: the diff is of a table with other columns than it has here"
+        )
     for batch in part._batches:
         tx.work.apply(name, to_changes(shape, batch))
+
+
+def _stored(schema: TableSchema) -> list[tuple[int, str, object]]:
+    return [(column.id, column.name, column.type) for column in schema.stored]

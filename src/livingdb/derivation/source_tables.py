@@ -15,7 +15,14 @@ from livingdb.graph.ancestry import is_ancestor
 from livingdb.graph.graph import Graph, no_table
 from livingdb.sql.parameters import constant
 from livingdb.sql.planner import is_range, point_at, qualify
-from livingdb.sql.table_names import SYSTEM, check_sources, function_name, table_names
+from livingdb.sql.table_names import (
+    SYSTEM,
+    check_columns,
+    check_sources,
+    function_name,
+    table_names,
+)
+from livingdb.tables.letter_case import check_clear, find_alike
 
 __all__ = ["derived_named", "derived_snapshot", "resolved"]
 
@@ -41,7 +48,9 @@ def resolved(
         point_at(table, name)
         table.this.set("quoted", True)
     known = {name: source for source, name in names.items()}
-    expand_stars(bound, {name: _columns(graph, source) for name, source in known.items()})
+    columns = {name: _columns(graph, source) for name, source in known.items()}
+    expand_stars(bound, columns)
+    check_columns(bound, columns.values())
     return bound, known
 
 
@@ -99,10 +108,9 @@ def _fixed(graph: Graph, branch: BranchRow, table: exp.Table, version: exp.Expr)
 
 
 def _known(name: str, tables: list[str]) -> str | None:
-    if name in tables:
-        return name
-    alike = [other for other in tables if other.casefold() == name.casefold()]
-    return alike[0] if len(alike) == 1 else None
+    check_clear("table", name, tables)
+    alike = find_alike(name, tables)
+    return alike[0] if alike else None
 
 
 def derived_named(syncs: list[SyncRow], branch: BranchRow, name: str) -> SyncRow | None:

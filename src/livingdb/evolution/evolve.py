@@ -29,17 +29,20 @@ from livingdb.graph.rules import check_new_sync
 from livingdb.graph.storage.staging import Staging
 from livingdb.graph.sync_groups import schema_syncs
 from livingdb.tables.index import Version
+from livingdb.tables.letter_case import check_new
 from livingdb.tables.recipe import Definition
 
 __all__ = [
     "Explanation",
     "Plan",
+    "Stage",
     "Takes",
     "Wish",
     "evolve",
     "explain",
     "new_tables",
     "planned",
+    "stages_of",
 ]
 
 _ATTEMPTS = 8
@@ -108,7 +111,9 @@ def planned(tables: Mapping[str, Definition], changes: Sequence[Change]) -> Plan
 def explain(graph: Graph, branch: str, changes: Sequence[Change]) -> Explanation:
     """Which directions are legal, and why the others are not."""
     head = graph.snapshots.at(graph.branch(branch).head)
-    plan = planned(_definitions(graph, tables_of(graph, head)), changes)
+    known = _definitions(graph, tables_of(graph, head))
+    plan = planned(known, changes)
+    _check_names(plan, known)
     verdicts = plan.verdicts()
     scans = [reason for lens in plan.lenses if (reason := lens.scan_reason()) is not None]
     return Explanation(
@@ -162,13 +167,15 @@ def evolve(graph: Graph, branch: str, wish: Wish) -> SnapshotRow:
         row = graph.branch(branch)
         head = graph.snapshots.at(row.head)
         tables = tables_of(graph, head)
-        plan = planned(_definitions(graph, tables), wish.changes)
+        known = _definitions(graph, tables)
+        plan = planned(known, wish.changes)
+        _check_names(plan, known)
         _check_direction(plan, wish.sync)
         # What is kept has the branch's syncs from now on, and "reverse" writes it.
         beside = wish.to is not None or wish.sync == "reverse"
         check_new_sync(graph.syncs(row.epoch), row, wish.sync, is_new_target=beside)
         with Staging(graph.store) as staging:
-            stages = _stages(graph, plan, tables, staging)
+            stages = stages_of(graph, plan, tables, staging)
             *between, last = _intents(graph, row, head, wish, stages)
             try:
                 found = graph.commit(last, staging, before=between)
@@ -181,6 +188,16 @@ def evolve(graph: Graph, branch: str, wish: Wish) -> SnapshotRow:
     raise TransactionConflict(f"others keep moving {branch!r}; try again")
 
 
+def _check_names(plan: Plan, tables: Mapping[str, Definition]) -> None:
+    """`InvalidName` if one of the changes makes a name that differs from another in case only."""
+    now = {name: definition.schema for name, definition in tables.items()}
+    for lens in plan.lenses:
+        after = {name: schema for name, schema in now.items() if name not in lens.old}
+        after.update((name, definition.schema) for name, definition in lens.new.items())
+        check_new(after, now)
+        now = after
+
+
 def _check_direction(plan: Plan, sync: str) -> None:
     verdicts = plan.verdicts()
     if verdicts[sync] is not None:
@@ -189,7 +206,7 @@ def _check_direction(plan: Plan, sync: str) -> None:
 
 
 @dataclass(frozen=True)
-class _Stage:
+class Stage:
     """All tables after one of the changes, and the versions it made."""
 
     tables: Mapping[str, Version]
@@ -203,21 +220,21 @@ def new_tables(
 
     Nothing is written but recipes; rows are looked at only by changes that say so.
     """
-    stages = _stages(graph, plan, tables, staging)
+    stages = stages_of(graph, plan, tables, staging)
     return _differing(tables, stages[-1].tables), _made(stages)
 
 
-def _stages(
+def stages_of(
     graph: Graph, plan: Plan, tables: Mapping[str, Version], staging: Takes
-) -> list[_Stage]:
+) -> list[Stage]:
     """The tables after each of the changes; if one of them fails, nothing is left of any."""
-    stages: list[_Stage] = []
+    stages: list[Stage] = []
     made: list[Version] = []
     try:
         for change, lens in zip(plan.changes, plan.lenses, strict=True):
             made = []
             tables = _after(graph, change, lens, tables, staging, made)
-            stages.append(_Stage(tables, made))
+            stages.append(Stage(tables, made))
     except BaseException:
         graph.index.forget([*_made(stages), *made])
         raise
@@ -253,7 +270,7 @@ def _after(
     return after
 
 
-def _made(stages: Sequence[_Stage]) -> list[Version]:
+def _made(stages: Sequence[Stage]) -> list[Version]:
     return [version for stage in stages for version in stage.made]
 
 
@@ -293,7 +310,7 @@ def _titled(change: Change) -> str:
 
 
 def _intents(
-    graph: Graph, row: BranchRow, head: SnapshotRow, wish: Wish, stages: Sequence[_Stage]
+    graph: Graph, row: BranchRow, head: SnapshotRow, wish: Wish, stages: Sequence[Stage]
 ) -> list[Intent]:
     """The snapshots to make, each a change of the head: those between, and the whole.
 

@@ -4,22 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import numpy as np
 import pyarrow as pa
 
 from livingdb.catalog.snapshots import SnapshotRow
-from livingdb.errors import TransactionConflict, Unsupported
-from livingdb.evolution.evolve import Takes, new_tables, planned
-from livingdb.evolution.lenses.lens import Delta
-from livingdb.evolution.lenses.sides import VersionSide, changes_of
+from livingdb.chunks.address import short
+from livingdb.errors import InvalidData, TransactionConflict, Unsupported
+from livingdb.evolution.evolve import Takes, new_tables, planned, stages_of
+from livingdb.evolution.lenses.lens import Delta, Deltas, Lens, Loss, Side
+from livingdb.evolution.lenses.row_alignment import keys_of, match
+from livingdb.evolution.lenses.sides import VersionSide, changes_of, delta_of
 from livingdb.evolution.schema_change import Change
 from livingdb.graph.ancestry import common_ancestors
-from livingdb.graph.draft import Lifted
+from livingdb.graph.draft import Lifted, Written
 from livingdb.graph.graph import Graph, tables_of
 from livingdb.graph.snapshot import overlaid
 from livingdb.graph.storage.staging import Staging
+from livingdb.tables.batches import flat
 from livingdb.tables.index import Version
 from livingdb.tables.rows import RowSet
+from livingdb.tables.schema import TableSchema
 from livingdb.trees.changes import Changes
+from livingdb.trees.compare import choose, differs
 
 __all__ = ["Lifter", "in_schema_of"]
 
@@ -74,36 +80,135 @@ class Lifter:
         missing = _without(ours, yours)
         if missing is None:
             return Lifted(base, theirs)
+        lost = self._lost(self.tables(base, yours, staging)[0], theirs, missing, staging)
         base, first = self.tables(base, ours, staging)
         theirs, second = self.tables(theirs, missing, staging)
-        return Lifted(base, theirs, [*first, *second])
+        return Lifted(base, theirs, [*first, *second], lost)
+
+    def _lost(
+        self, base: Tables, theirs: Tables, changes: Sequence[Change], staging: Staging
+    ) -> dict[str, str]:
+        """A table in which theirs changed what schema changes leave no place for, and why."""
+        versions = self._graph.versions
+        deltas: Deltas = {
+            name: delta_of(versions, old, theirs[name])
+            for name, old in base.items()
+            if name in theirs
+            and theirs[name].address != old.address
+            and theirs[name].definition == old.definition
+        }
+        if not changes or not any(deltas.values()):
+            return {}
+        definitions = {name: versions.definition(v) for name, v in base.items()}
+        columns: Columns = {n: _set_columns(definitions[n].schema, d) for n, d in deltas.items()}
+        plan = planned(definitions, changes)
+        try:
+            for lens, stage in zip(
+                plan.lenses, stages_of(self._graph, plan, base, staging), strict=True
+            ):
+                sides = VersionSide(versions, base), VersionSide(versions, stage.tables)
+                deltas, columns = _through(lens, deltas, columns, *sides)
+                base = stage.tables
+        except Lost as lost:
+            return {lost.loss.table: f"{lost.loss} has no place in the schema that ours has"}
+        except (InvalidData, Unsupported) as error:
+            return {next(iter(deltas)): f"what theirs changed does not fit the schema: {error}"}
+        return {}
 
     def carried(
-        self, step: SnapshotRow, changes: Mapping[str, Changes], staging: Staging
-    ) -> dict[str, Changes]:
-        """Changes of tables as they were before a schema change, as changes after it."""
+        self, step: SnapshotRow, written: Mapping[str, Written], staging: Staging
+    ) -> dict[str, Written]:
+        """What is written to tables as they were before a schema change, as it is after it.
+
+        `TransactionConflict` if the new schema has no place for something that was written.
+        """
         graph = self._graph
         versions = graph.versions
         assert step.first is not None
         before: Tables = tables_of(graph, graph.snapshots.at(step.first))
-        deltas = {
-            name: _delta(versions.rows(before[name]), change) for name, change in changes.items()
+        deltas: Deltas = {
+            name: _delta(versions.rows(before[name]), each.changes)
+            for name, each in written.items()
         }
-        for change in self.changes(step):
-            definitions = {name: versions.definition(v) for name, v in before.items()}
-            (lens,) = planned(definitions, [change]).lenses
-            after, _ = self.tables(before, [change], staging)
-            old, new = VersionSide(versions, before), VersionSide(versions, after)
-            mine = {name: delta for name, delta in deltas.items() if name in lens.old}
-            rest = {name: delta for name, delta in deltas.items() if name not in lens.old}
-            deltas = {**rest, **lens.putr(mine, old, new)} if mine else rest
-            before = after
+        columns: Columns = {name: each.columns for name, each in written.items()}
+        definitions = {name: versions.definition(v) for name, v in before.items()}
+        try:
+            plan = planned(definitions, self.changes(step))
+            stages = stages_of(graph, plan, before, staging)
+            for lens, stage in zip(plan.lenses, stages, strict=True):
+                sides = VersionSide(versions, before), VersionSide(versions, stage.tables)
+                deltas, columns = _through(lens, deltas, columns, *sides)
+                before = stage.tables
+        except (InvalidData, Unsupported) as error:
+            raise TransactionConflict(
+                f"what was written does not fit the schema since {_shown(step)}: {error}"
+            ) from error
+        except Lost as lost:
+            loss = lost.loss
+            raise TransactionConflict(
+                f"table {loss.table!r}: {loss} has no place in the schema since {_shown(step)}; "
+                "try again"
+            ) from None
         found = {}
         for name, delta in deltas.items():
-            if name not in before:
-                raise TransactionConflict(f"table {name!r} was dropped meanwhile")
-            found[name] = changes_of(versions.rows(before[name]), delta)
+            rows, named = versions.rows(before[name]), columns.get(name, frozenset())
+            changes = changes_of(rows, delta, narrow=not named)
+            if named or len(changes):
+                found[name] = Written(changes, named)
         return found
+
+
+class Lost(Exception):
+    """Something that was written goes nowhere."""
+
+    def __init__(self, loss: Loss):
+        super().__init__(str(loss))
+        self.loss = loss
+
+
+Columns = Mapping[str, frozenset[str]]
+"""The columns that a change names, by table."""
+
+
+def _through(
+    lens: Lens, deltas: Deltas, columns: Columns, old: Side, new: Side
+) -> tuple[Deltas, Columns]:
+    """What changes of old tables are behind a lens; `Lost` if one of them is nothing there."""
+    mine = {name: delta for name, delta in deltas.items() if name in lens.old}
+    rest = {name: delta for name, delta in deltas.items() if name not in lens.old}
+    if not mine:
+        return rest, columns
+    carried = lens.putr(mine, old, new)
+    loss = lens.loss(mine, carried, old)
+    if loss is not None:
+        raise Lost(loss)
+    named = {name: set(columns.get(name, ())) for name in rest}
+    for table in mine:
+        for column in sorted(columns.get(table, frozenset()) - set(lens.old[table].schema.key)):
+            outlets = lens.outlets(table, column)
+            if not outlets:
+                raise Lost(Loss(table, column))
+            for place, name in outlets:
+                named.setdefault(place, set()).add(name)
+    return {**rest, **carried}, {name: frozenset(some) for name, some in named.items()}
+
+
+def _set_columns(schema: TableSchema, delta: Delta) -> frozenset[str]:
+    """The columns to which a delta gives values: others than they had, or than their defaults."""
+    before = match(schema, keys_of(schema, delta.after), delta.before)
+    found = set()
+    for column in schema.shown:
+        default = pa.array([column.default], column.type)
+        fills = default.take(pa.array(np.zeros(delta.after.num_rows, np.int64)))
+        held = choose(fills, before.column(column.name), before.there)
+        if differs(held, flat(delta.after.column(column.name))).any():
+            found.add(column.name)
+    return frozenset(found)
+
+
+def _shown(step: SnapshotRow) -> str:
+    """A schema change as a message names it."""
+    return f"the schema change {short(step.address)} ({step.message}), which was made meanwhile"
 
 
 def in_schema_of(graph: Graph, row: SnapshotRow, other: SnapshotRow) -> Tables:

@@ -18,7 +18,7 @@ from livingdb.trees.changes import Changes
 if TYPE_CHECKING:
     from livingdb.graph.storage.staging import Staging
 
-__all__ = ["Carried", "Carrier", "Draft", "Intent", "Lifted", "LiftsChanges"]
+__all__ = ["Carried", "Carrier", "Draft", "Intent", "Lifted", "LiftsChanges", "Written"]
 
 
 @dataclass(frozen=True)
@@ -104,11 +104,26 @@ class Carrier(Protocol):
 
 @dataclass(frozen=True)
 class Lifted:
-    """Tables of two snapshots in one schema, and the versions that were made on the way."""
+    """Tables of two snapshots in one schema, and the versions that were made on the way.
+
+    `lost` says of a table what theirs changed there that the schema has no place for.
+    """
 
     base: Mapping[str, Version]
     theirs: Mapping[str, Version]
     stages: Sequence[Version] = ()
+    lost: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Written:
+    """What a transaction writes to a table, and the columns it names itself.
+
+    Changes carry more where rows are new: defaults, and what is computed.
+    """
+
+    changes: Changes
+    columns: frozenset[str]
 
 
 class LiftsChanges(Protocol):
@@ -119,9 +134,12 @@ class LiftsChanges(Protocol):
         ...
 
     def carried(
-        self, step: SnapshotRow, changes: Mapping[str, Changes], staging: Staging
-    ) -> dict[str, Changes]:
-        """Changes of tables as they were before a schema change, as changes after it."""
+        self, step: SnapshotRow, written: Mapping[str, Written], staging: Staging
+    ) -> dict[str, Written]:
+        """What is written to tables as they were before a schema change, as it is after it.
+
+        `TransactionConflict` if the new schema has no place for something that was written.
+        """
         ...
 
     def lifted(

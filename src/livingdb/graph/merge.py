@@ -24,6 +24,7 @@ from livingdb.graph.snapshot import overlaid
 from livingdb.graph.storage.staging import Staging
 from livingdb.graph.version_lineage import is_base, tail_between
 from livingdb.tables.index import Version
+from livingdb.tables.letter_case import alike_names, columns_of, new_clash
 from livingdb.tables.schema import TableSchema
 from livingdb.trees.changes import Changes, merge_changes, no_changes
 from livingdb.trees.diff import DELETED, INSERTED, DiffBatch
@@ -66,10 +67,14 @@ class MergedTables:
 
 @dataclass(frozen=True)
 class MergeBase:
-    """The tables both sides come from, and rows of them that are in conflict for good."""
+    """The tables both sides come from, and rows of them that are in conflict for good.
+
+    `lost` says of tables what theirs changed there that the schema of ours has no place for.
+    """
 
     tables: Tables
     contested: Mapping[str, KeyArray] = field(default_factory=dict)
+    lost: Mapping[str, str] = field(default_factory=dict)
 
 
 def merge_base(graph: Graph, ours: SnapshotRow, theirs: SnapshotRow, staging: Staging) -> MergeBase:
@@ -119,10 +124,36 @@ def merge_tables(
         elif _same(old, mine) and contested is None:
             merged.tables[name] = yours
         elif mine.definition != yours.definition:
-            merged.clashes[name] = "the two sides have different schemas"
+            merged.clashes[name] = _difference(graph, mine, yours)
         else:
             _merge_rows(graph, merged, name, (old, mine, yours), contested, policies, staging)
+    for name, why in base.lost.items():
+        if (policies.tables or {}).get(name, policies.default) != "ours":
+            merged.clashes[name] = why
+    _check_names(graph, merged, ours, theirs)
     return merged
+
+
+def _difference(graph: Graph, mine: Version, yours: Version) -> str:
+    """Why the schemas of a table on the two sides do not go together."""
+    schemas = [graph.versions.definition(version).schema for version in (mine, yours)]
+    for one, other in alike_names(name for schema in schemas for name in columns_of(schema)):
+        return f"the columns {one!r} and {other!r} of the two sides differ in case only"
+    return "the two sides have different schemas"
+
+
+def _check_names(graph: Graph, merged: MergedTables, ours: Tables, theirs: Tables) -> None:
+    """Tables of the two sides whose names differ in case only cannot be together."""
+    after = overlaid(ours, merged.tables)
+    if not alike_names(sorted(after)):
+        return
+    schemas = [
+        {name: graph.versions.definition(version).schema for name, version in tables.items()}
+        for tables in (after, ours, theirs)
+    ]
+    clash = new_clash(*schemas)
+    if clash is not None:
+        merged.clashes[clash[0]] = clash[1]
 
 
 def _same(one: Version | None, other: Version | None) -> bool:

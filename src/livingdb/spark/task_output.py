@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -18,31 +19,45 @@ from livingdb.chunks.pack_store import PackStore
 from livingdb.errors import DuplicateKey
 from livingdb.files.base import Files
 from livingdb.tables.delta import load_delta, store_delta
-from livingdb.tables.recipe import Change
+from livingdb.tables.recipe import Change, Definition
 from livingdb.tables.schema import TableSchema
 from livingdb.trees.changes import Changes, merge_changes, no_changes
 from livingdb.trees.keys import concat_keys
 from livingdb.trees.shape import Shape
 
-__all__ = ["Staged", "drop_staged", "load_staged", "stage"]
+__all__ = ["Seen", "Staged", "drop_staged", "load_staged", "stage"]
 
 _NOWHERE = Address(bytes(32))
 
 
 @dataclass
 class Staged(WriterCommitMessage):
-    """The changes of one task: the packs they are in, and their delta."""
+    """The changes of one task: the packs they are in, their delta, and what table they are for."""
 
     packs: tuple[str, ...]
     delta: Change
+    table: Seen
 
 
-def stage(files: Files, schema: TableSchema, changes: Changes) -> Staged:
+@dataclass(frozen=True)
+class Seen:
+    """A table as it was when the rows for it were checked: its definition, and the snapshot."""
+
+    definition: dict[str, Any]
+    snapshot: str
+
+    def described(self) -> tuple[TableSchema, Shape]:
+        """The schema, and the shape of changes."""
+        definition = Definition.from_json(self.definition)
+        return definition.schema, definition.layout.grouping(definition.schema).whole
+
+
+def stage(files: Files, table: Seen, changes: Changes) -> Staged:
     """Write sorted changes to packs of their own."""
     store = PackStore(files, ())
     with store.writer() as stream:
-        delta = store_delta(schema, changes, _NOWHERE, None, stream.add)
-    return Staged(store.names, delta)
+        delta = store_delta(table.described()[0], changes, _NOWHERE, None, stream.add)
+    return Staged(store.names, delta, table)
 
 
 def load_staged(

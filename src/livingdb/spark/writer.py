@@ -15,12 +15,12 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from livingdb.database.database import Database, open_database
-from livingdb.errors import InvalidData
+from livingdb.errors import InvalidData, TransactionConflict
 from livingdb.files.url import open_files
+from livingdb.graph.dropped import dropped_since
 from livingdb.graph.graph import AlreadyDone
-from livingdb.spark.task_output import Staged, drop_staged, load_staged, stage
+from livingdb.spark.task_output import Seen, Staged, drop_staged, load_staged, stage
 from livingdb.tables import ingest
-from livingdb.tables.recipe import Definition
 from livingdb.tables.schema import TableSchema
 from livingdb.trees.changes import DELETE, Changes, merge_changes
 from livingdb.trees.keys import member
@@ -53,22 +53,18 @@ class TableWriter(DataSourceArrowWriter):
         if overwrite and self.operation not in ("insert", "upsert"):
             raise InvalidData(f"mode overwrite goes with no operation {self.operation!r}")
         with open_database(url) as db:
-            found = db.branch(self.branch).table(table)
-            definition = db._graph.versions.definition(found._version)
+            head = db.branch(self.branch).head
+            definition = db._graph.versions.definition(head.table(table)._version)
             self.files_url = db._graph.place.files.url
-        self.definition = definition.to_json()
-
-    def _described(self) -> tuple[TableSchema, Shape]:
-        definition = Definition.from_json(self.definition)
-        return definition.schema, definition.layout.grouping(definition.schema).whole
+        self.seen = Seen(definition.to_json(), head.id)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """In a task: sort, check and stage the rows."""
-        schema, shape = self._described()
+        schema, shape = self.seen.described()
         batches = list(iterator)
         data = pa.Table.from_batches(batches) if batches else {}
         changes = OPERATIONS[self.operation](schema, shape, data)
-        return stage(open_files(self.files_url), schema, changes)
+        return stage(open_files(self.files_url), self.seen, changes)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """On the driver: one transaction with the rows of all tasks."""
@@ -80,12 +76,11 @@ class TableWriter(DataSourceArrowWriter):
         """Commit the rows, as a batch of a stream if they are one, which then is in once."""
         staged = [message for message in messages if isinstance(message, Staged)]
         files = open_files(self.files_url)
-        schema, shape = self._described()
+        seen = [item.table for item in staged] or [self.seen]
         try:
             with open_database(self.url) as db:
                 if batch is not None and _is_in(db, *batch):
                     return
-                changes = load_staged(files, schema, shape, staged)
                 branch = db.branch(self.branch)
                 with (
                     suppress(AlreadyDone),
@@ -93,9 +88,20 @@ class TableWriter(DataSourceArrowWriter):
                 ):
                     if batch is not None:
                         tx.mark(*batch)
-                    self._apply(tx, changes)
+                    for each in seen:
+                        self._check_table(db, tx, each)
+                    self._apply(tx, load_staged(files, *seen[0].described(), staged))
         finally:
             drop_staged(files, staged)
+
+    def _check_table(self, db: Database, tx: Transaction, seen: Seen) -> None:
+        """`TransactionConflict` if the table is not any more the one the rows were checked for."""
+        graph, base = db._graph, tx.work.base
+        since = graph.resolve(f"id:{seen.snapshot}").snapshot
+        gone = dropped_since(graph, self.table, since, base)
+        if gone is not None or tx.work.definition(self.table).to_json() != seen.definition:
+            what = gone or f"table {self.table!r} was changed in its schema meanwhile"
+            raise TransactionConflict(f"{what}; write the data frame again")
 
     def _apply(self, tx: Transaction, changes: Changes) -> None:
         if self.overwrite:

@@ -17,7 +17,14 @@ from livingdb.engines.request import Request, Source
 from livingdb.sql.condition_ranges import ranges_of_all
 from livingdb.sql.scope import Scope
 from livingdb.sql.table_conditions import conditions_on, owner_of
-from livingdb.sql.table_names import check_sources, function_name, source_of, table_names
+from livingdb.sql.table_names import (
+    check_columns,
+    check_sources,
+    function_name,
+    source_of,
+    table_names,
+)
+from livingdb.tables.letter_case import columns_of
 from livingdb.tables.rows import RowSet
 
 __all__ = ["Planner", "is_range", "point_at", "qualify"]
@@ -51,6 +58,7 @@ class Planner:
         tables = [table for table in table_names(bound) if not is_range(table)]
         found = {id(table): self._found(table) for table in tables}
         rows = {key: source.rows for key, source in found.items()}
+        check_columns(bound, map(_column_names, rows.values()))
         sources: dict[str, Source] = {}
         names = []
         for table in tables:
@@ -101,6 +109,10 @@ class Planner:
             return source
         wanted = ranges_of_all(conditions_on(table), owner, self.parameters)
         return replace(source, wanted=wanted)
+
+
+def _column_names(rows: RowSet | pa.Table) -> list[str]:
+    return list(rows.schema.names) if isinstance(rows, pa.Table) else columns_of(rows.schema)
 
 
 def is_range(table: exp.Table) -> bool:

@@ -15,6 +15,7 @@ from livingdb.sql.scope import Writer
 from livingdb.sql.store_assignment import assignment
 from livingdb.sql.table_conditions import column_named
 from livingdb.sql.table_names import SYSTEM, find_rows
+from livingdb.tables.letter_case import alike_names, check_clear, columns_of
 from livingdb.tables.schema import Column, TableSchema
 
 __all__ = ["Changes", "Target", "is_default", "known_column"]
@@ -80,6 +81,8 @@ class Changes:
                 "they are now"
             )
         name, rows = find_rows(self.writer, tree.name)
+        for column, _ in alike_names(columns_of(rows.schema)):
+            check_clear("column", column, columns_of(rows.schema))
         return Target(name, rows.schema, tree, self.planner)
 
     def computed(self, query: exp.Query, columns: Sequence[Column]) -> pa.Table:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import datetime
 import difflib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import pyarrow as pa
 from sqlglot import exp
@@ -20,10 +20,12 @@ from livingdb.engines.request import Source
 from livingdb.errors import InvalidData, NotFound, Unsupported
 from livingdb.sql.parameters import constant
 from livingdb.sql.scope import Scope
+from livingdb.tables.letter_case import alike_names, check_clear, find_alike
 from livingdb.tables.rows import RowSet
 
 __all__ = [
     "SYSTEM",
+    "check_columns",
     "check_sources",
     "find_rows",
     "function_name",
@@ -100,15 +102,34 @@ def _system(scope: Scope, table: exp.Table, parameters: Mapping[str, object]) ->
 
 
 def find_rows(scope: Scope, name: str, ref: str | None = None) -> tuple[str, RowSet]:
-    """A table by its name, or by one that differs in case only: its own name and its rows."""
+    """A table by its name, or by one that differs in case only: its own name and its rows.
+
+    `InvalidData` if it could be more than one.
+    """
+    known = scope.tables(ref)
+    check_clear("table", name, known)
     try:
         return name, scope.rows(name, ref)
     except NotFound as error:
-        known = scope.tables(ref)
-        alike = [other for other in known if other.casefold() == name.casefold()]
-        if len(alike) == 1 and alike[0] != name:
+        alike = find_alike(name, known)
+        if alike and alike[0] != name:
             return alike[0], scope.rows(alike[0], ref)
         raise NotFound(_absent(str(error), name, known)) from None
+
+
+def check_columns(tree: exp.Expr, tables: Iterable[Sequence[str]]) -> None:
+    """`InvalidData` if a column that is named could be several of one table, by their case."""
+    unclear = [names for names in tables if alike_names(names)]
+    if not unclear:
+        return
+    spoken = {node.name for node in tree.find_all(exp.Column) if not node.is_star}
+    for join in tree.find_all(exp.Join):
+        spoken |= {item.name for item in join.args.get("using") or ()}
+        if join.method:
+            spoken |= {name for names in unclear for name in names}
+    for name in sorted(spoken):
+        for names in unclear:
+            check_clear("column", name, names)
 
 
 def _absent(message: str, name: str, known: Sequence[str]) -> str:

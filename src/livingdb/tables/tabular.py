@@ -41,6 +41,8 @@ class Tabular:
 
 def tabular(data: object) -> Tabular:
     """The columns of the data; `InvalidData` if it is no table."""
+    if isinstance(data, Tabular):
+        return data
     if isinstance(data, pa.Table):
         return _named(data.column_names, data.columns)
     if isinstance(data, Mapping):

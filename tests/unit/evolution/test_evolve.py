@@ -364,7 +364,7 @@ def test_a_transaction_is_carried_through_a_schema_change(db: livingdb.Database)
     main = db.branch("main")
     with main.transaction() as tx:
         tx.update("orders", {"id": [1], "amount": [111.0]})
-        tx.insert("orders", {"id": [7], "amount": [7.0], "note": ["q"]})
+        tx.insert("orders", {"id": [7], "amount": [7.0]})
         main.evolve([VAT, TOTAL, DropColumn("orders", "note")])
         main.update("orders", {"id": [2], "total": [22.0]})
     assert rows(main) == [

@@ -29,7 +29,8 @@ from livingdb.derivation.plan import (
     Relations,
     Stage,
 )
-from livingdb.errors import InvalidData
+from livingdb.errors import InvalidData, InvalidName
+from livingdb.tables.letter_case import alike_names
 
 __all__ = ["WEIGHT", "Ask", "Input", "NeedsFull", "Plan", "Relations", "Stage", "plan"]
 
@@ -66,10 +67,12 @@ def _check_names(block: Block, key: Sequence[str]) -> None:
     missing = [name for name in key if name not in dict(block.names)]
     if missing:
         raise InvalidData(f"the view has no column {missing[0]!r}, which its key names")
-    names = [name.casefold() for name, _ in block.names]
+    names = [name for name, _ in block.names]
     twice = [name for name in names if names.count(name) > 1]
     if twice:
         raise InvalidData(f"the view has several columns {twice[0]!r}; give each its own name")
+    for one, other in alike_names(names):
+        raise InvalidName(f"the columns {one!r} and {other!r} of the view differ in case only")
 
 
 def _last(compiler: Compiler, block: Block, key: tuple[str, ...] | None) -> Stage:

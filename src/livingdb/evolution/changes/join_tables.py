@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from livingdb.errors import InvalidData
 from livingdb.evolution.changes.decompose import KeyParts
-from livingdb.evolution.lenses.lens import Deltas, Lens, Side, Verdicts
+from livingdb.evolution.lenses.lens import Deltas, Lens, Loss, Side, Verdicts
 from livingdb.evolution.lenses.lookup_lens import Lookups
 from livingdb.evolution.lenses.row_alignment import keys_of, match
 from livingdb.evolution.lenses.table_lens import (
@@ -25,6 +25,7 @@ from livingdb.evolution.lenses.table_lens import (
     without,
 )
 from livingdb.evolution.schema_change import Change, Schemas, definition_of
+from livingdb.graph.row_constraints import first_key
 from livingdb.sql.expressions import Expression
 from livingdb.tables.recipe import Definition
 from livingdb.tables.schema import Column, TableSchema
@@ -253,6 +254,19 @@ class JoinReferencesLens(Lens):
         for batch in old.scan(left):
             rows = rows_of(schema, batch)
             yield from self.lookups.widened(rows, self.lookups.parents(old, rows)).to_batches()
+
+    def outlets(self, table: str, column: str) -> list[tuple[str, str]]:
+        lookups, wide = self.lookups, self.lookups.wide[0]
+        if table == lookups.narrow[0] and column == lookups.reference:
+            return [(wide, name) for name in lookups.moved]
+        return [(wide, column)]
+
+    def loss(self, deltas: Deltas, carried: Deltas, old: Side) -> Loss | None:
+        """A row of the lookup table that no row refers to."""
+        name, schema = self.lookups.lookup
+        rows = delta_of(deltas, name, schema).after
+        alone = self.lookups.unreferenced(rows, delta_of(deltas, *self.lookups.narrow), old)
+        return Loss(name, None, first_key(schema, rows, alone)) if alone.any() else None
 
     def putr(self, deltas: Deltas, old: Side, new: Side) -> Deltas:
         return self.lookups.together(deltas, old, new)

@@ -164,6 +164,10 @@ class NormalizeLens(Lens):
             proofs = np.insert(proofs, at[fresh], proof[fresh])
             yield from rows.filter(pa.array(fresh)).to_batches()
 
+    def outlets(self, table: str, column: str) -> list[tuple[str, str]]:
+        lookups = self.lookups
+        return [((lookups.lookup if column in lookups.moved else lookups.narrow)[0], column)]
+
     def settle_old(self, deltas: Deltas, old: Side, new: Side) -> Deltas:
         return self.lookups.settle_wide(deltas, old, new)
 

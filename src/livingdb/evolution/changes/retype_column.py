@@ -20,12 +20,15 @@ from livingdb.evolution.definition_edits import (
 )
 from livingdb.evolution.lenses.column_lens import verdicts
 from livingdb.evolution.lenses.computed_lens import Crossing, CrossingLens, by_expressions
-from livingdb.evolution.lenses.lens import Lens, Side, Verdicts
+from livingdb.evolution.lenses.lens import Delta, Deltas, Lens, Loss, Side, Verdicts
+from livingdb.evolution.lenses.row_alignment import keys_of, match
 from livingdb.evolution.schema_change import Change, Schemas, definition_of
 from livingdb.graph.row_constraints import first_key
+from livingdb.tables.batches import flat
 from livingdb.tables.recipe import Definition
 from livingdb.tables.schema import Column, TableSchema
 from livingdb.tables.type_names import type_name
+from livingdb.trees.compare import differs
 
 __all__ = ["RetypeColumn"]
 
@@ -145,6 +148,24 @@ class RetypeLens(CrossingLens):
         for batch in old.scan(self.old_name, [*self.old_schema.key, self.name]):
             rows = pa.Table.from_batches([batch])
             _values(rows, self.old_schema, self.name, self.cast_there, "reject")
+
+    def loss(self, deltas: Deltas, carried: Deltas, old: Side) -> Loss | None:
+        """A value that the new type cannot hold, and that is not there as it was written."""
+        delta = deltas.get(self.old_name)
+        if not delta or self.up is not None or self.cast_there.is_total:
+            return None
+        rows = _set_anew(self.old_schema, delta, self.name)
+        _, failed = self.cast_there.values(flat(rows.column(self.name)))
+        if not failed.any():
+            return None
+        return Loss(self.old_name, self.name, first_key(self.old_schema, rows, failed))
+
+
+def _set_anew(schema: TableSchema, delta: Delta, name: str) -> pa.Table:
+    """The rows of a delta that are new, or have another value in a column than they had."""
+    before = match(schema, keys_of(schema, delta.after), delta.before)
+    anew = ~before.there | differs(before.column(name), flat(delta.after.column(name)))
+    return delta.after.filter(pa.array(anew))
 
 
 def _values(

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from livingdb.errors import InvalidData
-from livingdb.evolution.lenses.lens import Delta, Deltas, Lens, Side, Verdicts
+from livingdb.evolution.lenses.lens import Delta, Deltas, Lens, Loss, Side, Verdicts
 from livingdb.evolution.lenses.row_alignment import Mask, Matched, keys_of, match
 from livingdb.evolution.lenses.table_lens import (
     check_names,
@@ -117,6 +117,14 @@ class SplitLens(_Split):
 
     The rest, rows in neither, is what the old table has beyond them.
     """
+
+    def loss(self, deltas: Deltas, carried: Deltas, old: Side) -> Loss | None:
+        """A row that fulfils neither condition."""
+        rows = delta_of(deltas, self.table, self.schema).after
+        encoded = keys_of(self.schema, rows)
+        parts = [delta_of(carried, name, self.schema).after for name in self.new]
+        there = np.logical_or.reduce([match(self.schema, encoded, part).there for part in parts])
+        return None if there.all() else Loss(self.table, None, first_key(self.schema, rows, ~there))
 
     def putr(self, deltas: Deltas, old: Side, new: Side) -> Deltas:
         delta = delta_of(deltas, self.table, self.schema)

@@ -11,7 +11,7 @@ import pyarrow as pa
 from livingdb.errors import InvalidData
 from livingdb.evolution.definition_edits import TypeLike, fitting
 from livingdb.evolution.lenses.column_lens import verdicts
-from livingdb.evolution.lenses.lens import Deltas, Lens, Side, Verdicts
+from livingdb.evolution.lenses.lens import Deltas, Lens, Loss, Side, Verdicts
 from livingdb.evolution.schema_change import Change, Schemas, check_free, definition_of
 from livingdb.graph.constraints import check_new_table
 from livingdb.graph.names import check_table
@@ -122,6 +122,12 @@ class TableLens(Lens):
     def create(self, old: Side) -> Mapping[str, Iterator[pa.RecordBatch]]:
         theirs = {new: name for name, new in self.names.items()}
         return {name: old.scan(theirs[name]) if name in theirs else iter(()) for name in self.new}
+
+    def outlets(self, table: str, column: str) -> list[tuple[str, str]]:
+        return [(self.names[table], column)] if table in self.names else []
+
+    def loss(self, deltas: Deltas, carried: Deltas, old: Side) -> Loss | None:
+        return next((Loss(name) for name in deltas if name not in self.names), None)
 
     def putr(self, deltas: Deltas, old: Side, new: Side) -> Deltas:
         return {self.names[name]: delta for name, delta in deltas.items() if name in self.names}

@@ -52,6 +52,11 @@ class CrossingLens(ColumnLens):
         super().__init__(table, old, new)
         self.there, self.back = there, back
 
+    def outlets(self, table: str, column: str) -> list[tuple[str, str]]:
+        made = self.there.makes
+        same = [outlet for outlet in super().outlets(table, column) if outlet[1] not in made]
+        return same + [(table, name) for name in made if column in self.there.reads]
+
     def to_new(self, touched: Touched) -> Columns:
         return self.there.carried(touched)
 

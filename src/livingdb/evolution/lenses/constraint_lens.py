@@ -15,14 +15,15 @@ import pyarrow.compute as pc
 
 from livingdb.errors import DuplicateKey, InvalidData
 from livingdb.evolution.lenses.column_lens import ColumnLens, outdated, replaced, same, verdicts
-from livingdb.evolution.lenses.lens import Side, Verdicts
-from livingdb.evolution.lenses.row_alignment import Mask
+from livingdb.evolution.lenses.lens import Deltas, Loss, Side, Verdicts
+from livingdb.evolution.lenses.row_alignment import Mask, keys_of, match
 from livingdb.evolution.lenses.row_lens import Carried, Touched
 from livingdb.graph.row_constraints import first_key
 from livingdb.sql.expressions import Expression
+from livingdb.tables.batches import flat
 from livingdb.tables.recipe import Definition
 from livingdb.tables.schema import TableSchema
-from livingdb.trees.compare import choose
+from livingdb.trees.compare import choose, differs
 
 __all__ = ["ConstraintLens", "LinkLens", "Rule"]
 
@@ -101,6 +102,25 @@ class ConstraintLens(ColumnLens):
                 f"table {self.old_name!r}: the row with the key "
                 f"{first_key(schema, rows, broken)} breaks {self.rule.shown}"
             )
+
+    def loss(self, deltas: Deltas, carried: Deltas, old: Side) -> Loss | None:
+        """A row in quarantine, or a value that was written and repaired."""
+        delta = deltas.get(self.old_name)
+        if not delta or not self.drops:
+            return None
+        schema, rows = self.old_schema, delta.after
+        encoded = keys_of(schema, rows)
+        before = match(schema, encoded, delta.before)
+        after = match(schema, encoded, carried[self.new_name].after)
+        if not after.there.all():
+            return Loss(self.old_name, None, first_key(schema, rows, ~after.there))
+        for name in self.repairs:
+            written = flat(rows.column(name))
+            anew = ~before.there | differs(before.column(name), written)
+            mended = anew & differs(after.column(name), written)
+            if mended.any():
+                return Loss(self.old_name, name, first_key(schema, rows, mended))
+        return None
 
     def right(self, touched: Touched) -> Carried:
         sides = (self.old_schema, self.new_schema)

@@ -19,7 +19,17 @@ import pyarrow as pa
 
 from livingdb.tables.recipe import Definition
 
-__all__ = ["DIRECTIONS", "Delta", "Deltas", "Follower", "Lens", "RowMap", "Side", "Verdicts"]
+__all__ = [
+    "DIRECTIONS",
+    "Delta",
+    "Deltas",
+    "Follower",
+    "Lens",
+    "Loss",
+    "RowMap",
+    "Side",
+    "Verdicts",
+]
 
 DIRECTIONS = ("forward", "reverse", "both", "none")
 
@@ -87,6 +97,24 @@ class Follower:
     """The rows here that new ones of the other side become."""
 
 
+@dataclass(frozen=True)
+class Loss:
+    """What a change of an old table wrote and no new table holds: all of it, or part of a row."""
+
+    table: str
+    column: str | None = None
+    key: str | None = None
+    """The key of the row, as a message shows it; None for every row."""
+
+    def __str__(self) -> str:
+        part = "what was written"
+        if self.column is not None:
+            part = f"the column {self.column!r}"
+        elif self.key is not None:
+            part = "the row"
+        return part if self.key is None else f"{part} with the key {self.key}"
+
+
 class Lens(ABC):
     """A schema change on tables that are known; made by the `plan` of a change."""
 
@@ -138,6 +166,21 @@ class Lens(ABC):
 
     def follower(self, table: str, is_right: bool) -> Follower | None:
         """The table of the other side that follows this one, an old one if `is_right`."""
+        return None
+
+    def outlets(self, table: str, column: str) -> list[tuple[str, str]]:
+        """The new columns, each with its table, that hold something of an old one."""
+        return [
+            (name, column)
+            for name, definition in self.new.items()
+            if any(other.name == column for other in definition.schema.columns)
+        ]
+
+    def loss(self, deltas: Deltas, carried: Deltas, old: Side) -> Loss | None:
+        """Rows and values of a change that `putr` carries to nowhere; None if there are none.
+
+        Columns that have no outlets are not looked at.
+        """
         return None
 
     @abstractmethod

@@ -36,6 +36,7 @@ from livingdb.evolution.lenses.table_lens import (
     without,
 )
 from livingdb.graph.row_constraints import check_not_null, first_key
+from livingdb.tables.batches import flat
 from livingdb.tables.row_hash import Ids, encoded_rows, numbered_rows, row_ids
 from livingdb.tables.schema import TableSchema
 from livingdb.trees.compare import differs
@@ -158,6 +159,14 @@ class Lookups:
         made = assembled(schema, np.ones(rows.num_rows, bool), columns)
         check_not_null(schema, made)
         return made
+
+    def unreferenced(self, lookup: pa.Table, delta: Delta, side: Side) -> Mask:
+        """Where no narrow row refers to a lookup row once a change of the narrow table is made."""
+        ids = lookup.column(self._id)
+        rows = overlaid(self.narrow[1], self._sharing(side, ids), delta)
+        named = pc.is_in(ids, value_set=flat(rows.column(self.reference).cast(ids.type)))
+        missing: Mask = ~named.to_numpy()
+        return missing
 
     def settle_narrow(self, deltas: Deltas, side: Side) -> Deltas:
         """With "set null": a change, with no references left to lookup rows that it deletes."""

@@ -100,6 +100,12 @@ class RowLens(Lens):
     def row_map(self, name: str) -> RowMap:
         return RowMap(self.old_name, self.made, self.drops, self.reads)
 
+    def outlets(self, table: str, column: str) -> list[tuple[str, str]]:
+        known = self.old_schema.column(column)
+        return [
+            (self.new_name, other.name) for other in self.new_schema.columns if other.id == known.id
+        ]
+
     def create(self, old: Side) -> Mapping[str, Iterator[pa.RecordBatch]]:
         return {self.new_name: self._created(old)}
 

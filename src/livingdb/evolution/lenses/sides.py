@@ -222,10 +222,14 @@ def _rows_of(schema: TableSchema, changes: Changes) -> pa.Table:
     )
 
 
-def changes_of(rows: RowSet, delta: Delta) -> Changes:
-    """The changes that a delta makes to rows; what it leaves as it is, is not among them."""
+def changes_of(rows: RowSet, delta: Delta, narrow: bool = True) -> Changes:
+    """The changes that a delta makes to rows.
+
+    What it leaves as it is, is not among them, unless they are not to be `narrow`.
+    """
     schema, shape = rows.schema, rows.forest.shape
     upserts = ingest.carried(schema, shape, delta.after)
     gone = ingest.deletes(schema, shape, delta.before.select(list(schema.key)))
     gone = gone.select(np.flatnonzero(~member(gone.keys, upserts.keys)))
-    return classify(rows, merge_changes([gone, upserts]))[0]
+    whole = merge_changes([gone, upserts])
+    return classify(rows, whole)[0] if narrow else whole

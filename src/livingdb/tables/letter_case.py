@@ -1,0 +1,92 @@
+"""Names that differ in case only, which SQL cannot tell apart.  The one place that decides it.
+
+SQL here folds names as Unicode says (`casefold`); Spark compares them in lower case, and letter
+by letter in upper case.  These differ for a few letters ('ß', 'İ', 'ı', 'ς'), so names are alike
+if any of the three makes them equal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+
+from livingdb.errors import InvalidData, InvalidName
+from livingdb.tables.schema import TableSchema
+
+__all__ = [
+    "alike_names",
+    "are_alike",
+    "check_clear",
+    "check_new",
+    "columns_of",
+    "find_alike",
+    "new_clash",
+]
+
+
+def foldings(name: str) -> tuple[str, str, str]:
+    """A name as each of those who compare names without regard to case has it."""
+    return name.casefold(), name.lower(), name.upper()
+
+
+def are_alike(one: str, other: str) -> bool:
+    """Whether somebody takes two names for one."""
+    return any(a == b for a, b in zip(foldings(one), foldings(other), strict=True))
+
+
+def find_alike(name: str, names: Iterable[str]) -> list[str]:
+    """Those of the names that somebody takes for this one, itself too if it is among them."""
+    return [other for other in names if are_alike(name, other)]
+
+
+def alike_names(names: Iterable[str]) -> list[tuple[str, str]]:
+    """The pairs of different names that are alike, in the order they come in."""
+    known: dict[tuple[int, str], str] = {}
+    found: dict[tuple[str, str], None] = {}
+    for name in names:
+        for folding in enumerate(foldings(name)):
+            first = known.setdefault(folding, name)
+            if first != name:
+                found[first, name] = None
+    return list(found)
+
+
+Schemas = Mapping[str, TableSchema]
+
+
+def new_clash(after: Schemas, *before: Schemas) -> tuple[str, str] | None:
+    """A table, and why it cannot be, of tables whose names or columns come to be alike.
+
+    Those that were alike before are let be: a database may hold some from before this rule.
+    """
+    for one, other in alike_names(sorted(after)):
+        if not any(one in tables and other in tables for tables in before):
+            return other, f"the tables {one!r} and {other!r} differ in case only"
+    known = [columns_of(schema) for tables in before for schema in tables.values()]
+    for table, schema in sorted(after.items()):
+        for one, other in alike_names(columns_of(schema)):
+            if not any(one in columns and other in columns for columns in known):
+                return table, f"the columns {one!r} and {other!r} differ in case only"
+    return None
+
+
+def columns_of(schema: TableSchema) -> list[str]:
+    """The names of the columns."""
+    return [column.name for column in schema.columns]
+
+
+def check_new(after: Schemas, *before: Schemas) -> None:
+    """`InvalidName` if tables come to have names, or columns, that SQL cannot tell apart."""
+    clash = new_clash(after, *before)
+    if clash is not None:
+        table, why = clash
+        raise InvalidName(f"table {table!r}: {why}, and SQL does not tell them apart")
+
+
+def check_clear(what: str, name: str, names: Collection[str]) -> None:
+    """`InvalidData` if SQL could mean more than one of the names by this one."""
+    alike = find_alike(name, names)
+    if len(alike) > 1:
+        raise InvalidData(
+            f"the {what} {name!r} is ambiguous: there are {', '.join(map(repr, sorted(alike)))}, "
+            "and SQL does not tell them apart; rename one"
+        )
