@@ -16,7 +16,7 @@ from livingdb.tables.layout import Layout
 from livingdb.tables.recipe import Definition
 from livingdb.tables.schema import TableSchema
 from livingdb.tables.versions import Versions
-from livingdb.trees.changes import Changes, merge_changes
+from livingdb.trees.changes import Delta, merge_deltas
 from livingdb.trees.forest import Forest
 from livingdb.trees.nodes import Cache
 
@@ -42,13 +42,13 @@ def grouping(layout: Layout):
     return layout.grouping(SCHEMA)
 
 
-def changes_of(layout: Layout, change: workloads.Change) -> Changes:
+def changes_of(layout: Layout, change: workloads.Change) -> Delta:
     """A workload's change as sorted changes."""
     shape = grouping(layout).whole
     made = ingest.upserts(SCHEMA, shape, change.upserts)
     if not len(change.deletes):
         return made
-    return merge_changes([ingest.deletes(SCHEMA, shape, change.deletes), made])
+    return merge_deltas([ingest.deletes(SCHEMA, shape, change.deletes), made])
 
 
 def forest(store: ChunkStore, layout: Layout, cache_bytes: int = 256 << 20) -> Forest:
@@ -72,7 +72,7 @@ def replay_versions(
     version = versions.create(Definition(SCHEMA, layout), [columns], store.sink)
     for change in history:
         version = versions.change(version, changes_of(layout, change), store.sink)
-        if versions.fold_due(version):
+        if versions.is_fold_due(version):
             versions.fold(version, store.sink)
             versions.thin(version)
     return store, versions, version

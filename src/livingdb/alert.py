@@ -12,8 +12,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from livingdb.alerts.sinks import Callback, Command, Log, Sends, Sink, Webhook, seconds, split
-from livingdb.alerts.watch import Failing, Growing, Lagging, Merged, SchemaChanged, limit_of
+from livingdb.alerts.sinks import (
+    Callback,
+    Command,
+    Log,
+    Sends,
+    Sink,
+    Webhook,
+    parse_seconds,
+    split_command,
+)
+from livingdb.alerts.watch import Failing, Growing, Lagging, Merged, SchemaChanged, parse_limit
 from livingdb.errors import InvalidData
 
 __all__ = [
@@ -52,7 +61,7 @@ def log(
         level=level,
         severity=severity,
         events=_events(events),
-        cool_down_seconds=seconds(cool_down, f"cool_down={cool_down!r}"),
+        cool_down_seconds=parse_seconds(cool_down, f"cool_down={cool_down!r}"),
         attempts=attempts,
     )
 
@@ -80,7 +89,7 @@ def webhook(
         timeout_seconds=timeout_seconds,
         severity=severity,
         events=_events(events),
-        cool_down_seconds=seconds(cool_down, f"cool_down={cool_down!r}"),
+        cool_down_seconds=parse_seconds(cool_down, f"cool_down={cool_down!r}"),
         attempts=attempts,
     )
 
@@ -99,11 +108,11 @@ def command(
     No shell looks at it.  Who sends has to trust it, as `trust=["command:notify-send"]`.
     """
     return Command(
-        arguments=split(command),
+        arguments=split_command(command),
         timeout_seconds=timeout_seconds,
         severity=severity,
         events=_events(events),
-        cool_down_seconds=seconds(cool_down, f"cool_down={cool_down!r}"),
+        cool_down_seconds=parse_seconds(cool_down, f"cool_down={cool_down!r}"),
         attempts=attempts,
     )
 
@@ -131,7 +140,7 @@ def callback(
         timeout_seconds=timeout_seconds,
         severity=severity,
         events=_events(events),
-        cool_down_seconds=seconds(cool_down, f"cool_down={cool_down!r}"),
+        cool_down_seconds=parse_seconds(cool_down, f"cool_down={cool_down!r}"),
         attempts=attempts,
     )
 
@@ -169,7 +178,7 @@ def on_merge(into: object = None) -> Merged:
 
 def on_lag(sync: object, limit: object) -> Lagging:
     """A view, or the target of a sync, is behind for so long, like "10 minutes"."""
-    return Lagging(_name(sync), seconds(limit, f"a lag of {limit!r}"))
+    return Lagging(_name(sync), parse_seconds(limit, f"a lag of {limit!r}"))
 
 
 def on_failures(sync: object, times: int = 3) -> Failing:
@@ -181,8 +190,8 @@ def on_failures(sync: object, times: int = 3) -> Failing:
 
 def on_growth(limit: int | float | str, per: object = "1 day") -> Growing:
     """The database grew by so much within a time: bytes (an int, "500 MB") or a share (a float)."""
-    size_bytes, share = limit_of(limit)
-    period = seconds(per, f"per={per!r}")
+    size_bytes, share = parse_limit(limit)
+    period = parse_seconds(per, f"per={per!r}")
     if period == 0:
         raise InvalidData("per='0': growth takes time; say '1 day'")
     return Growing(size_bytes, share, period)

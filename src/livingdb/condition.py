@@ -92,13 +92,13 @@ from livingdb.guard.conditions.kinds.volume import (
     row_count,
 )
 from livingdb.guard.conditions.metric import Metric
-from livingdb.guard.conditions.pending_change import Crossing
+from livingdb.guard.conditions.pending_change import PendingChange
 from livingdb.guard.conditions.text import parse
 
 __all__ = [
     "Condition",
-    "Crossing",
     "Metric",
+    "PendingChange",
     "Verdict",
     "accepted_values",
     "age",

@@ -277,13 +277,13 @@ def test_the_demo_runs_and_leaves_nothing_behind(
 def test_the_shop_is_the_same_every_time() -> None:
     one, two = Shop.of(4_000), Shop.of(4_000)
     assert one.customers() == two.customers()
-    assert one.raw() == two.raw()
-    sold = one.sold("Oslo", 0, 50)
+    assert one.raw_orders() == two.raw_orders()
+    sold = one.new_orders("Oslo", 0, 50)
     assert sold.column("id").to_pylist() == list(range(4_000, 4_050))
     assert {number % len(CITIES) for number in sold.column("customer").to_pylist()} == {
         CITIES.index("Oslo")
     }
-    assert max(sold.column("customer").to_pylist()) < one.people
+    assert max(sold.column("customer").to_pylist()) < one.customer_count
 
 
 def test_the_model_learns_what_is_returned() -> None:

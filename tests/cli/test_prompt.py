@@ -13,7 +13,7 @@ from tests.cli.telling import tell
 from tests.cli.terminal import Terminal, terminal
 
 import livingdb
-from livingdb.cli.statements import is_complete, split, statements
+from livingdb.cli.statements import is_complete, split_statements, statements
 
 MANY = ", ".join(f"orders {letter}" for letter in "abcdefghijklmnopqrst")
 ENDLESS = f"SELECT sum(a.id * b.id * t.id) AS endless FROM {MANY}"
@@ -175,7 +175,7 @@ def test_no_colour_where_none_is_wanted(name: str, shop: Path) -> None:
     ],
 )
 def test_statements(text: str, found: list[str], rest: str) -> None:
-    assert split(text) == (found, rest)
+    assert split_statements(text) == (found, rest)
 
 
 @given(st.lists(st.sampled_from(["a", ";", "'", '"', "`", "--", "/*", "*/", "\n", " ", "\\"])))

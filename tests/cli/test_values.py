@@ -18,7 +18,7 @@ from tests.cli.telling import tell
 
 import livingdb
 from livingdb.cli.keys import parse_key
-from livingdb.cli.values import cell, figure, json_text, plain, shown
+from livingdb.cli.values import csv_cell, fact_text, json_text, json_value, value_text
 from livingdb.errors import InvalidData
 
 ID = pa.field("id", pa.int64())
@@ -110,19 +110,19 @@ def test_json_is_json(value: Any) -> None:
     def refuse(word: str) -> None:
         raise AssertionError(f"{word} is no JSON")
 
-    assert json.loads(json_text(value), parse_constant=refuse) == plain(value)
+    assert json.loads(json_text(value), parse_constant=refuse) == json_value(value)
 
 
 @given(st.lists(st.none() | st.text(st.characters(exclude_characters="\0")), min_size=2))
 def test_csv_is_csv(values: list[str | None]) -> None:
-    line = ",".join(map(cell, values)) + "\n"
+    line = ",".join(map(csv_cell, values)) + "\n"
     (read,) = csv.reader(io.StringIO(line, newline=""), strict=True)
     assert read == [value or "" for value in values]
 
 
 @given(VALUES)
 def test_nothing_moves_the_cursor(value: Any) -> None:
-    for text in (shown(value), figure(value)):
+    for text in (value_text(value), fact_text(value)):
         assert not any(ord(c) < 32 or 127 <= ord(c) < 160 for c in text)
 
 

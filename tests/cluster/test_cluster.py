@@ -59,7 +59,7 @@ def orphans(db: livingdb.Database) -> set[str]:
     there = {path.removeprefix("packs/") for path in graph.place.files.list("packs")}
     counted = set(graph.catalog.packs.names())
     assert counted <= there
-    return there - counted - {name for name, _ in graph.catalog.packs.retired()}
+    return there - counted - {name for name, _ in graph.catalog.packs.retired_packs()}
 
 
 def until(holds: Callable[[], bool]) -> None:

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 import livingdb
 from livingdb import Database, Layout
-from livingdb.graph.storage.drain_journal import drain
+from livingdb.graph.storage.drain_journal import drain_journal
 
 __all__ = ["SCENARIOS", "Contents", "Scenario", "contents", "noise"]
 
@@ -81,7 +81,7 @@ def packed(path: Path) -> None:
         main = db.branch("main")
         for number in range(4):
             main.upsert("blobs", noise(50 * number, 100, 3000, seed=number))
-        drain(db._graph.store)
+        drain_journal(db._graph.store)
         for number in range(4):
             main.upsert("orders", orders(40 * number, 5, 70.0 + number))
 
@@ -138,7 +138,9 @@ SCENARIOS = {
     "large commit": Scenario(shop, opened(large_commit)),
     "tag and commit": Scenario(shop, opened(tag_and_commit)),
     "fold": Scenario(heavy, opened(folding_commit)),
-    "drain": Scenario(packed, opened(lambda db: drain(db._graph.store)), changes_rows=False),
+    "drain": Scenario(
+        packed, opened(lambda db: drain_journal(db._graph.store)), changes_rows=False
+    ),
     "compact": Scenario(packed, opened(lambda db: db.compact()), changes_rows=False),
     "merge": Scenario(diverged, opened(lambda db: db.merge("dev", into="main"))),
     "clone": Scenario(shop, opened(lambda db: db.branch("main").clone("dev"))),

@@ -25,7 +25,7 @@ from tests.crash.test_evolution_crash import sample
 
 import livingdb
 from livingdb import alert
-from livingdb.alerts.raise_alert import raised
+from livingdb.alerts.raise_alert import raise_alert
 from livingdb.graph.graph import now
 
 COUNT = 3
@@ -59,16 +59,16 @@ def watched(path: Path) -> None:
 
 def waiting(path: Path, count: int = COUNT) -> None:
     with livingdb.create(path) as db:
-        db._graph.alerted = None
+        db._graph.on_alert = None
         db.set_alert_sinks([SINK])
         for number in range(count):
             with db._graph.catalog.write() as connection:
-                raised(db._graph, connection, f"s{number}", "lag", "error", "late", now())
+                raise_alert(db._graph, connection, f"s{number}", "lag", "error", "late", now())
 
 
 def tell(path: Path, done: Done) -> None:
     with livingdb.open(path) as db:
-        db._graph.alerted = None
+        db._graph.on_alert = None
         db.branch("main").create_table("t", {"id": "bigint"}, key="id")
         done()
 

@@ -20,7 +20,7 @@ from tests.crash.scenarios import ORDERS, noise, orders
 import livingdb
 from livingdb import Corruption, Database, Layout, LivingDBError
 from livingdb.chunks.pack_format import HEADER, TRAILER_BYTES, Trailer
-from livingdb.graph.storage.drain_journal import drain
+from livingdb.graph.storage.drain_journal import drain_journal
 
 Tables = dict[str, pa.Table]
 
@@ -82,7 +82,7 @@ def build(path: Path) -> Shop:
         main.insert("orders", orders(0, 60))
         main.insert("blobs", noise(0, 8, 40))
         main.upsert("orders", orders(50, 30, 5.0))
-        drain(db._graph.store)
+        drain_journal(db._graph.store)
         main.clone("dev").delete("orders", [1, 2])
         main.upsert("orders", orders(10, 5, 9.0))
         main.upsert("blobs", noise(6, 4, 40, seed=1))
@@ -173,7 +173,7 @@ def test_a_pack_cut_short(shop: Shop) -> None:
 
 def test_a_pack_in_the_place_of_another(shop: Shop) -> None:
     with livingdb.open(shop.path) as db:
-        drain(db._graph.store)
+        drain_journal(db._graph.store)
     one, two = shop.packs
     held = one.read_bytes()
     put(one, two.read_bytes())

@@ -23,17 +23,17 @@ from livingdb import Database
 from livingdb.evolution import (
     AddColumn,
     AddConstraint,
-    Change,
     DropColumn,
     Normalize,
     RenameColumn,
+    SchemaChange,
     SplitTable,
 )
 
 SAMPLE = 3
 VAT = AddColumn("orders", "vat", "double", default=0.25)
 PLACES = Normalize("orders", ["city"], "places")
-LIST: list[Change] = [VAT, RenameColumn("orders", "amount", "total"), PLACES]
+LIST: list[SchemaChange] = [VAT, RenameColumn("orders", "amount", "total"), PLACES]
 
 
 # --- what is interrupted ----------------------------------------------------------------------
@@ -255,7 +255,7 @@ def check_writes(db: Database) -> None:
         number = 10_000 + len(db.snapshots())
         branch.insert("orders", [{"id": number, amount: 77.0}])
         for sync in graph.syncs(graph.branch(branch.name).epoch):
-            ends = [graph.branches.numbered(n).name for n in (*sync.sources, sync.target)]
+            ends = [graph.branches.by_id(n).name for n in (*sync.sources, sync.target)]
             if branch.name in ends:
                 assert [
                     end for end in ends if db.branch(end).table("orders").get(number) is None

@@ -12,7 +12,7 @@ from tests.unit.derived.oracle import assert_same_rows, recomputed
 
 import livingdb
 from livingdb import Branch, Database, Snapshot
-from livingdb.database.derive import sync_named
+from livingdb.database.derive import derived_sync
 from livingdb.derivation.view import View
 
 WRITERS = 4
@@ -60,7 +60,7 @@ def check_log(db: Database, name: str, step: int = 1) -> list[Snapshot]:
     places = {
         snapshot.id: place for place, snapshot in enumerate(reversed(db.branch("main").log()))
     }
-    view = View.from_json(sync_named(db._graph, name).spec)
+    view = View.from_json(derived_sync(db._graph, name).spec)
     log = db.branch(name).log()
     for snapshot in log[::step]:
         held = snapshot.table(name).to_arrow()

@@ -8,7 +8,6 @@ from livingdb import Branch, Database
 from livingdb.evolution import (
     AddColumn,
     AddConstraint,
-    Change,
     ChangeKey,
     ConcatColumns,
     CreateTable,
@@ -22,6 +21,7 @@ from livingdb.evolution import (
     RenameColumn,
     RenameTable,
     RetypeColumn,
+    SchemaChange,
     SplitColumn,
     SplitTable,
     UnionTables,
@@ -37,7 +37,7 @@ class _Case:
     """A change, how its two sides are kept in step, and what is written to each afterwards."""
 
     name: str
-    changes: Change | list[Change]
+    changes: SchemaChange | list[SchemaChange]
     sync: str
     old: str = ""
     new: str = ""

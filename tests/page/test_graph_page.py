@@ -14,7 +14,7 @@ from tests.unit.render.pictures import item, large
 from tests.unit.render.shop import shop
 from tests.unit.render.test_drawn import HOSTILE
 
-from livingdb.render.arrange import arranged
+from livingdb.render.arrange import arrange_graph
 from livingdb.render.picture import SnapshotGraph
 
 VIEW = "const v = snapshotGraph.view; return [v.x, v.y, v.k]"
@@ -284,7 +284,7 @@ def test_whatever_users_wrote_is_text(browser: Browser, tmp_path: Path) -> None:
 def test_next_to_nothing(browser: Browser, tmp_path: Path, count: int) -> None:
     browser.emulate(1280, 800)
     items = [item(number + 1, 0) for number in range(count)]
-    put(browser, tmp_path, arranged("t", items, ["main"][:count], count, []))
+    put(browser, tmp_path, arrange_graph("t", items, ["main"][:count], count, []))
     assert browser.driver.find_element("id", "empty").is_displayed() == (count == 0)
     browser.driver.find_element("id", "canvas").send_keys(webdriver.Keys.END)
     browser.driver.find_element("id", "fit").click()

@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from livingdb.evolution.lenses.lens import Delta, Deltas, Lens
-from livingdb.evolution.lenses.row_alignment import empty_rows, keys_of, match
+from livingdb.evolution.lenses.lens import Lens, RowImages, TableImages
+from livingdb.evolution.lenses.row_alignment import align_rows, empty_rows, keys_of
 from livingdb.graph.row_constraints import check_not_null, check_rows, with_computed
 from livingdb.tables.recipe import Definition
 from livingdb.tables.schema import TableSchema
@@ -67,7 +67,7 @@ class MemorySide:
         self.cost.keys += keys.num_rows
         return self._where(table, keys_of(schema, keys))
 
-    def matching(self, table: str, values: pa.Table) -> pa.Table:
+    def matching_rows(self, table: str, values: pa.Table) -> pa.Table:
         self.cost.values += values.num_rows
         wanted = {_plain(row) for row in values.to_pylist()}
         rows = self.tables[table]
@@ -86,7 +86,7 @@ class MemorySide:
 
     # --- what a writer does -------------------------------------------------------------------
 
-    def delta(self, table: str, upserts: Rows, deletes: Keys) -> Delta:
+    def delta(self, table: str, upserts: Rows, deletes: Keys) -> RowImages:
         """What a write would change; `InvalidData` where the schema forbids it."""
         schema = self.schemas[table]
         rows = self._filled(table, _table(schema, upserts))
@@ -94,12 +94,12 @@ class MemorySide:
         check_rows(schema, rows)
         gone = _keys(schema, deletes)
         touched = keys_of(schema, pa.concat_tables([gone, rows.select(list(schema.key))]))
-        return Delta(self._where(table, touched), rows)
+        return RowImages(self._where(table, touched), rows)
 
     def _filled(self, table: str, rows: pa.Table) -> pa.Table:
         """Rows with the columns that are not the writer's to name."""
         schema = self.schemas[table]
-        held = match(schema, keys_of(schema, rows), self.tables[table])
+        held = align_rows(schema, keys_of(schema, rows), self.tables[table])
         for at, column in enumerate(schema.columns):
             if column.read_only and column.computed is None:
                 default = pa.array([column.default] * rows.num_rows, column.type)
@@ -107,7 +107,7 @@ class MemorySide:
                 rows = rows.set_column(at, column.field, values)
         return with_computed(schema, rows).cast(schema.arrow)
 
-    def apply(self, deltas: Deltas) -> None:
+    def apply(self, deltas: TableImages) -> None:
         """Make a change; it must know what was there."""
         for table, delta in deltas.items():
             schema = self.schemas[table]
@@ -141,7 +141,7 @@ class Pair:
         self.old_side, self.new_side = MemorySide(lens.old), MemorySide(lens.new)
         self.cost = Cost()
         """What the last write cost on both sides, without the laws' own checks."""
-        self.carried: Deltas = {}
+        self.carried: TableImages = {}
         """What the last write changed on the other side."""
         given = {name: (rows, []) for name, rows in (old_tables or {}).items()}
         inserted = {name: self.old_side.delta(name, *write) for name, write in given.items()}
@@ -149,11 +149,11 @@ class Pair:
         lens.check(self.old_side)
         for name, batches in lens.create(self.old_side).items():
             rows = pa.Table.from_batches(batches, lens.new[name].schema.arrow)
-            self.new_side.apply({name: Delta(empty_rows(lens.new[name].schema), rows)})
+            self.new_side.apply({name: RowImages(empty_rows(lens.new[name].schema), rows)})
         if inserted and self.verdicts["forward"] is None:
             self._check_create(inserted)
 
-    def _check_create(self, inserted: Deltas) -> None:
+    def _check_create(self, inserted: TableImages) -> None:
         """Creating is inserting everything into nothing."""
         nothing, made = MemorySide(self.lens.old), MemorySide(self.lens.new)
         made.apply(self.lens.putr(inserted, nothing, made))
@@ -179,7 +179,7 @@ class Pair:
         deltas = {name: self.new_side.delta(name, *write) for name, write in writes.items()}
         self._write(deltas, self.new_side, self.old_side, "putl")
 
-    def _write(self, deltas: Deltas, here: MemorySide, there: MemorySide, put: str) -> None:
+    def _write(self, deltas: TableImages, here: MemorySide, there: MemorySide, put: str) -> None:
         assert self.verdicts[_DIRECTION[put]] is None, self.verdicts[_DIRECTION[put]]
         here.cost, there.cost = Cost(), Cost()
         carried = getattr(self.lens, put)(deltas, here, there)
@@ -193,11 +193,11 @@ class Pair:
         self._touch(carried, there, here, "putl" if put == "putr" else "putr")
         self._touch(deltas, here, there, put)
 
-    def _touch(self, deltas: Deltas, here: MemorySide, there: MemorySide, put: str) -> None:
+    def _touch(self, deltas: TableImages, here: MemorySide, there: MemorySide, put: str) -> None:
         """Write rows that are there once more: nothing may change anywhere."""
         if self.verdicts[_DIRECTION[put]] is not None:
             return
-        same = {name: Delta(delta.after, delta.after) for name, delta in deltas.items()}
+        same = {name: RowImages(delta.after, delta.after) for name, delta in deltas.items()}
         for table, delta in getattr(self.lens, put)(same, here.copy(), there.copy()).items():
             schema = there.schemas[table]
             what = f"{table}: {put} of rows that did not change"
@@ -213,10 +213,10 @@ class Pair:
             for name, schema in here.schemas.items():
                 check_not_null(schema, here.tables[name])
                 check_rows(schema, here.tables[name])
-            self._touch({n: Delta(t, t) for n, t in here.tables.items()}, here, there, put)
+            self._touch({n: RowImages(t, t) for n, t in here.tables.items()}, here, there, put)
 
 
-def _check_untouched(before: MemorySide, after: MemorySide, carried: Deltas) -> None:
+def _check_untouched(before: MemorySide, after: MemorySide, carried: TableImages) -> None:
     """Nothing but the rows of a change changed."""
     for name, schema in before.schemas.items():
         if name not in carried:

@@ -18,9 +18,9 @@ from livingdb.derivation.compiler.plan_query import Input, plan
 from livingdb.engines.embedded.session import EmbeddedEngine
 from livingdb.engines.request import Request, Source
 from livingdb.sql.parse import parse_statement
-from livingdb.tracing.lineage.query_rows import Behind, rows_behind
-from livingdb.tracing.lineage.trace_query import Known
-from livingdb.tracing.lineage.wanted_rows import Wanted
+from livingdb.tracing.lineage.query_rows import TracedRows, trace_rows
+from livingdb.tracing.lineage.trace_query import KnownTable
+from livingdb.tracing.lineage.wanted_rows import RequestedRows
 
 ENGINE = EmbeddedEngine()
 BAG = pa.schema([("g", pa.string()), ("x", pa.int32())])
@@ -90,10 +90,10 @@ class Asked:
     data: Data
 
     @cached_property
-    def tables(self) -> dict[str, Known]:
+    def tables(self) -> dict[str, KnownTable]:
         used = {table.name for table in parse_statement(self.text).find_all(exp.Table)}
         return {
-            name: Known(Source(rows), tuple(KEYS[name]) if name in KEYS else None)
+            name: KnownTable(Source(rows), tuple(KEYS[name]) if name in KEYS else None)
             for name, rows in self.data.items()
             if name in used
         }
@@ -120,13 +120,13 @@ class Asked:
         sources = {name: Source(rows) for name, rows in {**self.data, **other}.items()}
         return ENGINE.rows(Request(parse_statement(self.text), sources))
 
-    def behind(self, row: int | None) -> dict[str, Behind]:
+    def behind(self, row: int | None) -> dict[str, TracedRows]:
         """The rows behind a row of the answer; None for all."""
         wanted = None
         if row is not None:
             asked = self.answer.slice(row, 1).select(list(self.positions))
-            wanted = Wanted(asked, self.positions)
-        return rows_behind(parse_statement(self.text), self.tables, wanted, ENGINE.rows)
+            wanted = RequestedRows(asked, self.positions)
+        return trace_rows(parse_statement(self.text), self.tables, wanted, ENGINE.rows)
 
     def without(self, table: str, row: int) -> list[Row]:
         """The answer without a row of a table."""

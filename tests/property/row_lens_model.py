@@ -20,13 +20,13 @@ from hypothesis import strategies as st
 from livingdb.evolution import (
     AddColumn,
     AddConstraint,
-    Change,
     ConcatColumns,
     DropColumn,
     DropConstraint,
     MaskColumn,
     RenameColumn,
     RetypeColumn,
+    SchemaChange,
     SplitColumn,
 )
 
@@ -47,7 +47,7 @@ class Case:
     """A change of the table `t`, whose key is (`id`, `code`), and its model."""
 
     name: str
-    change: Change
+    change: SchemaChange
     schema: Mapping[str, str]
     old: Values
     """Values of the columns of the old side that are not in the key."""
@@ -383,7 +383,7 @@ def swapped(carry: Carry, gone: Sequence[str]) -> Carry:
 
 
 def split(
-    name: str, change: Change, wide: bool, not_null: bool = False, default: str | None = None
+    name: str, change: SchemaChange, wide: bool, not_null: bool = False, default: str | None = None
 ) -> Case:
     """`v` in two parts `p` and `q`, or the other way about."""
     apart = swapped(

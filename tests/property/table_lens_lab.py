@@ -34,8 +34,8 @@ from livingdb.evolution.changes.normalize import Normalize
 from livingdb.evolution.changes.split_table import SplitTable
 from livingdb.evolution.changes.union_tables import UnionTables
 from livingdb.evolution.lenses import lookup_lens as lookups
-from livingdb.evolution.lenses.lens import Deltas
-from livingdb.evolution.schema_change import Change
+from livingdb.evolution.lenses.lens import TableImages
+from livingdb.evolution.schema_change import SchemaChange
 from livingdb.tables.layout import Layout
 from livingdb.tables.recipe import Definition
 from livingdb.tables.schema import TableSchema
@@ -96,7 +96,7 @@ CONDITIONS: dict[str, Callable[[Row], bool]] = {
 class SettledPair(Pair):
     """A pair whose writes are made with what follows from them on their own side."""
 
-    def _write(self, deltas: Deltas, here: MemorySide, there: MemorySide, put: str) -> None:
+    def _write(self, deltas: TableImages, here: MemorySide, there: MemorySide, put: str) -> None:
         settle = self.lens.settle_old if put == "putr" else self.lens.settle_new
         here.cost, there.cost = Cost(), Cost()
         settled = settle(deltas, here, there)
@@ -110,7 +110,7 @@ class SettledPair(Pair):
 class World:
     """A change on tables, and the model of it; what is there before anybody writes."""
 
-    change: Change
+    change: SchemaChange
     tables: Mapping[str, Definition]
     model: Callable[[State], Model]
 

@@ -309,10 +309,10 @@ class LookupModel(Model):
             else:
                 fresh[key] = values
         ids |= self.placed(fresh, lookup)
-        narrow = {key: self.narrowed(row, ids[key]) for key, row in old[self.wide].items()}
+        narrow = {key: self.new_narrow_rows(row, ids[key]) for key, row in old[self.wide].items()}
         return {self.narrow: narrow, self.lookup: lookup}
 
-    def narrowed(self, row: Row, reference: int | None) -> Row:
+    def new_narrow_rows(self, row: Row, reference: int | None) -> Row:
         kept = {name: value for name, value in row.items() if name not in self.moved}
         return {**kept, self.reference: reference}
 

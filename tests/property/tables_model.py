@@ -23,7 +23,7 @@ from livingdb.tables import ingest
 from livingdb.tables.layout import Layout
 from livingdb.tables.recipe import Counts, Definition
 from livingdb.tables.schema import TableSchema
-from livingdb.trees.changes import DELETE, PATCH, UPSERT, Changes, merge_changes
+from livingdb.trees.changes import DELETE, PATCH, UPSERT, Delta, merge_deltas
 from livingdb.trees.forest import Grouping
 from livingdb.trees.keys import KeyArray
 
@@ -183,11 +183,11 @@ class World:
 
     # --- changes -------------------------------------------------------------------------------
 
-    def changes(self, made: Sequence[Edit]) -> Changes:
+    def changes(self, made: Sequence[Edit]) -> Delta:
         """The edits as changes, the first first; there is at least one."""
-        return merge_changes([self._one(edit) for edit in made])
+        return merge_deltas([self._one(edit) for edit in made])
 
-    def _one(self, edit: Edit) -> Changes:
+    def _one(self, edit: Edit) -> Delta:
         place, op, seed = edit
         shape = self.grouping.whole
         key = {f"k{at}": value for at, value in enumerate(self.key_of(place))}

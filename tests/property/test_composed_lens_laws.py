@@ -27,7 +27,6 @@ from livingdb.errors import InvalidData, LivingDBError
 from livingdb.evolution import (
     AddColumn,
     AddConstraint,
-    Change,
     ChangeKey,
     ConcatColumns,
     CreateTable,
@@ -41,13 +40,14 @@ from livingdb.evolution import (
     RenameColumn,
     RenameTable,
     RetypeColumn,
+    SchemaChange,
     SplitColumn,
     SplitTable,
     UnionTables,
 )
-from livingdb.evolution.evolve import planned
-from livingdb.evolution.lenses.lens import Delta, Deltas, Lens, Side, Verdicts
-from livingdb.evolution.lenses.row_alignment import empty_rows, keys_of, match
+from livingdb.evolution.evolve import plan_changes
+from livingdb.evolution.lenses.lens import Lens, RowImages, Side, TableImages, Verdicts
+from livingdb.evolution.lenses.row_alignment import align_rows, empty_rows, keys_of
 from livingdb.tables.layout import Layout
 from livingdb.tables.recipe import Definition
 from livingdb.tables.schema import Column, TableSchema
@@ -85,24 +85,24 @@ class WholeLens(Lens):
     def create(self, old: Side) -> Mapping[str, Iterator[pa.RecordBatch]]:
         return {**{name: old.scan(name) for name in self.rest}, **self.lens.create(old)}
 
-    def _parted(self, deltas: Deltas, names: Tables) -> tuple[Deltas, Deltas]:
+    def _parted(self, deltas: TableImages, names: Tables) -> tuple[TableImages, TableImages]:
         """What the lens is given, and what is the same on the other side."""
         mine = {name: delta for name, delta in deltas.items() if name in names}
         return mine, {name: delta for name, delta in deltas.items() if name in self.rest}
 
-    def settle_old(self, deltas: Deltas, old: Side, new: Side) -> Deltas:
+    def settle_old(self, deltas: TableImages, old: Side, new: Side) -> TableImages:
         mine, rest = self._parted(deltas, self.lens.old)
         return {**rest, **(self.lens.settle_old(mine, old, new) if mine else {})}
 
-    def settle_new(self, deltas: Deltas, new: Side, old: Side) -> Deltas:
+    def settle_new(self, deltas: TableImages, new: Side, old: Side) -> TableImages:
         mine, rest = self._parted(deltas, self.lens.new)
         return {**rest, **(self.lens.settle_new(mine, new, old) if mine else {})}
 
-    def putr(self, deltas: Deltas, old: Side, new: Side) -> Deltas:
+    def putr(self, deltas: TableImages, old: Side, new: Side) -> TableImages:
         mine, rest = self._parted(deltas, self.lens.old)
         return {**rest, **(self.lens.putr(mine, old, new) if mine else {})}
 
-    def putl(self, deltas: Deltas, new: Side, old: Side) -> Deltas:
+    def putl(self, deltas: TableImages, new: Side, old: Side) -> TableImages:
         mine, rest = self._parted(deltas, self.lens.new)
         return {**rest, **(self.lens.putl(mine, new, old) if mine else {})}
 
@@ -112,20 +112,20 @@ class Stage(Pair):
 
     def __init__(self, lens: Lens, rows: Mapping[str, pa.Table]):
         super().__init__(lens)
-        inserted = {name: Delta(table.slice(0, 0), table) for name, table in rows.items()}
+        inserted = {name: RowImages(table.slice(0, 0), table) for name, table in rows.items()}
         self.old_side.apply(inserted)
         lens.check(self.old_side)
         for name, batches in lens.create(self.old_side).items():
             schema = lens.new[name].schema
             made = pa.Table.from_batches(batches, schema.arrow)
-            self.new_side.apply({name: Delta(empty_rows(schema), made)})
+            self.new_side.apply({name: RowImages(empty_rows(schema), made)})
         self._check_create(inserted)
 
 
 class Chain:
     """Stages, each in step with the next; `pairs[n]` is between stage n and stage n + 1."""
 
-    def __init__(self, changes: Sequence[Change], tables: Tables, rows: Mapping[str, Any]):
+    def __init__(self, changes: Sequence[SchemaChange], tables: Tables, rows: Mapping[str, Any]):
         self.pairs: list[Pair] = []
         first = MemorySide(tables)
         rows = {name: first.delta(name, given, []).after for name, given in rows.items()}
@@ -142,7 +142,7 @@ class Chain:
         """Every stage as it is now."""
         return [self.pairs[0].old_side, *(pair.new_side for pair in self.pairs)]
 
-    def write(self, at: int, writes: Writes) -> list[Deltas]:
+    def write(self, at: int, writes: Writes) -> list[TableImages]:
         """A transaction at one stage; what changed at each.  A refused one changes nothing."""
         before = [(pair.old_side.copy(), pair.new_side.copy()) for pair in self.pairs]
         try:
@@ -152,9 +152,9 @@ class Chain:
                 pair.old_side, pair.new_side = old, new
             raise
 
-    def _written(self, at: int, writes: Writes) -> list[Deltas]:
+    def _written(self, at: int, writes: Writes) -> list[TableImages]:
         here = self.stages()[at]
-        deltas: Deltas = {name: here.delta(name, *write) for name, write in writes.items()}
+        deltas: TableImages = {name: here.delta(name, *write) for name, write in writes.items()}
         if at > 0:
             pair = self.pairs[at - 1]
             deltas = pair.lens.settle_new(deltas, pair.new_side, pair.old_side)
@@ -169,13 +169,15 @@ class Chain:
         return made
 
     @staticmethod
-    def _carried(pair: Pair, deltas: Deltas, put: str) -> Deltas:
+    def _carried(pair: Pair, deltas: TableImages, put: str) -> TableImages:
         """Through one pair; the state form has to agree."""
         sides = (pair.old_side, pair.new_side)
         here, there = sides if put == "putr" else sides[::-1]
         known_here, known_there = here.copy(), there.copy()
         pair._write(deltas, here, there, put)
-        whole = {name: Delta(known_here.tables[name], rows) for name, rows in here.tables.items()}
+        whole = {
+            name: RowImages(known_here.tables[name], rows) for name, rows in here.tables.items()
+        }
         by_state = known_there.copy()
         by_state.apply(getattr(pair.lens, put)(whole, known_here, known_there))
         by_state.assert_same(there, f"{put}, delta and state")
@@ -192,10 +194,10 @@ class Chain:
             pair.check_laws()
 
 
-def changed(schema: TableSchema, delta: Delta) -> Delta:
+def changed(schema: TableSchema, delta: RowImages) -> RowImages:
     """A delta without the rows that it leaves as they are."""
     encoded = keys_of(schema, delta.after)
-    was = match(schema, encoded, delta.before)
+    was = align_rows(schema, encoded, delta.before)
     unlike = ~was.there
     for column in schema.columns:
         after = pa.concat_arrays(
@@ -204,8 +206,8 @@ def changed(schema: TableSchema, delta: Delta) -> Delta:
         unlike |= differs(was.column(column.name), after)
     after = delta.after.filter(pa.array(unlike))
     same = delta.after.filter(pa.array(~unlike))
-    stays = match(schema, keys_of(schema, delta.before), same).there
-    return Delta(delta.before.filter(pa.array(~stays)), after)
+    stays = align_rows(schema, keys_of(schema, delta.before), same).there
+    return RowImages(delta.before.filter(pa.array(~stays)), after)
 
 
 # --- tables and changes to draw ---------------------------------------------------------------
@@ -250,7 +252,7 @@ class Maker:
     def choice(self, *options: Any) -> Any:
         return self.source.choice(options)
 
-    def add(self) -> Change:
+    def add(self) -> SchemaChange:
         name = f"n{self.number}"
         return self.choice(
             AddColumn(self.table, name, "int"),
@@ -258,23 +260,23 @@ class Maker:
             AddColumn(self.table, name, "string", computed=f"concat({self.one('string')}, '!')"),
         )
 
-    def add_up(self) -> Change:
+    def add_up(self) -> SchemaChange:
         text = f"coalesce(length({self.one('string')}), 0)"
         return AddColumn(self.table, f"n{self.number}", "int not null", up=text)
 
-    def drop(self) -> Change:
+    def drop(self) -> SchemaChange:
         name = self.one()
         column = self.schema.column(name)
         fill = POOLS[str(column.type)][0]
         return DropColumn(self.table, name, default=self.choice(fill, None))
 
-    def rename(self) -> Change:
+    def rename(self) -> SchemaChange:
         return RenameColumn(self.table, self.choice(*self.schema.arrow.names), f"r{self.number}")
 
-    def rename_table(self) -> Change:
+    def rename_table(self) -> SchemaChange:
         return RenameTable(self.table, f"t{self.number}")
 
-    def retype(self) -> Change:
+    def retype(self) -> SchemaChange:
         name = self.one("int64", "int32")
         is_long = str(self.schema.column(name).type) == "int64"
         kind, policies = ("int", ("clamp", "reject")) if is_long else ("bigint", ("reject", "null"))
@@ -284,20 +286,20 @@ class Maker:
             RetypeColumn(self.table, name, "string", policy="reject"),
         )
 
-    def split_column(self) -> Change:
+    def split_column(self) -> SchemaChange:
         parts = [f"p{self.number}", f"q{self.number}"]
         return SplitColumn(self.table, self.one("string"), parts, separator=" ")
 
-    def concat(self) -> Change:
+    def concat(self) -> SchemaChange:
         names = sorted({self.one("string"), self.one("string")})
         return ConcatColumns(self.table, names, f"w{self.number}", separator=" ")
 
-    def decompose(self) -> Change:
+    def decompose(self) -> SchemaChange:
         names = [column.name for column in self.values]
         cut = self.source.randint(1, max(1, len(names) - 1))
         return Decompose(self.table, {self.table: names[:cut], f"t{self.number}": names[cut:]})
 
-    def normalize(self) -> Change:
+    def normalize(self) -> SchemaChange:
         moved = sorted({self.one(), self.one()})
         update = self.choice("fork", "fork", "fanout")
         lookup = f"t{self.number}"
@@ -307,36 +309,36 @@ class Maker:
         name = self.one("int64", "int32")
         return f"{name} > 0", f"{name} IS NULL OR {name} <= {self.choice(0, 1)}"
 
-    def split_table(self) -> Change:
+    def split_table(self) -> SchemaChange:
         first, second = self.condition()
         into = {f"t{self.number}": first, self.choice(self.table, f"s{self.number}"): second}
         return SplitTable(
             self.table, into, strict=second.endswith("0") and self.choice(True, False)
         )
 
-    def union(self) -> Change:
+    def union(self) -> SchemaChange:
         others = sorted(set(self.tables) - {self.table})
         other = self.choice(*others) if others else "?"
         origin = self.choice(None, f"o{self.number}")
         return UnionTables([self.table, other], f"t{self.number}", origin, default=other)
 
-    def join(self) -> Change:
+    def join(self) -> SchemaChange:
         others = sorted(set(self.tables) - {self.table})
         other = self.choice(*others) if others else "?"
         return JoinTables(self.table, other, self.table)
 
-    def join_reference(self) -> Change:
+    def join_reference(self) -> SchemaChange:
         links = dict(self.schema.foreign_keys)
         if not links:
             raise InvalidData("no foreign key")
         column = self.choice(*links)
         return JoinTables(self.table, links[column], self.table, on=column)
 
-    def rekey(self) -> Change:
+    def rekey(self) -> SchemaChange:
         names = [self.one(is_nullable=False), *self.choice((), self.schema.key[:1])]
         return ChangeKey(self.table, names)
 
-    def constrain(self) -> Change:
+    def constrain(self) -> SchemaChange:
         name = self.one("int64", "int32")
         policy = self.choice("reject", "quarantine", "repair")
         repair = f"{name} * 0" if policy == "repair" else None
@@ -345,7 +347,7 @@ class Maker:
             AddConstraint(self.table, not_null=name, on_violation="quarantine"),
         )
 
-    def loosen(self) -> Change:
+    def loosen(self) -> SchemaChange:
         policy = self.choice("reject", "quarantine")
         checks = [name for name, _ in self.schema.checks]
         if checks:
@@ -353,21 +355,21 @@ class Maker:
         name = self.one(is_nullable=False)
         return DropConstraint(self.table, not_null=name, on_violation=policy)
 
-    def mask(self) -> Change:
+    def mask(self) -> SchemaChange:
         method = self.choice("hash", "null")
         return MaskColumn(self.table, self.one("string", "int32"), method, key="secret")
 
-    def create_table(self) -> Change:
+    def create_table(self) -> SchemaChange:
         columns = {"id": "bigint", "a": "bigint", "b": "string"}
         return CreateTable(f"t{self.number}", columns, "id")
 
-    def drop_table(self) -> Change:
+    def drop_table(self) -> SchemaChange:
         if len(self.tables) == 1:
             raise InvalidData("the last table")
         return DropTable(self.table)
 
 
-KEPT: tuple[Callable[[Maker], Change], ...] = (
+KEPT: tuple[Callable[[Maker], SchemaChange], ...] = (
     Maker.add,
     Maker.drop,
     Maker.rename,
@@ -394,16 +396,16 @@ EVERY = (*FORGETFUL, Maker.add_up, Maker.normalize, Maker.normalize, Maker.join_
 class Plan:
     """Changes to make, one after the other, and the tables they are made on."""
 
-    changes: tuple[Change, ...]
+    changes: tuple[SchemaChange, ...]
     tables: Tables
 
 
-def plans(kinds: Sequence[Callable[[Maker], Change]]) -> st.SearchStrategy[Plan]:
+def plans(kinds: Sequence[Callable[[Maker], SchemaChange]]) -> st.SearchStrategy[Plan]:
     """Of all kinds alike, which Hypothesis would not choose by itself."""
     return st.integers(0, 2**32).map(lambda seed: _planned(random.Random(seed), kinds))
 
 
-def _planned(source: random.Random, kinds: Sequence[Callable[[Maker], Change]]) -> Plan:
+def _planned(source: random.Random, kinds: Sequence[Callable[[Maker], SchemaChange]]) -> Plan:
     key = source.choice(KEYS)
     tables: Tables = {name: definition(key) for name in source.choice(("x", "xy"))}
     first, changes, length = tables, [], source.randint(2, 4)
@@ -415,11 +417,13 @@ def _planned(source: random.Random, kinds: Sequence[Callable[[Maker], Change]]) 
     return Plan(tuple(changes), first)
 
 
-def _tried(make: Callable[[Maker], Change], maker: Maker) -> tuple[Change, Tables] | None:
+def _tried(
+    make: Callable[[Maker], SchemaChange], maker: Maker
+) -> tuple[SchemaChange, Tables] | None:
     """A change that is legal both ways on the tables, and the tables it leads to."""
     try:
         change = make(maker)
-        plan = planned(maker.tables, [change])
+        plan = plan_changes(maker.tables, [change])
     except LivingDBError:
         return None
     return None if plan.verdicts()["both"] is not None else (change, plan.tables)
@@ -478,7 +482,7 @@ def _rows(data: st.DataObject, empty: MemorySide, table: str) -> list[Row]:
     return list(found[table][0])
 
 
-def written(chain: Chain, at: int, data: st.DataObject) -> list[Deltas] | None:
+def written(chain: Chain, at: int, data: st.DataObject) -> list[TableImages] | None:
     """What a write changed at each stage; None if it was refused."""
     writes = data.draw(transactions(chain.stages()[at]))
     try:
@@ -524,7 +528,7 @@ def keep_to_the_keys(plan: Plan, data: st.DataObject) -> None:
             assert found <= keys[at]
 
 
-def _keys(side: MemorySide, deltas: Deltas) -> set[str]:
+def _keys(side: MemorySide, deltas: TableImages) -> set[str]:
     found = set()
     for name, delta in deltas.items():
         for rows in (delta.before, delta.after):
@@ -574,7 +578,7 @@ def test_very_many_ends_are_what_a_fresh_chain_makes(plan: Plan, data: st.DataOb
 # --- there and back ---------------------------------------------------------------------------
 
 NAMES = [name for name in VALUES if name != "u"]
-BACK: dict[str, tuple[Change, Change]] = {
+BACK: dict[str, tuple[SchemaChange, SchemaChange]] = {
     "add and drop": (AddColumn("x", "n", "int", default=7), DropColumn("x", "n", default=3)),
     "rename column": (RenameColumn("x", "a", "n"), RenameColumn("x", "n", "a")),
     "rename table": (RenameTable("x", "n"), RenameTable("n", "x")),
@@ -625,7 +629,7 @@ def test_deltas_without_what_stays() -> None:
     tables = [
         pa.Table.from_pylist(rows, schema.arrow) for rows in ([one, two], [one, other, three])
     ]
-    found = changed(schema, Delta(*tables))
+    found = changed(schema, RowImages(*tables))
     assert_same(schema, found.before, pa.Table.from_pylist([two], schema.arrow), "before")
     assert_same(schema, found.after, pa.Table.from_pylist([other, three], schema.arrow), "after")
 

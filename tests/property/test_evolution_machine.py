@@ -36,16 +36,16 @@ from livingdb.errors import Conflict, InvalidData, LivingDBError, Refused, Unsup
 from livingdb.evolution import (
     AddColumn,
     AddConstraint,
-    Change,
     ChangeKey,
     Decompose,
     DropColumn,
     Normalize,
     RenameColumn,
+    SchemaChange,
 )
-from livingdb.evolution.evolve import planned
-from livingdb.evolution.lenses.lens import Delta
-from livingdb.evolution.lenses.sides import VersionSide, changes_of
+from livingdb.evolution.evolve import plan_changes
+from livingdb.evolution.lenses.lens import RowImages
+from livingdb.evolution.lenses.sides import VersionSide, delta_from_images
 from livingdb.graph.graph import tables_of
 from livingdb.tables.schema import Column, TableSchema
 
@@ -262,12 +262,12 @@ class EvolutionMachine(RuleBasedStateMachine):
 
     def heads_of(self, sync: SyncRow) -> Iterator[str]:
         for number in (sync.sources[0], sync.target):
-            row = self.graph.branches.numbered(number)
+            row = self.graph.branches.by_id(number)
             yield self.graph.snapshots.at(row.head).address.hex()
 
     def _look(self, sync: SyncRow) -> None:
         graph, lens = self.graph, lens_of(self.graph, sync)
-        rows = [graph.branches.numbered(number) for number in (sync.sources[0], sync.target)]
+        rows = [graph.branches.by_id(number) for number in (sync.sources[0], sync.target)]
         old, new = (tables_of(graph, graph.snapshots.at(row.head)) for row in rows)
         sides = VersionSide(graph.versions, old), VersionSide(graph.versions, new)
         if sync.direction in ("forward", "both"):
@@ -290,18 +290,18 @@ class EvolutionMachine(RuleBasedStateMachine):
                 self.db.branch(target).create_table("never", {"id": "int"}, "id")
 
 
-def everything(side: VersionSide, tables: Any) -> dict[str, Delta]:
+def everything(side: VersionSide, tables: Any) -> dict[str, RowImages]:
     """Every row of some tables, as it is."""
     found = {}
     for name, definition in tables.items():
         rows = pa.Table.from_batches(side.scan(name), definition.schema.arrow)
-        found[name] = Delta(rows, rows)
+        found[name] = RowImages(rows, rows)
     return found
 
 
 def assert_nothing(side: VersionSide, carried: Any, what: str) -> None:
     for name, delta in carried.items():
-        changes = changes_of(side.rows(name), delta)
+        changes = delta_from_images(side.rows(name), delta)
         shown = (
             f"{what}: {name}\n{side.rows(name).to_arrow().to_pylist()}\n{delta.after.to_pylist()}"
         )
@@ -327,18 +327,18 @@ def contents(branch: livingdb.Branch) -> dict[str, str]:
 
 def changes_of_schema(
     db: livingdb.Database, branch: livingdb.Branch, source: random.Random, direction: str
-) -> list[Change] | Change:
+) -> list[SchemaChange] | SchemaChange:
     """Changes that the tables allow, mostly such as are legal in the direction."""
     graph = db._graph
     versions = tables_of(graph, graph.snapshots.at(graph.branch(branch.name).head))
     tables = {name: graph.versions.definition(version) for name, version in versions.items()}
-    changes: list[Change] = []
+    changes: list[SchemaChange] = []
     wanted = source.choice((1, 1, 2, 3))
     while len(changes) < wanted:
         try:
             maker = Maker(source, tables, f"{len(changes)}{source.randrange(1000)}")
             change = source.choice(EVERY)(maker)
-            plan = planned(tables, [change])
+            plan = plan_changes(tables, [change])
         except LivingDBError:
             continue
         if plan.verdicts()[direction] is None or source.random() < 0.05:

@@ -55,7 +55,7 @@ from livingdb import (
     RuleViolation,
     TransactionConflict,
 )
-from livingdb.graph.storage.drain_journal import drain
+from livingdb.graph.storage.drain_journal import drain_journal
 
 NAMES = ("main", "dev", "fix/1", "été")
 TAGS = ("v1", "v2", "abcdef")
@@ -668,7 +668,7 @@ class DatabaseMachine(RuleBasedStateMachine):
         elif what == "compact":
             self.db.compact()
         elif what == "drain":
-            drain(self.db._graph.store)
+            drain_journal(self.db._graph.store)
         elif what == "reopen":
             self.db.close()
             self.db = livingdb.open(self.path, author="machine")

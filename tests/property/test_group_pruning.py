@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from livingdb.chunks.memory import MemoryStore
-from livingdb.trees.changes import DELETE, PATCH, UPSERT, Changes
+from livingdb.trees.changes import DELETE, PATCH, UPSERT, Delta
 from livingdb.trees.forest import Forest, Grouping
 from livingdb.trees.scan import ALL, Span, ZoneFilter
 from livingdb.trees.splitter import CapacitySplitter, ContentSplitter
@@ -31,7 +31,7 @@ def overlay(forest, changes):
         pa.array(["z"] * len(keys), pa.string()),
     )
     encoded = forest.shape.keys([columns[0]])
-    return Changes(forest.shape, encoded, ops, columns, (None, None, ops == UPSERT))
+    return Delta(forest.shape, encoded, ops, columns, (None, None, ops == UPSERT))
 
 
 def applied(rows, changes):

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from livingdb.derivation import query_answers as answers
-from livingdb.derivation.arrow_answers import quick_of
+from livingdb.derivation.arrow_answers import arrow_query
 from livingdb.derivation.plan import Ask
-from livingdb.derivation.query_answers import Embedded
+from livingdb.derivation.query_answers import EmbeddedAnswers
 from livingdb.sql.parse import parse_statement
 
 COLUMNS = {"a": pa.int64(), "b": pa.int32(), "s": pa.string(), "d": pa.date32()}
@@ -70,15 +70,15 @@ def test_as_the_engine_answers(
 ) -> None:
     relations = {"one": table(one), "other": table(other)}
     tree: Any = parse_statement(query)
-    quick = quick_of(tree)
+    quick = arrow_query(tree)
     assert quick is not None, query
     used = {name: relations[name] for name in quick.tables.values()}
     found = quick.answer(used)
     assert found is not None, query
     ask = Ask(tree, tuple(used))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(answers, "quick_of", lambda _: None)
-        wanted = Embedded().answer(ask, used)  # type: ignore[arg-type]
+        patch.setattr(answers, "arrow_query", lambda _: None)
+        wanted = EmbeddedAnswers().answer(ask, used)  # type: ignore[arg-type]
     assert found.schema.names == wanted.schema.names
     assert found.schema.types == wanted.schema.types
     assert sorted(map(repr, found.to_pylist())) == sorted(map(repr, wanted.to_pylist())), query
@@ -108,7 +108,7 @@ def test_as_the_engine_answers(
     ],
 )
 def test_what_is_left_to_the_engine(query: str) -> None:
-    assert quick_of(parse_statement(query)) is None  # type: ignore[arg-type]
+    assert arrow_query(parse_statement(query)) is None  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,7 @@ def test_what_is_left_to_the_engine(query: str) -> None:
 def test_types_that_are_left_to_the_engine(
     query: str, one: pa.DataType, other: pa.DataType
 ) -> None:
-    quick = quick_of(parse_statement(query))  # type: ignore[arg-type]
+    quick = arrow_query(parse_statement(query))  # type: ignore[arg-type]
     assert quick is not None
     given = {
         "one": pa.table({"a": pa.array([1], one)}),

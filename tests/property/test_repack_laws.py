@@ -22,7 +22,7 @@ from livingdb.chunks.chunk import (
     references,
 )
 from livingdb.chunks.memory import MemoryStore
-from livingdb.chunks.repack import Repacked, repack
+from livingdb.chunks.repack import RepackReport, repack
 from livingdb.chunks.store import StoredChunk
 from livingdb.chunks.types import parse_descriptor
 
@@ -38,7 +38,7 @@ class Store:
     def get(self, address: Address) -> bytes:
         return self.forms[address]
 
-    def repack(self, pairs: Pairs, depth_limit: int = 4) -> Repacked:
+    def repack(self, pairs: Pairs, depth_limit: int = 4) -> RepackReport:
         out: list[StoredChunk] = []
         report = repack(pairs, self.get, out.append, level=3, depth_limit=depth_limit)
         self.forms |= {chunk.address: chunk.data for chunk in out}

@@ -38,7 +38,7 @@ from livingdb.tables.index import MemoryIndex, Version
 from livingdb.tables.recipe import Change, Counts, load_recipe
 from livingdb.tables.rows import RowSet
 from livingdb.tables.versions import Versions, classify
-from livingdb.trees.changes import DELETE, PATCH, UPSERT, Changes
+from livingdb.trees.changes import DELETE, PATCH, UPSERT, Delta
 from livingdb.trees.forest import Forest
 from livingdb.trees.nodes import Cache, Entries, Leaf
 from livingdb.trees.scan import Span, ZoneFilter
@@ -250,7 +250,7 @@ def test_the_leaves_of_all_groups_end_at_the_same_keys(
 # --- deltas ---------------------------------------------------------------------------------
 
 
-def values_of(changes: Changes, position: int, carried: npt.NDArray[np.bool_]) -> list[Any]:
+def values_of(changes: Delta, position: int, carried: npt.NDArray[np.bool_]) -> list[Any]:
     column = changes.columns[position]
     assert column is not None
     return [plain(value) for value in column.filter(pa.array(carried)).to_pylist()]

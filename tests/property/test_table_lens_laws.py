@@ -46,7 +46,7 @@ from livingdb.evolution.changes.normalize import Normalize
 from livingdb.evolution.changes.split_table import SplitTable
 from livingdb.evolution.changes.union_tables import UnionTables
 from livingdb.evolution.lenses import lookup_lens as lookups
-from livingdb.evolution.schema_change import Change
+from livingdb.evolution.schema_change import SchemaChange
 from livingdb.tables.recipe import Definition
 from livingdb.tables.row_hash import row_ids
 
@@ -199,7 +199,7 @@ def on_number(*values: str) -> Definition:
     return definition(KEYS[0], *values)
 
 
-CHEAP: dict[str, tuple[Change, dict[str, Definition]]] = {
+CHEAP: dict[str, tuple[SchemaChange, dict[str, Definition]]] = {
     "split": (SplitTable("t", {"r": "a > 0", "s": "a <= 1"}), {"t": on_number("a", "b")}),
     "strict": (
         SplitTable("t", {"r": "a > 0", "s": "a <= 0"}, strict=True),

@@ -38,9 +38,9 @@ from tests.property.trees_model import (
     LOCAL,
     STRING,
     WIDE,
-    Delta,
-    Deltas,
     Lab,
+    Operation,
+    Operations,
     Rows,
     apply_deltas,
     cuts_of,
@@ -55,8 +55,8 @@ from tests.property.trees_model import (
 from tests.property.trying import MANY
 
 from livingdb.chunks.address import Address
-from livingdb.trees.changes import DELETE, PATCH, UPSERT, Changes, merge_changes, no_changes
-from livingdb.trees.diff import DELETED, INSERTED, UPDATED, diff, to_changes
+from livingdb.trees.changes import DELETE, PATCH, UPSERT, Delta, empty_delta, merge_deltas
+from livingdb.trees.diff import DELETED, INSERTED, UPDATED, diff, to_delta
 from livingdb.trees.edit import edit
 from livingdb.trees.keys import KeyCodec, align, hash_keys, key_lengths, search
 from livingdb.trees.merge import Conflicts, merge
@@ -193,7 +193,7 @@ def check_diff(lab: Lab, before: Rows, after: Rows, old: Address, new: Address) 
     """The diff is the model's, and applied to the one gives the rows of the other."""
     nothing = (None,) * len(lab.world.shape.types)
     found: list[tuple[int, Any, Any]] = []
-    parts: list[Changes] = [no_changes(lab.world.shape)]
+    parts: list[Delta] = [empty_delta(lab.world.shape)]
     for batch in diff(lab.reader, old, new):
         before_rows, after_rows = plain_rows([batch.before]), plain_rows([batch.after])
         for kind, one, other in zip(batch.kinds.tolist(), before_rows, after_rows, strict=True):
@@ -202,9 +202,9 @@ def check_diff(lab: Lab, before: Rows, after: Rows, old: Address, new: Address) 
             found.append(
                 (kind, None if kind == INSERTED else one, None if kind == DELETED else other)
             )
-        parts.append(to_changes(lab.world.shape, batch))
+        parts.append(to_delta(lab.world.shape, batch))
     assert found == model_diff(lab, before, after)
-    changed = edit(lab.reader, old, merge_changes(parts), lab.sink)
+    changed = edit(lab.reader, old, merge_deltas(parts), lab.sink)
     if isinstance(lab.world.shape.splitter, CapacitySplitter):
         assert lab.rows(changed) == lab.world.table(after)
     else:
@@ -349,14 +349,14 @@ def test_a_resolver_settles_every_conflict(data: st.DataObject, lab: Lab, winner
     rows, conflicts = model_merge(lab, base, ours, theirs)
     asked: list[int] = []
 
-    def answer(place: int) -> Delta | None:
+    def answer(place: int) -> Operation | None:
         if winner == "ours":
             return None
         if winner == "theirs" and place in theirs:
             return UPSERT, theirs[place]
         return DELETE, (None,) * lab.world.width
 
-    def resolve(batch: Conflicts) -> Changes | None:
+    def resolve(batch: Conflicts) -> Delta | None:
         places = places_in(lab, [batch])
         asked.extend(places)
         if winner == "some" and places[0] % 2:
@@ -548,7 +548,7 @@ def test_merged_changes_do_what_one_after_the_other_do(
 ) -> None:
     rows = data.draw(rows_of(lab.world))
     parts = [data.draw(deltas(lab.world, (UPSERT, PATCH, PATCH, DELETE))) for _ in range(count)]
-    merged = merge_changes([lab.world.changes(part) for part in parts])
+    merged = merge_deltas([lab.world.changes(part) for part in parts])
     made = rows
     for part in parts:
         made = apply_deltas(made, part)
@@ -583,7 +583,7 @@ def test_slices_of_changes_are_the_changes_of_a_range(data: st.DataObject, lab: 
     start = sorted(change).index(places[0]) if places else 0
     same = changes.slice(start, start + len(places))
     assert plain_rows([same.apply(keys, columns)[1]]) == lab.world.table(made)
-    assert same.structural == any(change[place][0] != PATCH for place in places)
+    assert same.is_structural == any(change[place][0] != PATCH for place in places)
     for position in range(lab.world.width):
         carried = [change[place][1][position] is not None for place in places]
         assert same.carries(lab.world.shape.key_count + position).tolist() == carried
@@ -714,7 +714,7 @@ def test_capacity_trees_hold_what_was_put_in(data: st.DataObject, lab: Lab) -> N
     root = lab.build(rows, data.draw(cuts_of(len(rows))))
     check_capacity(lab, root)
     for _ in range(data.draw(st.integers(1, 3))):
-        change: Deltas = data.draw(deltas(lab.world))
+        change: Operations = data.draw(deltas(lab.world))
         rows = apply_deltas(rows, change)
         root = lab.edit(root, change)
         assert lab.rows(root) == lab.world.table(rows)

@@ -26,7 +26,7 @@ from livingdb.chunks.address import Address
 from livingdb.chunks.memory import MemoryStore
 from livingdb.chunks.store import StoredChunk
 from livingdb.trees.builder import build
-from livingdb.trees.changes import DELETE, PATCH, UPSERT, Changes
+from livingdb.trees.changes import DELETE, PATCH, UPSERT, Delta
 from livingdb.trees.edit import edit
 from livingdb.trees.keys import KeyArray
 from livingdb.trees.nodes import Cache, Entries, Leaf, Reader
@@ -36,9 +36,9 @@ from livingdb.trees.splitter import CapacitySplitter, ContentSplitter
 
 __all__ = [
     "KEY_TYPES",
-    "Delta",
-    "Deltas",
     "Lab",
+    "Operation",
+    "Operations",
     "RecordingStore",
     "Rows",
     "World",
@@ -56,9 +56,9 @@ Key = tuple[Any, ...]
 Versions = tuple[int, ...]
 Rows = dict[int, Versions]
 """Place of the key in the pool → version of each value column."""
-Delta = tuple[int, tuple[int | None, ...]]
+Operation = tuple[int, tuple[int | None, ...]]
 """An operation and, per value column, the version it carries; None carries none."""
-Deltas = dict[int, Delta]
+Operations = dict[int, Operation]
 
 VERSIONS = 8
 WIDE = Context(prec=60)
@@ -370,7 +370,7 @@ class World:
         """One encoded key."""
         return self.encoded([place])[0]
 
-    def changes(self, deltas: Deltas, twin: bool = False) -> Changes:
+    def changes(self, deltas: Operations, twin: bool = False) -> Delta:
         """The changes as trees take them.
 
         What a row does not carry is null, or, in every second column, some value that must
@@ -393,10 +393,10 @@ class World:
             whole = bool((mask == (ops != DELETE)).all())
             present.append(None if whole else mask)
         keys = self.shape.codec.encode(list(columns[: self.shape.key_count]))
-        return Changes(self.shape, keys, ops, tuple(columns), tuple(present))
+        return Delta(self.shape, keys, ops, tuple(columns), tuple(present))
 
 
-def apply_deltas(rows: Rows, changes: Deltas) -> Rows:
+def apply_deltas(rows: Rows, changes: Operations) -> Rows:
     """The rows with the changes made."""
     made = dict(rows)
     for place, (op, versions) in changes.items():
@@ -493,7 +493,7 @@ class Lab:
         ]
         return build(self.world.shape, batches, self.sink)
 
-    def edit(self, root: Address, deltas: Deltas, twin: bool = False) -> Address:
+    def edit(self, root: Address, deltas: Operations, twin: bool = False) -> Address:
         """The tree with the changes made."""
         return edit(self.reader, root, self.world.changes(deltas, twin), self.sink)
 
@@ -612,12 +612,12 @@ def deltas(
     ops: Sequence[int] = (UPSERT, UPSERT, PATCH, DELETE, DELETE),
     most: int = 3,
     edges: Sequence[int] = (),
-) -> Deltas:
+) -> Operations:
     """Changes: a few keys or stretches of keys, each with one operation.
 
     Half of the stretches run from edge to edge, if there are `edges`: whole leaves go.
     """
-    made: Deltas = {}
+    made: Operations = {}
     strokes = st.tuples(_STROKE, st.sampled_from(ops), st.integers(0, 15))
     for (start, length, one_in, salt), op, bits in draw(
         st.lists(strokes, min_size=1, max_size=most)

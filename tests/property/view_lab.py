@@ -10,10 +10,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from livingdb.derivation.compiler.plan_query import WEIGHT, Ask, Input, NeedsFull, Plan, Stage, plan
-from livingdb.derivation.weighted_rows import among, consolidated, difference, distinct
+from livingdb.derivation.weighted_rows import consolidate, difference, distinct_rows, semi_join
 from livingdb.engines.embedded.session import EmbeddedEngine
 from livingdb.engines.request import Request, Source
-from livingdb.sql.column_titles import titled
+from livingdb.sql.column_titles import with_spark_titles
 from livingdb.sql.parse import parse_statement
 
 ENGINE = EmbeddedEngine()
@@ -47,23 +47,26 @@ class Memory:
         self.reads.append(f"source {name}")
         return (self.old if side == "old" else self.new)[name]
 
-    def matching(self, name: str, side: str, values: pa.Table) -> pa.Table:
+    def matching_rows(self, name: str, side: str, values: pa.Table) -> pa.Table:
         self.reads.append(f"matching {name}")
         rows = (self.old if side == "old" else self.new)[name]
         for field_ in values.schema:
             assert rows.schema.field(field_.name).type == field_.type, (name, field_, rows.schema)
-        assert distinct(values).num_rows == values.num_rows
-        return among(rows, values.column_names, values)
+        assert distinct_rows(values).num_rows == values.num_rows
+        return semi_join(rows, values.column_names, values)
 
     def held(self, keys: pa.Table) -> pa.Table:
         assert self.stage is not None
         assert self.held_rows is not None
-        assert tuple(keys.column_names) == self.stage.key, (keys.column_names, self.stage.key)
+        assert tuple(keys.column_names) == self.stage.key, (
+            keys.column_names,
+            self.stage.key,
+        )
         for field_ in keys.schema:
             assert self.held_rows.schema.field(field_.name).type == field_.type
-        assert distinct(keys).num_rows == keys.num_rows
+        assert distinct_rows(keys).num_rows == keys.num_rows
         self.reads.append("held")
-        return among(self.held_rows, keys.column_names, keys)
+        return semi_join(self.held_rows, keys.column_names, keys)
 
     def answer(self, ask: Ask, relations: Mapping[str, Source | pa.Table]) -> pa.Table:
         self.reads.append("answer")
@@ -125,7 +128,7 @@ class Lab:
         last = self.plan.stages[-1]
         made = self.held[""]
         assert [n.casefold() for n in made.column_names] == [
-            n.casefold() for n in titled(self.query, whole).column_names
+            n.casefold() for n in with_spark_titles(self.query, whole).column_names
         ]
         assert_alike(made, whole.rename_columns(made.column_names).cast(made.schema), last)
 
@@ -133,7 +136,7 @@ class Lab:
         assert delta.column_names == [*held.column_names, WEIGHT], (stage, delta.schema)
         if not delta.num_rows:
             return held
-        assert consolidated(delta).num_rows == delta.num_rows
+        assert consolidate(delta).num_rows == delta.num_rows
         ones = pa.array(np.ones(held.num_rows, np.int64))
         both = pa.concat_tables(
             [
@@ -141,7 +144,7 @@ class Lab:
                 delta.cast(pa.schema([*held.schema, (WEIGHT, pa.int64())])),
             ]
         )
-        found = consolidated(both)
+        found = consolidate(both)
         weights = found.column(WEIGHT).to_numpy()
         assert (weights > 0).all(), ("rows go that are not there", stage.name, delta, held)
         places = np.repeat(np.arange(found.num_rows), weights)
@@ -151,7 +154,7 @@ class Lab:
         rows = self.held[stage.name]
         if stage.key is not None:
             keys = rows.select(list(stage.key))
-            assert distinct(keys).num_rows == rows.num_rows, ("key", stage.key, rows)
+            assert distinct_rows(keys).num_rows == rows.num_rows, ("key", stage.key, rows)
 
 
 def assert_alike(made: pa.Table, whole: pa.Table, stage: Stage) -> None:

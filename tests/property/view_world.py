@@ -16,7 +16,7 @@ from tests.unit.derived.oracle import assert_same_rows, recomputed
 
 import livingdb
 from livingdb.derivation.view import View
-from livingdb.engines.portable.portable import portable
+from livingdb.engines.portable.portable import check_portability
 from livingdb.evolution import AddColumn, RenameColumn
 from livingdb.sql.parse import parse_statement
 
@@ -205,7 +205,7 @@ class ViewWorld:
     def derive(self, name: str, query: str, immediate: bool, other: str = "embedded") -> None:
         """A view; one that engines may answer differently is deferred, and run by the other."""
         schemas = {**TABLES, "b": self.db.branch("b").table("b").schema}
-        if isinstance(portable(parse_statement(query), schemas), str):
+        if isinstance(check_portability(parse_statement(query), schemas), str):
             self.main.derive(name, query, when="deferred", engine=other)
         else:
             self.main.derive(name, query, when="immediate" if immediate else "deferred")

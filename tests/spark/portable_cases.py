@@ -12,7 +12,7 @@ import pyarrow as pa
 from sqlglot import exp
 from tests.spark.portable_values import ROWS, arguments, groups
 
-from livingdb.engines.portable.portable import Portable, portable
+from livingdb.engines.portable.portable import PortableQuery, check_portability
 from livingdb.engines.portable.signatures import (
     AGGREGATES,
     CASTS,
@@ -114,7 +114,7 @@ def _is_portable(case: Case) -> bool:
     assert isinstance(query, exp.Query)
     table = tables()[case.table]
     schema = pa.schema([field for field in table.schema if field.name in case.query])
-    return isinstance(portable(query, {case.table: schema}), Portable)
+    return isinstance(check_portability(query, {case.table: schema}), PortableQuery)
 
 
 def _calls(line: Signature) -> Iterator[Case]:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from sqlglot import exp
 
-from livingdb.engines.embedded.duckdb_dialect import generated
+from livingdb.engines.embedded.duckdb_dialect import to_duckdb_sql
 from livingdb.engines.embedded.session import Session
-from livingdb.engines.portable.portable import Portable, as_spark, portable
+from livingdb.engines.portable.portable import PortableQuery, as_spark_types, check_portability
 from livingdb.errors import LivingDBError
 from livingdb.sql.parse import parse_statement
 from livingdb.sql.table_names import is_cte
@@ -47,24 +47,28 @@ class Engines:
         ]
         frame.selectExpr(*columns).createOrReplaceTempView(name)
 
-    def portable(self, text: str) -> Portable | str:
+    def portable(self, text: str) -> PortableQuery | str:
         """Whether the query is portable, and the columns it gives."""
         return self._typed(text)[1]
 
-    def _typed(self, text: str) -> tuple[exp.Query, Portable | str, dict[str, pa.Table]]:
+    def _typed(self, text: str) -> tuple[exp.Query, PortableQuery | str, dict[str, pa.Table]]:
         query = parse_statement(text)
         assert isinstance(query, exp.Query)
         used = {name: narrowed(table, text) for name, table in self.tables.items() if name in text}
-        return query, portable(query, {name: table.schema for name, table in used.items()}), used
+        return (
+            query,
+            check_portability(query, {name: table.schema for name, table in used.items()}),
+            used,
+        )
 
     def embedded(self, text: str) -> pa.Table:
         """The embedded engine's answer, in Spark's types."""
         query, found, used = self._typed(text)
-        assert isinstance(found, Portable), f"{text}: {found}"
+        assert isinstance(found, PortableQuery), f"{text}: {found}"
         with Session() as session:
             _point_at_rows(query, used, session)
             try:
-                return as_spark(session.query(generated(query), {}), found)
+                return as_spark_types(session.query(to_duckdb_sql(query), {}), found)
             except LivingDBError as error:
                 raise Failed(f"embedded: {error}") from None
 
@@ -73,7 +77,7 @@ class Engines:
         query, _, used = self._typed(text)
         with Session() as session:
             _point_at_rows(query, used, session)
-            generated(query)
+            to_duckdb_sql(query)
             value = query.selects[1].this
             value.replace(exp.Anonymous(this="TRY", expressions=[value.copy()]))
             found = session.query(query.sql("duckdb"), {})

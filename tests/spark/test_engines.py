@@ -110,12 +110,15 @@ def test_the_pipeline_runs_on_spark_unless_the_input_is_small(shop: livingdb.Bra
 
     tree = parse_statement("SELECT sum(amount) AS total FROM orders")
     request = Planner(BranchScope(shop, "", None), {}).request(tree)
-    assert choosing.choose(request, None, pipeline=True)[0] == "spark"
-    assert choosing.choose(request, "auto", pipeline=True)[0] == "embedded"
+    assert choosing.choose_engine(request, None, pipeline=True)[0] == "spark"
+    assert choosing.choose_engine(request, "auto", pipeline=True)[0] == "embedded"
     small = choosing.SMALL_ROWS
     try:
         choosing.SMALL_ROWS = 4
-        assert choosing.choose(request, "auto", pipeline=True) == ("spark", "it reads 4 rows")
+        assert choosing.choose_engine(request, "auto", pipeline=True) == (
+            "spark",
+            "it reads 4 rows",
+        )
     finally:
         choosing.SMALL_ROWS = small
 

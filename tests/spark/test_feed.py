@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import livingdb
-from livingdb.graph.change_feed import feed_steps
+from livingdb.graph.change_feed import feed_entries
 from livingdb.spark.feed_size import step_bytes
 
 if TYPE_CHECKING:
@@ -140,7 +140,7 @@ def sizes(db: livingdb.Database, table: str = "t") -> list[int]:
     graph = db._graph
     branch = graph.branch("main")
     start = graph.snapshots.ancestor(graph.snapshots.at(branch.head), 0)
-    steps = feed_steps(graph, branch, table, start, -1, branch.position)
+    steps = feed_entries(graph, branch, table, start, -1, branch.position)
     return [step_bytes(graph, step) for step in steps]
 
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 
 import livingdb
-from livingdb.graph.storage.drain_journal import drain
+from livingdb.graph.storage.drain_journal import drain_journal
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -64,7 +64,7 @@ def test_a_table_reads_as_it_is(
         assert found.rdd.getNumPartitions() <= parts
         table = found.toArrow().sort_by("id")
         assert table.cast(expected.schema).equals(expected)
-    drain(db._graph.store)
+    drain_journal(db._graph.store)
     assert read(spark, db).toArrow().sort_by("id").cast(expected.schema).equals(expected)
     assert read(spark, db).count() == len(expected)
 
@@ -149,8 +149,8 @@ def test_where(spark: SparkSession, db: livingdb.Database, orders: livingdb.Bran
 
 
 def test_conditions_and_ranges_prune_leaves(db: livingdb.Database, orders: livingdb.Branch) -> None:
-    from livingdb.engines.range_text import WANTED, wanted_as_text
-    from livingdb.engines.value_ranges import compared
+    from livingdb.engines.range_text import RANGES_OPTION, ranges_to_text
+    from livingdb.engines.value_ranges import comparison_ranges
     from livingdb.spark.source import LivingDBSource
 
     given = {"path": db.name, "table": "orders", "partitions": "8"}
@@ -166,9 +166,9 @@ def test_conditions_and_ranges_prune_leaves(db: livingdb.Database, orders: livin
 
     def within(column: str, *comparisons: tuple[str, Any]) -> dict[str, str]:
         kind = orders.table("orders").schema.field(column).type
-        (ranges,) = {compared(kind, operator, value) for operator, value in comparisons}
+        (ranges,) = {comparison_ranges(kind, operator, value) for operator, value in comparisons}
         assert ranges is not None
-        return {WANTED: wanted_as_text({column: ranges})}
+        return {RANGES_OPTION: ranges_to_text({column: ranges})}
 
     whole = len(orders.table("orders"))
     assert planned() == (whole, whole)

@@ -14,7 +14,7 @@ from tests.tpch_data import generate, load, stream
 from tests.tpch_queries import QUERIES, TABLES
 
 import livingdb
-from livingdb.engines.portable.portable import portable
+from livingdb.engines.portable.portable import check_portability
 from livingdb.sql.parse import parse_statement
 
 SCALE = 0.01
@@ -81,7 +81,7 @@ def test_all_queries_are_kept_through_streams_of_changes(
 
 
 def is_shared(number: int) -> bool:
-    return not isinstance(portable(parse_statement(QUERIES[number]), TABLES), str)
+    return not isinstance(check_portability(parse_statement(QUERIES[number]), TABLES), str)
 
 
 @pytest.mark.parametrize("number", [n for n in sorted(QUERIES) if is_shared(n) and n % 6 == 0])

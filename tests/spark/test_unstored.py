@@ -10,7 +10,7 @@ import pytest
 
 import livingdb
 from livingdb.database.database import Database
-from livingdb.engines.pruning import part_of
+from livingdb.engines.pruning import scan_bounds
 from livingdb.evolution import SplitColumn
 from livingdb.spark.scan_tasks import plan_scan
 
@@ -22,7 +22,7 @@ def scanned(place: Path, ref: str, table: str, columns: list[str]) -> pa.Table:
     with livingdb.open(place) as db:
         graph = db._graph
         version = graph.version(graph.resolve(ref).snapshot, table)
-        part = part_of(graph.versions.definition(version).schema, {})
+        part = scan_bounds(graph.versions.definition(version).schema, {})
         tasks = [pickle.dumps(task) for task in plan_scan(graph, version, columns, part, 4)]
     batches = [batch for task in tasks for batch in pickle.loads(task).batches()]
     return pa.Table.from_batches(batches).sort_by("id")

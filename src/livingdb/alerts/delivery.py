@@ -97,14 +97,14 @@ def run(message: Mapping[str, Any], arguments: Sequence[str], timeout_seconds: f
                 f"{arguments[0]} did not end within {timeout_seconds:g} seconds"
             ) from None
         finally:
-            _end(child)
+            _terminate(child)
         if child.returncode != 0:
             errors.seek(0)
             words = errors.read(_SHOWN).decode(errors="replace").strip()
             raise NotSent(f"{arguments[0]} ended with {child.returncode}: {words}".rstrip(": "))
 
 
-def _end(child: subprocess.Popen[bytes]) -> None:
+def _terminate(child: subprocess.Popen[bytes]) -> None:
     """Let nothing of a program go on that has not ended."""
     if child.poll() is None:
         try:

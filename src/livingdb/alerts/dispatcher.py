@@ -51,7 +51,7 @@ class _Lane:
         )
 
     @property
-    def hangs(self) -> bool:
+    def is_hanging(self) -> bool:
         """Whether it has been sending for longer than the sink may take."""
         since = self.since
         patience = self.sink.timeout_seconds + _GRACE_SECONDS
@@ -97,7 +97,7 @@ class Dispatcher:
 
     def wake_if_needed(self) -> None:
         """Go on with what others have left."""
-        if self._sendable():
+        if self._sendable_sinks():
             self.wake()
 
     def deliver(self, wait_seconds: float | None = None) -> list[Delivery]:
@@ -110,8 +110,8 @@ class Dispatcher:
             self._listeners.append(done)
         try:
             while True:
-                self._serve(moment, served)
-                lanes = self._busy()
+                self._start_lanes(moment, served)
+                lanes = self._busy_lanes()
                 if not lanes:
                     return list(done)
                 for lane in lanes:
@@ -126,7 +126,7 @@ class Dispatcher:
     def close(self, wait_seconds: float = 1.0) -> None:
         """Send what this process left, if it goes fast; nothing is written from here afterwards."""
         try:
-            if self._thread is not None or self._busy():
+            if self._thread is not None or self._busy_lanes():
                 self.deliver(wait_seconds)
         except LivingDBError as error:
             _log.warning("alerts wait in the outbox: %s", error)
@@ -148,13 +148,13 @@ class Dispatcher:
             self._ended.wait(max(0.0, self._paused_until - clock.monotonic()))
             self._woken.clear()
             try:
-                self._serve(self._time(), set())
-                waiting = self._sendable()
+                self._start_lanes(self._time(), set())
+                waiting = self._sendable_sinks()
             except Exception as error:
-                self._failed(error)
+                self._pause_after_error(error)
                 continue
             lingers = clock.monotonic() < self._linger_until
-            if not waiting and not self._busy() and not lingers and self._is_over():
+            if not waiting and not self._busy_lanes() and not lingers and self._try_to_end():
                 return
             rest = _REST_SECONDS
             if waiting:
@@ -165,7 +165,7 @@ class Dispatcher:
             if self._woken.wait(max(rest, _PAUSES[0])):
                 pause = _PAUSES[0]
 
-    def _is_over(self) -> bool:
+    def _try_to_end(self) -> bool:
         """Whether the thread may end: nobody has woken it meanwhile."""
         with self._lock:
             if self._woken.is_set():
@@ -173,29 +173,33 @@ class Dispatcher:
             self._thread = None
             return True
 
-    def _sendable(self) -> dict[str, int]:
+    def _sendable_sinks(self) -> dict[str, int]:
         """The sinks this process can send to that something waits for, and from when on."""
-        found = self._read(self._graph.catalog.outbox.waiting) or {}
-        return {text: due for text, due in found.items() if self._may(text) and self._room(text)}
+        found = self._read_catalog(self._graph.catalog.outbox.waiting) or {}
+        return {
+            text: due
+            for text, due in found.items()
+            if self._can_send(text) and self._has_free_lane(text)
+        }
 
-    def _read(self, ask: Callable[[], _Answer]) -> _Answer | None:
+    def _read_catalog(self, ask: Callable[[], _Answer]) -> _Answer | None:
         """What the catalog says; None if the database is closed."""
         with self._reading:
             return None if self._closed else ask()
 
-    def _may(self, text: str) -> bool:
+    def _can_send(self, text: str) -> bool:
         try:
             return sink_of(text).may_run(self._trust)
         except InvalidData:
             return False
 
-    def _room(self, text: str) -> bool:
+    def _has_free_lane(self, text: str) -> bool:
         """Whether a lane can begin for a sink: none is at work, and not too many hang."""
         with self._lock:
-            lanes = self._alive(text)
-            return len(lanes) < _STUCK and all(lane.hangs for lane in lanes)
+            lanes = self._live_lanes(text)
+            return len(lanes) < _STUCK and all(lane.is_hanging for lane in lanes)
 
-    def _alive(self, text: str) -> list[_Lane]:
+    def _live_lanes(self, text: str) -> list[_Lane]:
         lanes = [lane for lane in self._lanes.get(text, ()) if lane.thread.is_alive()]
         if lanes:
             self._lanes[text] = lanes
@@ -203,54 +207,54 @@ class Dispatcher:
             self._lanes.pop(text, None)
         return lanes
 
-    def _busy(self) -> list[_Lane]:
+    def _busy_lanes(self) -> list[_Lane]:
         """The lanes at work, without those that hang."""
         with self._lock:
-            lanes = [lane for text in list(self._lanes) for lane in self._alive(text)]
-            return [lane for lane in lanes if not lane.hangs]
+            lanes = [lane for text in list(self._lanes) for lane in self._live_lanes(text)]
+            return [lane for lane in lanes if not lane.is_hanging]
 
-    def _serve(self, moment: int, served: set[str]) -> None:
+    def _start_lanes(self, moment: int, served: set[str]) -> None:
         """Let lanes begin for what is due at a time, one for each sink that had none."""
-        for text, due in self._sendable().items():
-            if due > moment or text in served or len(self._busy()) >= _LANES:
+        for text, due in self._sendable_sinks().items():
+            if due > moment or text in served or len(self._busy_lanes()) >= _LANES:
                 continue
             with self._lock:
-                lanes = self._alive(text)
-                if self._closed or any(not lane.hangs for lane in lanes):
+                lanes = self._live_lanes(text)
+                if self._closed or any(not lane.is_hanging for lane in lanes):
                     continue
-                lane = _Lane(sink_of(text), partial(self._work, text, moment))
+                lane = _Lane(sink_of(text), partial(self._run_lane, text, moment))
                 self._lanes[text] = [*lanes, lane]
                 lane.thread.start()
                 served.add(text)
 
     # --- one lane ----------------------------------------------------------------------------
 
-    def _work(self, text: str, moment: int, lane: _Lane) -> None:
+    def _run_lane(self, text: str, moment: int, lane: _Lane) -> None:
         """Send what was due for a sink at a time."""
         try:
             while not self._closed:
-                rows = self._read(partial(self._graph.catalog.outbox.due, text, moment))
+                rows = self._read_catalog(partial(self._graph.catalog.outbox.due, text, moment))
                 if not rows:
                     break
                 for row in rows:
                     if self._closed:
                         return
-                    self._handle(lane, row)
-                    if lane.hangs:
+                    self._deliver_row(lane, row)
+                    if lane.is_hanging:
                         return
         except Exception as error:
-            self._failed(error)
+            self._pause_after_error(error)
         finally:
             self._woken.set()
 
-    def _failed(self, error: Exception) -> None:
+    def _pause_after_error(self, error: Exception) -> None:
         """The catalog could not be read or written: tell, and leave it alone for a while."""
         self._paused_until = clock.monotonic() + _PAUSE_SECONDS
         if not self._closed:
             trace = None if isinstance(error, LivingDBError) else error
             _log.warning("alerts cannot be sent now: %s", error, exc_info=trace)
 
-    def _handle(self, lane: _Lane, row: OutboxRow) -> None:
+    def _deliver_row(self, lane: _Lane, row: OutboxRow) -> None:
         """Claim a row, send it, and write down what became of it."""
         outbox, sink = self._graph.catalog.outbox, lane.sink
         lease = sink.timeout_seconds + _GRACE_SECONDS
@@ -261,16 +265,18 @@ class Dispatcher:
                 if row.attempts >= sink.attempts:
                     error = row.error or "no program that tried to send it ended its attempt"
                     if outbox.give_up(connection, row, error):
-                        self._told(Delivery(row.alert, sink.label, FAILED, row.attempts, error))
+                        self._notify_listeners(
+                            Delivery(row.alert, sink.label, FAILED, row.attempts, error)
+                        )
                     return
                 claim = outbox.claim(connection, row, self._time() + int(lease * 1e6))
         if claim is None:
             return
-        message = self._read(partial(message_of, self._graph, claim))
+        message = self._read_catalog(partial(message_of, self._graph, claim))
         if message is not None:
-            self._mark(sink, claim, self._sent(lane, message))
+            self._record_result(sink, claim, self._send_message(lane, message))
 
-    def _sent(self, lane: _Lane, message: Mapping[str, Any]) -> str | None:
+    def _send_message(self, lane: _Lane, message: Mapping[str, Any]) -> str | None:
         """Send; None if it went well, else why not."""
         lane.since = clock.monotonic()
         try:
@@ -284,28 +290,30 @@ class Dispatcher:
         else:
             return None
         finally:
-            if not lane.hangs:
+            if not lane.is_hanging:
                 lane.since = None
 
-    def _mark(self, sink: Sink, claim: OutboxRow, problem: str | None) -> None:
+    def _record_result(self, sink: Sink, claim: OutboxRow, problem: str | None) -> None:
         outbox = self._graph.catalog.outbox
         with self._marking:
             if self._closed:
                 return
             with self._graph.catalog.write() as connection:
                 if problem is None:
-                    outbox.sent(connection, claim.id)
+                    outbox.mark_sent(connection, claim.id)
                     state = SENT
                 elif claim.attempts >= sink.attempts:
                     outbox.give_up(connection, claim, problem)
                     state = FAILED
                 else:
                     wait = back_off_seconds(claim.attempts, random.random())
-                    outbox.again(connection, claim, self._time() + int(wait * 1e6), problem)
+                    outbox.retry_later(connection, claim, self._time() + int(wait * 1e6), problem)
                     state = WAITING
-        self._told(Delivery(claim.alert, sink.label, state, claim.attempts, problem or ""))
+        self._notify_listeners(
+            Delivery(claim.alert, sink.label, state, claim.attempts, problem or "")
+        )
 
-    def _told(self, delivery: Delivery) -> None:
+    def _notify_listeners(self, delivery: Delivery) -> None:
         with self._lock:
             for listener in self._listeners:
                 listener.append(delivery)

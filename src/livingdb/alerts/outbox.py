@@ -38,7 +38,7 @@ def back_off_seconds(attempts: int, chance: float) -> float:
 
 def message_of(graph: Graph, row: OutboxRow) -> dict[str, Any]:
     """What a sink gets: the alert, and a key that is the same however often it is sent."""
-    alert = graph.catalog.alerts.numbered(row.alert)
+    alert = graph.catalog.alerts.by_id(row.alert)
     if alert is None:
         raise Corruption(f"the outbox names the alert {row.alert}, which is not there")
     database = graph.catalog.meta("database")
@@ -51,18 +51,18 @@ def message_of(graph: Graph, row: OutboxRow) -> dict[str, Any]:
         "event": alert.event,
         "severity": alert.severity,
         "message": alert.message,
-        "details": _finite(dict(alert.details)),
+        "details": _as_json_value(dict(alert.details)),
         "fingerprint": alert.fingerprint,
         "attempt": row.attempts,
     }
 
 
-def _finite(value: Any) -> Any:
+def _as_json_value(value: Any) -> Any:
     """The value as JSON can say it: numbers that are none are texts."""
     if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}
+        return {key: _as_json_value(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [_finite(item) for item in value]
+        return [_as_json_value(item) for item in value]
     return value if not isinstance(value, float) or isfinite(value) else str(value)
 
 

@@ -19,12 +19,12 @@ from livingdb.catalog.syncs import SyncRow
 from livingdb.errors import InvalidData
 from livingdb.graph.graph import Graph, now
 
-__all__ = ["fingerprint_of", "printable", "raised", "settled"]
+__all__ = ["fingerprint_of", "printable", "raise_alert", "resolve_alerts"]
 
 _log = logging.getLogger("livingdb")
 
 
-def raised(
+def raise_alert(
     graph: Graph,
     connection: Connection,
     about: SyncRow | str,
@@ -49,12 +49,12 @@ def raised(
     if fingerprint is None:
         fingerprint = fingerprint_of(name, event, str(known.get("condition", "")))
     catalog = graph.catalog
-    first = catalog.alerts.first_unsettled(connection, fingerprint)
+    first = catalog.alerts.first_unresolved(connection, fingerprint)
     if first is not None:
         known["repeats"] = first
     everywhere = catalog.watches.sinks(connection)
     wanted = []
-    for text, sink in _sinks([*own, *sinks, *everywhere]).items():
+    for text, sink in _sinks_by_text([*own, *sinks, *everywhere]).items():
         if not sink.wants(event, severity):
             continue
         if first is None or _has_cooled(graph, connection, fingerprint, text, sink, time):
@@ -63,17 +63,17 @@ def raised(
     number = catalog.alerts.add(connection, time, name, event, severity, words, known, fingerprint)
     if wanted:
         catalog.outbox.add(connection, number, wanted, time)
-        if graph.alerted is not None:
-            graph.alerted()
+        if graph.on_alert is not None:
+            graph.on_alert()
     return number
 
 
-def settled(
+def resolve_alerts(
     graph: Graph, connection: Connection, sync: SyncRow | str, by: str, note: str = ""
 ) -> int:
     """Resolve the alerts about a sync, as when it is active again; how many there were."""
     name = sync if isinstance(sync, str) else sync.name
-    rows = graph.catalog.alerts.unsettled(connection, name)
+    rows = graph.catalog.alerts.unresolved_alerts(connection, name)
     for row in rows:
         details = {**row.details, RESOLVED: {"by": by, "note": note, "time": now()}}
         graph.catalog.alerts.set_state(connection, row.id, RESOLVED, details)
@@ -90,7 +90,7 @@ def fingerprint_of(*parts: str) -> str:
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]
 
 
-def _sinks(stored: Sequence[Mapping[str, Any]]) -> dict[str, Sink]:
+def _sinks_by_text(stored: Sequence[Mapping[str, Any]]) -> dict[str, Sink]:
     """Sinks by the text that the outbox knows them by, each once."""
     found: dict[str, Sink] = {}
     for values in stored:

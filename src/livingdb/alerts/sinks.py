@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 from livingdb.catalog.alerts import SEVERITIES
 from livingdb.derivation.trusted_functions import check_name, is_trusted
 from livingdb.errors import InvalidData
-from livingdb.graph.schedule import schedule
+from livingdb.graph.schedule import parse_schedule
 
 __all__ = [
     "Callback",
@@ -32,8 +32,8 @@ __all__ = [
     "Webhook",
     "check_severity",
     "from_json",
-    "seconds",
-    "stored",
+    "parse_seconds",
+    "sinks_to_json",
 ]
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
@@ -56,13 +56,13 @@ def check_severity(given: object) -> str:
     return str(given)
 
 
-def seconds(given: object, what: str) -> float:
+def parse_seconds(given: object, what: str) -> float:
     """How long something is: "10 minutes", a number of seconds, a timedelta; 0 is not at all."""
     if isinstance(given, timedelta):
         given = given.total_seconds()
     if isinstance(given, str) and given.strip() != "0":
         try:
-            return schedule(f"lag {given}").seconds
+            return parse_schedule(f"lag {given}").seconds
         except InvalidData:
             given = None
     try:
@@ -242,7 +242,7 @@ class Callback(Sink):
         """Call it."""
         from livingdb.derivation import trusted_functions as trusted
 
-        trusted.function_named(self.function, [self.function])(dict(message))
+        trusted.load_function(self.function, [self.function])(dict(message))
 
 
 _KINDS: dict[str, type[Sink]] = {kind.kind: kind for kind in (Log, Webhook, Command, Callback)}
@@ -263,7 +263,7 @@ def from_json(values: Mapping[str, Any]) -> Sink:
     return kind(**given)
 
 
-def stored(sinks: object) -> list[dict[str, Any]]:
+def sinks_to_json(sinks: object) -> list[dict[str, Any]]:
     """Sinks as what they are for stores them; `InvalidData` for what is none."""
     if isinstance(sinks, Sink):
         sinks = [sinks]
@@ -280,7 +280,7 @@ def stored(sinks: object) -> list[dict[str, Any]]:
     return [sink.to_json() for sink in sinks]
 
 
-def split(command: object) -> tuple[str, ...]:
+def split_command(command: object) -> tuple[str, ...]:
     """A command as a program and its arguments; no shell looks at it."""
     if isinstance(command, str):
         try:

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 from livingdb.errors import InvalidData
 
-__all__ = ["Failing", "Growing", "Lagging", "Merged", "SchemaChanged", "Watched", "limit_of"]
+__all__ = ["Failing", "Growing", "Lagging", "Merged", "SchemaChanged", "WatchTarget", "parse_limit"]
 
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(%|[kmgt]?i?b|bytes?)\Z")
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
@@ -21,7 +21,7 @@ _BINARY_UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 
 
 @dataclass(frozen=True)
-class Watched:
+class WatchTarget:
     """Something to look for; a value that can be written down."""
 
     event: ClassVar[str] = ""
@@ -31,18 +31,18 @@ class Watched:
         return {"event": self.event, **{f.name: getattr(self, f.name) for f in fields(self)}}
 
     @staticmethod
-    def from_json(values: Mapping[str, Any]) -> Watched:
+    def from_json(values: Mapping[str, Any]) -> WatchTarget:
         """The inverse of `to_json`; `InvalidData` for what is not known here."""
         given = dict(values)
         kind = _KINDS.get(given.pop("event", ""))
         if kind is None or set(given) != {item.name for item in fields(kind)}:
             raise InvalidData(f"{values.get('event')!r} is nothing that can be watched here")
-        found: Watched = kind(**given)
+        found: WatchTarget = kind(**given)
         return found
 
 
 @dataclass(frozen=True)
-class SchemaChanged(Watched):
+class SchemaChanged(WatchTarget):
     """A table is made, dropped, or has another schema; None is any table or branch."""
 
     event: ClassVar[str] = "schema_change"
@@ -51,7 +51,7 @@ class SchemaChanged(Watched):
 
 
 @dataclass(frozen=True)
-class Merged(Watched):
+class Merged(WatchTarget):
     """Something is merged into a branch; None is any branch."""
 
     event: ClassVar[str] = "merge"
@@ -59,7 +59,7 @@ class Merged(Watched):
 
 
 @dataclass(frozen=True)
-class Lagging(Watched):
+class Lagging(WatchTarget):
     """A derived object is behind what it reads for so long."""
 
     event: ClassVar[str] = "lag"
@@ -68,7 +68,7 @@ class Lagging(Watched):
 
 
 @dataclass(frozen=True)
-class Failing(Watched):
+class Failing(WatchTarget):
     """A sync failed so many times in a row."""
 
     event: ClassVar[str] = "failures"
@@ -77,7 +77,7 @@ class Failing(Watched):
 
 
 @dataclass(frozen=True)
-class Growing(Watched):
+class Growing(WatchTarget):
     """The database grew by so many bytes, or by such a share, within a time."""
 
     event: ClassVar[str] = "growth"
@@ -91,7 +91,7 @@ _KINDS: dict[str, Any] = {
 }
 
 
-def limit_of(given: object) -> tuple[int | None, float | None]:
+def parse_limit(given: object) -> tuple[int | None, float | None]:
     """Bytes, or a share: 1_000_000, "500 MB", 0.2 or "20%"."""
     if isinstance(given, str):
         found = _SIZE.match(given.strip().lower())

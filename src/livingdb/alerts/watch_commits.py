@@ -8,21 +8,21 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from livingdb.alerts.raise_alert import fingerprint_of, raised
-from livingdb.alerts.watch import Merged, SchemaChanged, Watched
+from livingdb.alerts.raise_alert import fingerprint_of, raise_alert
+from livingdb.alerts.watch import Merged, SchemaChanged, WatchTarget
 from livingdb.catalog.branches import BranchRow
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.catalog.watches import WatchRow
 from livingdb.chunks.address import Address
 from livingdb.errors import InvalidData
-from livingdb.graph.draft import Carried, Draft
+from livingdb.graph.draft import Draft, Propagation
 from livingdb.graph.graph import Graph, now
 from livingdb.graph.names import is_hidden
 from livingdb.tables.schema import TableSchema
 
 __all__ = ["CommitWatches"]
 
-Found = tuple[tuple[WatchRow, Watched], ...]
+WatchTargets = tuple[tuple[WatchRow, WatchTarget], ...]
 Action = Callable[[Connection], None]
 
 
@@ -44,11 +44,11 @@ class CommitWatches:
 
     def __init__(self, graph: Graph):
         self._graph = graph
-        self._known: tuple[str, Found] | None = None
+        self._known: tuple[str, WatchTargets] | None = None
 
-    def noticed(self, draft: Draft, carried: Carried) -> Carried:
+    def add_commit_alerts(self, draft: Draft, carried: Propagation) -> Propagation:
         """What a commit carries, with the alerts that it raises."""
-        if not draft.intent.moves or not self._at(draft.intent.moves[0].epoch):
+        if not draft.intent.moves or not self._watches_at(draft.intent.moves[0].epoch):
             return carried
         moves = []
         for made in (draft, *carried.drafts):
@@ -58,13 +58,13 @@ class CommitWatches:
                 _Move(b, made.address, made.record.tables, edge.author, edge.message, edge.time, m)
                 for b, m in ((branch, is_merge) for branch in made.intent.moves)
             ]
-        return self._told(moves, carried)
+        return self._add_alerts(moves, carried)
 
     def moved(
-        self, moves: Sequence[tuple[BranchRow, SnapshotRow]], operation: str, carried: Carried
-    ) -> Carried:
+        self, moves: Sequence[tuple[BranchRow, SnapshotRow]], operation: str, carried: Propagation
+    ) -> Propagation:
         """The same for branches that move to snapshots that are there."""
-        if not moves or not self._at(moves[0][0].epoch):
+        if not moves or not self._watches_at(moves[0][0].epoch):
             return carried
         tables = self._graph.tables
         is_merge = operation == "merge"
@@ -74,16 +74,16 @@ class CommitWatches:
             )
             for branch, to in moves
         ]
-        return self._told(found, carried)
+        return self._add_alerts(found, carried)
 
-    def _at(self, epoch: str) -> Found:
+    def _watches_at(self, epoch: str) -> WatchTargets:
         """The watches as of an epoch of the catalog, which changes when they do."""
         known = self._known
         if known is None or known[0] != epoch:
             found = []
             for row in self._graph.catalog.watches.all():
                 try:
-                    what = Watched.from_json(row.spec["on"])
+                    what = WatchTarget.from_json(row.spec["on"])
                 except InvalidData:
                     continue
                 if isinstance(what, (SchemaChanged, Merged)):
@@ -91,29 +91,29 @@ class CommitWatches:
             known = self._known = epoch, tuple(found)
         return known[1]
 
-    def _told(self, moves: Sequence[_Move], carried: Carried) -> Carried:
+    def _add_alerts(self, moves: Sequence[_Move], carried: Propagation) -> Propagation:
         actions: list[Action] = []
         for move in moves:
             if is_hidden(move.branch.name):
                 continue
             changes: dict[str, str] | None = None
-            for row, what in self._at(move.branch.epoch):
+            for row, what in self._watches_at(move.branch.epoch):
                 if isinstance(what, Merged):
                     if move.is_merge and what.into in (None, move.branch.name):
                         text = f"{move.branch.name}: {move.message or 'merged'}"
-                        actions.append(self._alert(row, what, move, text, {}))
+                        actions.append(self._alert_action(row, what, move, text, {}))
                 elif isinstance(what, SchemaChanged) and what.branch in (None, move.branch.name):
                     if changes is None:
-                        changes = self._changes(move)
+                        changes = self._schema_differences(move)
                     mine = {n: c for n, c in changes.items() if what.table in (None, n)}
                     if mine:
                         words = "; ".join(f"{name} {text}" for name, text in mine.items())
                         text = f"the schema of {move.branch.name} changed: {words}"
-                        actions.append(self._alert(row, what, move, text, {"tables": mine}))
+                        actions.append(self._alert_action(row, what, move, text, {"tables": mine}))
         return replace(carried, actions=[*carried.actions, *actions]) if actions else carried
 
-    def _alert(
-        self, row: WatchRow, what: Watched, move: _Move, text: str, more: Mapping[str, Any]
+    def _alert_action(
+        self, row: WatchRow, what: WatchTarget, move: _Move, text: str, more: Mapping[str, Any]
     ) -> Action:
         details = {
             "watch": row.name,
@@ -126,7 +126,7 @@ class CommitWatches:
         mark = fingerprint_of(row.name, what.event, move.branch.name, move.address.hex())
 
         def act(connection: Connection) -> None:
-            raised(
+            raise_alert(
                 self._graph,
                 connection,
                 row.name,
@@ -141,7 +141,7 @@ class CommitWatches:
 
         return act
 
-    def _changes(self, move: _Move) -> dict[str, str]:
+    def _schema_differences(self, move: _Move) -> dict[str, str]:
         """The tables whose schema is not as it was, and how."""
         graph = self._graph
         before = graph.tables(graph.snapshots.at(move.branch.head))
@@ -158,11 +158,11 @@ class CommitWatches:
             if one.definition != other.definition:
                 schemas = versions.definition(one).schema, versions.definition(other).schema
                 if schemas[0] != schemas[1]:
-                    found[name] = _described(*schemas)
+                    found[name] = _describe_difference(*schemas)
         return found
 
 
-def _described(old: TableSchema, new: TableSchema) -> str:
+def _describe_difference(old: TableSchema, new: TableSchema) -> str:
     """How a schema differs from another, in words."""
     before = {column.id: column for column in old.shown}
     after = {column.id: column for column in new.shown}

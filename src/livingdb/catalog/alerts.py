@@ -71,7 +71,7 @@ class Alerts:
         made = connection.execute(_alert.insert().returning(_alert.c.id), values)
         return int(made.scalar_one())
 
-    def first_unsettled(self, connection: Connection, fingerprint: str) -> int | None:
+    def first_unresolved(self, connection: Connection, fingerprint: str) -> int | None:
         """The first alert with the fingerprint that nobody resolved; None if there is none.
 
         Until the transaction ends nobody else adds one that this did not see.
@@ -98,7 +98,7 @@ class Alerts:
             statement = statement.where(_alert.c.sync == sync)
         return [_row(row) for row in self._queries.all(statement)]
 
-    def numbered(self, number: int, connection: Connection | None = None) -> AlertRow | None:
+    def by_id(self, number: int, connection: Connection | None = None) -> AlertRow | None:
         """The alert with this number; in a transaction, if its connection is given."""
         statement = select(_alert).where(_alert.c.id == number)
         if connection is not None:
@@ -107,7 +107,7 @@ class Alerts:
             row = self._queries.first(statement)
         return None if row is None else _row(row)
 
-    def unsettled(self, connection: Connection, sync: str) -> list[AlertRow]:
+    def unresolved_alerts(self, connection: Connection, sync: str) -> list[AlertRow]:
         """The alerts about a sync that nobody resolved."""
         statement = select(_alert).where(_alert.c.sync == sync, _alert.c.state != RESOLVED)
         return [_row(row) for row in connection.execute(statement.order_by(_alert.c.id))]

@@ -24,7 +24,7 @@ from sqlalchemy import (
 from sqlalchemy.exc import IntegrityError
 
 from livingdb.catalog import schema
-from livingdb.catalog.sql.prepared_statements import Prepared
+from livingdb.catalog.sql.prepared_statements import PreparedStatement
 from livingdb.catalog.sql.read_queries import Queries
 from livingdb.errors import AlreadyExists
 
@@ -80,11 +80,11 @@ class Branches:
         epoch = select(schema.meta.c.value).where(is_epoch).scalar_subquery()
         self._every = select(_branch, epoch)
         by_name = self._every.where(_branch.c.name == bindparam("name"))
-        self._by_name = Prepared(engine, by_name)
+        self._by_name = PreparedStatement(engine, by_name)
 
-        def by_number(count: int) -> Prepared:
+        def by_number(count: int) -> PreparedStatement:
             given: list[BindParameter[int]] = [bindparam(f"n{at}") for at in range(count)]
-            return Prepared(engine, self._every.where(_branch.c.id.in_(given)))
+            return PreparedStatement(engine, self._every.where(_branch.c.id.in_(given)))
 
         self._by_number = cache(by_number)
         move = (
@@ -96,8 +96,8 @@ class Branches:
             )
             .values(head=bindparam("to"), position=bindparam("next"))
         )
-        self._move = Prepared(engine, move)
-        self._insert_log = Prepared(engine, _log.insert())
+        self._move = PreparedStatement(engine, move)
+        self._insert_log = PreparedStatement(engine, _log.insert())
         of_branch = _log.c.branch == bindparam("branch")
         columns = select(_log.c.position, _log.c.snapshot, _log.c.time, _log.c.operation)
         newest_first = columns.where(of_branch).order_by(_log.c.position.desc())
@@ -115,16 +115,16 @@ class Branches:
             exists().where(_tag.c.name == bindparam("name"))
         )
         now = select(literal(_IS_EPOCH), schema.meta.c.value).where(is_epoch)
-        self._named = Prepared(engine, union_all(branch_named, tag_named, now))
+        self._named = PreparedStatement(engine, union_all(branch_named, tag_named, now))
 
     def find(self, name: str) -> BranchRow | None:
         """The branch of that name."""
-        rows = self._queries.prepared(self._by_name, {"name": name})
+        rows = self._queries.run_prepared(self._by_name, {"name": name})
         return BranchRow(*rows[0]) if rows else None
 
-    def named(self, name: str) -> tuple[BranchRow | TagRow | None, str]:
+    def branch_or_tag(self, name: str) -> tuple[BranchRow | TagRow | None, str]:
         """The branch or else the tag of that name, and the epoch."""
-        rows = dict(self._queries.prepared(self._named, {"name": name}))
+        rows = dict(self._queries.run_prepared(self._named, {"name": name}))
         found: BranchRow | TagRow | None = None
         if _IS_BRANCH in rows:
             found = self.find(name)
@@ -137,14 +137,14 @@ class Branches:
         rows = self._queries.all(self._every.order_by(_branch.c.name))
         return [BranchRow(*row) for row in rows]
 
-    def numbered(self, number: int) -> BranchRow | None:
+    def by_id(self, number: int) -> BranchRow | None:
         """The branch of that number."""
         return self.several([number]).get(number)
 
     def several(self, numbers: Collection[int]) -> dict[int, BranchRow]:
         """The branches of these numbers, by number, all seen at one time."""
         given = {f"n{at}": number for at, number in enumerate(numbers)}
-        rows = self._queries.prepared(self._by_number(len(given)), given)
+        rows = self._queries.run_prepared(self._by_number(len(given)), given)
         return {row[0]: BranchRow(*row) for row in rows}
 
     def count(self) -> int:
@@ -157,7 +157,7 @@ class Branches:
         rows = self._queries.all(self._log, {"branch": branch.id, **span})
         return [Movement(*row) for row in rows]
 
-    def moved_to(self, branch: BranchRow, snapshot: int) -> Movement | None:
+    def last_move_to(self, branch: BranchRow, snapshot: int) -> Movement | None:
         """The branch's last movement to a snapshot."""
         found = self._queries.first(self._to, {"branch": branch.id, "snapshot": snapshot})
         return None if found is None else Movement(*found)

@@ -19,10 +19,10 @@ from livingdb.catalog.packs import Packs
 from livingdb.catalog.runs import Runs
 from livingdb.catalog.snapshots import Snapshots
 from livingdb.catalog.sql.read_queries import Queries
-from livingdb.catalog.sql.sqlite import writing
+from livingdb.catalog.sql.sqlite import writing_engine
 from livingdb.catalog.streams import Streams
 from livingdb.catalog.syncs import Syncs
-from livingdb.catalog.touches import Touches
+from livingdb.catalog.touches import ChangedTables
 from livingdb.catalog.trail import Trail
 from livingdb.catalog.versions import VersionRows
 from livingdb.catalog.watches import Watches
@@ -36,11 +36,11 @@ class Catalog:
     def __init__(self, engine: Engine):
         self.engine = engine
         self.queries = queries = Queries(engine)
-        self._writing = writing(engine)
+        self._writing = writing_engine(engine)
         self.journal = Journal(engine, schema.chunk, queries)
         self.packs = Packs(queries)
         self.snapshots = Snapshots(engine, queries)
-        self.touches = Touches(engine, queries)
+        self.touches = ChangedTables(engine, queries)
         self.streams = Streams(engine, queries)
         self.syncs = Syncs(queries)
         self.trail = Trail(queries)
@@ -86,7 +86,7 @@ class Catalog:
                 transaction.rollback()
 
     @contextmanager
-    def committing(self, connection: Connection) -> Iterator[Connection]:
+    def commit_exclusive(self, connection: Connection) -> Iterator[Connection]:
         """Commit what `alone` began."""
         yield connection
         connection.commit()
@@ -99,7 +99,7 @@ class Catalog:
         found: str | None = self.queries.scalar(statement)
         return found
 
-    def pulse(self, connection: Connection | None = None) -> tuple[int, ...]:
+    def write_counters(self, connection: Connection | None = None) -> tuple[int, ...]:
         """Numbers that change whenever something is written that needs chunks."""
         statement = select(
             *(

@@ -53,7 +53,7 @@ def locate(url: str | Path, *, create: bool) -> Place:
     text = str(url)
     scheme = text.split("://", 1)[0] if "://" in text else ""
     if scheme.startswith("postgres"):
-        return _shared(text)
+        return _locate_shared(text)
     if scheme not in ("", "file", "livingdb"):
         raise Unsupported(
             f"{scheme}:// is no place for a catalog: give a folder, or "
@@ -82,7 +82,7 @@ def _check_free(folder: Path, catalog: Path) -> None:
         raise AlreadyExists(f"{folder} is there and holds other files; choose another name")
 
 
-def _shared(text: str) -> Place:
+def _locate_shared(text: str) -> Place:
     try:
         parsed = make_url(text)
     except (ArgumentError, ValueError):
@@ -98,10 +98,10 @@ def _shared(text: str) -> Place:
         engine = create_engine(parsed, pool_pre_ping=False, max_overflow=-1)
     except ImportError:
         raise Unsupported("PostgreSQL needs `pip install livingdb[postgres]`") from None
-    event.listen(engine, "handle_error", _translated)
+    event.listen(engine, "handle_error", _translate_error)
     name = f"postgresql://{parsed.host or ''}/{parsed.database or ''}"
     return Place(name, text, engine, open_files(data))
 
 
-def _translated(context: ExceptionContext) -> BaseException | None:
+def _translate_error(context: ExceptionContext) -> BaseException | None:
     return postgres_failure(context.original_exception)

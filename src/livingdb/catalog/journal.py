@@ -28,11 +28,11 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects import postgresql, sqlite
 
-from livingdb.catalog.sql.prepared_statements import Prepared
+from livingdb.catalog.sql.prepared_statements import PreparedStatement
 from livingdb.catalog.sql.read_queries import Queries
-from livingdb.catalog.sql.sqlite import writing
+from livingdb.catalog.sql.sqlite import writing_engine
 from livingdb.chunks.address import ADDRESS_BYTES, Address
-from livingdb.chunks.store import StoredChunk, missing
+from livingdb.chunks.store import StoredChunk, missing_chunk
 from livingdb.errors import Unsupported
 
 __all__ = ["Journal", "journal_table"]
@@ -61,11 +61,11 @@ class Journal:
 
     def __init__(self, engine: Engine, table: Table, queries: Queries | None = None) -> None:
         self._queries = queries if queries is not None else Queries(engine)
-        self._writing = writing(engine)
+        self._writing = writing_engine(engine)
         # Built once: SQLAlchemy then finds the compiled form in its cache at every call.
         address, data = table.c.address, table.c.data
         wanted = address.in_(bindparam("wanted", expanding=True))
-        self._insert = Prepared(engine, _insert_or_ignore(engine, table))
+        self._insert = PreparedStatement(engine, _insert_or_ignore(engine, table))
         self._get = select(data).where(address == bindparam("address"))
         self._get_many = select(address, data).where(wanted)
         self._contains = select(address).where(wanted)
@@ -81,7 +81,7 @@ class Journal:
         """The stored bytes; `Corruption` if there is no such chunk."""
         data = self._queries.scalar(self._get, {"address": address})
         if data is None:
-            raise missing(address)
+            raise missing_chunk(address)
         return cast(bytes, data)
 
     def get_many(self, addresses: Sequence[Address]) -> dict[Address, bytes]:

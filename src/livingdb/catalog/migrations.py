@@ -9,7 +9,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.schema import CreateColumn
 
 from livingdb.catalog import schema
-from livingdb.catalog.sql.sqlite import writing
+from livingdb.catalog.sql.sqlite import writing_engine
 from livingdb.errors import AlreadyExists, Corruption, NotFound, Unsupported
 
 __all__ = ["MIGRATIONS", "create_schema", "migrate"]
@@ -48,8 +48,8 @@ _LOCK = 0x4C44_4221
 
 def create_schema(engine: Engine, first: Callable[[Connection], None]) -> None:
     """Make the tables and what `first` puts in them, all or nothing; `AlreadyExists` if there."""
-    with writing(engine).begin() as connection:
-        _serialize(connection)
+    with writing_engine(engine).begin() as connection:
+        _lock_schema(connection)
         if inspect(connection).has_table("meta"):
             raise AlreadyExists("there is a database here already; use `livingdb.open`")
         schema.metadata.create_all(connection)
@@ -69,8 +69,8 @@ def migrate(engine: Engine, steps: dict[int, Callable[[Connection], None]] | Non
             f"{schema.SCHEMA_VERSION}: install a newer one"
         )
     known = MIGRATIONS if steps is None else steps
-    with writing(engine).begin() as connection:
-        _serialize(connection)
+    with writing_engine(engine).begin() as connection:
+        _lock_schema(connection)
         for number in range(stored_version(connection), schema.SCHEMA_VERSION):
             if number not in known:
                 raise Unsupported(f"no way leads from catalog schema {number} to {number + 1}")
@@ -101,7 +101,7 @@ def set_version(connection: Connection, number: int, is_new: bool = False) -> No
         connection.execute(schema.meta.update().where(where).values(value=str(number)))
 
 
-def _serialize(connection: Connection) -> None:
+def _lock_schema(connection: Connection) -> None:
     """Only one at a time changes the schema."""
     if connection.dialect.name == "postgresql":
         connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_LOCK})")

@@ -81,19 +81,19 @@ class Outbox:
     def claim(self, connection: Connection, row: OutboxRow, until: int) -> OutboxRow | None:
         """The row as an attempt that lapses at a time; None if somebody else has it."""
         values = {"attempts": row.attempts + 1, "due": until}
-        if not self._swap(connection, row, values):
+        if not self._compare_and_swap(connection, row, values):
             return None
         return OutboxRow(**{**vars(row), **values})
 
-    def again(self, connection: Connection, claim: OutboxRow, due: int, error: str) -> bool:
+    def retry_later(self, connection: Connection, claim: OutboxRow, due: int, error: str) -> bool:
         """An attempt failed; try at another time, unless somebody else took the row over."""
-        return self._swap(connection, claim, {"due": due, "error": error})
+        return self._compare_and_swap(connection, claim, {"due": due, "error": error})
 
     def give_up(self, connection: Connection, claim: OutboxRow, error: str) -> bool:
         """An attempt failed and there is no other; False if somebody else took the row over."""
-        return self._swap(connection, claim, {"state": FAILED, "error": error})
+        return self._compare_and_swap(connection, claim, {"state": FAILED, "error": error})
 
-    def sent(self, connection: Connection, number: int) -> None:
+    def mark_sent(self, connection: Connection, number: int) -> None:
         """The sink has it, whoever tries as well."""
         mine = _outbox.c.id == number
         connection.execute(_outbox.update().where(mine).values({"state": SENT, "error": ""}))
@@ -108,7 +108,9 @@ class Outbox:
         statement = select(_outbox).order_by(_outbox.c.id.desc())
         return [_row(row) for row in self._queries.all(statement)]
 
-    def _swap(self, connection: Connection, row: OutboxRow, values: dict[str, Any]) -> bool:
+    def _compare_and_swap(
+        self, connection: Connection, row: OutboxRow, values: dict[str, Any]
+    ) -> bool:
         """Change the row if it is as it was seen."""
         as_seen = (
             _outbox.c.id == row.id,

@@ -48,7 +48,7 @@ class Packs:
         self.remove(connection, leaving)
         connection.execute(_retired.insert(), [{"name": n, "time": time} for n in leaving])
 
-    def retired(self) -> list[tuple[str, int]]:
+    def retired_packs(self) -> list[tuple[str, int]]:
         """Packs whose files are to go, and since when."""
         rows = self._queries.all(select(_retired.c.name, _retired.c.time))
         return [(name, time) for name, time in rows]

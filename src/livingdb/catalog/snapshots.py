@@ -15,7 +15,7 @@ from typing import Any
 from sqlalchemy import Connection, Engine, Row, bindparam, func, select
 
 from livingdb.catalog import schema
-from livingdb.catalog.sql.prepared_statements import Prepared
+from livingdb.catalog.sql.prepared_statements import PreparedStatement
 from livingdb.catalog.sql.read_queries import Queries
 from livingdb.chunks.address import Address, short
 from livingdb.errors import Corruption
@@ -66,7 +66,7 @@ class Snapshots:
         self._prefixed = columns.where(named).limit(2)
         columns_given = [column.name for column in _table.c if column.name != "sequence"]
         insert = _table.insert().values({name: bindparam(name) for name in columns_given})
-        self._insert = Prepared(engine, insert.returning(_table.c.sequence))
+        self._insert = PreparedStatement(engine, insert.returning(_table.c.sequence))
         self._last = select(func.max(_table.c.sequence))
 
     def find(self, address: Address) -> SnapshotRow | None:
@@ -114,13 +114,13 @@ class Snapshots:
         rows = self._queries.all(self._of_kind, {"low": low, "high": high, "kind": kind})
         return [_row(row) for row in rows]
 
-    def prefixed(self, prefix: str) -> list[SnapshotRow]:
+    def with_prefix(self, prefix: str) -> list[SnapshotRow]:
         """Up to two snapshots whose id begins with these hex digits."""
         low, high = bytes.fromhex(prefix.ljust(64, "0")), bytes.fromhex(prefix.ljust(64, "f"))
         rows = self._queries.all(self._prefixed, {"low": low, "high": high})
         return [_row(row) for row in rows]
 
-    def everything(self, page: int = 4096) -> Iterator[SnapshotRow]:
+    def newest_first(self, page: int = 4096) -> Iterator[SnapshotRow]:
         """All snapshots, newest first."""
         high = self._queries.scalar(self._last) or 0
         while high > 0:

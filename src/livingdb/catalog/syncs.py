@@ -23,8 +23,8 @@ __all__ = [
     "ActiveSyncs",
     "SyncRow",
     "Syncs",
-    "as_known",
     "sync_chains",
+    "with_end_names",
 ]
 
 ACTIVE, HELD, DETACHED, ERROR = "active", "held", "detached", "error"
@@ -56,7 +56,7 @@ class SyncRow:
     ends: tuple[str, str] = ("", "")
 
     @property
-    def written(self) -> tuple[int, ...]:
+    def written_branches(self) -> tuple[int, ...]:
         """The branches that only the sync writes."""
         if self.direction == "forward":
             return (self.target,)
@@ -105,7 +105,7 @@ class Syncs:
         """Every sync, by name."""
         return [_row(row) for row in self._queries.all(select(_sync).order_by(_sync.c.name))]
 
-    def saying(self, name: str, value: str, most: int) -> list[SyncRow]:
+    def with_spec_value(self, name: str, value: str, most: int) -> list[SyncRow]:
         """The oldest active syncs whose spec says this of a name, and perhaps others."""
         said = json.dumps({name: value})[1:-1]
         wanted = select(_sync).where(_sync.c.state == ACTIVE).order_by(_sync.c.id)
@@ -184,7 +184,7 @@ class ActiveSyncs(tuple[SyncRow, ...]):
     """Those that carry nothing for now, and whose targets are theirs nevertheless."""
 
     @cached_property
-    def of_schemas(self) -> tuple[SyncRow, ...]:
+    def schema_syncs(self) -> tuple[SyncRow, ...]:
         """Those of schema changes."""
         return tuple(sync for sync in self if sync.kind == "schema_change")
 
@@ -193,12 +193,12 @@ class ActiveSyncs(tuple[SyncRow, ...]):
         """For each branch that only a sync writes, that sync."""
         found: dict[int, SyncRow] = {}
         for sync in (*self, *self.waiting):
-            for branch in sync.written:
+            for branch in sync.written_branches:
                 found.setdefault(branch, sync)
         return found
 
 
-def as_known(
+def with_end_names(
     syncs: Iterable[SyncRow], names: Mapping[int, str], hidden: Collection[int]
 ) -> ActiveSyncs:
     """Syncs by what users call the branches at their ends.

@@ -7,21 +7,21 @@ from collections.abc import Mapping
 from sqlalchemy import Connection, Engine, bindparam, select
 
 from livingdb.catalog import schema
-from livingdb.catalog.sql.prepared_statements import Prepared
+from livingdb.catalog.sql.prepared_statements import PreparedStatement
 from livingdb.catalog.sql.read_queries import Queries
 from livingdb.chunks.address import Address
 
-__all__ = ["Touches"]
+__all__ = ["ChangedTables"]
 
 _touch = schema.touch
 
 
-class Touches:
+class ChangedTables:
     """Reads and writes them."""
 
     def __init__(self, engine: Engine, queries: Queries):
         self._queries = queries
-        self._insert = Prepared(engine, _touch.insert())
+        self._insert = PreparedStatement(engine, _touch.insert())
         self._between = (
             select(_touch.c.sequence, _touch.c.version)
             .where(

@@ -9,9 +9,9 @@ from sqlalchemy import Connection, Engine, bindparam, select
 from sqlalchemy.dialects import postgresql, sqlite
 
 from livingdb.catalog import schema
-from livingdb.catalog.sql.prepared_statements import Prepared
+from livingdb.catalog.sql.prepared_statements import PreparedStatement
 from livingdb.catalog.sql.read_queries import Queries
-from livingdb.catalog.sql.sqlite import writing
+from livingdb.catalog.sql.sqlite import writing_engine
 from livingdb.chunks.address import Address, digest
 from livingdb.errors import Corruption
 
@@ -61,9 +61,9 @@ class VersionRows:
 
     def __init__(self, engine: Engine, queries: Queries):
         self._queries = queries
-        self._writing = writing(engine)
+        self._writing = writing_engine(engine)
         build = sqlite.insert if engine.dialect.name == "sqlite" else postgresql.insert
-        self._insert = Prepared(engine, build(_version).on_conflict_do_nothing())
+        self._insert = PreparedStatement(engine, build(_version).on_conflict_do_nothing())
         materialize = build(_made)
         self._materialize: Any = materialize.on_conflict_do_update(
             index_elements=["version"],
@@ -106,12 +106,12 @@ class VersionRows:
     def root(self, version: Address) -> Address | None:
         """The root of a materialized version; `Corruption` if its row was tampered with."""
         row = self._queries.first(self._root, {"version": version})
-        return None if row is None else _checked(version, row[0], row[1])
+        return None if row is None else _check_root(version, row[0], row[1])
 
-    def near(self, origin: Address) -> list[tuple[VersionRow, Address]]:
+    def materializations_of(self, origin: Address) -> list[tuple[VersionRow, Address]]:
         """The materialized versions of an origin."""
         rows = self._queries.all(self._near, {"origin": origin})
-        return [(read_row(row[:-2]), _checked(row[0], row[-2], row[-1])) for row in rows]
+        return [(read_row(row[:-2]), _check_root(row[0], row[-2], row[-1])) for row in rows]
 
     def materialized(self) -> list[tuple[Address, Address, bytes]]:
         """Every materialization: version, root, digest."""
@@ -142,7 +142,7 @@ class VersionRows:
             connection.execute(_made.delete().where(_made.c.version == version))
 
 
-def _checked(version: bytes, root: bytes, mark: bytes) -> Address:
+def _check_root(version: bytes, root: bytes, mark: bytes) -> Address:
     if root_digest(Address(version), Address(root)) != mark:
         raise Corruption(f"the catalog names a wrong tree for version {version.hex()[:12]}")
     return Address(root)

@@ -112,7 +112,7 @@ class _Decoder:
             return Column(rows, validity, np.frombuffer(data, np.uint8, size, at)), at + size
         width = flat_width_bytes(data_type)
         if width is not None:
-            values, used = _fixed(data[at:], data_type, rows, width)
+            values, used = _decode_fixed(data[at:], data_type, rows, width)
             return Column(rows, validity, values), at + used
         if pa.types.is_string(data_type) or pa.types.is_binary(data_type):
             offsets, text, used = encodings.decode_text(data[at:], rows)
@@ -134,7 +134,7 @@ class _Decoder:
         return tuple(children), at
 
 
-def _fixed(
+def _decode_fixed(
     data: memoryview, data_type: pa.DataType, rows: int, width: int
 ) -> tuple[npt.NDArray[Any], int]:
     if pa.types.is_floating(data_type):

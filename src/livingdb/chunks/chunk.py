@@ -233,9 +233,9 @@ class Chunk:
             decode = decode_plain if compression == PATCH else decode_body
             column = decode(memoryview(body), data_type, self.rows)
         except (Corruption, zstandard.ZstdError, MemoryError) as error:
-            raise self._corrupt(position, error) from None
+            raise self._corruption(position, error) from None
         if digest_column(column) != self.digests[position]:
-            raise self._corrupt(position, "its bytes do not have its digest")
+            raise self._corruption(position, "its bytes do not have its digest")
         return column
 
     def payload(self) -> bytes:
@@ -245,7 +245,7 @@ class Chunk:
         try:
             payload, compression = self._body(0, 0)
         except (Corruption, zstandard.ZstdError, MemoryError) as error:
-            raise self._corrupt(0, error) from None
+            raise self._corruption(0, error) from None
         if compression == PATCH or digest(payload) != self.digests[0]:
             raise Corruption(f"record {short(self.address)}: its bytes do not have its digest")
         return bytes(payload)
@@ -263,10 +263,10 @@ class Chunk:
             codec = decompressor()
         elif mode == DICTIONARY:
             codec = dictionary_decompressor(
-                self._against(), position, lambda: self._referenced().payload()
+                self._require_reference(), position, lambda: self._referenced_chunk().payload()
             )
         else:
-            codec = patch_decompressor(self._patched(position, depth))
+            codec = patch_decompressor(self._patch_base_body(position, depth))
         return decompress(codec, physical.stored, physical.encoded_bytes), mode
 
     def physical(self, position: int) -> PhysicalColumn:
@@ -274,10 +274,10 @@ class Chunk:
         try:
             compression, start, stop, encoded_bytes = self.directory.entry(position)
         except Corruption as error:
-            raise self._corrupt(position, error) from None
+            raise self._corruption(position, error) from None
         stored = self._buffer[start:stop]
         if len(stored) != stop - start:
-            raise self._corrupt(position, "its body is cut short")
+            raise self._corruption(position, "its body is cut short")
         return PhysicalColumn(compression, stored, encoded_bytes)
 
     @property
@@ -302,29 +302,29 @@ class Chunk:
         """The chunk this one is stored against, if any."""
         return self.directory.reference
 
-    def _against(self) -> Address:
+    def _require_reference(self) -> Address:
         reference = self.reference
         if reference is None:
             raise Corruption("the chunk it is stored against is not named")
         return reference
 
-    def _referenced(self) -> Chunk:
-        reference = self._against()
+    def _referenced_chunk(self) -> Chunk:
+        reference = self._require_reference()
         if self._fetch is None:
             raise Corruption("the chunk it is stored against cannot be read")
         return Chunk(reference, self._fetch(reference), self._fetch)
 
-    def _patched(self, position: int, depth: int) -> bytes:
+    def _patch_base_body(self, position: int, depth: int) -> bytes:
         """The plain body that a column is a patch of."""
         if depth >= MAX_REFERENCE_DEPTH:
             raise Corruption("too many chunks are stored against each other")
-        base = self._referenced()
+        base = self._referenced_chunk()
         if position >= len(base.descriptors):
             raise Corruption("the chunk it is stored against has fewer columns")
         data_type = parse_descriptor(base.descriptors[position])
         return encode_plain(base.canonical(position, data_type, depth + 1))
 
-    def _corrupt(self, position: int, why: object) -> Corruption:
+    def _corruption(self, position: int, why: object) -> Corruption:
         return Corruption(f"chunk {short(self.address)}, column {position}: {why}")
 
 

@@ -90,7 +90,7 @@ class Group:
         bodies = [member.bodies[position] for member in self.members]
         best, best_bytes = (b"", alone), _size(alone)
         for size_bytes in _DICTIONARY_BYTES:
-            dictionary = _trained(bodies, size_bytes, level)
+            dictionary = _train_dictionary(bodies, size_bytes, level)
             if dictionary is None:
                 continue
             codec = zstandard.ZstdCompressor(
@@ -115,7 +115,7 @@ def _size(columns: list[PhysicalColumn]) -> int:
     return sum(len(column.stored) for column in columns)
 
 
-def _trained(
+def _train_dictionary(
     bodies: list[bytes], size_bytes: int, level: int
 ) -> zstandard.ZstdCompressionDict | None:
     step = -(-sum(map(len, bodies)) // _TRAINING_BYTES_LIMIT) or 1

@@ -126,7 +126,7 @@ def decode_integers(data: memoryview, rows: int) -> tuple[Int64s, int]:
     start = base_end + (sizes >> 4)
     if planes > 8 or folds > (3 if planes else 0) or start > 18:
         raise Corruption("encoded integers have an impossible head")
-    base = _signed(data[2:base_end])
+    base = _decode_signed(data[2:base_end])
     stored = rows - delta
     whole = max(planes - 1, 0) * stored
     end = start + whole + (-(-stored >> folds) if planes else 0)
@@ -138,7 +138,7 @@ def decode_integers(data: memoryview, rows: int) -> tuple[Int64s, int]:
         raw = np.concatenate((raw[:whole], last)) if whole else last
     values = np.empty(rows, np.int64)
     if delta:
-        values[0] = _signed(data[base_end:start])
+        values[0] = _decode_signed(data[base_end:start])
         _join(raw, stored, planes, base, values[1:])
         np.cumsum(values, out=values)
     else:
@@ -146,7 +146,7 @@ def decode_integers(data: memoryview, rows: int) -> tuple[Int64s, int]:
     return values, end
 
 
-def _unfolded(folds: int) -> npt.NDArray[Any]:
+def _unfold_table(folds: int) -> npt.NDArray[Any]:
     """For every byte of a folded plane, the values of its rows, as one number."""
     per_byte, bits = 1 << folds, 8 >> folds
     shifts = np.arange(per_byte, dtype=np.uint8) * np.uint8(bits)
@@ -154,10 +154,10 @@ def _unfolded(folds: int) -> npt.NDArray[Any]:
     return values.view(f"<u{per_byte}").reshape(-1)
 
 
-_UNFOLDED = {folds: _unfolded(folds) for folds in (1, 2, 3)}
+_UNFOLDED = {folds: _unfold_table(folds) for folds in (1, 2, 3)}
 
 
-def _signed(data: memoryview) -> np.int64:
+def _decode_signed(data: memoryview) -> np.int64:
     return np.int64(int.from_bytes(data, "little", signed=True))
 
 
@@ -291,11 +291,11 @@ def encode_text(offsets: npt.NDArray[np.int32], data: Bytes, quick: bool = False
             head = struct.pack("<BB", _PREFIX, len(prefix))
             # Arrow needs the stop: without one it sizes its result wrongly.
             tails = pc.binary_slice(array, len(prefix), int(np.diff(offsets).max()))
-            return b"".join((head, prefix, *_plain(*_parts(tails))))
-    return b"".join((bytes([_PLAIN]), *_plain(offsets, data)))
+            return b"".join((head, prefix, *_encode_plain(*_parts(tails))))
+    return b"".join((bytes([_PLAIN]), *_encode_plain(offsets, data)))
 
 
-def _plain(offsets: npt.NDArray[np.int32], data: Bytes) -> tuple[bytes, bytes, memoryview]:
+def _encode_plain(offsets: npt.NDArray[np.int32], data: Bytes) -> tuple[bytes, bytes, memoryview]:
     return struct.pack("<I", len(data)), encode_integers(np.diff(offsets)), data.data
 
 
@@ -328,14 +328,14 @@ def _dictionary(array: pa.Array) -> tuple[pa.Array, pa.Array] | None:
 def _common_prefix(array: pa.Array) -> bytes:
     """What all values begin with, if it is long enough to be worth keeping apart."""
     places = (0, len(array) // 3, 2 * len(array) // 3, len(array) - 1)
-    prefix = _shared([array[place].as_py() for place in places])[:_MAX_PREFIX_BYTES]
+    prefix = _shared_prefix([array[place].as_py() for place in places])[:_MAX_PREFIX_BYTES]
     if len(prefix) >= _MIN_PREFIX_BYTES and not pc.all(pc.starts_with(array, prefix)).as_py():
         bounds = pc.min_max(array)
-        prefix = _shared([bounds["min"].as_py(), bounds["max"].as_py(), prefix])
+        prefix = _shared_prefix([bounds["min"].as_py(), bounds["max"].as_py(), prefix])
     return prefix if len(prefix) >= _MIN_PREFIX_BYTES else b""
 
 
-def _shared(values: Sequence[bytes]) -> bytes:
+def _shared_prefix(values: Sequence[bytes]) -> bytes:
     """What all these values begin with."""
     least, greatest = min(values), max(values)
     for place, (one, other) in enumerate(zip(least, greatest, strict=False)):

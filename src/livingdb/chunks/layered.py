@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from livingdb.chunks.address import Address
-from livingdb.chunks.store import Buffer, ChunkStore, StoredChunk, missing
+from livingdb.chunks.store import Buffer, ChunkStore, StoredChunk, missing_chunk
 from livingdb.errors import Corruption
 
 __all__ = ["LayeredStore"]
@@ -34,7 +34,7 @@ class LayeredStore:
 
         `Corruption` if none can; when one of them is damaged, the error says so.
         """
-        absent = missing(address)
+        absent = missing_chunk(address)
         damage: Corruption | None = None
         for store in self._stores:
             try:
@@ -46,7 +46,7 @@ class LayeredStore:
 
     def contains(self, addresses: Sequence[Address]) -> npt.NDArray[np.bool_]:
         """Which of the addresses are in any of the stores."""
-        return _contained(self._stores, addresses)
+        return _contained_in_any(self._stores, addresses)
 
     def put(self, chunks: Iterable[StoredChunk]) -> None:
         """Keep the chunks in the first store."""
@@ -56,17 +56,19 @@ class LayeredStore:
         """Every address in any of the stores, each once."""
         for depth, store in enumerate(self._stores):
             for batch in _batches(store.addresses()):
-                yield from compress(batch, ~_contained(self._stores[:depth], batch))
+                yield from compress(batch, ~_contained_in_any(self._stores[:depth], batch))
 
     def __len__(self) -> int:
         return sum(
-            len(batch) - int(_contained(self._stores[:depth], batch).sum())
+            len(batch) - int(_contained_in_any(self._stores[:depth], batch).sum())
             for depth, store in enumerate(self._stores)
             for batch in _batches(store.addresses())
         )
 
 
-def _contained(stores: Sequence[ChunkStore], addresses: Sequence[Address]) -> npt.NDArray[np.bool_]:
+def _contained_in_any(
+    stores: Sequence[ChunkStore], addresses: Sequence[Address]
+) -> npt.NDArray[np.bool_]:
     found = np.zeros(len(addresses), np.bool_)
     for store in stores:
         wanted = np.flatnonzero(~found)

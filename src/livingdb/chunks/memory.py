@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from livingdb.chunks.address import Address
-from livingdb.chunks.store import StoredChunk, missing
+from livingdb.chunks.store import StoredChunk, missing_chunk
 
 __all__ = ["MemoryStore"]
 
@@ -26,7 +26,7 @@ class MemoryStore:
         """The stored bytes; `Corruption` if there is no such chunk."""
         data = self._data.get(address)
         if data is None:
-            raise missing(address)
+            raise missing_chunk(address)
         return data
 
     def contains(self, addresses: Sequence[Address]) -> npt.NDArray[np.bool_]:

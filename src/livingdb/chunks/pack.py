@@ -28,7 +28,7 @@ from livingdb.chunks.pack_format import (
     block_digest,
 )
 from livingdb.chunks.pack_index import PackIndex
-from livingdb.chunks.store import Buffer, StoredChunk, missing
+from livingdb.chunks.store import Buffer, StoredChunk, missing_chunk
 from livingdb.errors import Corruption, NotFound, Unsupported
 
 __all__ = ["ByteSink", "Pack", "PackWriter", "RangedBody"]
@@ -101,7 +101,7 @@ class Pack:
         """The stored bytes; `Corruption` if there is no such chunk."""
         body = self.lookup(address)
         if body is None:
-            raise missing(address)
+            raise missing_chunk(address)
         return body
 
     def batches(self, size: int) -> Iterator[list[Address]]:

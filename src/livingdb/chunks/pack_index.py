@@ -121,7 +121,7 @@ class PackIndex:
     def problems(self) -> Iterator[str]:
         """What is wrong with the index, block by block and as a whole."""
         for block in range(len(self._checked)):
-            if not self._sound(block):
+            if not self._is_sound(block):
                 yield f"pack {self._name}: block {block} of its index is damaged"
         for first in range(0, self._count, _SLICE):
             addresses = self._words[first : first + _SLICE + 1].byteswap()
@@ -167,11 +167,11 @@ class PackIndex:
     def _check(self, place: int) -> None:
         block = place // BLOCK_ENTRIES
         if not self._checked[block]:
-            if not self._sound(block):
+            if not self._is_sound(block):
                 raise Corruption(f"pack {self._name}: block {block} of its index is damaged")
             self._checked[block] = True
 
-    def _sound(self, block: int) -> bool:
+    def _is_sound(self, block: int) -> bool:
         start = block * ADDRESS_BYTES
         expected = self._digests[start : start + ADDRESS_BYTES]
         return block_digest(self._columns, block) == expected

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from livingdb.chunks.address import Address
 from livingdb.chunks.pack import Pack, PackWriter
-from livingdb.chunks.store import Buffer, StoredChunk, missing
+from livingdb.chunks.store import Buffer, StoredChunk, missing_chunk
 from livingdb.errors import Corruption, NotFound, StorageFailure
 from livingdb.files.base import Files, FileWriter
 
@@ -50,12 +50,12 @@ class PackStore:
     ) -> None:
         self._files = files
         self._folder = folder
-        self._refresh = refresh or (self._listed if names is None else None)
+        self._refresh = refresh or (self._list_packs if names is None else None)
         self._changing = Lock()
         self._parts: tuple[_Part, ...] = ()
         self._retired: tuple[_Part, ...] = ()
         self._last_hit: _Part | None = None
-        self._resolve(self._listed() if names is None else names)
+        self._resolve(self._list_packs() if names is None else names)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -112,20 +112,20 @@ class PackStore:
         `Corruption` if none can; when a pack is damaged or gone, the error says which.
         """
         body, damage = self._search(address)
-        if body is None and self._refreshed():
+        if body is None and self._reload():
             body, damage = self._search(address)
         if body is None:
-            raise damage or missing(address)
+            raise damage or missing_chunk(address)
         return body
 
     def contains(self, addresses: Sequence[Address]) -> npt.NDArray[np.bool_]:
         """Which of the addresses are here; `Corruption` if a damaged pack leaves it open."""
         try:
-            return _contained(self._parts, addresses)
+            return _contained_in_any(self._parts, addresses)
         except Corruption:
-            if not self._refreshed():
+            if not self._reload():
                 raise
-            return _contained(self._parts, addresses)
+            return _contained_in_any(self._parts, addresses)
 
     def put(self, chunks: Iterable[StoredChunk]) -> None:
         """Keep the chunks that are new in one new pack; write nothing if none is."""
@@ -181,9 +181,9 @@ class PackStore:
         parts = self._parts
         for age, part in enumerate(parts):
             for batch in part.pack().batches(_BATCH_ADDRESSES):
-                yield batch, _contained(parts[:age], batch)
+                yield batch, _contained_in_any(parts[:age], batch)
 
-    def _refreshed(self) -> bool:
+    def _reload(self) -> bool:
         """Ask which packs there are now; whether that is news."""
         if self._refresh is None:
             return False
@@ -202,7 +202,7 @@ class PackStore:
                 part.was_named = part.was_named or part.name in named
             return self._parts != before
 
-    def _listed(self) -> list[str]:
+    def _list_packs(self) -> list[str]:
         paths = self._files.list(self._folder)
         names = (path.removeprefix(f"{self._folder}/") for path in paths)
         return [name for name in names if name.endswith(PACK_SUFFIX) and "/" not in name]
@@ -299,7 +299,7 @@ class PackStream:
         """Write the chunks that are neither in the store nor in this stream yet."""
         for batch in _chunk_batches(chunks):
             addresses = list(batch)
-            known = _contained(self._finished, addresses)
+            known = _contained_in_any(self._finished, addresses)
             if not self._again:
                 known |= self._store.contains(addresses)
             for address in compress(addresses, ~known):
@@ -357,7 +357,9 @@ class PackStream:
         self._finished = []
 
 
-def _contained(parts: Sequence[_Part], addresses: Sequence[Address]) -> npt.NDArray[np.bool_]:
+def _contained_in_any(
+    parts: Sequence[_Part], addresses: Sequence[Address]
+) -> npt.NDArray[np.bool_]:
     found = np.zeros(len(addresses), np.bool_)
     for part in parts:
         wanted = np.flatnonzero(~found)

@@ -34,7 +34,7 @@ from livingdb.chunks.store import StoredChunk
 from livingdb.chunks.types import parse_descriptor
 from livingdb.errors import Corruption
 
-__all__ = ["Repacked", "repack"]
+__all__ = ["RepackReport", "repack"]
 
 DEFAULT_LEVEL = 12
 DEPTH_LIMIT = 4
@@ -48,7 +48,7 @@ Sink = Callable[[StoredChunk], object]
 
 
 @dataclass
-class Repacked:
+class RepackReport:
     """What repacking did."""
 
     chunks: int = 0
@@ -66,7 +66,7 @@ def repack(
     level: int = DEFAULT_LEVEL,
     depth_limit: int = DEPTH_LIMIT,
     lasts: Callable[[Address], bool] = lambda address: True,
-) -> Repacked:
+) -> RepackReport:
     """Give every chunk to `sink` again, stored in as few bytes as can be found.
 
     With each address comes that of the chunk it replaced, if the caller knows one: best an
@@ -88,11 +88,11 @@ class _Repacker:
     level: int
     depth_limit: int
     lasts: Callable[[Address], bool]
-    report: Repacked = field(default_factory=Repacked)
+    report: RepackReport = field(default_factory=RepackReport)
     chains: dict[Address, tuple[Address, ...]] = field(default_factory=dict)
     groups: dict[tuple[bytes, ...], Group] = field(default_factory=dict)
 
-    def run(self) -> Repacked:
+    def run(self) -> RepackReport:
         wanted_bases = {older for older in self.older.values() if older in self.older}
         for address in _older_first(self.older):
             self._repack(self._read(address), address in wanted_bases)
@@ -115,7 +115,7 @@ class _Repacker:
             columns = [chunk.canonical(place, kind) for place, kind in enumerate(types)]
             bodies = [encode_body(*pair) for pair in zip(columns, types, strict=True)]
             is_base = chunk.directory.is_base
-        tight = [self._tight(body) for body in bodies]
+        tight = [self._compress_tightly(body) for body in bodies]
         self.chains[chunk.address] = ()
         base = None if is_base or not columns else self._base_for(chunk)
         if base is not None and self._patch(chunk, columns, tight, base):
@@ -130,7 +130,7 @@ class _Repacker:
         else:
             self._join_group(chunk, bodies, tight)
 
-    def _tight(self, body: bytes) -> PhysicalColumn:
+    def _compress_tightly(self, body: bytes) -> PhysicalColumn:
         best = PhysicalColumn(RAW, body, len(body))
         for level in {1, self.level}:
             packed = compressor(level).compress(body)
@@ -153,7 +153,7 @@ class _Repacker:
         if address in self.older:
             base = self._read(address) if address in self.chains else None  # None: in a circle
         else:
-            base = self._settled(address)
+            base = self._lasting_base(address)
         if base is None or base.kind == RECORD:
             return None
         chain = (address, *self._chain(base))
@@ -162,7 +162,7 @@ class _Repacker:
         self.chains[chunk.address] = chain
         return base
 
-    def _settled(self, address: Address) -> Chunk | None:
+    def _lasting_base(self, address: Address) -> Chunk | None:
         """A chunk that is not repacked along, if it lasts and will never be a patch of another."""
         if not self.lasts(address):
             return None

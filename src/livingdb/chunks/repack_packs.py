@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from livingdb.chunks.address import Address
 from livingdb.chunks.chunk import RECORD, Chunk
 from livingdb.chunks.pack_store import PACK_BYTES_LIMIT, PACK_CHUNKS_LIMIT, PackStore
-from livingdb.chunks.repack import DEFAULT_LEVEL, DEPTH_LIMIT, Repacked, repack
+from livingdb.chunks.repack import DEFAULT_LEVEL, DEPTH_LIMIT, RepackReport, repack
 from livingdb.chunks.types import parse_descriptor
 from livingdb.errors import Corruption, NotFound
 
@@ -21,7 +21,7 @@ class PackSwap:
 
     old: tuple[str, ...]
     new: tuple[str, ...]
-    report: Repacked
+    report: RepackReport
 
 
 def repack_packs(
@@ -75,7 +75,7 @@ def write_again(
     *,
     bytes_limit: int = PACK_BYTES_LIMIT,
     chunks_limit: int = PACK_CHUNKS_LIMIT,
-) -> tuple[tuple[str, ...], Repacked]:
+) -> tuple[tuple[str, ...], RepackReport]:
     """Write chunks of some packs into new ones, and read them back without the old ones.
 
     `pairs` are the chunks and those they replaced.  What is written may lean on chunks of the

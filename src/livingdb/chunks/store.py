@@ -16,7 +16,7 @@ import numpy.typing as npt
 from livingdb.chunks.address import Address, short
 from livingdb.errors import Corruption
 
-__all__ = ["Buffer", "ChunkStore", "StoredChunk", "missing"]
+__all__ = ["Buffer", "ChunkStore", "StoredChunk", "missing_chunk"]
 
 
 class Buffer(Protocol):
@@ -58,6 +58,6 @@ class ChunkStore(Protocol):
         ...
 
 
-def missing(address: Address) -> Corruption:
+def missing_chunk(address: Address) -> Corruption:
     """The error for a chunk that should be there and is not."""
     return Corruption(f"chunk {short(address)} is missing from the store; run `check`")

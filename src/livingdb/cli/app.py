@@ -53,7 +53,7 @@ class LazyCommands(TyperGroup):
         try:
             return super().invoke(ctx)
         except BrokenPipeError:
-            _hush()
+            _discard_stdout()
             raise typer.Exit from None
 
 
@@ -106,14 +106,14 @@ def run(arguments: list[str] | None = None) -> int:
     """Run a command; its exit code."""
     _prepare_streams()
     if COMPLETE_VARIABLE in os.environ:
-        _complete()
+        _init_completion()
     try:
         app(arguments, prog_name="livingdb")
     except (LivingDBError, OSError) as error:
-        typer.echo(f"livingdb: {_sentence(error)}", err=True)
+        typer.echo(f"livingdb: {_error_text(error)}", err=True)
         return exit_code(error)
     except SystemExit as ended:
-        return _ended(ended)
+        return _exit_status(ended)
     except (KeyboardInterrupt, RuntimeError) as error:
         if not is_interrupt(error):
             raise
@@ -121,20 +121,20 @@ def run(arguments: list[str] | None = None) -> int:
     return 0
 
 
-def _complete() -> None:
+def _init_completion() -> None:
     """A shell asks: let typer know the shells it speaks with."""
     from typer import completion
 
     getattr(completion, "completion_init")()  # noqa: B009  not among its public names
 
 
-def _ended(ended: SystemExit) -> int:
+def _exit_status(ended: SystemExit) -> int:
     if isinstance(ended.__context__, typer.Abort):
         return INTERRUPTED
     return ended.code if isinstance(ended.code, int) else int(ended.code is not None)
 
 
-def _sentence(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     """What went wrong, on one line where it is about a file."""
     if isinstance(error, OSError) and error.strerror:
         name = "" if error.filename is None else f"{error.filename}: "
@@ -153,7 +153,7 @@ def _prepare_streams() -> None:
             change(errors="backslashreplace")
 
 
-def _hush() -> None:
+def _discard_stdout() -> None:
     """Nobody reads standard output any more: what is left to be written goes nowhere."""
     try:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

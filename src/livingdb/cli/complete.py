@@ -13,44 +13,46 @@ import typer
 if TYPE_CHECKING:
     from livingdb import Database
 
-__all__ = ["branches", "derived", "refs", "syncs", "tables", "tags"]
+__all__ = ["branches", "derived_objects", "refs", "syncs", "tables", "tags"]
 
 
 def branches(context: typer.Context, incomplete: str) -> list[str]:
     """Branches that begin so."""
-    return _found(context, incomplete, lambda db, _: map(str, db.branches()))
+    return _matching_names(context, incomplete, lambda db, _: map(str, db.branches()))
 
 
 def tags(context: typer.Context, incomplete: str) -> list[str]:
     """Tags that begin so."""
-    return _found(context, incomplete, lambda db, _: db.tags())
+    return _matching_names(context, incomplete, lambda db, _: db.tags())
 
 
 def refs(context: typer.Context, incomplete: str) -> list[str]:
     """Branches and tags that begin so."""
-    return _found(context, incomplete, lambda db, _: [*map(str, db.branches()), *db.tags()])
+    return _matching_names(
+        context, incomplete, lambda db, _: [*map(str, db.branches()), *db.tags()]
+    )
 
 
 def tables(context: typer.Context, incomplete: str) -> list[str]:
     """Tables of the branch on the line that begin so."""
-    return _found(context, incomplete, lambda db, branch: db.branch(branch).tables())
+    return _matching_names(context, incomplete, lambda db, branch: db.branch(branch).tables())
 
 
 def syncs(context: typer.Context, incomplete: str) -> list[str]:
     """Targets of syncs that begin so."""
-    return _found(context, incomplete, lambda db, _: [sync.target for sync in db.syncs()])
+    return _matching_names(context, incomplete, lambda db, _: [sync.target for sync in db.syncs()])
 
 
-def derived(context: typer.Context, incomplete: str) -> list[str]:
+def derived_objects(context: typer.Context, incomplete: str) -> list[str]:
     """Derived objects that begin so."""
 
     def names(db: Database, _: str) -> Iterable[str]:
         return [sync.target for sync in db.syncs() if sync.kind == "derive"]
 
-    return _found(context, incomplete, names)
+    return _matching_names(context, incomplete, names)
 
 
-def _found(
+def _matching_names(
     context: typer.Context,
     incomplete: str,
     names: Callable[[Database, str], Iterable[str]],

@@ -13,7 +13,7 @@ import duckdb
 
 from livingdb.errors import InvalidData, Unsupported
 
-__all__ = ["CsvShape", "listed"]
+__all__ = ["CsvShape", "file_list_sql"]
 
 _SEPARATORS = ",;\t|"
 _HEADER_BYTES = 1_000_000
@@ -45,37 +45,37 @@ class CsvShape:
     ) -> dict[str, str]:
         """The types of the columns: those wanted, and for others what all of their cells are."""
         given = {name: kind for name, kind in wanted.items() if name in self.names}
-        source = self._reading(
+        source = self._reader_sql(
             files, f"union_by_name = true, types = {_struct(given)}, sample_size = -1"
         )
         try:
             found = connection.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()
         except duckdb.Error:
             for file in files:
-                CsvShape.of(file).complain(connection, file)
+                CsvShape.of(file).check_lines(connection, file)
             raise
         return {str(row[0]): str(row[1]) for row in found}
 
-    def complain(self, connection: duckdb.DuckDBPyConnection, file: Path) -> None:
+    def check_lines(self, connection: duckdb.DuckDBPyConnection, file: Path) -> None:
         """Fail at the line of a file that is wrong, if there is one."""
         columns = _struct(dict.fromkeys(self.names, "VARCHAR"))
-        source = self._reading([file], f"auto_detect = false, columns = {columns}")
+        source = self._reader_sql([file], f"auto_detect = false, columns = {columns}")
         connection.execute(f"SELECT count(COLUMNS(*)) FROM {source}").fetchall()
 
     def reading(self, files: Sequence[Path], types: Mapping[str, str]) -> str:
         """The DuckDB function that reads the files."""
-        return self._reading(files, f"union_by_name = true, types = {_struct(types)}")
+        return self._reader_sql(files, f"union_by_name = true, types = {_struct(types)}")
 
-    def _reading(self, files: Sequence[Path], options: str) -> str:
+    def _reader_sql(self, files: Sequence[Path], options: str) -> str:
         return (
-            f"read_csv({listed(files)}, header = true, delim = {_text(self.separator)}, "
-            f"quote = '\"', escape = '\"', {options})"
+            f"read_csv({file_list_sql(files)}, header = true, "
+            f"delim = {_quote_text(self.separator)}, quote = '\"', escape = '\"', {options})"
         )
 
 
-def listed(files: Sequence[Path]) -> str:
+def file_list_sql(files: Sequence[Path]) -> str:
     """Files in DuckDB's words, each by its very name."""
-    return f"[{', '.join(_text(glob.escape(str(file))) for file in files)}]"
+    return f"[{', '.join(_quote_text(glob.escape(str(file))) for file in files)}]"
 
 
 def _first_line(file: Path) -> str:
@@ -99,9 +99,9 @@ def _cells(line: str, separator: str) -> list[str]:
 def _struct(types: Mapping[str, str]) -> str:
     if not types:
         return "{}"
-    pairs = (f"{_text(name)}: {_text(kind)}" for name, kind in types.items())
+    pairs = (f"{_quote_text(name)}: {_quote_text(kind)}" for name, kind in types.items())
     return f"{{{', '.join(pairs)}}}"
 
 
-def _text(text: str) -> str:
+def _quote_text(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"

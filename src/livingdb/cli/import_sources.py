@@ -19,11 +19,11 @@ import duckdb
 import pyarrow as pa
 import pyarrow.dataset as arrow_files
 
-from livingdb.cli.csv_files import CsvShape, listed
+from livingdb.cli.csv_files import CsvShape, file_list_sql
 from livingdb.cli.guess_key import Column, Guess, guess_key, likely_keys
 from livingdb.errors import InvalidData
 
-__all__ = ["FileFormat", "Incoming", "format_of", "size_bytes"]
+__all__ = ["FileFormat", "ImportSource", "format_of", "size_bytes"]
 
 _MEMORY = "1GB"
 _BATCH_ROWS = 65_536
@@ -66,7 +66,7 @@ def format_of(file: Path) -> FileFormat | None:
     return _ENDINGS.get(parts[-1]) if len(parts) > 1 else None
 
 
-class Incoming:
+class ImportSource:
     """The rows of some files of one format.
 
     `wanted` are the types, in DuckDB's words, that columns shall have.  A context manager.
@@ -87,7 +87,7 @@ class Incoming:
         self._connection.execute("SET TimeZone = 'UTC'")
         self.csv: CsvShape | None = None
         with self.spoken():
-            self.types = self._look(dict(wanted))
+            self.types = self._create_view(dict(wanted))
 
     def __enter__(self) -> Self:
         return self
@@ -103,33 +103,33 @@ class Incoming:
 
     # --- looking -----------------------------------------------------------------------------
 
-    def _look(self, wanted: dict[str, str]) -> dict[str, str]:
+    def _create_view(self, wanted: dict[str, str]) -> dict[str, str]:
         """Make the relation `incoming`; the DuckDB types of its columns."""
-        names = listed(self.files)
+        names = file_list_sql(self.files)
         if self.kind is FileFormat.csv:
             self.csv = CsvShape.of(self.files[0])
             types = self.csv.types(self._connection, self.files, wanted)
             source = self.csv.reading(self.files, types)
         elif self.kind is FileFormat.json:
-            types = self._described(f"read_json({names}, union_by_name = true)")
+            types = self._describe(f"read_json({names}, union_by_name = true)")
             types |= {name: kind for name, kind in wanted.items() if name in types}
-            fields = ", ".join(f"{_text(n)}: {_text(t)}" for n, t in types.items())
+            fields = ", ".join(f"{_quote_text(n)}: {_quote_text(t)}" for n, t in types.items())
             source = f"read_json({names}, columns = {{{fields}}})"
         elif self.kind is FileFormat.parquet:
             source = f"read_parquet({names}, union_by_name = true)"
-            types = self._described(source)
+            types = self._describe(source)
         else:
             paths = [str(file) for file in self.files]
             self._connection.register("arrow_rows", arrow_files.dataset(paths, format="ipc"))
             source = "arrow_rows"
-            types = self._described(source)
+            types = self._describe(source)
         columns = ", ".join(
-            _taken(name, kind, wanted.get(name), self.kind) for name, kind in types.items()
+            _column_sql(name, kind, wanted.get(name), self.kind) for name, kind in types.items()
         )
         self._connection.execute(f"CREATE TEMP VIEW incoming AS SELECT {columns} FROM {source}")
-        return self._described("incoming")
+        return self._describe("incoming")
 
-    def _described(self, source: str) -> dict[str, str]:
+    def _describe(self, source: str) -> dict[str, str]:
         found = self._connection.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()
         return {str(row[0]): str(row[1]) for row in found}
 
@@ -150,11 +150,11 @@ class Incoming:
         except duckdb.InterruptException:
             raise KeyboardInterrupt from None
         except duckdb.Error as error:
-            raise InvalidData(self._sentence(str(error))) from None
+            raise InvalidData(self._error_text(str(error))) from None
         except pa.ArrowException as error:
             raise InvalidData(f"{self.files[0]}: {error}") from None
 
-    def _sentence(self, text: str) -> str:
+    def _error_text(self, text: str) -> str:
         """What is wrong with the files, and in which line."""
         line = re.search(r"CSV Error on Line: (\d+)", text)
         file = re.search(r"^\s*file = (.*)$", text, re.MULTILINE)
@@ -170,31 +170,33 @@ class Incoming:
 
     def count(self) -> int:
         """How many rows there are."""
-        return int(self._one("SELECT count(*) FROM incoming")[0])
+        return int(self._fetch_one("SELECT count(*) FROM incoming")[0])
 
     def guess(self, table: str) -> Guess | None:
         """What may be the key of the rows; None if nothing is unique."""
         able = [name for name, kind in self.types.items() if not _NO_KEY.match(kind)]
         likely = [name for name in able if name.casefold() in likely_keys(table)]
         for names in (likely, able[:_COUNTED_COLUMNS]):
-            rows, columns = self._counted(names)
+            rows, columns = self._count_values(names)
             found = guess_key(table, rows, columns, self._is_unique)
             if found is not None and (found.is_sure or names is not likely):
                 return found
         return None
 
-    def _counted(self, names: Sequence[str]) -> tuple[int, list[Column]]:
-        each = "".join(f", count({_name(n)}), count(DISTINCT {_name(n)})" for n in names)
-        rows, *counts = self._one(f"SELECT count(*){each} FROM incoming")
+    def _count_values(self, names: Sequence[str]) -> tuple[int, list[Column]]:
+        each = "".join(
+            f", count({_quote_name(n)}), count(DISTINCT {_quote_name(n)})" for n in names
+        )
+        rows, *counts = self._fetch_one(f"SELECT count(*){each} FROM incoming")
         pairs = zip(names, counts[::2], counts[1::2], strict=True)
         return rows, [Column(name, values, different) for name, values, different in pairs]
 
     def _is_unique(self, key: tuple[str, ...]) -> bool:
-        return self.twin(key) is None
+        return self.duplicate_key(key) is None
 
-    def twin(self, key: Sequence[str]) -> dict[str, Any] | None:
+    def duplicate_key(self, key: Sequence[str]) -> dict[str, Any] | None:
         """A key that several rows have; None if there is none."""
-        names = ", ".join(map(_name, key))
+        names = ", ".join(map(_quote_name, key))
         with self.spoken():
             found = self._connection.execute(
                 f"SELECT {names} FROM incoming GROUP BY ALL HAVING count(*) > 1 LIMIT 1"
@@ -203,10 +205,10 @@ class Incoming:
 
     def nulls(self, key: Sequence[str]) -> str | None:
         """A column of the key that is null somewhere; None if there is none."""
-        rows, columns = self._counted(key)
+        rows, columns = self._count_values(key)
         return next((column.name for column in columns if column.values < rows), None)
 
-    def _one(self, query: str) -> tuple[Any, ...]:
+    def _fetch_one(self, query: str) -> tuple[Any, ...]:
         with self.spoken():
             found = self._connection.execute(query).fetchall()
         return tuple(found[0])
@@ -215,13 +217,13 @@ class Incoming:
 
     def batches(self, key: Sequence[str] = ()) -> Iterator[pa.RecordBatch]:
         """The rows as they stand in the files; by `key`, if there is one."""
-        order = f" ORDER BY {', '.join(map(_name, key))}" if key else ""
+        order = f" ORDER BY {', '.join(map(_quote_name, key))}" if key else ""
         with self.spoken():
             relation = self._connection.sql(f"SELECT * FROM incoming{order}")
             yield from relation.to_arrow_reader(_BATCH_ROWS)
 
 
-def _taken(name: str, kind: str, wanted: str | None, file: FileFormat) -> str:
+def _column_sql(name: str, kind: str, wanted: str | None, file: FileFormat) -> str:
     """A column in a type that LivingDB has, or in the one that is wanted."""
     typed = file in (FileFormat.csv, FileFormat.json)
     target = None if typed else wanted
@@ -232,15 +234,15 @@ def _taken(name: str, kind: str, wanted: str | None, file: FileFormat) -> str:
     elif target is None and kind in _AS_TIMESTAMP:
         target = "TIMESTAMP"
     if target is None or target == kind:
-        return _name(name)
-    return f"CAST({_name(name)} AS {target}) AS {_name(name)}"
+        return _quote_name(name)
+    return f"CAST({_quote_name(name)} AS {target}) AS {_quote_name(name)}"
 
 
-def _name(name: str) -> str:
+def _quote_name(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def _text(text: str) -> str:
+def _quote_text(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 

@@ -13,13 +13,13 @@ from contextlib import contextmanager
 
 from livingdb.cli.exits import INTERRUPTED
 
-__all__ = ["interrupting"]
+__all__ = ["exit_on_second_interrupt"]
 
 _ASKED = 2
 
 
 @contextmanager
-def interrupting() -> Iterator[None]:
+def exit_on_second_interrupt() -> Iterator[None]:
     """Let a second Ctrl-C end the process while the block runs; for the main thread."""
     if threading.current_thread() is not threading.main_thread():
         yield

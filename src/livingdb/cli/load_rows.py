@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from livingdb.engines.tree_parts import build_part, built_of, drop_packs
+from livingdb.engines.tree_parts import build_part, collect_parts, drop_packs
 from livingdb.errors import DuplicateKey, InvalidData
 from livingdb.tables import ingest
 
 if TYPE_CHECKING:
     from livingdb import Branch, Snapshot, Transaction
-    from livingdb.cli.import_sources import Incoming
+    from livingdb.cli.import_sources import ImportSource
 
 __all__ = ["Load", "check_key", "load"]
 
@@ -35,7 +35,9 @@ class Load:
     message: str
 
 
-def load(branch: Branch, incoming: Incoming, given: Load, report: Report) -> tuple[Snapshot, int]:
+def load(
+    branch: Branch, incoming: ImportSource, given: Load, report: Report
+) -> tuple[Snapshot, int]:
     """Put the rows in the table; the snapshot, and how many rows there were."""
     with branch.transaction(given.message) as tx:
         is_new = given.table not in tx.tables()
@@ -44,12 +46,12 @@ def load(branch: Branch, incoming: Incoming, given: Load, report: Report) -> tup
         if is_new or _can_be_built(tx, given):
             check_key(incoming, given.key)
             return _build(tx, incoming, given, report)
-        rows = _join(tx, incoming, given, report)
+        rows = _write_rows(tx, incoming, given, report)
     assert tx.snapshot is not None
     return tx.snapshot, rows
 
 
-def check_key(incoming: Incoming, key: Sequence[str]) -> None:
+def check_key(incoming: ImportSource, key: Sequence[str]) -> None:
     """`InvalidData` if a key is null somewhere, or in several rows."""
     missing = [name for name in key if name not in incoming.types]
     if missing:
@@ -57,7 +59,7 @@ def check_key(incoming: Incoming, key: Sequence[str]) -> None:
     null = incoming.nulls(key)
     if null is not None:
         raise InvalidData(f"the key column {null!r} is null in some rows")
-    twin = incoming.twin(key)
+    twin = incoming.duplicate_key(key)
     if twin is not None:
         raise DuplicateKey(f"several rows have the same key {twin}")
 
@@ -75,7 +77,7 @@ def _can_be_built(tx: Transaction, given: Load) -> bool:
 
 
 def _build(
-    tx: Transaction, incoming: Incoming, given: Load, report: Report
+    tx: Transaction, incoming: ImportSource, given: Load, report: Report
 ) -> tuple[Snapshot, int]:
     """The rows in key order as one tree."""
     definition = tx.work.definition(given.table)
@@ -89,7 +91,7 @@ def _build(
             done += len(batch)
             report(done, total)
 
-    built = built_of(url, [build_part(url, definition.to_json(), arrays())])
+    built = collect_parts(url, [build_part(url, definition.to_json(), arrays())])
     try:
         tx.replace(given.table, built)
         return tx.commit(), built.count
@@ -98,7 +100,7 @@ def _build(
         raise
 
 
-def _join(tx: Transaction, incoming: Incoming, given: Load, report: Report) -> int:
+def _write_rows(tx: Transaction, incoming: ImportSource, given: Load, report: Report) -> int:
     """The rows beside those that are there; errors count rows as the files do."""
     total = incoming.count()
     held: list[Any] = []

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import livingdb.spark
 from livingdb.errors import InvalidData, LivingDBError
-from livingdb.spark.progress import watched
+from livingdb.spark.progress import watch_jobs
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from livingdb import Branch, Snapshot
-    from livingdb.cli.import_sources import Incoming
+    from livingdb.cli.import_sources import ImportSource
     from livingdb.cli.load_rows import Load
 
 __all__ = ["load_on_spark"]
@@ -24,12 +24,12 @@ Report = Callable[[int, int], object]
 
 
 def load_on_spark(
-    branch: Branch, incoming: Incoming, given: Load, report: Report
+    branch: Branch, incoming: ImportSource, given: Load, report: Report
 ) -> tuple[Snapshot, int]:
     """Put the rows in the table; the snapshot, and how many rows there were."""
     spark = livingdb.spark.session()
     db = branch.database
-    with _spoken(), watched(spark, report):
+    with _translate_spark_errors(), watch_jobs(spark, report):
         frame = _frame(spark, incoming)
         is_there = given.table in branch.tables()
         if given.mode == "replace" or not is_there or not len(branch.table(given.table)):
@@ -53,7 +53,7 @@ def load_on_spark(
         return made, incoming.count() if made.id != before.id else 0
 
 
-def _frame(spark: SparkSession, incoming: Incoming) -> DataFrame:
+def _frame(spark: SparkSession, incoming: ImportSource) -> DataFrame:
     """The files as Spark reads them, in the types that were found."""
     from pyspark.sql.pandas.types import from_arrow_schema
 
@@ -77,7 +77,7 @@ def _is_list(file: str) -> bool:
 
 
 @contextmanager
-def _spoken() -> Iterator[None]:
+def _translate_spark_errors() -> Iterator[None]:
     """Says in a line what Spark has to say in a hundred."""
     from pyspark.errors import PySparkException
 

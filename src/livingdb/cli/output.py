@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from livingdb.cli.values import cell, figure, json_text, shown
+from livingdb.cli.values import csv_cell, fact_text, json_text, value_text
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -70,12 +70,12 @@ class Output:
     ) -> None:
         """Tell all rows there are; JSON has a list of objects."""
         if self.kind is Format.json:
-            self._list(json_text(row) for row in rows)
+            self._write_json_list(json_text(row) for row in rows)
         elif self.kind is Format.csv:
-            self._csv(columns, ([row[name] for name in columns] for row in rows))
+            self._write_csv(columns, ([row[name] for name in columns] for row in rows))
         elif rows:
-            begun = [{**row, **{name: _begin(row[name]) for name in short}} for row in rows]
-            self._table(columns, begun)
+            begun = [{**row, **{name: _shorten(row[name]) for name in short}} for row in rows]
+            self._write_fact_table(columns, begun)
         else:
             self.say(otherwise)
 
@@ -84,7 +84,7 @@ class Output:
         if self.kind is Format.json:
             _write(json_text(row) + "\n")
         elif self.kind is Format.csv:
-            self._csv(tuple(row), [list(row.values())])
+            self._write_csv(tuple(row), [list(row.values())])
         else:
             self.say(text)
 
@@ -99,33 +99,38 @@ class Output:
     def arrow(self, table: pa.Table, short: Collection[str] = (), limit: int = SHOWN_ROWS) -> None:
         """Tell rows of data; people see the first ones, and how many more there are."""
         if self.kind is Format.json:
-            self._list(json_text(row) for batch in table.to_batches() for row in batch.to_pylist())
+            self._write_json_list(
+                json_text(row) for batch in table.to_batches() for row in batch.to_pylist()
+            )
             return
         if self.kind is Format.csv:
-            self._csv(table.column_names, _lines(table))
+            self._write_csv(table.column_names, _row_tuples(table))
             return
-        self._data(table, short, limit)
+        self._write_data_table(table, short, limit)
         more = table.num_rows - limit
         count = f"{table.num_rows:,} {'row' if table.num_rows == 1 else 'rows'}"
         self.say(f"{count}, of which {more:,} are not shown" if more > 0 else count)
 
-    def _data(self, table: pa.Table, short: Collection[str], limit: int) -> None:
+    def _write_data_table(self, table: pa.Table, short: Collection[str], limit: int) -> None:
         from rich.text import Text
 
         drawn = plain_table()
         cells = []
         for name, column in zip(table.column_names, table.slice(0, limit).columns, strict=True):
             drawn.add_column(
-                Text(shown(name)), justify=_side(column.type), no_wrap=True, overflow="ellipsis"
+                Text(value_text(name)),
+                justify=_justification(column.type),
+                no_wrap=True,
+                overflow="ellipsis",
             )
             values = column.to_pylist()
-            cells.append([shown(_begin(v) if name in short else v) for v in values])
+            cells.append([value_text(_shorten(v) if name in short else v) for v in values])
         for row in zip(*cells, strict=True):
             drawn.add_row(*(Text(text) for text in row))
         console().print(drawn)
         sys.stdout.flush()
 
-    def _table(self, columns: Sequence[str], rows: Sequence[Row]) -> None:
+    def _write_fact_table(self, columns: Sequence[str], rows: Sequence[Row]) -> None:
         from rich.text import Text
 
         table = plain_table()
@@ -136,11 +141,11 @@ class Output:
             )
             table.add_column(name, justify="right" if is_number else "left", overflow="fold")
         for row in rows:
-            table.add_row(*(Text(figure(row[name])) for name in columns))
+            table.add_row(*(Text(fact_text(row[name])) for name in columns))
         console().print(table)
         sys.stdout.flush()
 
-    def _list(self, objects: Iterable[str]) -> None:
+    def _write_json_list(self, objects: Iterable[str]) -> None:
         """A list in JSON, an object a line; written as it comes."""
         before = "[\n"
         for text in objects:
@@ -148,11 +153,11 @@ class Output:
             before = ",\n"
         _write("[]\n" if before == "[\n" else "\n]\n")
 
-    def _csv(self, columns: Sequence[str], rows: Iterable[Iterable[Any]]) -> None:
+    def _write_csv(self, columns: Sequence[str], rows: Iterable[Iterable[Any]]) -> None:
         if self._header != tuple(columns):
             self._header = tuple(columns)
-            sys.stdout.write(",".join(map(cell, columns)) + "\n")
-        _write(*(",".join(map(cell, row)) + "\n" for row in rows))
+            sys.stdout.write(",".join(map(csv_cell, columns)) + "\n")
+        _write(*(",".join(map(csv_cell, row)) + "\n" for row in rows))
 
 
 def console() -> Console:
@@ -169,16 +174,16 @@ def _write(*lines: str) -> None:
     sys.stdout.flush()
 
 
-def _begin(value: object) -> str:
+def _shorten(value: object) -> str:
     return "" if value is None else str(value)[:_SHORT]
 
 
-def _lines(table: pa.Table) -> Iterable[tuple[Any, ...]]:
+def _row_tuples(table: pa.Table) -> Iterable[tuple[Any, ...]]:
     for batch in table.to_batches():
         yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
 
 
-def _side(kind: pa.DataType) -> Any:
+def _justification(kind: pa.DataType) -> Any:
     import pyarrow.types as kinds
 
     is_number = kinds.is_integer(kind) or kinds.is_floating(kind) or kinds.is_decimal(kind)

@@ -18,7 +18,7 @@ from prompt_toolkit.history import FileHistory, History, InMemoryHistory
 
 from livingdb.cli.commands.sql import tell_result
 from livingdb.cli.exits import is_interrupt
-from livingdb.cli.interrupts import interrupting
+from livingdb.cli.interrupts import exit_on_second_interrupt
 from livingdb.cli.statements import is_complete, statements
 from livingdb.errors import LivingDBError
 
@@ -63,11 +63,11 @@ class _Prompt:
             history=_history(),
             completer=_Words(self),
             complete_while_typing=False,
-            multiline=Condition(self._goes_on),
+            multiline=Condition(self._is_incomplete),
             prompt_continuation=lambda width, _line, _soft: "→ ".rjust(width),
         )
 
-    def _goes_on(self) -> bool:
+    def _is_incomplete(self) -> bool:
         """Whether what stands at the prompt is no whole statement yet."""
         text = self.session.default_buffer.text
         return not (text.lstrip().startswith(".") or is_complete(text))
@@ -92,14 +92,14 @@ class _Prompt:
     def answer(self, text: str) -> None:
         """Run what was typed."""
         if text.startswith("."):
-            self._word(*text.rstrip(";").split(maxsplit=1))
+            self._run_word(*text.rstrip(";").split(maxsplit=1))
             return
         for statement in statements(text):
-            with interrupting():
+            with exit_on_second_interrupt():
                 result = self.branch.sql(statement)
             tell_result(self.output, statement, result, self.limit)
 
-    def _word(self, word: str, rest: str = "") -> None:
+    def _run_word(self, word: str, rest: str = "") -> None:
         """One of the prompt's own words."""
         name = rest.strip()
         if word == ".tables":
@@ -108,7 +108,7 @@ class _Prompt:
             rows = [{"branch": each.name, "head": each.head.id} for each in self.db.branches()]
             self.output.many(("branch", "head"), rows, ("head",))
         elif word == ".schema" and name:
-            self._schema(name)
+            self._show_schema(name)
         elif word == ".use" and name:
             self.branch = self.db.branch(name)
         elif word in (".quit", ".exit"):
@@ -116,7 +116,7 @@ class _Prompt:
         else:
             typer.echo(HELP, err=word != ".help")
 
-    def _schema(self, name: str) -> None:
+    def _show_schema(self, name: str) -> None:
         from livingdb.tables.type_names import type_name
 
         table = self.branch.table(name)

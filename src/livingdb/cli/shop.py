@@ -50,13 +50,13 @@ class Shop:
         return cls(rows, np.random.default_rng(2026))
 
     @property
-    def people(self) -> int:
+    def customer_count(self) -> int:
         """Customers there are at first."""
         return max(self.rows // 10, len(CITIES))
 
     def customers(self) -> pa.Table:
         """The customers there are at first, as an old address book has them: untidy text."""
-        number = np.arange(self.people)
+        number = np.arange(self.customer_count)
         given = _GIVEN.take(pa.array(number % len(_GIVEN)))
         family = _FAMILY.take(pa.array(number // len(_GIVEN) % len(_FAMILY)))
         numbers = pa.array(number).cast(pa.string())
@@ -73,7 +73,7 @@ class Shop:
     def in_city(self, city: str, count: int) -> Numbers:
         """Some customers of a city, by their numbers; the same one may come twice."""
         place = CITIES.index(city)
-        each = (self.people - place + len(CITIES) - 1) // len(CITIES)
+        each = (self.customer_count - place + len(CITIES) - 1) // len(CITIES)
         return place + len(CITIES) * self.chance.integers(0, each, count)
 
     def orders(self, numbers: Numbers, customers: Numbers) -> pa.Table:
@@ -96,15 +96,15 @@ class Shop:
             }
         )
 
-    def raw(self) -> pa.Table:
+    def raw_orders(self) -> pa.Table:
         """The first orders as a cash register writes them: in no order, and shouting."""
         numbers = self.chance.permutation(self.rows)
-        table = self.orders(numbers, self.chance.integers(0, self.people, self.rows))
+        table = self.orders(numbers, self.chance.integers(0, self.customer_count, self.rows))
         seconds = table.column("placed").cast(pa.timestamp("s", "UTC")).cast(pa.int64())
         table = table.set_column(2, "placed", seconds)
         return table.set_column(5, "status", pc.utf8_upper(table.column("status")))
 
-    def sold(self, city: str, batch: int, count: int) -> pa.Table:
+    def new_orders(self, city: str, batch: int, count: int) -> pa.Table:
         """Orders that come in from a city."""
         numbers = self.rows + batch * count + np.arange(count)
         return self.orders(numbers, self.in_city(city, count))

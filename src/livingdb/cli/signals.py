@@ -8,19 +8,19 @@ import signal
 from types import TracebackType
 from typing import Any, Self
 
-__all__ = ["Ending"]
+__all__ = ["StopSignal"]
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
-class Ending:
+class StopSignal:
     """Takes the first signal as a request to end when it suits; the next one ends at once.
 
     For use as a context manager, by the main thread.
     """
 
     def __init__(self) -> None:
-        self.is_asked = False
+        self.is_requested = False
 
     def __enter__(self) -> Self:
         # A pipe, not a lock: a signal comes at any moment, also while a lock is being taken.
@@ -42,20 +42,20 @@ class Ending:
 
     def listen(self) -> None:
         """Take signals from now on, whoever took them meanwhile: Spark does as it starts."""
-        if not self.is_asked:
+        if not self.is_requested:
             for number in _SIGNALS:
-                signal.signal(number, self._asked)
+                signal.signal(number, self._handle_signal)
 
     def ask(self) -> None:
         """Ask for the end."""
-        self.is_asked = True
+        self.is_requested = True
         os.write(self._writing, b".")
 
     def wait(self, seconds: float) -> None:
         """Wait so long, or until the end is asked for."""
         select.select([self._reading], [], [], seconds)
 
-    def _asked(self, _number: int, _frame: Any) -> None:
+    def _handle_signal(self, _number: int, _frame: Any) -> None:
         for number in _SIGNALS:
             signal.signal(number, signal.SIG_DFL)
         self.ask()

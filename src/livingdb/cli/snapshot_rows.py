@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from livingdb import Branch, Database, Snapshot
 
-__all__ = ["branch_row", "names_of", "snapshot_row"]
+__all__ = ["branch_row", "refs_by_snapshot", "snapshot_row"]
 
 
 def snapshot_row(snapshot: Snapshot, refs: Sequence[str] = ()) -> dict[str, Any]:
@@ -27,7 +27,7 @@ def snapshot_row(snapshot: Snapshot, refs: Sequence[str] = ()) -> dict[str, Any]
     }
 
 
-def names_of(db: Database) -> Mapping[str, list[str]]:
+def refs_by_snapshot(db: Database) -> Mapping[str, list[str]]:
     """The branches and tags that stand on each snapshot, by its id."""
     found: dict[str, list[str]] = {}
     for branch in db.branches():

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from livingdb.errors import InvalidData
 
-__all__ = ["decoded", "is_complete", "read_text", "split", "statements"]
+__all__ = ["decode_text", "is_complete", "read_text", "split_statements", "statements"]
 
 _PIECE = re.compile(
     r"""
@@ -24,7 +24,7 @@ _PIECE = re.compile(
 _COMMENT = re.compile(r"--[^\n]*|/\*.*?\*/", re.DOTALL)
 
 
-def split(text: str) -> tuple[list[str], str]:
+def split_statements(text: str) -> tuple[list[str], str]:
     """The statements that end with a semicolon, without it, and what comes after the last."""
     found = []
     begin = 0
@@ -34,32 +34,32 @@ def split(text: str) -> tuple[list[str], str]:
         if piece["end"]:
             found.append(text[begin : piece.start()].strip())
             begin = piece.end()
-    return [statement for statement in found if _says(statement)], text[begin:].strip()
+    return [statement for statement in found if _has_content(statement)], text[begin:].strip()
 
 
 def statements(text: str) -> list[str]:
     """Every statement of a text; the last one needs no semicolon."""
-    found, rest = split(text)
-    return [*found, rest] if _says(rest) else found
+    found, rest = split_statements(text)
+    return [*found, rest] if _has_content(rest) else found
 
 
 def is_complete(text: str) -> bool:
     """Whether what was typed can be run: it ends with a semicolon, or says nothing."""
-    found, rest = split(text)
-    return not _says(rest) and (bool(found) or not rest)
+    found, rest = split_statements(text)
+    return not _has_content(rest) and (bool(found) or not rest)
 
 
-def _says(text: str) -> bool:
+def _has_content(text: str) -> bool:
     """Whether there is more than blanks and comments."""
     return bool(_COMMENT.sub("", text).strip())
 
 
 def read_text(file: Path) -> str:
     """The text of a file."""
-    return decoded(file.read_bytes(), str(file))
+    return decode_text(file.read_bytes(), str(file))
 
 
-def decoded(data: bytes, name: str) -> str:
+def decode_text(data: bytes, name: str) -> str:
     """The text in bytes of UTF-8."""
     try:
         return data.decode("utf-8-sig")

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from datetime import date, datetime, time
 from typing import Any
 
-__all__ = ["cell", "figure", "json_text", "plain", "shown"]
+__all__ = ["csv_cell", "fact_text", "json_text", "json_value", "value_text"]
 
 _CONTROLS = {
     code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160)) if code not in (9, 10)
@@ -17,7 +17,7 @@ _CONTROLS |= {9: " ", 10: "⏎", 13: "", 0x2028: "⏎", 0x2029: "⏎"}
 _NEEDS_QUOTES = frozenset(',"\r\n')
 
 
-def plain(value: Any) -> Any:
+def json_value(value: Any) -> Any:
     """The value in the types of JSON.
 
     Times are ISO 8601; decimals are text, so that no digit is lost; bytes are hexadecimal; what
@@ -28,9 +28,9 @@ def plain(value: Any) -> Any:
     if isinstance(value, float):
         return value if math.isfinite(value) else _not_finite(value)
     if isinstance(value, Mapping):
-        return {str(name): plain(item) for name, item in value.items()}
+        return {str(name): json_value(item) for name, item in value.items()}
     if isinstance(value, (list, tuple, set, frozenset)):
-        return [plain(item) for item in value]
+        return [json_value(item) for item in value]
     if isinstance(value, (datetime, date, time)):
         return value.isoformat()
     if isinstance(value, (bytes, bytearray, memoryview)):
@@ -44,23 +44,23 @@ def _not_finite(value: float) -> str:
 
 def json_text(value: Any) -> str:
     """The value as one line of JSON."""
-    return json.dumps(plain(value), ensure_ascii=False)
+    return json.dumps(json_value(value), ensure_ascii=False)
 
 
-def cell(value: Any) -> str:
+def csv_cell(value: Any) -> str:
     """A cell of CSV: nothing for null, quotes where they are needed and around an empty text."""
     if value is None:
         return ""
     if isinstance(value, (Mapping, list, tuple, bool)):
         text = json_text(value)
     else:
-        text = str(plain(value))
+        text = str(json_value(value))
     if text == "" or not _NEEDS_QUOTES.isdisjoint(text):
         return '"' + text.replace('"', '""') + '"'
     return text
 
 
-def shown(value: Any) -> str:
+def value_text(value: Any) -> str:
     """A value of a table for people, on one line and without anything that moves a cursor."""
     if value is None:
         return "NULL"
@@ -69,11 +69,11 @@ def shown(value: Any) -> str:
     elif isinstance(value, (Mapping, list, tuple, bool)):
         text = json_text(value)
     else:
-        text = str(plain(value))
+        text = str(json_value(value))
     return text.translate(_CONTROLS)
 
 
-def figure(value: Any) -> str:
+def fact_text(value: Any) -> str:
     """A fact about the database for people: numbers grouped, times to the second in UTC."""
     if value is None:
         return ""
@@ -86,7 +86,7 @@ def figure(value: Any) -> str:
     if isinstance(value, datetime):
         return value.strftime("%Y-%m-%d %H:%M:%S")
     if isinstance(value, (list, tuple)):
-        return ", ".join(figure(item) for item in value)
+        return ", ".join(fact_text(item) for item in value)
     if isinstance(value, Mapping):
-        return ", ".join(f"{figure(str(n))} {figure(item)}" for n, item in value.items())
+        return ", ".join(f"{fact_text(str(n))} {fact_text(item)}" for n, item in value.items())
     return str(value).translate(_CONTROLS)

@@ -15,7 +15,7 @@ from livingdb.graph.graph import Graph, Intent, now, tables_of
 from livingdb.graph.merge import (
     MergeBase,
     MergedTables,
-    check_merged,
+    check_merge_result,
     merge_base,
     merge_error,
     merge_tables,
@@ -24,7 +24,7 @@ from livingdb.graph.merge_policy import Policies, check_policy
 from livingdb.graph.names import check_branch
 from livingdb.graph.rules import check_writable, is_synced
 from livingdb.graph.storage.staging import Staging
-from livingdb.graph.sync_groups import paired
+from livingdb.graph.sync_groups import paired_snapshots
 from livingdb.tables.index import Version
 
 __all__ = ["MergeOptions", "Preview", "cherry_pick", "clone", "merge", "preview", "reset", "revert"]
@@ -57,10 +57,10 @@ def reset(graph: Graph, name: str, to: SnapshotRow) -> None:
 
     def attempt(branch: BranchRow) -> SnapshotRow | None:
         check_writable(graph.syncs(branch.epoch), branch)
-        moves = [(branch, to), *paired(graph, branch, to)]
+        moves = [(branch, to), *paired_snapshots(graph, branch, to)]
         return to if graph.move_all(moves, "reset") else None
 
-    _retried(graph, name, attempt)
+    _retry_on_conflict(graph, name, attempt)
 
 
 def merge(
@@ -98,7 +98,7 @@ def merge(
         text = message or f"merge {source} into {into}"
         return _merge_heads(graph, moves, ours, theirs, (source, options), author, text)
 
-    return _retried(graph, into, attempt)
+    return _retry_on_conflict(graph, into, attempt)
 
 
 def _merge_heads(
@@ -112,8 +112,8 @@ def _merge_heads(
 ) -> SnapshotRow | None:
     source, options = how
     with Staging(graph.store) as staging:
-        base, tables, stages = _sides(graph, ours, theirs, staging)
-        merged = _merged(graph, base, ours, tables, options, staging)
+        base, tables, stages = _base_and_theirs(graph, ours, theirs, staging)
+        merged = _merge_cleanly(graph, base, ours, tables, options, staging)
         rows = {name: len(changes) for name, changes in merged.changes.items()}
         intent = Intent(
             (ours, theirs),
@@ -130,7 +130,7 @@ def _merge_heads(
         return _commit(graph, intent, merged, staging)
 
 
-def _sides(
+def _base_and_theirs(
     graph: Graph, ours: SnapshotRow, theirs: SnapshotRow, staging: Staging
 ) -> tuple[MergeBase, Mapping[str, Version], Sequence[Version]]:
     """What both come from, and theirs, in the schema of ours; and what was made for that."""
@@ -144,14 +144,17 @@ def _sides(
     tables = tables_of(graph, theirs)
     if graph.lifter is None:
         return base, tables, ()
-    steps = (graph.lifter.steps(common[0], ours), graph.lifter.steps(common[0], theirs))
+    steps = (
+        graph.lifter.schema_changes_between(common[0], ours),
+        graph.lifter.schema_changes_between(common[0], theirs),
+    )
     if not any(steps):
         return base, tables, ()
-    lifted = graph.lifter.lifted(base.tables, tables, steps, staging)
+    lifted = graph.lifter.lift_tables(base.tables, tables, steps, staging)
     return replace(base, tables=lifted.base, lost=lifted.lost), lifted.theirs, lifted.stages
 
 
-def _merged(
+def _merge_cleanly(
     graph: Graph,
     base: MergeBase,
     ours: SnapshotRow,
@@ -165,7 +168,7 @@ def _merged(
     merged = merge_tables(graph, base, mine, theirs, policies, staging)
     if not merged.is_clean:
         raise merge_error(graph, merged, {**theirs, **mine})
-    check_merged(graph, mine, merged)
+    check_merge_result(graph, mine, merged)
     return merged
 
 
@@ -196,7 +199,7 @@ def preview(graph: Graph, source: str, into: str, options: MergeOptions) -> Prev
     theirs = graph.resolve(source).snapshot
     mine = tables_of(graph, ours)
     with Staging(graph.store) as staging:
-        base, yours, stages = _sides(graph, ours, theirs, staging)
+        base, yours, stages = _base_and_theirs(graph, ours, theirs, staging)
         policies = _policies(graph, options, mine, yours)
         merged = merge_tables(graph, base, mine, yours, policies, staging)
         changes = {
@@ -250,7 +253,7 @@ def _replay(
         with Staging(graph.store) as staging:
             base = MergeBase(tables_of(graph, before))
             theirs = tables_of(graph, after)
-            merged = _merged(graph, base, ours, theirs, MergeOptions(), staging)
+            merged = _merge_cleanly(graph, base, ours, theirs, MergeOptions(), staging)
             if not merged.tables:
                 return ours
             intent = Intent(
@@ -265,7 +268,7 @@ def _replay(
             )
             return _commit(graph, intent, merged, staging)
 
-    return _retried(graph, name, attempt)
+    return _retry_on_conflict(graph, name, attempt)
 
 
 def _commit(
@@ -273,18 +276,18 @@ def _commit(
 ) -> SnapshotRow | None:
     made = [*merged.made, *intent.stages]
     try:
-        row = graph.commit(graph.settled(intent, staging), staging)
+        row = graph.commit(graph.settle_intent(intent, staging), staging)
     except BaseException:
         graph.index.forget(made)
         raise
     if row is None:
         graph.index.forget(made)
     else:
-        graph.settle(merged.made)
+        graph.fold_and_drain(merged.made)
     return row
 
 
-def _retried(
+def _retry_on_conflict(
     graph: Graph, name: str, attempt: Callable[[BranchRow], SnapshotRow | None]
 ) -> SnapshotRow:
     """Try until nobody else moved the branch in between."""

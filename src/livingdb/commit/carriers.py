@@ -9,7 +9,7 @@ from livingdb.alerts.watch_commits import CommitWatches
 from livingdb.catalog.branches import BranchRow
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.commit.carry_lens import SchemaCarrier
-from livingdb.graph.draft import Carried, Draft, Intent
+from livingdb.graph.draft import Draft, Intent, Propagation
 from livingdb.graph.graph import Graph
 from livingdb.graph.storage.staging import Staging
 
@@ -28,12 +28,12 @@ class Carriers:
         self._watches = CommitWatches(graph)
         self._views: ViewCarrier | None = None
 
-    def _views_at(self, moves: Sequence[BranchRow]) -> ViewCarrier | None:
+    def _view_carrier(self, moves: Sequence[BranchRow]) -> ViewCarrier | None:
         """Who keeps views, if there are any; what that needs is imported then."""
         if not moves:
             return None
         syncs = self._graph.syncs(moves[0].epoch)
-        if len(syncs) == len(syncs.of_schemas):
+        if len(syncs) == len(syncs.schema_syncs):
             return None
         if self._views is None:
             from livingdb.commit.carry_views import ViewCarrier
@@ -41,9 +41,9 @@ class Carriers:
             self._views = ViewCarrier(self._graph)
         return self._views
 
-    def settled(self, intent: Intent, staging: Staging) -> Intent:
+    def settle_intent(self, intent: Intent, staging: Staging) -> Intent:
         """The change with what follows from it on its own branch."""
-        return self.schemas.settled(intent, staging)
+        return self.schemas.settle_intent(intent, staging)
 
     def carry(
         self,
@@ -51,42 +51,46 @@ class Carriers:
         staging: Staging,
         make: Callable[[Intent], Draft],
         beside: Sequence[Draft] = (),
-    ) -> Carried:
+    ) -> Propagation:
         """The snapshots of other branches that are to be committed along, and what to tell."""
-        return self._watches.noticed(draft, self._carried(draft, staging, make, beside))
+        return self._watches.add_commit_alerts(
+            draft, self._carry_to_all(draft, staging, make, beside)
+        )
 
-    def _carried(
+    def _carry_to_all(
         self,
         draft: Draft,
         staging: Staging,
         make: Callable[[Intent], Draft],
         beside: Sequence[Draft],
-    ) -> Carried:
+    ) -> Propagation:
         moves = draft.intent.moves
-        views = self._views_at(moves)
+        views = self._view_carrier(moves)
         if moves and draft.intent.kind == "schema_change":
             if views is None:
-                return Carried()
+                return Propagation()
             from livingdb.commit.carry_schema_change import follow_schema
 
-            found: Carried = follow_schema(self._graph, views.views(moves[0].epoch), draft, make)
+            found: Propagation = follow_schema(
+                self._graph, views.views(moves[0].epoch), draft, make
+            )
             return found
         along = [self.schemas.carry(each, staging, make) for each in (draft, *beside)]
         drafts = [other for carried in along for other in carried.drafts]
         actions = [act for carried in along for act in carried.actions]
         if views is None:
-            return Carried(drafts, actions)
+            return Propagation(drafts, actions)
         carried = views.carry([draft, *beside, *drafts], staging, make)
-        return Carried([*drafts, *carried.drafts], [*actions, *carried.actions])
+        return Propagation([*drafts, *carried.drafts], [*actions, *carried.actions])
 
-    def follow(
+    def carry_head_moves(
         self,
         moves: Sequence[tuple[BranchRow, SnapshotRow]],
         staging: Staging,
         make: Callable[[Intent], Draft],
         operation: str = "",
-    ) -> Carried:
+    ) -> Propagation:
         """The snapshots of views of branches that move to snapshots that are there."""
-        views = self._views_at([branch for branch, _ in moves])
-        carried = Carried() if views is None else views.follow(moves, staging, make)
+        views = self._view_carrier([branch for branch, _ in moves])
+        carried = Propagation() if views is None else views.carry_head_moves(moves, staging, make)
         return self._watches.moved(moves, operation, carried)

@@ -16,36 +16,36 @@ from livingdb.catalog.syncs import SyncRow
 from livingdb.chunks.address import Address
 from livingdb.derivation.hidden_tables import whole_tables
 from livingdb.errors import InvalidData, LivingDBError, RuleViolation
-from livingdb.evolution.lenses.lens import Delta, Lens
+from livingdb.evolution.lenses.lens import Lens, RowImages
 from livingdb.evolution.lenses.sides import (
     VersionSide,
-    changes_of,
-    counts_of,
-    delta_of,
-    effective,
-    followed,
-    narrow_changes,
+    delta_counts,
+    delta_from_images,
+    follower_delta,
+    images_between,
+    narrow_delta,
+    narrow_images,
 )
-from livingdb.evolution.schema_change import Change
+from livingdb.evolution.schema_change import SchemaChange
 from livingdb.graph.constraints import check_tables
-from livingdb.graph.diff import diff_changes
-from livingdb.graph.draft import Carried, Draft, Intent
+from livingdb.graph.diff import delta_between
+from livingdb.graph.draft import Draft, Intent, Propagation
 from livingdb.graph.graph import Graph, tables_of
 from livingdb.graph.names import is_hidden
-from livingdb.graph.snapshot import overlaid
+from livingdb.graph.snapshot import overlay_tables
 from livingdb.graph.storage.staging import Staging
 from livingdb.graph.sync_groups import schema_syncs
 from livingdb.tables.index import Version
 from livingdb.tables.versions import Versions
-from livingdb.trees.changes import Changes, merge_changes
+from livingdb.trees.changes import Delta, merge_deltas
 
-__all__ = ["SchemaCarrier", "Step", "lens_of"]
+__all__ = ["BranchChange", "SchemaCarrier", "lens_of"]
 
 Tables = Mapping[str, Version]
 
 
 @dataclass(frozen=True)
-class Step:
+class BranchChange:
     """A branch that changed: what it was and is, and the snapshot that says so."""
 
     branch: int
@@ -53,13 +53,13 @@ class Step:
     before: Tables
     after: Tables
     snapshot: Address
-    changes: dict[str, Changes]
+    changes: dict[str, Delta]
     """What happens to the rows of tables, and no more, where it is known."""
-    deltas: dict[str, Delta]
+    deltas: dict[str, RowImages]
     """The same, as whole rows before and after."""
 
 
-Found = tuple[Tables, Intent, dict[str, Changes], dict[str, Delta]]
+TargetChange = tuple[Tables, Intent, dict[str, Delta], dict[str, RowImages]]
 """What a branch has, what it is to be, and the changes of its tables."""
 
 
@@ -70,7 +70,7 @@ class SchemaCarrier:
         self._graph = graph
         self._lenses: dict[int, Lens] = {}
 
-    def settled(self, intent: Intent, staging: Staging) -> Intent:
+    def settle_intent(self, intent: Intent, staging: Staging) -> Intent:
         """The change with what follows from it on its own side, as a lens says.
 
         An update of a shared row in one of the rows that show it changes the others, too.
@@ -81,10 +81,10 @@ class SchemaCarrier:
         (branch,) = intent.moves
         for sync, other, is_right in _neighbours(schema_syncs(graph, branch), branch.id):
             if self.lens(sync).settles:
-                intent = self._settled(intent, branch, sync, other, is_right, staging)
+                intent = self._settle_through_sync(intent, branch, sync, other, is_right, staging)
         return intent
 
-    def _settled(
+    def _settle_through_sync(
         self,
         intent: Intent,
         branch: BranchRow,
@@ -96,13 +96,13 @@ class SchemaCarrier:
         graph, lens = self._graph, self.lens(sync)
         versions = graph.versions
         before = tables_of(graph, graph.snapshots.at(branch.head))
-        after = overlaid(before, intent.changes)
-        row = graph.branches.numbered(other)
+        after = overlay_tables(before, intent.changes)
+        row = graph.branches.by_id(other)
         assert row is not None
         here = lens.old if is_right else lens.new
         if any(_has_other_schema(before[name], after.get(name)) for name in here if name in before):
             return intent  # which `carry` refuses
-        deltas = _deltas(versions, before, after, here)
+        deltas = _changed_row_images(versions, before, after, here)
         if not deltas:
             return intent
         mine = VersionSide(versions, before)
@@ -110,25 +110,25 @@ class SchemaCarrier:
         settle = lens.settle_old if is_right else lens.settle_new
         changes = dict(intent.changes)
         for name, delta in settle(deltas, mine, theirs).items():
-            more = changes_of(versions.rows(after[name]), delta)
+            more = delta_from_images(versions.rows(after[name]), delta)
             if len(more):
-                first = diff_changes(versions, before[name], after[name])
-                whole = merge_changes([first, more])
+                first = delta_between(versions, before[name], after[name])
+                whole = merge_deltas([first, more])
                 changes[name] = versions.change(before[name], whole, staging.sink)
         return replace(intent, changes=changes)
 
-    def carry(self, draft: Draft, staging: Staging, make: Callable[[Intent], Draft]) -> Carried:
+    def carry(self, draft: Draft, staging: Staging, make: Callable[[Intent], Draft]) -> Propagation:
         """The snapshots of branches in step with those the draft moves."""
         moves = draft.intent.moves
         if not moves or draft.intent.kind == "schema_change":
-            return Carried()
+            return Propagation()
         syncs = schema_syncs(self._graph, moves[0])
         if not syncs:
-            return Carried()
+            return Propagation()
         reached = {branch.id for branch in moves}
-        group = self._graph.branches.several(_joined(syncs, reached))
+        group = self._graph.branches.several(_connected_branches(syncs, reached))
         self._graph.snapshots.many(branch.head for branch in group.values())
-        waiting = [self._first(branch, draft) for branch in moves]
+        waiting = [self._draft_change(branch, draft) for branch in moves]
         for step in waiting:
             self._check_schemas(syncs, step, group)
         made: list[Draft] = []
@@ -140,29 +140,31 @@ class SchemaCarrier:
                     continue
                 reached.add(other)
                 branch = group[other]
-                found = self._carried(sync, is_right, branch, step, draft, staging)
+                found = self._carry_to_branch(sync, is_right, branch, step, draft, staging)
                 if found is None:
                     continue
                 if sync.guard.get("conditions") and not is_hidden(branch.name):
                     from livingdb.commit import guarded_lens as guard
 
-                    passed = guard.guarded(self._graph, sync, step, found, group, draft, staging)
+                    passed = guard.guard_change(
+                        self._graph, sync, step, found, group, draft, staging
+                    )
                     actions += passed.actions
                     if passed.step is None:
-                        made = [each for each in made if not _moves(each, passed.dropped)]
+                        made = [each for each in made if not _is_moving(each, passed.dropped)]
                         continue
                     found = passed.step
                 before, intent, changes, deltas = found
                 made.append(make(intent))
-                after = overlaid(before, intent.changes)
+                after = overlay_tables(before, intent.changes)
                 address = made[-1].address
                 waiting.append(
-                    Step(branch.id, branch.name, before, after, address, changes, deltas)
+                    BranchChange(branch.id, branch.name, before, after, address, changes, deltas)
                 )
-        return Carried(made, actions)
+        return Propagation(made, actions)
 
     def _check_schemas(
-        self, syncs: Sequence[SyncRow], step: Step, group: Mapping[int, BranchRow]
+        self, syncs: Sequence[SyncRow], step: BranchChange, group: Mapping[int, BranchRow]
     ) -> None:
         """`RuleViolation` if a change, as a merge may be, is one of a schema in a sync."""
         graph = self._graph
@@ -186,29 +188,29 @@ class SchemaCarrier:
                         "branch instead, or detach the sync first"
                     )
 
-    def _first(self, branch: BranchRow, draft: Draft) -> Step:
+    def _draft_change(self, branch: BranchRow, draft: Draft) -> BranchChange:
         before = tables_of(self._graph, self._graph.snapshots.at(branch.head))
         versions = self._graph.versions
         after = {name: versions.require(a) for name, a in draft.record.tables.items()}
-        return Step(branch.id, branch.name, before, after, draft.address, {}, {})
+        return BranchChange(branch.id, branch.name, before, after, draft.address, {}, {})
 
-    def _carried(
+    def _carry_to_branch(
         self,
         sync: SyncRow,
         is_right: bool,
         branch: BranchRow,
-        step: Step,
+        step: BranchChange,
         draft: Draft,
         staging: Staging,
-    ) -> Found | None:
+    ) -> TargetChange | None:
         """What the change makes of another branch; None if nothing."""
         graph = self._graph
         head = graph.snapshots.at(branch.head)
         tables = whole_tables(tables_of(graph, head))
         try:
-            changes, deltas = self._translated(sync, is_right, step, tables)
-            made, rows = self._made(tables, changes, staging)
-            self._check(step, tables, made, changes)
+            changes, deltas = self._translate_deltas(sync, is_right, step, tables)
+            made, rows = self._apply_deltas(tables, changes, staging)
+            self._check_constraints(step, tables, made, changes)
         except LivingDBError as error:
             near, far = sync.ends if is_right else sync.ends[::-1]
             raise type(error)(
@@ -228,20 +230,20 @@ class SchemaCarrier:
             {step.name: step.snapshot.hex()},
             {"sync": sync.name, "direction": "forward" if is_right else "reverse", "rows": rows},
         )
-        narrow = {n: change for n, change in changes.items() if isinstance(change, Changes)}
+        narrow = {n: change for n, change in changes.items() if isinstance(change, Delta)}
         return tables, intent, narrow, deltas
 
-    def translated(
-        self, sync: SyncRow, is_right: bool, step: Step, tables: Tables, staging: Staging
+    def translate_tables(
+        self, sync: SyncRow, is_right: bool, step: BranchChange, tables: Tables, staging: Staging
     ) -> dict[str, Version | None]:
         """The versions that a change on one side of a sync makes of tables on the other."""
-        changes, _ = self._translated(sync, is_right, step, tables)
-        made, _ = self._made(tables, changes, staging)
+        changes, _ = self._translate_deltas(sync, is_right, step, tables)
+        made, _ = self._apply_deltas(tables, changes, staging)
         return made
 
-    def _translated(
-        self, sync: SyncRow, is_right: bool, step: Step, tables: Tables
-    ) -> tuple[dict[str, Changes | Version], dict[str, Delta]]:
+    def _translate_deltas(
+        self, sync: SyncRow, is_right: bool, step: BranchChange, tables: Tables
+    ) -> tuple[dict[str, Delta | Version], dict[str, RowImages]]:
         """The changes of the other side's tables; a version where both sides share one.
 
         With the rows that differ, where they are known.
@@ -254,15 +256,15 @@ class SchemaCarrier:
             for name, before in step.before.items()
             if name in step.after and step.after[name].address != before.address
         ]
-        found: dict[str, Changes | Version] = {}
-        known: dict[str, Delta] = {}
+        found: dict[str, Delta | Version] = {}
+        known: dict[str, RowImages] = {}
         rest: list[str] = []
         for name in changed:
             follower = lens.follower(name, is_right) if name in here else None
             if follower is not None:
                 schemas = here[name].schema, there[follower.table].schema
                 shape = versions.forest(tables[follower.table]).shape
-                changes = followed(self._changes(step, name), *schemas, shape, follower)
+                changes = follower_delta(self._table_delta(step, name), *schemas, shape, follower)
                 found[follower.table] = changes
             elif name in here:
                 rest.append(name)
@@ -271,38 +273,38 @@ class SchemaCarrier:
             elif tables[name].address == step.before[name].address:
                 found[name] = step.after[name]
             elif tables[name].definition == step.before[name].definition:
-                found[name] = self._changes(step, name)
+                found[name] = self._table_delta(step, name)
             else:
                 raise InvalidData(f"table {name!r} has another schema there")
-        deltas = {name: self._delta(step, name) for name in rest}
+        deltas = {name: self._row_images(step, name) for name in rest}
         if deltas:
             mine, theirs = VersionSide(versions, step.before), VersionSide(versions, tables)
             put = lens.putr if is_right else lens.putl
             for name, delta in put(deltas, mine, theirs).items():
                 shape = versions.forest(tables[name]).shape
-                found[name], known[name] = effective(there[name].schema, shape, delta)
+                found[name], known[name] = narrow_images(there[name].schema, shape, delta)
         return {n: c for n, c in found.items() if isinstance(c, Version) or len(c)}, known
 
-    def _changes(self, step: Step, name: str) -> Changes:
+    def _table_delta(self, step: BranchChange, name: str) -> Delta:
         """What happens to the rows of a table, and no more."""
         found = step.changes.get(name)
         if found is None:
             versions, before, after = self._graph.versions, step.before[name], step.after[name]
             is_next = after.base == before.address
-            made = versions.delta(after) if is_next else diff_changes(versions, before, after)
-            found = step.changes[name] = narrow_changes(versions.rows(before), made)
+            made = versions.delta(after) if is_next else delta_between(versions, before, after)
+            found = step.changes[name] = narrow_delta(versions.rows(before), made)
         return found
 
-    def _delta(self, step: Step, name: str) -> Delta:
+    def _row_images(self, step: BranchChange, name: str) -> RowImages:
         """What happens to the rows of a table, as whole rows before and after."""
         found = step.deltas.get(name)
         if found is None:
             before, after = step.before[name], step.after[name]
-            found = step.deltas[name] = delta_of(self._graph.versions, before, after)
+            found = step.deltas[name] = images_between(self._graph.versions, before, after)
         return found
 
-    def _made(
-        self, tables: Tables, changes: Mapping[str, Changes | Version], staging: Staging
+    def _apply_deltas(
+        self, tables: Tables, changes: Mapping[str, Delta | Version], staging: Staging
     ) -> tuple[dict[str, Version | None], dict[str, int]]:
         """The versions that changes make, and how many rows they change in those not shared."""
         made: dict[str, Version | None] = {}
@@ -312,27 +314,27 @@ class SchemaCarrier:
                 made[name] = change
                 continue
             made[name] = self._graph.versions.change(
-                tables[name], change, staging.sink, counts_of(change)
+                tables[name], change, staging.sink, delta_counts(change)
             )
             rows[name] = len(change)
         return made, rows
 
-    def _check(
+    def _check_constraints(
         self,
-        step: Step,
+        step: BranchChange,
         tables: Tables,
         made: Mapping[str, Version | None],
-        changes: Mapping[str, Changes | Version],
+        changes: Mapping[str, Delta | Version],
     ) -> None:
         """Conditions and foreign keys hold on the other side, too."""
 
-        def happens(name: str) -> Changes:
+        def happens(name: str) -> Delta:
             change = changes[name]
             if not isinstance(change, Version):
                 return change
-            return diff_changes(self._graph.versions, step.before[name], step.after[name])
+            return delta_between(self._graph.versions, step.before[name], step.after[name])
 
-        check_tables(self._graph.versions, overlaid(tables, made), changes, happens)
+        check_tables(self._graph.versions, overlay_tables(tables, made), changes, happens)
 
     def lens(self, sync: SyncRow) -> Lens:
         """The lens of a sync."""
@@ -345,16 +347,16 @@ def _has_other_schema(before: Version, after: Version | None) -> bool:
     return after is None or after.definition != before.definition
 
 
-def _moves(draft: Draft, branches: Collection[int]) -> bool:
+def _is_moving(draft: Draft, branches: Collection[int]) -> bool:
     return any(branch.id in branches for branch in draft.intent.moves)
 
 
-def _deltas(
+def _changed_row_images(
     versions: Versions, before: Tables, after: Tables, here: Collection[str]
-) -> dict[str, Delta]:
+) -> dict[str, RowImages]:
     """What differs in the tables that a lens reads."""
     return {
-        name: delta_of(versions, old, after[name])
+        name: images_between(versions, old, after[name])
         for name, old in before.items()
         if name in here and name in after and after[name].address != old.address
     }
@@ -368,10 +370,10 @@ def lens_of(graph: Graph, sync: SyncRow) -> Lens:
         name: versions.definition(versions.require(address))
         for name, address in record.tables.items()
     }
-    return Change.from_json(sync.spec["change"]).plan(tables)
+    return SchemaChange.from_json(sync.spec["change"]).plan(tables)
 
 
-def _joined(syncs: Sequence[SyncRow], branches: Collection[int]) -> set[int]:
+def _connected_branches(syncs: Sequence[SyncRow], branches: Collection[int]) -> set[int]:
     """The branches that syncs join with some, and these."""
     found: set[int] = set()
     more = set(branches)

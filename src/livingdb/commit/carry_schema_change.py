@@ -17,16 +17,21 @@ from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.catalog.syncs import SyncRow
 from livingdb.chunks.address import Address
 from livingdb.commit.carry_views import Views
-from livingdb.derivation.plan_cache import columns_used, compiled
-from livingdb.derivation.source_positions import AT, found, made_from, named
+from livingdb.derivation.plan_cache import columns_used, view_plan
+from livingdb.derivation.source_positions import (
+    AT,
+    positions_by_name,
+    source_positions,
+    source_versions,
+)
 from livingdb.derivation.view import SourceTable, View
 from livingdb.errors import LivingDBError
-from livingdb.graph.draft import Carried, Draft, Intent
+from livingdb.graph.draft import Draft, Intent, Propagation
 from livingdb.graph.graph import Graph, now, tables_of
-from livingdb.guard.conditions.pending_change import Both, Cost, Crossing
-from livingdb.guard.judge import Judgement, judged
-from livingdb.guard.pending_changes import shown_tables
-from livingdb.guard.sync_failure import detached
+from livingdb.guard.conditions.pending_change import Cost, PendingChange, VersionPair
+from livingdb.guard.judge import Judgement, judge_change
+from livingdb.guard.pending_changes import visible_tables
+from livingdb.guard.sync_failure import detach_action
 from livingdb.tables.index import Version
 from livingdb.tables.schema import TableSchema
 from livingdb.tables.type_names import type_name
@@ -43,7 +48,7 @@ _KEEPS_ROWS = {
 
 
 @dataclass(frozen=True)
-class _Change:
+class _SchemaTransition:
     """A schema change of a branch: its tables before and after, and what the old ones became."""
 
     branch: BranchRow
@@ -54,60 +59,62 @@ class _Change:
     keeps_rows: bool
 
 
-class _Broken(Exception):
+class _ViewBroken(Exception):
     """Why a view cannot follow."""
 
 
-def follow_schema(graph: Graph, views: Views, draft: Draft, make: Make) -> Carried:
+def follow_schema(graph: Graph, views: Views, draft: Draft, make: Make) -> Propagation:
     """The views of a branch after its schema changed."""
     drafts: list[Draft] = []
     actions: list[Callable[[Connection], None]] = []
     for branch in draft.intent.moves:
         head = graph.snapshots.at(branch.head)
-        change = _described(graph, branch, head, draft)
+        change = _describe_transition(graph, branch, head, draft)
         for sync, view in views.every:
             read = [t for t in view.tables.values() if t.branch == branch.id and not t.snapshot]
             if not any(change.before.get(t.table) != change.after.get(t.table) for t in read):
                 continue
             if sync.guard.get("conditions"):
-                judgement = _judged(graph, sync, view, change, draft)
+                judgement = _judge_schema_change(graph, sync, view, change, draft)
                 judgement.refuse()
-                if judgement.stops:
-                    actions.append(judgement.stop(draft.intent.author))
+                if judgement.is_blocking:
+                    actions.append(judgement.stop_action(draft.intent.author))
                     continue
-                actions += judgement.warnings()
+                actions += judgement.warning_actions()
             try:
-                moved = _followed(graph, view, change)
-            except _Broken as reason:
-                actions.append(detached(graph, sync, str(reason), now()))
+                moved = _rebind_view(graph, view, change)
+            except _ViewBroken as reason:
+                actions.append(detach_action(graph, sync, str(reason), now()))
                 continue
             if moved != view:
-                actions.append(_rewritten(graph, sync, moved))
-            same = _advanced(graph, sync, view, moved, change, head, draft)
+                actions.append(_store_view_action(graph, sync, moved))
+            same = _advance_intent(graph, sync, view, moved, change, head, draft)
             if same is not None:
                 drafts.append(make(same))
-    return Carried(drafts, actions)
+    return Propagation(drafts, actions)
 
 
-def _judged(graph: Graph, sync: SyncRow, view: View, change: _Change, draft: Draft) -> Judgement:
+def _judge_schema_change(
+    graph: Graph, sync: SyncRow, view: View, change: _SchemaTransition, draft: Draft
+) -> Judgement:
     """What the conditions of a view say about a schema change of what it reads."""
-    target = graph.branches.numbered(sync.target)
+    target = graph.branches.by_id(sync.target)
     assert target is not None
     head = graph.snapshots.at(target.head)
     held = tables_of(graph, head)
-    sources: dict[str, Both] = {}
+    sources: dict[str, VersionPair] = {}
     for plain, source in view.tables.items():
         if source.branch != change.branch.id or source.snapshot:
             continue
         old = change.before.get(source.table)
         new = change.after.get(change.names.get(source.table, source.table))
         versions = [None if at is None else graph.versions.require(at) for at in (old, new)]
-        sources[plain] = Both(*versions)
-    before = made_from(graph, head)
-    crossing = Crossing(
+        sources[plain] = VersionPair(*versions)
+    before = source_positions(graph, head)
+    crossing = PendingChange(
         graph,
         sync,
-        shown_tables(held, {}),
+        visible_tables(held, {}),
         sources,
         {**before, change.branch.id: draft.address},
         head,
@@ -118,12 +125,14 @@ def _judged(graph: Graph, sync: SyncRow, view: View, change: _Change, draft: Dra
         Cost("none", "SCHEMA_CHANGED", "embedded"),
         trust=graph.trust,
     )
-    judgement = judged(crossing)
+    judgement = judge_change(crossing)
     assert judgement is not None
     return judgement
 
 
-def _described(graph: Graph, branch: BranchRow, head: SnapshotRow, draft: Draft) -> _Change:
+def _describe_transition(
+    graph: Graph, branch: BranchRow, head: SnapshotRow, draft: Draft
+) -> _SchemaTransition:
     names = {name: name for name in graph.tables(head)}
     masked: set[tuple[str, str]] = set()
     keeps = True
@@ -137,10 +146,12 @@ def _described(graph: Graph, branch: BranchRow, head: SnapshotRow, draft: Draft)
             masked.add((item["table"], item["name"]))
         is_checked = kind == "AddConstraint" and item.get("on_violation") == "reject"
         keeps = keeps and (kind in _KEEPS_ROWS or is_checked)
-    return _Change(branch, graph.tables(head), draft.record.tables, names, frozenset(masked), keeps)
+    return _SchemaTransition(
+        branch, graph.tables(head), draft.record.tables, names, frozenset(masked), keeps
+    )
 
 
-def _followed(graph: Graph, view: View, change: _Change) -> View:
+def _rebind_view(graph: Graph, view: View, change: _SchemaTransition) -> View:
     """The view over the tables as they are now."""
     if view.what == "clone":
         return view
@@ -148,26 +159,26 @@ def _followed(graph: Graph, view: View, change: _Change) -> View:
     uses = dict(view.uses)
     renames: dict[str, dict[str, str]] = {}
     spoken: dict[str, dict[str, exp.Expr]] = {}
-    used = _used(graph, view, change)
-    named_there = _named(view)
+    used = _used_columns(graph, view, change)
+    named_there = _query_column_names(view)
     for plain, source in view.tables.items():
         if source.branch != change.branch.id or source.snapshot:
             tables[plain] = source
             continue
         name = change.names.get(source.table)
         if name is None or name not in change.after:
-            raise _Broken(f"the table {source.table!r}, which it reads, is gone")
+            raise _ViewBroken(f"the table {source.table!r}, which it reads, is gone")
         tables[plain] = replace(source, table=name)
         columns = used[plain]
         old, new = (
             graph.versions.definition(graph.versions.require(address)).schema
             for address in (change.before[source.table], change.after[name])
         )
-        titles = _titles(old, new, columns, name, change)
+        titles = _current_names(old, new, columns, name, change)
         uses[plain] = sorted(titles.values())
         if any(one != other for one, other in titles.items()):
             renames[plain] = titles
-        columns_now = _spoken(old, new, titles, named_there)
+        columns_now = _column_expressions(old, new, titles, named_there)
         if plain in renames or any(
             not isinstance(now_is, exp.Column) or now_is.name != one
             for one, now_is in columns_now.items()
@@ -178,22 +189,22 @@ def _followed(graph: Graph, view: View, change: _Change) -> View:
     if view.what != "sql":
         plain, titles = next(iter(renames.items()))
         old_name = next(one for one, other in titles.items() if one != other)
-        raise _Broken(f"the column {old_name!r} of {plain!r} has another name, for a function")
+        raise _ViewBroken(f"the column {old_name!r} of {plain!r} has another name, for a function")
     tree = view.tree()
     for table in list(tree.find_all(exp.Table)):
         if table.name in spoken and not table.db:
-            _renamed(table, spoken[table.name])
+            _wrap_in_subquery(table, spoken[table.name])
     return replace(view, tables=tables, query=tree.sql("spark", comments=False), uses=uses)
 
 
-def _named(view: View) -> frozenset[str]:
+def _query_column_names(view: View) -> frozenset[str]:
     """What the query calls columns, whether they matter or not, in lower case."""
     if view.what != "sql":
         return frozenset()
     return frozenset(column.name.casefold() for column in view.tree().find_all(exp.Column))
 
 
-def _spoken(
+def _column_expressions(
     old: TableSchema, new: TableSchema, titles: Mapping[str, str], names: frozenset[str]
 ) -> dict[str, exp.Expr]:
     """What the query's columns of a table are now; null where one is gone that does not matter."""
@@ -212,34 +223,38 @@ def _spoken(
     return found
 
 
-def _used(graph: Graph, view: View, change: _Change) -> dict[str, frozenset[str]]:
+def _used_columns(graph: Graph, view: View, change: _SchemaTransition) -> dict[str, frozenset[str]]:
     """The columns of each table that the view reads."""
     schemas = {}
     for plain, source in view.tables.items():
-        schemas[plain] = _schema(graph, source, change)
+        schemas[plain] = _source_schema(graph, source, change)
     if view.what != "sql":
         return {plain: frozenset(schema.arrow.names) for plain, schema in schemas.items()}
     found_columns = columns_used(view, schemas)
     return {plain: frozenset(found_columns[plain]) for plain in view.tables}
 
 
-def _schema(graph: Graph, source: SourceTable, change: _Change) -> TableSchema:
+def _source_schema(graph: Graph, source: SourceTable, change: _SchemaTransition) -> TableSchema:
     if source.branch == change.branch.id and not source.snapshot:
         address = change.before.get(source.table)
         if address is None:
-            raise _Broken(f"the table {source.table!r}, which it reads, is gone")
+            raise _ViewBroken(f"the table {source.table!r}, which it reads, is gone")
         return graph.versions.definition(graph.versions.require(address)).schema
     if source.snapshot:
         row = graph.resolve(f"id:{source.snapshot}").snapshot
     else:
-        branch = graph.branches.numbered(source.branch)
+        branch = graph.branches.by_id(source.branch)
         assert branch is not None
         row = graph.snapshots.at(branch.head)
     return graph.versions.definition(graph.version(row, source.table)).schema
 
 
-def _titles(
-    old: TableSchema, new: TableSchema, columns: frozenset[str], table: str, change: _Change
+def _current_names(
+    old: TableSchema,
+    new: TableSchema,
+    columns: frozenset[str],
+    table: str,
+    change: _SchemaTransition,
 ) -> dict[str, str]:
     """What the columns are called now; `_Broken` if one is not what it was."""
     now_called = {column.id: column for column in new.columns}
@@ -257,11 +272,11 @@ def _titles(
         else:
             titles[name] = after.name
     if wrong:
-        raise _Broken(f"the schema of {table!r} changed in what it reads: {'; '.join(wrong)}")
+        raise _ViewBroken(f"the schema of {table!r} changed in what it reads: {'; '.join(wrong)}")
     return titles
 
 
-def _renamed(table: exp.Table, titles: Mapping[str, exp.Expr]) -> None:
+def _wrap_in_subquery(table: exp.Table, titles: Mapping[str, exp.Expr]) -> None:
     """Read a table through a subquery that gives its columns the names they had."""
     columns = [exp.alias_(new.copy(), old, quoted=True) for old, new in titles.items()]
     alias = table.args.get("alias")
@@ -271,7 +286,7 @@ def _renamed(table: exp.Table, titles: Mapping[str, exp.Expr]) -> None:
     table.replace(exp.Subquery(this=inner, alias=alias.copy() if alias else called))
 
 
-def _rewritten(graph: Graph, sync: SyncRow, view: View) -> Callable[[Connection], None]:
+def _store_view_action(graph: Graph, sync: SyncRow, view: View) -> Callable[[Connection], None]:
     def act(connection: Connection) -> None:
         graph.catalog.syncs.set_spec(connection, sync.id, view.to_json())
         graph.catalog.raise_epoch(connection)
@@ -279,12 +294,12 @@ def _rewritten(graph: Graph, sync: SyncRow, view: View) -> Callable[[Connection]
     return act
 
 
-def _still_right(
+def _reusable_tables(
     graph: Graph,
     view: View,
     moved: View,
     versions: Mapping[str, Version],
-    change: _Change,
+    change: _SchemaTransition,
     held: Mapping[str, Address],
 ) -> dict[str, Address]:
     """The tables of a view that its new query would hold in the same form."""
@@ -296,17 +311,17 @@ def _still_right(
             later[plain] = graph.versions.definition(version).schema
     before, after = (
         {s.name or view.name: (s.key, s.ask.query.named_selects) for s in plan.stages}
-        for plan in (compiled(view, schemas), compiled(moved, later))
+        for plan in (view_plan(view, schemas), view_plan(moved, later))
     )
     return {name: at for name, at in held.items() if before.get(name) == after.get(name)}
 
 
-def _advanced(
+def _advance_intent(
     graph: Graph,
     sync: SyncRow,
     view: View,
     moved: View,
-    change: _Change,
+    change: _SchemaTransition,
     head: SnapshotRow,
     draft: Draft,
 ) -> Intent | None:
@@ -316,12 +331,12 @@ def _advanced(
     if target is None or view.what == "clone" or not change.keeps_rows:
         return None
     last = graph.snapshots.at(target.head)
-    then = made_from(graph, last)
+    then = source_positions(graph, last)
     if change.branch.id not in then:
         return None
     try:
         at = {**then, change.branch.id: head.address}
-        one, other = found(graph, view, then), found(graph, view, at)
+        one, other = source_versions(graph, view, then), source_versions(graph, view, at)
     except LivingDBError:
         return None
     # An immediate view is up to date, also where it has not seen changes of what it does not use.
@@ -331,7 +346,7 @@ def _advanced(
     versions = {name: item.version for name, item in other.items()}
     kept = graph.tables(last)
     if view.what == "sql":
-        kept = _still_right(graph, view, moved, versions, change, kept)
+        kept = _reusable_tables(graph, view, moved, versions, change, kept)
     if view.name not in kept:
         return None
     at = {**then, change.branch.id: draft.address}
@@ -351,6 +366,6 @@ def _advanced(
         draft.intent.author,
         draft.intent.message,
         dict.fromkeys(name for name in graph.tables(last) if name not in kept),
-        named(at, names),
+        positions_by_name(at, names),
         details,
     )

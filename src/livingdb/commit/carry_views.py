@@ -12,24 +12,29 @@ from livingdb.catalog.branches import BranchRow
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.catalog.syncs import SyncRow
 from livingdb.chunks.address import Address
-from livingdb.commit.make_version import made
+from livingdb.commit.make_version import derive_version
 from livingdb.derivation.hidden_tables import whole_tables
-from livingdb.derivation.query_answers import Embedded
-from livingdb.derivation.refresh_view import Found, Input, Refreshed
-from livingdb.derivation.source_positions import AT, found, made_from, named
-from livingdb.derivation.stage_inputs import Deltas
+from livingdb.derivation.query_answers import EmbeddedAnswers
+from livingdb.derivation.refresh_view import RefreshInput, RefreshResult, SourceVersion
+from livingdb.derivation.source_positions import (
+    AT,
+    positions_by_name,
+    source_positions,
+    source_versions,
+)
+from livingdb.derivation.stage_inputs import DeltaCache
 from livingdb.derivation.view import KIND, View
 from livingdb.errors import LivingDBError
-from livingdb.graph.draft import Carried, Draft, Intent
+from livingdb.graph.draft import Draft, Intent, Propagation
 from livingdb.graph.graph import Graph, now
 from livingdb.graph.storage.staging import Staging
-from livingdb.guard.judge import ConditionBroken, judged
-from livingdb.guard.pending_changes import crossing_of
-from livingdb.guard.quarantine import set_aside
-from livingdb.guard.sync_failure import PASSING, detached
+from livingdb.guard.judge import ConditionBroken, judge_change
+from livingdb.guard.pending_changes import pending_refresh
+from livingdb.guard.quarantine import quarantine_rows
+from livingdb.guard.sync_failure import TRANSIENT_ERRORS, detach_action
 from livingdb.trees.changes import PATCH
 
-__all__ = ["ViewCarrier", "Views", "edge_details", "in_order"]
+__all__ = ["ViewCarrier", "Views", "edge_details", "topological_order"]
 
 _log = logging.getLogger("livingdb")
 
@@ -54,7 +59,7 @@ class Views:
     def of(cls, syncs: Sequence[SyncRow]) -> Views:
         """Those among the syncs."""
         known = [(s, View.from_json(s.spec)) for s in syncs if s.kind == KIND]
-        every = in_order(known)
+        every = topological_order(known)
         immediate: dict[tuple[int, str], Readers] = {}
         for place, (sync, view) in enumerate(every):
             if sync.frequency != "immediate":
@@ -72,7 +77,7 @@ class Views:
         return cls(every, immediate, columns)
 
 
-def in_order(views: Sequence[tuple[SyncRow, View]]) -> tuple[tuple[SyncRow, View], ...]:
+def topological_order(views: Sequence[tuple[SyncRow, View]]) -> tuple[tuple[SyncRow, View], ...]:
     """The views, each after those that it reads."""
     by_target = {sync.target: (sync, view) for sync, view in views}
     found: dict[int, tuple[SyncRow, View]] = {}
@@ -90,7 +95,7 @@ def in_order(views: Sequence[tuple[SyncRow, View]]) -> tuple[tuple[SyncRow, View
 
 
 @dataclass(frozen=True)
-class _Moved:
+class _BranchMove:
     """A branch that moves: where to, and the tables that differ there."""
 
     name: str
@@ -101,18 +106,18 @@ class _Moved:
 
 
 @dataclass(frozen=True)
-class _Work:
+class _RefreshPass:
     """One pass over the views: what moves, by what, and what else its transaction does."""
 
-    moved: Mapping[int, _Moved]
+    moved: Mapping[int, _BranchMove]
     staging: Staging
     make: Make
     cause: Intent
-    deltas: Deltas
+    deltas: DeltaCache
     actions: list[Callable[[Connection], None]]
 
 
-def edge_details(sync: str, at: Mapping[int, Address], done: Refreshed) -> dict[str, object]:
+def edge_details(sync: str, at: Mapping[int, Address], done: RefreshResult) -> dict[str, object]:
     """What the edge of a refresh remembers."""
     details: dict[str, object] = {
         "sync": sync,
@@ -132,7 +137,7 @@ class ViewCarrier:
     def __init__(self, graph: Graph):
         self._graph = graph
         self._views: tuple[str, Views] | None = None
-        self._answers = Embedded()
+        self._answers = EmbeddedAnswers()
 
     def views(self, epoch: str) -> Views:
         """The derived objects, as of an epoch of the catalog."""
@@ -141,16 +146,16 @@ class ViewCarrier:
             known = self._views = epoch, Views.of(self._graph.syncs(epoch))
         return known[1]
 
-    def carry(self, drafts: Sequence[Draft], staging: Staging, make: Make) -> Carried:
+    def carry(self, drafts: Sequence[Draft], staging: Staging, make: Make) -> Propagation:
         """The snapshots of views that read what the drafts change."""
         moves = [(branch, draft) for draft in drafts for branch in draft.intent.moves]
         if not moves:
-            return Carried()
+            return Propagation()
         epoch = moves[0][0].epoch
         if not self.views(epoch).immediate:
-            return Carried()
+            return Propagation()
         moved = {
-            branch.id: _Moved(
+            branch.id: _BranchMove(
                 branch.name,
                 draft.address,
                 draft.record.tables,
@@ -159,48 +164,48 @@ class ViewCarrier:
             )
             for branch, draft in moves
         }
-        return self._follow(epoch, moved, staging, make, drafts[0].intent)
+        return self._refresh_affected(epoch, moved, staging, make, drafts[0].intent)
 
-    def follow(
+    def carry_head_moves(
         self,
         moves: Sequence[tuple[BranchRow, SnapshotRow]],
         staging: Staging,
         make: Make,
-    ) -> Carried:
+    ) -> Propagation:
         """The same for branches that move to snapshots that are there."""
         if not moves or not self.views(moves[0][0].epoch).immediate:
-            return Carried()
+            return Propagation()
         graph, moved = self._graph, {}
         for branch, to in moves:
             before = graph.tables(graph.snapshots.at(branch.head))
             after = graph.tables(to)
             changed = {name for name in {*before, *after} if before.get(name) != after.get(name)}
-            moved[branch.id] = _Moved(branch.name, to.address, after, frozenset(changed))
+            moved[branch.id] = _BranchMove(branch.name, to.address, after, frozenset(changed))
         first = moves[0][1]
         edge = graph.record(first.address).edge
         intent = Intent((), (), "propagate", "sync", edge.author, edge.message, {})
-        return self._follow(moves[0][0].epoch, moved, staging, make, intent)
+        return self._refresh_affected(moves[0][0].epoch, moved, staging, make, intent)
 
-    def _follow(
+    def _refresh_affected(
         self,
         epoch: str,
-        moved: dict[int, _Moved],
+        moved: dict[int, _BranchMove],
         staging: Staging,
         make: Make,
         cause: Intent,
-    ) -> Carried:
+    ) -> Propagation:
         views = self.views(epoch)
         drafts: list[Draft] = []
         actions: list[Callable[[Connection], None]] = []
         due: set[int] = set()
-        deltas = Deltas(columns=views.columns)
+        deltas = DeltaCache(columns=views.columns)
 
-        def touch(branch: int, change: _Moved) -> None:
+        def touch(branch: int, change: _BranchMove) -> None:
             for table in change.changed:
                 readers = views.immediate.get((branch, table))
                 if not readers:
                     continue
-                columns = self._columns(change, table)
+                columns = self._patched_columns(change, table)
                 for used, places in readers.items():
                     if columns is None or used is None or columns & used:
                         due.update(places)
@@ -212,31 +217,31 @@ class ViewCarrier:
             due.discard(place)
             sync, view = views.every[place]
             try:
-                work = _Work(moved, staging, make, cause, deltas, actions)
-                draft = self._refreshed(sync, view, work)
-            except (*PASSING, ConditionBroken):
+                work = _RefreshPass(moved, staging, make, cause, deltas, actions)
+                draft = self._refresh_view(sync, view, work)
+            except (*TRANSIENT_ERRORS, ConditionBroken):
                 raise
             except LivingDBError as error:
-                actions.append(detached(self._graph, sync, str(error), now()))
+                actions.append(detach_action(self._graph, sync, str(error), now()))
                 continue
             except Exception as error:
                 # Whoever writes to the source is not to suffer from a mistake of ours.
                 _log.exception("the view %r could not be maintained", view.name)
                 reason = f"an error of LivingDB: {type(error).__name__}: {error}"
-                actions.append(detached(self._graph, sync, reason, now()))
+                actions.append(detach_action(self._graph, sync, reason, now()))
                 continue
             if draft is None:
                 continue
             drafts.append(draft)
             (target,) = draft.intent.moves
-            change = _Moved(
+            change = _BranchMove(
                 target.name, draft.address, draft.record.tables, frozenset(draft.addresses)
             )
             moved[target.id] = change
             touch(target.id, change)
-        return Carried(drafts, actions)
+        return Propagation(drafts, actions)
 
-    def _columns(self, change: _Moved, table: str) -> frozenset[str] | None:
+    def _patched_columns(self, change: _BranchMove, table: str) -> frozenset[str] | None:
         """The columns that a change sets in rows that stay; None if it may be more."""
         after, before = change.tables.get(table), change.before.get(table)
         if after is None or before is None:
@@ -254,25 +259,25 @@ class ViewCarrier:
             column.name for column, values in list(given)[len(schema.key) :] if values is not None
         )
 
-    def _refreshed(self, sync: SyncRow, view: View, work: _Work) -> Draft | None:
+    def _refresh_view(self, sync: SyncRow, view: View, work: _RefreshPass) -> Draft | None:
         """The next snapshot of a view; None if its conditions do not let it pass."""
         graph, moved = self._graph, work.moved
         rows = graph.branches.several([sync.target, *view.branches])
         target = rows[sync.target]
         head = graph.snapshots.at(target.head)
-        then = made_from(graph, head)
+        then = source_positions(graph, head)
         at = {n: moved[n].address if n in moved else then[n] for n in view.branches}
-        before = found(graph, view, then)
+        before = source_versions(graph, view, then)
         inputs = {name: self._input(view, name, before[name], moved) for name in view.tables}
         held = {n: graph.versions.require(a) for n, a in graph.tables(head).items()}
         whole = whole_tables(held)
-        result = made(
+        result = derive_version(
             graph, view, inputs, whole, at, self._answers, work.staging, (), deltas=work.deltas
         )
         done, tables = result.done, result.tables
         details = edge_details(sync.name, at, done)
         if sync.guard.get("conditions"):
-            crossing = crossing_of(
+            crossing = pending_refresh(
                 graph,
                 sync,
                 view,
@@ -286,15 +291,15 @@ class ViewCarrier:
                 graph.trust,
             )
             crossing.drafted = {n: moved[n].tables for n in view.branches if n in moved}
-            judgement = judged(crossing)
+            judgement = judge_change(crossing)
             assert judgement is not None
             judgement.refuse()
-            if judgement.stops:
+            if judgement.is_blocking:
                 graph.index.forget(list(done.tables.values()))
-                work.actions.append(judgement.stop(work.cause.author))
+                work.actions.append(judgement.stop_action(work.cause.author))
                 return None
-            work.actions.extend(judgement.warnings())
-            tables = set_aside(graph.versions, held, done.tables, judgement, work.staging)
+            work.actions.extend(judgement.warning_actions())
+            tables = quarantine_rows(graph.versions, held, done.tables, judgement, work.staging)
             details.update(judgement.details())
         return work.make(
             Intent(
@@ -305,17 +310,19 @@ class ViewCarrier:
                 work.cause.author,
                 work.cause.message,
                 tables,
-                named(at, {n: row.name for n, row in rows.items()}),
+                positions_by_name(at, {n: row.name for n, row in rows.items()}),
                 details,
             )
         )
 
-    def _input(self, view: View, name: str, before: Found, moved: Mapping[int, _Moved]) -> Input:
+    def _input(
+        self, view: View, name: str, before: SourceVersion, moved: Mapping[int, _BranchMove]
+    ) -> RefreshInput:
         source = view.tables[name]
         change = moved.get(source.branch)
         if source.snapshot or change is None:
-            return Input(before, before)
+            return RefreshInput(before, before)
         address = change.tables.get(source.table)
         if address is None:
             raise LivingDBError(f"the table {source.table!r} is gone")
-        return Input(before, Found(self._graph.versions.require(address)))
+        return RefreshInput(before, SourceVersion(self._graph.versions.require(address)))

@@ -14,15 +14,21 @@ from livingdb.catalog.branches import BranchRow
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.catalog.syncs import ACTIVE, SyncRow
 from livingdb.commit.carry_views import edge_details
-from livingdb.commit.guarded_refresh import checked, first_checked, stop
-from livingdb.commit.make_version import Made, answers_for, made
-from livingdb.commit.reuse_answer import alike
+from livingdb.commit.guarded_refresh import guard_first_version, guard_refresh, stop_refresh
+from livingdb.commit.make_version import DerivedVersion, answers_for, derive_version
+from livingdb.commit.reuse_answer import nearest_answer
 from livingdb.derivation.hidden_tables import whole_tables
 from livingdb.derivation.plan import Plan
-from livingdb.derivation.plan_cache import columns_used, compiled, shared_columns
+from livingdb.derivation.plan_cache import columns_used, portable_columns, view_plan
 from livingdb.derivation.query_answers import Answers
-from livingdb.derivation.refresh_view import Input, schemas_of
-from livingdb.derivation.source_positions import At, heads, inputs, made_from, named
+from livingdb.derivation.refresh_view import RefreshInput, schemas_of
+from livingdb.derivation.source_positions import (
+    At,
+    positions_by_name,
+    refresh_inputs,
+    source_heads,
+    source_positions,
+)
 from livingdb.derivation.view import KIND, View
 from livingdb.errors import (
     AlreadyExists,
@@ -32,12 +38,12 @@ from livingdb.errors import (
     TransactionConflict,
 )
 from livingdb.graph.draft import Intent
-from livingdb.graph.graph import Graph, Moved, now, tables_of
+from livingdb.graph.graph import Graph, HeadMoved, now, tables_of
 from livingdb.graph.names import check_branch
 from livingdb.graph.schedule import Schedule
 from livingdb.graph.storage.staging import Staging
 from livingdb.guard.judge import Judgement
-from livingdb.guard.pending_changes import authors_between, crossing_of
+from livingdb.guard.pending_changes import authors_between, pending_refresh
 from livingdb.tables.index import Version
 from livingdb.tables.letter_case import check_new, find_alike
 from livingdb.tables.schema import TableSchema
@@ -64,8 +70,8 @@ class Outcome:
 
 def plan_of(graph: Graph, view: View) -> Plan:
     """How a view of SQL would be maintained."""
-    at, _ = heads(graph, view)
-    return compiled(view, schemas_of(graph, inputs(graph, view, None, at)))
+    at, _ = source_heads(graph, view)
+    return view_plan(view, schemas_of(graph, refresh_inputs(graph, view, None, at)))
 
 
 def derive(
@@ -91,18 +97,18 @@ def derive(
     immediate = when.kind == "immediate"
     answers = answers_for(view, engine, immediate)
     for _ in range(_ATTEMPTS):
-        at, rows = heads(graph, view)
+        at, rows = source_heads(graph, view)
         for row in rows.values():
             if view.name in graph.tables(graph.snapshots.at(row.head)):
                 raise AlreadyExists(f"{row.name!r} has a table {view.name!r} already")
         _check_name(graph, view, list(rows.values()))
-        read = inputs(graph, view, None, at)
-        _check(graph, view, read, when)
-        view = _settled(graph, view, read, answers)
+        read = refresh_inputs(graph, view, None, at)
+        _check_maintainable(graph, view, read, when)
+        view = _analyze_view(graph, view, read, answers)
         with Staging(graph.store) as staging:
-            near = alike(graph, view, read)
+            near = nearest_answer(graph, view, read)
             known = (read, {}) if near is None else (near.inputs, whole_tables(near.held))
-            result = made(graph, view, *known, at, answers, staging, trust)
+            result = derive_version(graph, view, *known, at, answers, staging, trust)
             sources = {name: _schema(graph, item.new.version) for name, item in read.items()}
             coming = {n: _schema(graph, v) for n, v in result.tables.items() if v is not None}
             check_new(coming, sources if view.what == "clone" else {})
@@ -110,7 +116,7 @@ def derive(
                 result = replace(result, tables={**known[1], **result.tables})
             sync = _new_sync(view, when, list(rows.values()), guard or {})
             everyone = authors_between(graph, {}, at) if sync.guard else []
-            crossing = crossing_of(
+            crossing = pending_refresh(
                 graph,
                 sync,
                 view,
@@ -124,10 +130,10 @@ def derive(
                 trust,
                 result.metrics,
             )
-            result, judgement = first_checked(crossing, result, staging)
-            along = _adds(graph, sync, list(rows.values()), instead, once, judgement)
+            result, judgement = guard_first_version(crossing, result, staging)
+            along = _create_sync_action(graph, sync, list(rows.values()), instead, once, judgement)
             intent = _intent(view, result, (), (), at, rows, author, message, along)
-            row_made = _committed(graph, intent, staging, result)
+            row_made = _commit_version(graph, intent, staging, result)
         if row_made is not None:
             return row_made
     raise TransactionConflict(f"others keep moving what {view.name!r} reads; try again")
@@ -155,14 +161,16 @@ def _check_name(graph: Graph, view: View, rows: Sequence[BranchRow]) -> None:
 _RESTLESS = ("NOT_DETERMINISTIC", "TIME_DEPENDENT")
 
 
-def _settled(graph: Graph, view: View, read: dict[str, Input], answers: Answers) -> View:
+def _analyze_view(
+    graph: Graph, view: View, read: dict[str, RefreshInput], answers: Answers
+) -> View:
     """The view with what is found out once, and stays so: which engine's meaning it has, too."""
     if view.what != "sql":
         return view
     schemas = schemas_of(graph, read)
-    reasons = [stage.reason for stage in compiled(view, schemas).stages]
+    reasons = [stage.reason for stage in view_plan(view, schemas).stages]
     engine = view.engine
-    if isinstance(shared_columns(view, schemas), str):
+    if isinstance(portable_columns(view, schemas), str):
         engine = "embedded" if answers.name == "embedded" else "spark"
     return replace(
         view,
@@ -195,7 +203,7 @@ def _new_sync(
     )
 
 
-def _adds(
+def _create_sync_action(
     graph: Graph,
     sync: SyncRow,
     seen: Sequence[BranchRow],
@@ -208,13 +216,13 @@ def _adds(
     def along(connection: Connection, snapshot: SnapshotRow) -> None:
         is_moved = not all(graph.branches.is_at(connection, row) for row in seen)
         if sync.frequency == "immediate" and is_moved:
-            raise Moved
+            raise HeadMoved
         if instead is not None:
             instead(connection)
         target = graph.branches.add(
             connection, sync.spec["name"], snapshot.sequence, snapshot.time, None, "derive"
         )
-        for warn in () if judgement is None else judgement.warnings():
+        for warn in () if judgement is None else judgement.warning_actions():
             warn(connection)
         if once:
             return
@@ -235,10 +243,10 @@ def _adds(
     return along
 
 
-def _records(
+def _record_run_action(
     graph: Graph,
     sync: SyncRow,
-    result: Made,
+    result: DerivedVersion,
     began: int,
     ticks: float,
     judgement: Judgement | None,
@@ -254,13 +262,15 @@ def _records(
         graph.catalog.runs.add(
             connection, sync.id, snapshot.sequence, began, spent, "done", details
         )
-        for warn in () if judgement is None else judgement.warnings():
+        for warn in () if judgement is None else judgement.warning_actions():
             warn(connection)
 
     return along
 
 
-def _check(graph: Graph, view: View, read: dict[str, Input], when: Schedule) -> None:
+def _check_maintainable(
+    graph: Graph, view: View, read: dict[str, RefreshInput], when: Schedule
+) -> None:
     """`IllegalSync` for what cannot be kept as asked for."""
     immediate = when.kind == "immediate"
     if view.what != "sql":
@@ -271,8 +281,8 @@ def _check(graph: Graph, view: View, read: dict[str, Input], when: Schedule) -> 
             )
         return
     schemas = schemas_of(graph, read)
-    plan = compiled(view, schemas)
-    known = shared_columns(view, schemas)
+    plan = view_plan(view, schemas)
+    known = portable_columns(view, schemas)
     if immediate and isinstance(known, str):
         raise IllegalSync(
             f"an immediate view is computed inside the transaction, by the embedded engine, and "
@@ -289,7 +299,7 @@ def _check(graph: Graph, view: View, read: dict[str, Input], when: Schedule) -> 
 
 def _intent(
     view: View,
-    result: Made,
+    result: DerivedVersion,
     parents: Sequence[SnapshotRow],
     moves: Sequence[BranchRow],
     at: At,
@@ -316,14 +326,16 @@ def _intent(
         author,
         message,
         result.tables,
-        named(at, names),
+        positions_by_name(at, names),
         details,
         stages=result.stages,
         along=along,
     )
 
 
-def _committed(graph: Graph, intent: Intent, staging: Staging, result: Made) -> SnapshotRow | None:
+def _commit_version(
+    graph: Graph, intent: Intent, staging: Staging, result: DerivedVersion
+) -> SnapshotRow | None:
     versions = _versions(result)
     try:
         row = graph.commit(intent, staging)
@@ -333,27 +345,27 @@ def _committed(graph: Graph, intent: Intent, staging: Staging, result: Made) -> 
     if row is None:
         graph.index.forget(versions)
         return None
-    graph.settle([version for version in result.tables.values() if version is not None])
+    graph.fold_and_drain([version for version in result.tables.values() if version is not None])
     return row
 
 
-def _versions(result: Made) -> list[Version]:
+def _versions(result: DerivedVersion) -> list[Version]:
     return [v for v in (*result.tables.values(), *result.stages) if v is not None]
 
 
 def is_behind(graph: Graph, view: View, row: SnapshotRow, at: At) -> bool:
     """Whether what a view reads has changed since a version of it."""
-    then = made_from(graph, row)
+    then = source_positions(graph, row)
     if view.what == "clone":
         return then != dict(at)
-    read = inputs(graph, view, then, at)
+    read = refresh_inputs(graph, view, then, at)
     return any(
         item.old is None or item.old.version.address != item.new.version.address
         for item in read.values()
     )
 
 
-def _view_now(graph: Graph, sync: SyncRow, target: BranchRow) -> View:
+def _current_view(graph: Graph, sync: SyncRow, target: BranchRow) -> View:
     """The view of a sync as of the epoch in which its target was seen.
 
     A schema change may have given it another query, and somebody may have detached it.
@@ -372,12 +384,12 @@ def answer_now(
 ) -> Iterator[Mapping[str, Version]]:
     """The tables of a derived object as they would be now; they are gone afterwards."""
     view = View.from_json(sync.spec)
-    at, _ = heads(graph, view)
-    read = inputs(graph, view, made_from(graph, made_last), at)
+    at, _ = source_heads(graph, view)
+    read = refresh_inputs(graph, view, source_positions(graph, made_last), at)
     held = whole_tables(tables_of(graph, made_last))
     answers = answers_for(view, engine, sync.frequency == "immediate")
     with Staging(graph.store) as staging:
-        result = made(graph, view, read, held, at, answers, staging, trust)
+        result = derive_version(graph, view, read, held, at, answers, staging, trust)
         try:
             tables = {**held, **result.tables}
             yield {name: version for name, version in tables.items() if version is not None}
@@ -405,24 +417,24 @@ def refresh(
     for _ in range(_ATTEMPTS):
         began, ticks = now(), clock.perf_counter()
         # The target first: what it is made of now must not be older than what it has seen.
-        target = graph.branches.numbered(sync.target)
+        target = graph.branches.by_id(sync.target)
         if target is None:
             raise NotFound(f"the branch of {view.name!r} was dropped")
-        view = _view_now(graph, sync, target)
+        view = _current_view(graph, sync, target)
         full = full or (asked and view.restless)
         answers = answers_for(view, engine, sync.frequency == "immediate")
-        at, rows = heads(graph, view)
+        at, rows = source_heads(graph, view)
         head = graph.snapshots.at(target.head)
         if not full and not is_behind(graph, view, head, at):
             return Outcome(view.name, None)
-        read = inputs(graph, view, made_from(graph, head), at)
+        read = refresh_inputs(graph, view, source_positions(graph, head), at)
         with Staging(graph.store) as staging:
             held = tables_of(graph, head)
             whole = whole_tables(held)
-            result = made(graph, view, read, whole, at, answers, staging, trust, full)
+            result = derive_version(graph, view, read, whole, at, answers, staging, trust, full)
             done = result.done
-            since = authors_between(graph, made_from(graph, head), at)
-            crossing = crossing_of(
+            since = authors_between(graph, source_positions(graph, head), at)
+            crossing = pending_refresh(
                 graph,
                 sync,
                 view,
@@ -436,18 +448,18 @@ def refresh(
                 trust,
                 result.metrics,
             )
-            result, judgement = checked(crossing, held, result, staging, guarded)
-            if judgement is not None and judgement.stops:
+            result, judgement = guard_refresh(crossing, held, result, staging, guarded)
+            if judgement is not None and judgement.is_blocking:
                 graph.index.forget(_versions(result))
                 used = int((clock.perf_counter() - ticks) * 1e6)
-                if stop(graph, sync, target, judgement, author, began, used):
+                if stop_refresh(graph, sync, target, judgement, author, began, used):
                     return Outcome(view.name, None, error=judgement.reason, stopped=True)
                 continue
-            along = _records(graph, sync, result, began, ticks, judgement)
+            along = _record_run_action(graph, sync, result, began, ticks, judgement)
             intent = _intent(
                 view, result, (head,), (target,), at, rows, author, f"refresh {view.name}", along
             )
-            row = _committed(graph, intent, staging, result)
+            row = _commit_version(graph, intent, staging, result)
         if row is not None:
             spent = clock.perf_counter() - ticks
             return Outcome(

@@ -13,43 +13,43 @@ from livingdb.catalog.syncs import SyncRow
 from livingdb.graph.draft import Draft
 from livingdb.graph.graph import Graph, tables_of
 from livingdb.graph.storage.staging import Staging
-from livingdb.guard.judge import judged
-from livingdb.guard.pending_changes import schema_crossing
-from livingdb.guard.quarantine import set_aside
-from livingdb.guard.sync_state import stages_of
+from livingdb.guard.judge import judge_change
+from livingdb.guard.pending_changes import pending_schema_sync
+from livingdb.guard.quarantine import quarantine_rows
+from livingdb.guard.sync_state import sync_chain
 
 if TYPE_CHECKING:
-    from livingdb.commit.carry_lens import Found, Step
+    from livingdb.commit.carry_lens import BranchChange, TargetChange
 
-__all__ = ["Passed", "guarded"]
+__all__ = ["GuardedChange", "guard_change"]
 
 
 @dataclass(frozen=True)
-class Passed:
+class GuardedChange:
     """What passes: the step as it goes on (None: it does not), and what the transaction does.
 
     `dropped` are branches between the two ends, which stay where they are with the target.
     """
 
-    step: Found | None
+    step: TargetChange | None
     actions: list[Callable[[Connection], None]]
     dropped: Collection[int] = ()
 
 
-def guarded(
+def guard_change(
     graph: Graph,
     sync: SyncRow,
-    step: Step,
-    found: Found,
+    step: BranchChange,
+    found: TargetChange,
     group: Mapping[int, BranchRow],
     draft: Draft,
     staging: Staging,
-) -> Passed:
+) -> GuardedChange:
     """What the conditions of a sync say about a change that it is to carry to a branch."""
     whole, intent, _, _ = found
     (head,) = intent.parents
     source = graph.snapshots.at(group[step.branch].head)
-    crossing = schema_crossing(
+    crossing = pending_schema_sync(
         graph,
         sync,
         (whole, intent.changes),
@@ -59,19 +59,19 @@ def guarded(
         head,
         [draft.intent.author],
     )
-    judgement = judged(crossing)
+    judgement = judge_change(crossing)
     assert judgement is not None
     judgement.refuse()
-    if judgement.stops:
+    if judgement.is_blocking:
         graph.index.forget([v for v in intent.changes.values() if v is not None])
-        stages = stages_of(graph, sync)
+        stages = sync_chain(graph, sync)
         ends = [stages[0].sources[0], *(row.target for row in stages)]
         pair = {b: graph.snapshots.at(group[b].head).address for b in ends}
-        return Passed(None, [judgement.stop(draft.intent.author, pair)], ends[1:-1])
+        return GuardedChange(None, [judgement.stop_action(draft.intent.author, pair)], ends[1:-1])
     held = tables_of(graph, head)
-    tables = set_aside(graph.versions, held, intent.changes, judgement, staging)
+    tables = quarantine_rows(graph.versions, held, intent.changes, judgement, staging)
     details = {**intent.details, **judgement.details()}
     passed = replace(intent, changes=tables, details=details)
     is_as_made = tables == dict(intent.changes)
     changes, deltas = (found[2], found[3]) if is_as_made else ({}, {})
-    return Passed((held, passed, changes, deltas), judgement.warnings())
+    return GuardedChange((held, passed, changes, deltas), judgement.warning_actions())

@@ -9,56 +9,56 @@ from sqlalchemy import Connection
 
 from livingdb.catalog.branches import BranchRow
 from livingdb.catalog.syncs import ACTIVE, SyncRow
-from livingdb.commit.make_version import Made
+from livingdb.commit.make_version import DerivedVersion
 from livingdb.errors import RuleViolation
 from livingdb.graph.graph import Graph
 from livingdb.graph.storage.staging import Staging
-from livingdb.guard.conditions.pending_change import Crossing
-from livingdb.guard.judge import Judgement, judged
-from livingdb.guard.quarantine import set_aside
+from livingdb.guard.conditions.pending_change import PendingChange
+from livingdb.guard.judge import Judgement, judge_change
+from livingdb.guard.quarantine import quarantine_rows
 from livingdb.tables.index import Version
 
-__all__ = ["checked", "first_checked", "stop"]
+__all__ = ["guard_first_version", "guard_refresh", "stop_refresh"]
 
 
-def checked(
-    crossing: Crossing,
+def guard_refresh(
+    crossing: PendingChange,
     held: Mapping[str, Version],
-    result: Made,
+    result: DerivedVersion,
     staging: Staging,
     guarded: bool = True,
-) -> tuple[Made, Judgement | None]:
+) -> tuple[DerivedVersion, Judgement | None]:
     """What is to be stored, and what the conditions say; `held` is all that the target has.
 
     Where it is not to be `guarded`, they stop nothing.
     """
-    judgement = judged(crossing)
+    judgement = judge_change(crossing)
     if judgement is not None and not guarded:
-        judgement = judgement.unstopped()
-    if judgement is not None and judgement.stops:
+        judgement = judgement.without_stops()
+    if judgement is not None and judgement.is_blocking:
         return result, judgement
-    tables = set_aside(crossing.versions, held, result.tables, judgement, staging)
+    tables = quarantine_rows(crossing.versions, held, result.tables, judgement, staging)
     details = {} if judgement is None else judgement.details()
     return replace(result, tables=tables, details=details), judgement
 
 
-def first_checked(
-    crossing: Crossing, result: Made, staging: Staging
-) -> tuple[Made, Judgement | None]:
+def guard_first_version(
+    crossing: PendingChange, result: DerivedVersion, staging: Staging
+) -> tuple[DerivedVersion, Judgement | None]:
     """The same for what is just being made: `RuleViolation` if it does not hold from the start."""
-    judgement = judged(crossing)
+    judgement = judge_change(crossing)
     if judgement is None:
         return result, None
-    if judgement.stops:
+    if judgement.is_blocking:
         raise RuleViolation(
             f"rule 7: {crossing.sync.name!r} would break its conditions from the start: "
             f"{judgement.reason}"
         )
-    tables = set_aside(crossing.versions, {}, result.tables, judgement, staging)
+    tables = quarantine_rows(crossing.versions, {}, result.tables, judgement, staging)
     return replace(result, tables=tables, details=judgement.details()), judgement
 
 
-def stop(
+def stop_refresh(
     graph: Graph,
     sync: SyncRow,
     target: BranchRow,
@@ -68,7 +68,7 @@ def stop(
     spent: int,
 ) -> bool:
     """Hold or detach a sync whose change is stopped; False if somebody else was first."""
-    act = judgement.stop(by)
+    act = judgement.stop_action(by)
     with graph.catalog.write() as connection:
         if not _is_as_seen(graph, connection, sync, target):
             return False

@@ -8,34 +8,34 @@ from typing import Any
 
 import pyarrow as pa
 
-from livingdb.derivation.hidden_tables import hot_of
+from livingdb.derivation.hidden_tables import hot_table
 from livingdb.derivation.named_functions import ARTIFACT, run_frames, run_model
-from livingdb.derivation.partial_view import hot_view, pieces
-from livingdb.derivation.plan_cache import compiled, shared_columns
-from livingdb.derivation.query_answers import Answers, ByEngine, Embedded
-from livingdb.derivation.query_evaluator import parted_recipe, query_recipe
-from livingdb.derivation.refresh_view import Input, Refreshed, refreshed, schemas_of
+from livingdb.derivation.partial_view import cold_pieces, hot_view
+from livingdb.derivation.plan_cache import portable_columns, view_plan
+from livingdb.derivation.query_answers import Answers, EmbeddedAnswers, EngineAnswers
+from livingdb.derivation.query_evaluator import partial_recipe, query_recipe
+from livingdb.derivation.refresh_view import RefreshInput, RefreshResult, refresh_view, schemas_of
 from livingdb.derivation.source_positions import At
-from livingdb.derivation.stage_inputs import Deltas
-from livingdb.derivation.stage_tables import created, definition_for
+from livingdb.derivation.stage_inputs import DeltaCache
+from livingdb.derivation.stage_tables import create_version, definition_for
 from livingdb.derivation.view import View
-from livingdb.engines.request import Stored
+from livingdb.engines.request import TableLocation
 from livingdb.errors import Unsupported
-from livingdb.evolution.evolve import new_tables, planned
-from livingdb.evolution.schema_change import Change
+from livingdb.evolution.evolve import new_tables, plan_changes
+from livingdb.evolution.schema_change import SchemaChange
 from livingdb.graph.graph import Graph, tables_of
 from livingdb.graph.storage.staging import Staging
 from livingdb.tables.index import Version
 from livingdb.tables.recipe import Definition
 
-__all__ = ["Made", "answers_for", "lazy_definition", "made"]
+__all__ = ["DerivedVersion", "answers_for", "derive_version", "lazy_definition"]
 
 
 @dataclass(frozen=True)
-class Made:
+class DerivedVersion:
     """A version of a derived object: tables that differ (None: gone), and how it was made."""
 
-    done: Refreshed
+    done: RefreshResult
     tables: Mapping[str, Version | None]
     stages: Sequence[Version] = ()
     metrics: Mapping[str, Any] = field(default_factory=dict)
@@ -47,99 +47,101 @@ def answers_for(view: View, engine: str | None, immediate: bool) -> Answers:
     """Who answers the queries of a view."""
     wanted = view.engine or engine
     if immediate or wanted == "embedded":
-        return Embedded()
-    return ByEngine(wanted)
+        return EmbeddedAnswers()
+    return EngineAnswers(wanted)
 
 
-def made(
+def derive_version(
     graph: Graph,
     view: View,
-    inputs: Mapping[str, Input],
+    inputs: Mapping[str, RefreshInput],
     held: Mapping[str, Version],
     at: At,
     answers: Answers,
     staging: Staging,
     trust: Sequence[str],
     full: bool = False,
-    deltas: Deltas | None = None,
-) -> Made:
+    deltas: DeltaCache | None = None,
+) -> DerivedVersion:
     """The version of a derived object over its inputs; `held` is what it has.
 
     `deltas` are what is known to differ between versions.
     """
 
-    def refresh(of: View, has: Mapping[str, Version]) -> Refreshed:
-        return refreshed(graph, of, inputs, has, answers, staging, full, deltas)
+    def refresh(of: View, has: Mapping[str, Version]) -> RefreshResult:
+        return refresh_view(graph, of, inputs, has, answers, staging, full, deltas)
 
     if view.what == "sql" and view.materialize == "full":
         done = refresh(view, held)
-        return Made(done, done.tables)
+        return DerivedVersion(done, done.tables)
     if view.hot:
-        return _parted(graph, view, inputs, held, staging, refresh)
+        return _derive_partially(graph, view, inputs, held, staging, refresh)
     if view.what == "sql":
-        return _recipe(graph, view, inputs, staging)
+        return _derive_lazily(graph, view, inputs, staging)
     if view.what == "clone":
-        return _cloned(graph, view, held, at, staging)
-    return _by_function(graph, view, inputs, held, staging, trust)
+        return _derive_clone(graph, view, held, at, staging)
+    return _derive_by_function(graph, view, inputs, held, staging, trust)
 
 
-def lazy_definition(graph: Graph, view: View, inputs: Mapping[str, Input]) -> Definition:
+def lazy_definition(graph: Graph, view: View, inputs: Mapping[str, RefreshInput]) -> Definition:
     """The table of a view that is not stored; `Unsupported` if it cannot be left so."""
     schemas = schemas_of(graph, inputs)
-    known = shared_columns(view, schemas)
+    known = portable_columns(view, schemas)
     if isinstance(known, str):
         raise Unsupported(
             f"view {view.name!r} cannot be left to be computed when it is read: {known}; "
             "materialize='full' stores its rows"
         )
     columns = pa.schema([pa.field(name, kind) for name, kind in known.columns])
-    return definition_for(columns, compiled(view, schemas).stages[-1].key)
+    return definition_for(columns, view_plan(view, schemas).stages[-1].key)
 
 
-def _recipe(graph: Graph, view: View, inputs: Mapping[str, Input], staging: Staging) -> Made:
+def _derive_lazily(
+    graph: Graph, view: View, inputs: Mapping[str, RefreshInput], staging: Staging
+) -> DerivedVersion:
     definition = lazy_definition(graph, view, inputs).stored()
     staging.sink(definition)
     read = {name: item.new.version for name, item in inputs.items()}
     version = graph.versions.derive(
         query_recipe(view.query, read, definition.address, view.materialize == "lazy"), staging.sink
     )
-    done = Refreshed({view.name: version}, "none", None, 0, "embedded")
-    return Made(done, done.tables)
+    done = RefreshResult({view.name: version}, "none", None, 0, "embedded")
+    return DerivedVersion(done, done.tables)
 
 
-def _parted(
+def _derive_partially(
     graph: Graph,
     view: View,
-    inputs: Mapping[str, Input],
+    inputs: Mapping[str, RefreshInput],
     held: Mapping[str, Version],
     staging: Staging,
-    refresh: Callable[[View, Mapping[str, Version]], Refreshed],
-) -> Made:
+    refresh: Callable[[View, Mapping[str, Version]], RefreshResult],
+) -> DerivedVersion:
     """The hot rows, kept as those of any view, and a recipe for all."""
-    pieces(lazy_definition(graph, view, inputs).schema, view.hot)
-    name = hot_of(view.name)
+    cold_pieces(lazy_definition(graph, view, inputs).schema, view.hot)
+    name = hot_table(view.name)
     mine = {view.name if n == name else n: v for n, v in held.items() if n != view.name}
     # A condition like `id = 1` would leave a shorter key than that of all rows.
-    key = view.key or compiled(view, schemas_of(graph, inputs)).stages[-1].key
+    key = view.key or view_plan(view, schemas_of(graph, inputs)).stages[-1].key
     done = refresh(replace(hot_view(view), key=key), mine)
     tables = {name if n == view.name else n: version for n, version in done.tables.items()}
     known = {name if n == view.name else n: rows for n, rows in done.known.items()}
     read = {n: item.new.version for n, item in inputs.items()}
     stored = tables[name] if name in tables else held[name]
-    tables[view.name] = graph.versions.derive(parted_recipe(view, read, stored), staging.sink)
-    return Made(replace(done, tables=tables, known=known), tables)
+    tables[view.name] = graph.versions.derive(partial_recipe(view, read, stored), staging.sink)
+    return DerivedVersion(replace(done, tables=tables, known=known), tables)
 
 
-def _cloned(
+def _derive_clone(
     graph: Graph, view: View, held: Mapping[str, Version], at: At, staging: Staging
-) -> Made:
+) -> DerivedVersion:
     """Another branch seen through schema changes: recipes, and no rows."""
     (address,) = at.values()
     source = graph.snapshots.find(address)
     assert source is not None
     tables = tables_of(graph, source)
-    changes = [Change.from_json(change) for change in view.changes]
-    plan = planned({n: graph.versions.definition(v) for n, v in tables.items()}, changes)
+    changes = [SchemaChange.from_json(change) for change in view.changes]
+    plan = plan_changes({n: graph.versions.definition(v) for n, v in tables.items()}, changes)
     changed, stages = new_tables(graph, plan, tables, staging)
     after: dict[str, Version | None] = {**tables, **changed}
     differing = {
@@ -148,40 +150,40 @@ def _cloned(
         if held.get(name) != version
     }
     rows = sum(1 for version in differing.values() if version is not None)
-    return Made(Refreshed({}, "lens", None, rows, "embedded"), differing, stages)
+    return DerivedVersion(RefreshResult({}, "lens", None, rows, "embedded"), differing, stages)
 
 
-def _by_function(
+def _derive_by_function(
     graph: Graph,
     view: View,
-    inputs: Mapping[str, Input],
+    inputs: Mapping[str, RefreshInput],
     held: Mapping[str, Version],
     staging: Staging,
     trust: Sequence[str],
-) -> Made:
+) -> DerivedVersion:
     """What a named function makes, of the snapshot as a whole."""
     versions = graph.versions
     places = {n: i.new.stored for n, i in inputs.items() if i.new.stored is not None}
     metrics: Mapping[str, Any] = {}
     if view.what == "spark":
-        version = _framed(graph, view, places, staging, trust)
+        version = _version_from_frame(graph, view, places, staging, trust)
         engine = "spark"
     else:
         read = {name: versions.rows(item.new.version).to_arrow for name, item in inputs.items()}
         trained = run_model(view, places, read, trust)
         definition = definition_for(ARTIFACT, ("path", "part"))
-        version = created(versions, definition, trained.rows, staging.sink)
+        version = create_version(versions, definition, trained.rows, staging.sink)
         metrics, engine = trained.metrics, "python"
     is_same = held.get(view.name) is not None and held[view.name].address == version.address
     tables: dict[str, Version] = {} if is_same else {view.name: version}
-    done = Refreshed(tables, "full", "FUNCTION", versions.count(version), engine)
-    return Made(done, tables, metrics=metrics)
+    done = RefreshResult(tables, "full", "FUNCTION", versions.count(version), engine)
+    return DerivedVersion(done, tables, metrics=metrics)
 
 
-def _framed(
+def _version_from_frame(
     graph: Graph,
     view: View,
-    places: Mapping[str, Stored],
+    places: Mapping[str, TableLocation],
     staging: Staging,
     trust: Sequence[str],
 ) -> Version:
@@ -194,7 +196,7 @@ def _framed(
     if view.key is None:
         table = frame.toArrow()
         rows = as_stored_types(table, [""] * table.num_columns)
-        return created(versions, definition_for(rows.schema, None), rows, staging.sink)
+        return create_version(versions, definition_for(rows.schema, None), rows, staging.sink)
     definition = definition_for(arrow_schema(frame), view.key)
     parts = 2 * parallelism(frame.sparkSession)
     built = build_frame(graph.place.files.url, definition, frame, parts)

@@ -7,18 +7,24 @@ from collections.abc import Sequence
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.catalog.syncs import SyncRow
 from livingdb.commit.carry_views import edge_details
-from livingdb.commit.make_version import answers_for, made
+from livingdb.commit.make_version import answers_for, derive_version
 from livingdb.derivation.hidden_tables import whole_tables
-from livingdb.derivation.source_positions import At, found, inputs, made_from, named
+from livingdb.derivation.source_positions import (
+    At,
+    positions_by_name,
+    refresh_inputs,
+    source_positions,
+    source_versions,
+)
 from livingdb.derivation.view import View
 from livingdb.errors import InvalidData
 from livingdb.graph.ancestry import first_parents, is_ancestor
 from livingdb.graph.draft import Intent
 from livingdb.graph.graph import Graph, tables_of
 from livingdb.graph.storage.staging import Staging
-from livingdb.guard.judge import judged
-from livingdb.guard.pending_changes import crossing_of
-from livingdb.guard.quarantine import set_aside
+from livingdb.guard.judge import judge_change
+from livingdb.guard.pending_changes import pending_refresh
+from livingdb.guard.quarantine import quarantine_rows
 
 __all__ = ["version_for"]
 
@@ -32,32 +38,32 @@ def version_for(
     the branch, made of the nearest version there is.
     """
     view = View.from_json(sync.spec)
-    target = graph.branches.numbered(sync.target)
+    target = graph.branches.by_id(sync.target)
     assert target is not None
     head = graph.snapshots.at(target.head)
     nearest, branch = head, _branch_of(graph, view, source, head)
     for row in first_parents(graph.snapshots, head):
-        then = made_from(graph, row)
+        then = source_positions(graph, row)
         at = {**then, branch: source.address}
-        if _same(graph, view, then, at):
+        if _is_same_input(graph, view, then, at):
             return row
         if branch in then:
             seen = graph.snapshots.find(then[branch])
             if seen is not None and is_ancestor(graph.snapshots, seen, source):
                 nearest = row
                 break
-    then = made_from(graph, nearest)
+    then = source_positions(graph, nearest)
     at = {**then, branch: source.address}
     with Staging(graph.store) as staging:
-        read = inputs(graph, view, then, at)
+        read = refresh_inputs(graph, view, then, at)
         answers = answers_for(view, engine, sync.frequency == "immediate")
         held = whole_tables(tables_of(graph, nearest))
-        result = made(graph, view, read, held, at, answers, staging, trust)
-        crossing = crossing_of(
+        result = derive_version(graph, view, read, held, at, answers, staging, trust)
+        crossing = pending_refresh(
             graph, sync, view, read, held, result.tables, at, nearest, result.done, (), trust
         )
-        judgement = judged(crossing)
-        tables = set_aside(
+        judgement = judge_change(crossing)
+        tables = quarantine_rows(
             graph.versions, tables_of(graph, nearest), result.tables, judgement, staging
         )
         names = {row.id: row.name for row in graph.branches.several(view.branches).values()}
@@ -69,7 +75,7 @@ def version_for(
             "livingdb",
             f"derive {view.name} for a past snapshot",
             tables,
-            named(at, names),
+            positions_by_name(at, names),
             edge_details(view.name, at, result.done),
             stages=result.stages,
         )
@@ -84,7 +90,7 @@ def _branch_of(graph: Graph, view: View, source: SnapshotRow, head: SnapshotRow)
     for number, row in rows.items():
         if is_ancestor(graph.snapshots, source, graph.snapshots.at(row.head)):
             return number
-    for number, address in made_from(graph, head).items():
+    for number, address in source_positions(graph, head).items():
         row_seen = graph.snapshots.find(address)
         if row_seen is not None and is_ancestor(graph.snapshots, source, row_seen):
             return number
@@ -93,10 +99,10 @@ def _branch_of(graph: Graph, view: View, source: SnapshotRow, head: SnapshotRow)
     raise InvalidData(f"the snapshot is on none of the branches that {view.name!r} reads")
 
 
-def _same(graph: Graph, view: View, then: At, at: At) -> bool:
+def _is_same_input(graph: Graph, view: View, then: At, at: At) -> bool:
     if then == at:
         return True
     if view.what == "clone":
         return False
-    one, other = found(graph, view, then), found(graph, view, at)
+    one, other = source_versions(graph, view, then), source_versions(graph, view, at)
     return all(one[name].version.address == other[name].version.address for name in one)

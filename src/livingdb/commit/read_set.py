@@ -21,23 +21,23 @@ from livingdb.trees.scan import ALL, Span, ZoneFilter
 if TYPE_CHECKING:
     from livingdb.graph.graph import Graph
 
-__all__ = ["Reads", "TrackedRows"]
+__all__ = ["ReadSet", "TrackedRows"]
 
 
 @dataclass
-class Reads:
+class ReadSet:
     """Ranges of keys read, by table; keys read one by one are kept as arrays."""
 
     spans: dict[str, list[Span]] = field(default_factory=dict)
     keys: dict[str, list[KeyArray]] = field(default_factory=dict)
 
-    def range(self, table: str, span: Span) -> None:
+    def add_range(self, table: str, span: Span) -> None:
         """A range was read."""
         known = self.spans.setdefault(table, [])
         if span not in known:
             known.append(span)
 
-    def some(self, table: str, keys: KeyArray) -> None:
+    def add_keys(self, table: str, keys: KeyArray) -> None:
         """Keys were looked up."""
         self.keys.setdefault(table, []).append(keys)
 
@@ -74,7 +74,7 @@ class TrackedRows(RowSet):
     """Rows that remember what was read of them."""
 
     table: str = ""
-    reads: Reads = field(default_factory=Reads)
+    reads: ReadSet = field(default_factory=ReadSet)
 
     def batches(
         self,
@@ -83,27 +83,27 @@ class TrackedRows(RowSet):
         filters: Sequence[ZoneFilter] = (),
     ) -> Iterator[pa.RecordBatch]:
         """See `RowSet.batches`."""
-        self.reads.range(self.table, span)
+        self.reads.add_range(self.table, span)
         return super().batches(columns, span, filters)
 
     def get(self, *key: object) -> dict[str, Any] | None:
         """See `RowSet.get`."""
-        self.reads.some(self.table, np.array([self._encoded(key)]))
+        self.reads.add_keys(self.table, np.array([self._encode_key(key)]))
         return super().get(*key)
 
     def lookup(
         self, keys: KeyArray, columns: Sequence[str] | None = None
     ) -> tuple[npt.NDArray[np.bool_], list[pa.Array]]:
         """See `RowSet.lookup`."""
-        self.reads.some(self.table, keys)
+        self.reads.add_keys(self.table, keys)
         return super().lookup(keys, columns)
 
     def contains(self, keys: KeyArray) -> npt.NDArray[np.bool_]:
         """See `RowSet.contains`."""
-        self.reads.some(self.table, keys)
+        self.reads.add_keys(self.table, keys)
         return super().contains(keys)
 
     def count(self) -> int:
         """See `RowSet.count`."""
-        self.reads.range(self.table, ALL)
+        self.reads.add_range(self.table, ALL)
         return super().count()

@@ -12,26 +12,32 @@ from dataclasses import dataclass, field, replace
 
 from sqlalchemy import Connection
 
-from livingdb.alerts.raise_alert import settled
+from livingdb.alerts.raise_alert import resolve_alerts
 from livingdb.catalog.branches import BranchRow
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.catalog.syncs import ACTIVE, SyncRow
 from livingdb.chunks.address import Address
-from livingdb.commit.carry_lens import SchemaCarrier, Step
+from livingdb.commit.carry_lens import BranchChange, SchemaCarrier
 from livingdb.derivation.hidden_tables import whole_tables
 from livingdb.errors import IllegalSync, RuleViolation, TransactionConflict
 from livingdb.graph.diff import differing_keys
 from livingdb.graph.draft import Intent
 from livingdb.graph.graph import Graph, now, tables_of
-from livingdb.graph.merge import MergeBase, MergedTables, contested, merge_error, merge_tables
+from livingdb.graph.merge import (
+    MergeBase,
+    MergedTables,
+    merge_error,
+    merge_tables,
+    permanent_conflicts,
+)
 from livingdb.graph.merge_policy import Policies
 from livingdb.graph.names import is_hidden
-from livingdb.graph.snapshot import overlaid
+from livingdb.graph.snapshot import overlay_tables
 from livingdb.graph.storage.staging import Staging
-from livingdb.guard.judge import Judgement, judged
-from livingdb.guard.pending_changes import authors_between, schema_crossing
-from livingdb.guard.quarantine import set_aside
-from livingdb.guard.sync_state import last_pair, stood
+from livingdb.guard.judge import Judgement, judge_change
+from livingdb.guard.pending_changes import authors_between, pending_schema_sync
+from livingdb.guard.quarantine import quarantine_rows
+from livingdb.guard.sync_state import last_pair, set_state
 from livingdb.tables.index import Version
 
 __all__ = ["WINNERS", "rejoin"]
@@ -64,18 +70,18 @@ def rejoin(
     for _ in range(_ATTEMPTS):
         with Staging(graph.store) as staging:
             work = _Rejoin(graph, carrier, stages, by, staging)
-            work.forward()
+            work.carry_forward()
             work.merged(on_conflict)
-            judgement = work.guarded() if guarded else None
+            judgement = work.judge_conditions() if guarded else None
             if direction == "both":
                 work.back()
-            if work.committed(judgement):
+            if work.commit(judgement):
                 return
     raise TransactionConflict(f"others keep moving what {stages[0].name!r} joins; try again")
 
 
 @dataclass
-class _Place:
+class _BranchState:
     """A branch on the way: where it is, what it had when the sync stopped, has and will have."""
 
     row: BranchRow
@@ -102,52 +108,52 @@ class _Rejoin:
         rows = graph.several(numbers)
         pair = last_pair(graph, stages[0])
         is_right = stages[0].direction != "reverse"
-        places = [self._place(rows[number], pair[number]) for number in numbers]
-        self._places = places if is_right else places[::-1]
-        self._steps = list(stages) if is_right else list(stages)[::-1]
+        places = [self._branch_state(rows[number], pair[number]) for number in numbers]
+        self._branch_states = places if is_right else places[::-1]
+        self._ordered_chain = list(stages) if is_right else list(stages)[::-1]
         self._is_right = is_right
         self._name = f"{places[0].row.name}/{places[-1].row.name}"
-        self._made: list[Version] = []
+        self._new_versions: list[Version] = []
 
-    def _place(self, row: BranchRow, pair: Address) -> _Place:
+    def _branch_state(self, row: BranchRow, pair: Address) -> _BranchState:
         graph = self._graph
         head = graph.snapshots.at(row.head)
         base = graph.snapshots.find(pair)
         if base is None:
             raise TransactionConflict(f"where {row.name!r} was in step is not known any more")
-        return _Place(
+        return _BranchState(
             row, head, whole_tables(tables_of(graph, base)), whole_tables(tables_of(graph, head))
         )
 
-    def _pushed(
-        self, step: Step, sync: SyncRow, is_right: bool, tables: Tables
+    def _push_change(
+        self, step: BranchChange, sync: SyncRow, is_right: bool, tables: Tables
     ) -> dict[str, Version]:
-        made = self._carrier.translated(sync, is_right, step, tables, self._staging)
-        self._made += [version for version in made.values() if version is not None]
-        return overlaid(tables, made)
+        made = self._carrier.translate_tables(sync, is_right, step, tables, self._staging)
+        self._new_versions += [version for version in made.values() if version is not None]
+        return overlay_tables(tables, made)
 
-    def _step(self, place: _Place, before: Tables, after: Tables) -> Step:
-        return Step(place.row.id, place.row.name, before, after, place.head.address, {}, {})
+    def _branch_change(self, place: _BranchState, before: Tables, after: Tables) -> BranchChange:
+        return BranchChange(place.row.id, place.row.name, before, after, place.head.address, {}, {})
 
-    def forward(self) -> None:
+    def carry_forward(self) -> None:
         """What the first branch did, on all others."""
-        first = self._places[0]
+        first = self._branch_states[0]
         first.after = first.now
         before = first
-        for sync, place in zip(self._steps, self._places[1:], strict=True):
-            step = self._step(before, before.base, before.after)
-            place.after = self._pushed(step, sync, self._is_right, place.base)
+        for sync, place in zip(self._ordered_chain, self._branch_states[1:], strict=True):
+            step = self._branch_change(before, before.base, before.after)
+            place.after = self._push_change(step, sync, self._is_right, place.base)
             before = place
 
     def merged(self, on_conflict: str) -> None:
         """What the last branch did, too."""
-        last = self._places[-1]
-        self._carried = last.after
+        last = self._branch_states[-1]
+        self._carried_tables = last.after
         shown = {name: v for name, v in last.now.items() if not is_hidden(name)}
         if all(_is_same(last.base.get(name), v) for name, v in shown.items()):
             return
         if self._stages[0].direction != "both":
-            self._give_up(last, on_conflict)
+            self._check_discarded_rows(last, on_conflict)
             return
         policy = {"fail": "fail", "source": "ours", "target": "theirs"}[on_conflict]
         found = merge_tables(
@@ -158,12 +164,12 @@ class _Rejoin:
             Policies(policy),
             self._staging,
         )
-        self._made += found.made
+        self._new_versions += found.made
         if not found.is_clean:
             raise merge_error(self._graph, found, last.after)
-        last.after = overlaid(last.after, found.tables)
+        last.after = overlay_tables(last.after, found.tables)
 
-    def _give_up(self, last: _Place, on_conflict: str) -> None:
+    def _check_discarded_rows(self, last: _BranchState, on_conflict: str) -> None:
         """What was written to the target of a one-way sync goes, if somebody says so."""
         if on_conflict == "source":
             return
@@ -175,7 +181,9 @@ class _Rejoin:
             if yours.definition != mine.definition:
                 found.clashes[name] = "the two sides have different schemas"
                 continue
-            parts = contested(graph, mine, yours, differing_keys(graph.versions, old, yours))
+            parts = permanent_conflicts(
+                graph, mine, yours, differing_keys(graph.versions, old, yours)
+            )
             if parts:
                 found.conflicts[name] = parts
         for name in last.now:
@@ -184,13 +192,13 @@ class _Rejoin:
         if not found.is_clean:
             raise merge_error(graph, found, last.after)
 
-    def guarded(self) -> Judgement | None:
+    def judge_conditions(self) -> Judgement | None:
         """What the conditions say; `RuleViolation` if they still stop it."""
-        graph, first, last = self._graph, self._places[0], self._places[-1]
+        graph, first, last = self._graph, self._branch_states[0], self._branch_states[-1]
         sync = self._stages[-1 if self._is_right else 0]
         at = {first.row.id: first.head.address}
         before = {first.row.id: last_pair(graph, sync)[first.row.id]}
-        crossing = schema_crossing(
+        crossing = pending_schema_sync(
             graph,
             sync,
             (last.now, last.after),
@@ -200,55 +208,58 @@ class _Rejoin:
             last.head,
             authors_between(graph, before, at),
         )
-        judgement = judged(crossing)
-        if judgement is not None and judgement.stops:
-            graph.index.forget(self._made)
+        judgement = judge_change(crossing)
+        if judgement is not None and judgement.is_blocking:
+            graph.index.forget(self._new_versions)
             raise RuleViolation(f"rule 7: it is still held: {judgement.reason}")
         return judgement
 
     def back(self) -> None:
         """What the last branch did, on all before it."""
-        last = self._places[-1]
-        step = self._step(last, self._carried, last.after)
-        backwards = zip(self._steps[::-1], self._places[-2::-1], strict=True)
+        last = self._branch_states[-1]
+        step = self._branch_change(last, self._carried_tables, last.after)
+        backwards = zip(self._ordered_chain[::-1], self._branch_states[-2::-1], strict=True)
         for sync, place in backwards:
             before = place.after
-            place.after = self._pushed(step, sync, not self._is_right, before)
-            step = self._step(place, before, place.after)
+            place.after = self._push_change(step, sync, not self._is_right, before)
+            step = self._branch_change(place, before, place.after)
 
-    def committed(self, judgement: Judgement | None) -> bool:
+    def commit(self, judgement: Judgement | None) -> bool:
         """Commit it; False if somebody moved a branch meanwhile."""
         graph = self._graph
-        last = self._places[-1]
+        last = self._branch_states[-1]
         held = tables_of(graph, last.head)
-        differing = _differing(last.now, last.after)
-        tables = set_aside(graph.versions, held, differing, judgement, self._staging)
+        differing = _differing_tables(last.now, last.after)
+        tables = quarantine_rows(graph.versions, held, differing, judgement, self._staging)
         intents = [
-            self._intent(place, _differing(place.now, place.after), judgement)
-            for place in self._places[:-1]
+            self._intent(place, _differing_tables(place.now, place.after), judgement)
+            for place in self._branch_states[:-1]
         ]
         intents.append(self._intent(last, tables, judgement))
         moving = [intent for intent in intents if intent.changes]
         if not moving:
             with graph.catalog.write() as connection:
-                self._active(connection)
+                self._activate(connection)
             return True
         moving.sort(key=lambda intent: not is_hidden(intent.moves[0].name))
-        moving[-1] = _along(moving[-1], self._active)
+        moving[-1] = _with_action(moving[-1], self._activate)
         done = graph.commit(moving[-1], self._staging, before=moving[:-1])
         if done is None:
-            graph.index.forget(self._made)
+            graph.index.forget(self._new_versions)
         return done is not None
 
-    def _active(self, connection: Connection) -> None:
+    def _activate(self, connection: Connection) -> None:
         graph = self._graph
-        stood(graph, connection, self._stages, ACTIVE, "", self._by, now())
-        settled(graph, connection, self._name, self._by, "active again")
+        set_state(graph, connection, self._stages, ACTIVE, "", self._by, now())
+        resolve_alerts(graph, connection, self._name, self._by, "active again")
 
     def _intent(
-        self, place: _Place, changes: Mapping[str, Version | None], judgement: Judgement | None
+        self,
+        place: _BranchState,
+        changes: Mapping[str, Version | None],
+        judgement: Judgement | None,
     ) -> Intent:
-        sources = {p.row.name: p.head.address.hex() for p in self._places if p is not place}
+        sources = {p.row.name: p.head.address.hex() for p in self._branch_states if p is not place}
         details = {"sync": self._name, "direction": self._stages[0].direction}
         return Intent(
             (place.head,),
@@ -260,11 +271,11 @@ class _Rejoin:
             changes,
             {name: text for name, text in sources.items() if not is_hidden(name)},
             {**details, **({} if judgement is None else judgement.details())},
-            stages=tuple(self._made),
+            stages=tuple(self._new_versions),
         )
 
 
-def _along(intent: Intent, act: Callable[[Connection], None]) -> Intent:
+def _with_action(intent: Intent, act: Callable[[Connection], None]) -> Intent:
     return replace(intent, along=lambda connection, _: act(connection))
 
 
@@ -272,7 +283,7 @@ def _is_same(one: Version | None, other: Version | None) -> bool:
     return (one and one.address) == (other and other.address)
 
 
-def _differing(before: Tables, after: Tables) -> dict[str, Version | None]:
+def _differing_tables(before: Tables, after: Tables) -> dict[str, Version | None]:
     """The tables that are not as before; None: gone."""
     return {
         name: after.get(name)

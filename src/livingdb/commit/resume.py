@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from sqlalchemy import Connection
 
-from livingdb.alerts.raise_alert import settled
+from livingdb.alerts.raise_alert import resolve_alerts
 from livingdb.catalog.branches import BranchRow
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.catalog.syncs import ACTIVE, DETACHED, HELD, SyncRow
@@ -19,17 +19,17 @@ from livingdb.derivation.view import KIND, View
 from livingdb.errors import IllegalSync, RuleViolation, TransactionConflict
 from livingdb.graph.diff import differing_keys
 from livingdb.graph.graph import Graph, now, tables_of
-from livingdb.graph.merge import MergedTables, contested, merge_error
+from livingdb.graph.merge import MergedTables, merge_error, permanent_conflicts
 from livingdb.graph.names import is_hidden
-from livingdb.guard.sync_state import APPROVED, AT, PAIR, stood
+from livingdb.guard.sync_state import APPROVED, AT, PAIR, set_state
 
-__all__ = ["approve", "detach", "pending", "reattach", "resume"]
+__all__ = ["approve", "detach", "pending_snapshots", "reattach", "resume"]
 
-Stages = Sequence[SyncRow]
+SyncChain = Sequence[SyncRow]
 _ATTEMPTS = 8
 
 
-def detach(graph: Graph, stages: Stages, by: str, reason: str) -> None:
+def detach(graph: Graph, stages: SyncChain, by: str, reason: str) -> None:
     """Let both branches go their own ways; where they were in step is written down."""
     numbers = [*stages[0].sources, *(row.target for row in stages)]
     for _ in range(_ATTEMPTS):
@@ -39,12 +39,12 @@ def detach(graph: Graph, stages: Stages, by: str, reason: str) -> None:
         with graph.catalog.write() as connection:
             if all(graph.branches.is_at(connection, row) for row in rows.values()):
                 text = reason or "detached by hand"
-                stood(graph, connection, stages, DETACHED, text, by, now(), details)
+                set_state(graph, connection, stages, DETACHED, text, by, now(), details)
                 return
     raise TransactionConflict(f"others keep moving what {stages[0].name!r} joins; try again")
 
 
-def pending(graph: Graph, stages: Stages) -> dict[int, Address]:
+def pending_snapshots(graph: Graph, stages: SyncChain) -> dict[int, Address]:
     """The snapshots that the target of a sync has not seen, or may not have."""
     if stages[0].kind == KIND:
         numbers: Sequence[int] = View.from_json(stages[0].spec).branches
@@ -55,7 +55,7 @@ def pending(graph: Graph, stages: Stages) -> dict[int, Address]:
 
 
 def approve(
-    graph: Graph, stages: Stages, by: str, note: str, engine: str | None, trust: Sequence[str]
+    graph: Graph, stages: SyncChain, by: str, note: str, engine: str | None, trust: Sequence[str]
 ) -> bool:
     """Let what a held sync waits with pass; whether it is active now.
 
@@ -63,7 +63,9 @@ def approve(
     """
     if _state(stages) != HELD:
         raise RuleViolation(f"the sync {stages[0].name!r} is {_state(stages)}; nothing waits")
-    at = {str(branch): address.hex() for branch, address in pending(graph, stages).items()}
+    at = {
+        str(branch): address.hex() for branch, address in pending_snapshots(graph, stages).items()
+    }
     with graph.catalog.write() as connection:
         for row in stages:
             graph.catalog.trail.add(connection, row.id, now(), APPROVED, by, note, {AT: at})
@@ -74,7 +76,9 @@ def approve(
     return True
 
 
-def resume(graph: Graph, stages: Stages, by: str, engine: str | None, trust: Sequence[str]) -> None:
+def resume(
+    graph: Graph, stages: SyncChain, by: str, engine: str | None, trust: Sequence[str]
+) -> None:
     """Let a sync that is held or in error go on; `RuleViolation` if conditions still stop it."""
     state = _state(stages)
     if state == ACTIVE:
@@ -85,14 +89,14 @@ def resume(graph: Graph, stages: Stages, by: str, engine: str | None, trust: Seq
             "reattach() brings both together"
         )
     if stages[0].kind == KIND:
-        _follow_again(graph, stages[0], by, engine, trust, guarded=True)
+        _reactivate_view(graph, stages[0], by, engine, trust, guarded=True)
     else:
-        rejoin(graph, _carrier(graph), stages, by, guarded=True)
+        rejoin(graph, _schema_carrier(graph), stages, by, guarded=True)
 
 
 def reattach(
     graph: Graph,
-    stages: Stages,
+    stages: SyncChain,
     by: str,
     on_conflict: str,
     engine: str | None,
@@ -106,26 +110,26 @@ def reattach(
     if _state(stages) == ACTIVE:
         return
     if stages[0].kind != KIND:
-        rejoin(graph, _carrier(graph), stages, by, on_conflict)
+        rejoin(graph, _schema_carrier(graph), stages, by, on_conflict)
         return
     if on_conflict not in ("fail", "source"):
         raise IllegalSync(
             f"on_conflict={on_conflict!r}: a derived object is what its query says; 'source' gives "
             "up what was written to it"
         )
-    _follow_again(graph, stages[0], by, engine, trust, on_conflict=on_conflict)
+    _reactivate_view(graph, stages[0], by, engine, trust, on_conflict=on_conflict)
 
 
-def _carrier(graph: Graph) -> SchemaCarrier:
+def _schema_carrier(graph: Graph) -> SchemaCarrier:
     assert isinstance(graph.carrier, Carriers)
     return graph.carrier.schemas
 
 
-def _state(stages: Stages) -> str:
+def _state(stages: SyncChain) -> str:
     return next((row.state for row in stages if not row.is_active), ACTIVE)
 
 
-def _follow_again(
+def _reactivate_view(
     graph: Graph,
     sync: SyncRow,
     by: str,
@@ -143,20 +147,20 @@ def _follow_again(
     view = View.from_json(sync.spec)
     if view.what == "sql":
         deriving.plan_of(graph, view)
-    target = graph.branches.numbered(sync.target)
+    target = graph.branches.by_id(sync.target)
     assert target is not None
     head = graph.snapshots.at(target.head)
-    made = _last_made(graph, target, head)
+    made = _last_derived_snapshot(graph, target, head)
     if not guarded and made.sequence != head.sequence:
-        _show_lost(graph, sync, made, head, on_conflict, engine, trust)
+        _check_discarded_rows(graph, sync, made, head, on_conflict, engine, trust)
     full = made.sequence != head.sequence
     outcome = deriving.refresh(graph, sync, by, engine, trust, full=full, guarded=guarded)
     if outcome.stopped:
         raise RuleViolation(f"rule 7: it is still held: {outcome.error}")
 
     def act(connection: Connection) -> None:
-        stood(graph, connection, [sync], ACTIVE, "", by, now())
-        settled(graph, connection, sync, by, "active again")
+        set_state(graph, connection, [sync], ACTIVE, "", by, now())
+        resolve_alerts(graph, connection, sync, by, "active again")
 
     with graph.catalog.write() as connection:
         act(connection)
@@ -165,7 +169,7 @@ def _follow_again(
         deriving.refresh(graph, again, by, engine, trust)
 
 
-def _last_made(graph: Graph, target: BranchRow, head: SnapshotRow) -> SnapshotRow:
+def _last_derived_snapshot(graph: Graph, target: BranchRow, head: SnapshotRow) -> SnapshotRow:
     """The last snapshot of a derived object that its sync has made."""
     row = head
     while row.kind not in ("derive", "propagate") and row.first is not None:
@@ -173,7 +177,7 @@ def _last_made(graph: Graph, target: BranchRow, head: SnapshotRow) -> SnapshotRo
     return row
 
 
-def _show_lost(
+def _check_discarded_rows(
     graph: Graph,
     sync: SyncRow,
     made: SnapshotRow,
@@ -198,7 +202,9 @@ def _show_lost(
             if mine is None or mine.definition != yours.definition:
                 found.clashes[name] = "the two sides have different schemas"
                 continue
-            parts = contested(graph, mine, yours, differing_keys(graph.versions, old, yours))
+            parts = permanent_conflicts(
+                graph, mine, yours, differing_keys(graph.versions, old, yours)
+            )
             if parts:
                 found.conflicts[name] = parts
         if not found.is_clean:

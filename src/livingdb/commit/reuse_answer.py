@@ -10,36 +10,38 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from livingdb.catalog.syncs import SyncRow
-from livingdb.derivation.refresh_view import LARGE_SHARE, Found, Input
-from livingdb.derivation.source_positions import found, made_from
+from livingdb.derivation.refresh_view import LARGE_SHARE, RefreshInput, SourceVersion
+from livingdb.derivation.source_positions import source_positions, source_versions
 from livingdb.derivation.view import KIND, View
 from livingdb.errors import LivingDBError
-from livingdb.graph.diff import most_changes
+from livingdb.graph.diff import max_differing_rows
 from livingdb.graph.graph import Graph, tables_of
 from livingdb.tables.index import Version
 
-__all__ = ["Alike", "alike"]
+__all__ = ["ReusableAnswer", "nearest_answer"]
 
 _CANDIDATES = 8
 
 
 @dataclass(frozen=True)
-class Alike:
+class ReusableAnswer:
     """Another view's tables, under the names this one has for them, and what they were made of."""
 
-    inputs: Mapping[str, Input]
+    inputs: Mapping[str, RefreshInput]
     held: Mapping[str, Version]
 
 
-def alike(graph: Graph, view: View, inputs: Mapping[str, Input]) -> Alike | None:
+def nearest_answer(
+    graph: Graph, view: View, inputs: Mapping[str, RefreshInput]
+) -> ReusableAnswer | None:
     """The nearest version of a view with the same query; None if nothing is near."""
     if view.what != "sql" or view.materialize != "full" or view.refresh == "full":
         return None
-    best: Alike | None = None
+    best: ReusableAnswer | None = None
     least: float | None = None
     for sync, other in _candidates(graph, view):
         try:
-            known = _read(graph, sync, other)
+            known = _read_answer(graph, sync, other)
         except LivingDBError:
             continue
         if known is None:
@@ -48,8 +50,8 @@ def alike(graph: Graph, view: View, inputs: Mapping[str, Input]) -> Alike | None
         changed = _distance(graph, tables, inputs)
         if changed is not None and (least is None or changed < least):
             mine = {view.name if name == other.name else name: v for name, v in held.items()}
-            read = {name: Input(tables[name], item.new) for name, item in inputs.items()}
-            best, least = Alike(read, mine), changed
+            read = {name: RefreshInput(tables[name], item.new) for name, item in inputs.items()}
+            best, least = ReusableAnswer(read, mine), changed
             if not changed:
                 break
     return best
@@ -57,7 +59,7 @@ def alike(graph: Graph, view: View, inputs: Mapping[str, Input]) -> Alike | None
 
 def _candidates(graph: Graph, view: View) -> list[tuple[SyncRow, View]]:
     found_ones = []
-    for sync in graph.catalog.syncs.saying("query", view.query, _CANDIDATES):
+    for sync in graph.catalog.syncs.with_spec_value("query", view.query, _CANDIDATES):
         if sync.kind == KIND and sync.spec["query"] == view.query:
             other = View.from_json(sync.spec)
             same_key = other.key == view.key and other.materialize == "full"
@@ -66,18 +68,18 @@ def _candidates(graph: Graph, view: View) -> list[tuple[SyncRow, View]]:
     return found_ones
 
 
-def _read(
+def _read_answer(
     graph: Graph, sync: SyncRow, view: View
-) -> tuple[dict[str, Found], dict[str, Version]] | None:
-    target = graph.branches.numbered(sync.target)
+) -> tuple[dict[str, SourceVersion], dict[str, Version]] | None:
+    target = graph.branches.by_id(sync.target)
     if target is None:
         return None
     head = graph.snapshots.at(target.head)
-    return found(graph, view, made_from(graph, head)), tables_of(graph, head)
+    return source_versions(graph, view, source_positions(graph, head)), tables_of(graph, head)
 
 
 def _distance(
-    graph: Graph, tables: Mapping[str, Found], inputs: Mapping[str, Input]
+    graph: Graph, tables: Mapping[str, SourceVersion], inputs: Mapping[str, RefreshInput]
 ) -> float | None:
     """How many rows may differ; None if too many do."""
     changed = 0
@@ -86,7 +88,7 @@ def _distance(
         if old.definition != new.definition:
             return None
         if old.address != new.address:
-            most = most_changes(graph.versions, old, new)
+            most = max_differing_rows(graph.versions, old, new)
             if most > LARGE_SHARE * graph.versions.count(new):
                 return None
             changed += most

@@ -13,16 +13,16 @@ from livingdb.catalog.syncs import SyncRow
 from livingdb.commit.carry_views import Views
 from livingdb.commit.derive import Outcome, is_behind, refresh
 from livingdb.derivation.lag import Lag
-from livingdb.derivation.source_positions import heads, made_from
+from livingdb.derivation.source_positions import source_heads, source_positions
 from livingdb.derivation.view import KIND, View
 from livingdb.errors import LivingDBError, Untrusted
 from livingdb.graph.ancestry import first_parents
 from livingdb.graph.graph import Graph, now
-from livingdb.graph.schedule import Schedule, schedule
-from livingdb.guard.sync_failure import PASSING, failed
+from livingdb.graph.schedule import Schedule, parse_schedule
+from livingdb.guard.sync_failure import TRANSIENT_ERRORS, record_failure
 from livingdb.guard.sync_state import last_pair
 
-__all__ = ["due", "lag_of", "propagate"]
+__all__ = ["due_syncs", "lag_of", "propagate"]
 
 _SEVERAL = 4
 _TRIES = 3
@@ -37,19 +37,19 @@ def lag_of(graph: Graph, sync: SyncRow, time: float | None = None) -> Lag:
     if sync.kind != KIND:
         return _schema_lag(graph, sync, moment)
     view = View.from_json(sync.spec)
-    at, _ = heads(graph, view)
-    target = graph.branches.numbered(sync.target)
+    at, _ = source_heads(graph, view)
+    target = graph.branches.by_id(sync.target)
     assert target is not None
     head = graph.snapshots.at(target.head)
     if not is_behind(graph, view, head, at):
         return Lag(0)
-    then = made_from(graph, head)
+    then = source_positions(graph, head)
     count, oldest = 0, moment
     for branch, address in at.items():
         seen = graph.snapshots.find(then[branch]) if branch in then else None
         row = graph.snapshots.find(address)
         assert row is not None
-        missed = _missed(graph, row, seen)
+        missed = _missed_snapshots(graph, row, seen)
         count += len(missed)
         oldest = min([oldest, *(item.time for item in missed)])
     return Lag(max(count, 1), max(0.0, (moment - oldest) / 1e6))
@@ -59,14 +59,18 @@ def _schema_lag(graph: Graph, sync: SyncRow, moment: int) -> Lag:
     """How far the target of a schema sync that stopped is behind."""
     pair = last_pair(graph, sync)
     (number,) = sync.origins
-    branch = graph.branches.numbered(number)
+    branch = graph.branches.by_id(number)
     assert branch is not None
-    missed = _missed(graph, graph.snapshots.at(branch.head), graph.snapshots.find(pair[number]))
+    missed = _missed_snapshots(
+        graph, graph.snapshots.at(branch.head), graph.snapshots.find(pair[number])
+    )
     oldest = min([moment, *(row.time for row in missed)])
     return Lag(len(missed), max(0.0, (moment - oldest) / 1e6))
 
 
-def _missed(graph: Graph, head: SnapshotRow, seen: SnapshotRow | None) -> list[SnapshotRow]:
+def _missed_snapshots(
+    graph: Graph, head: SnapshotRow, seen: SnapshotRow | None
+) -> list[SnapshotRow]:
     """The snapshots of a branch after one, or all if that is not behind its head."""
     missed: list[SnapshotRow] = []
     for row in first_parents(graph.snapshots, head):
@@ -76,7 +80,7 @@ def _missed(graph: Graph, head: SnapshotRow, seen: SnapshotRow | None) -> list[S
     return missed
 
 
-def due(graph: Graph, time: float | None = None) -> list[SyncRow]:
+def due_syncs(graph: Graph, time: float | None = None) -> list[SyncRow]:
     """The syncs to be run now, those that others read first.
 
     One that follows what is downstream is due if something that reads it is.
@@ -91,7 +95,7 @@ def due(graph: Graph, time: float | None = None) -> list[SyncRow]:
             readers.setdefault(branch, []).append(sync.id)
     found = []
     for sync, _ in reversed(every):
-        when = schedule(sync.frequency)
+        when = parse_schedule(sync.frequency)
         if when.kind == "downstream":
             is_due = any(reader in wanted for reader in readers.get(sync.target, ()))
         elif when.kind in ("immediate", "on demand"):
@@ -105,18 +109,18 @@ def due(graph: Graph, time: float | None = None) -> list[SyncRow]:
 
 
 def _is_due(graph: Graph, sync: SyncRow, when: Schedule, moment: float) -> bool:
-    target = graph.branches.numbered(sync.target)
+    target = graph.branches.by_id(sync.target)
     if target is None:
         return False
     head = graph.snapshots.at(target.head)
-    last = _last_run(graph, sync, head)
+    last = _last_run_time(graph, sync, head)
     oldest = moment
     if when.kind == "lag":
         oldest = moment - lag_of(graph, sync, moment).seconds
     return when.is_due(moment, last, oldest)
 
 
-def _last_run(graph: Graph, sync: SyncRow, head: SnapshotRow) -> float:
+def _last_run_time(graph: Graph, sync: SyncRow, head: SnapshotRow) -> float:
     """When the sync last did something, in seconds."""
     runs = graph.catalog.runs.of(sync.id, 1)
     return max([head.time, *(run.time for run in runs)]) / 1e6
@@ -136,16 +140,16 @@ class _Runner:
             epoch = self.graph.catalog.meta(EPOCH)
             began, ticks = now(), clock.perf_counter()
             try:
-                asked = schedule(sync.frequency).kind == "every"
+                asked = parse_schedule(sync.frequency).kind == "every"
                 return refresh(self.graph, sync, self.author, self.engine, self.trust, asked=asked)
-            except (*PASSING, Untrusted) as error:
+            except (*TRANSIENT_ERRORS, Untrusted) as error:
                 return Outcome(name, None, error=str(error))
             except LivingDBError as error:
                 # Syncs changed meanwhile: that may be why, and nothing is wrong with this one.
                 if attempt < _TRIES - 1 and self.graph.catalog.meta(EPOCH) != epoch:
                     continue
                 spent = int((clock.perf_counter() - ticks) * 1e6)
-                failed(self.graph, sync, error, began, spent)
+                record_failure(self.graph, sync, error, began, spent)
                 return Outcome(name, None, error=str(error))
         raise AssertionError
 
@@ -162,7 +166,7 @@ def propagate(
 
     Those that do not read each other run side by side.
     """
-    waiting = due(graph, time)
+    waiting = due_syncs(graph, time)
     runner = _Runner(graph, author, engine, trust)
     outcomes: list[Outcome] = []
     total, failures = len(waiting), set[int]()

@@ -17,8 +17,8 @@ import numpy as np
 from livingdb.catalog.branches import BranchRow
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.chunks.address import short
-from livingdb.commit.read_set import Reads, TrackedRows
-from livingdb.engines.tree_parts import Built
+from livingdb.commit.read_set import ReadSet, TrackedRows
+from livingdb.engines.tree_parts import TreeParts
 from livingdb.errors import (
     AlreadyExists,
     DuplicateKey,
@@ -29,14 +29,14 @@ from livingdb.errors import (
     Unsupported,
 )
 from livingdb.graph.constraints import check_new_table, check_tables, check_targets
-from livingdb.graph.diff import changed_keys, diff_changes
+from livingdb.graph.diff import changed_keys, delta_between
 from livingdb.graph.draft import Written
 from livingdb.graph.dropped import REMADE, dropped_since
-from livingdb.graph.graph import Graph, Intent, no_table, tables_of
+from livingdb.graph.graph import Graph, Intent, missing_table_error, tables_of
 from livingdb.graph.names import check_table
 from livingdb.graph.row_constraints import with_fixed
 from livingdb.graph.rules import check_writable
-from livingdb.graph.snapshot import overlaid
+from livingdb.graph.snapshot import overlay_tables
 from livingdb.graph.storage.staging import Staging
 from livingdb.tables import ingest
 from livingdb.tables.index import Version
@@ -44,11 +44,11 @@ from livingdb.tables.letter_case import check_new, find_alike
 from livingdb.tables.recipe import Counts, Definition
 from livingdb.tables.rows import RowSet
 from livingdb.tables.schema import TableSchema
-from livingdb.tables.tabular import tabular
-from livingdb.trees.changes import UPSERT, Changes, merge_changes, no_changes
+from livingdb.tables.tabular import as_tabular
+from livingdb.trees.changes import UPSERT, Delta, empty_delta, merge_deltas
 from livingdb.trees.keys import KeyArray, member
 
-__all__ = ["ISOLATIONS", "Work"]
+__all__ = ["ISOLATIONS", "BranchTransaction"]
 
 ISOLATIONS = ("snapshot", "serializable")
 _ATTEMPTS = 16
@@ -56,20 +56,20 @@ _PATIENCE = 4  # lost races before the branch is taken alone
 
 
 @dataclass
-class _Table:
+class _TableWrites:
     """What the work does to one table: its version when the work began, and the changes."""
 
     name: str
     version: Version | None
     definition: Definition
-    changes: Changes | None = None
+    changes: Delta | None = None
     columns: set[str] = field(default_factory=set)
     """The columns that the writer named; changes carry more of rows that are new."""
     inserts_only: bool = True
     is_dropped: bool = False
     takes_place: bool = False
     """Whether it is made in the place of one that the work dropped."""
-    built: Built | None = None
+    built: TreeParts | None = None
 
     @property
     def is_new(self) -> bool:
@@ -81,7 +81,7 @@ class _Table:
         return self.is_new or self.is_dropped or changed
 
 
-class Work:
+class BranchTransaction:
     """One transaction on one branch."""
 
     def __init__(self, graph: Graph, branch: BranchRow, isolation: str = "snapshot"):
@@ -91,10 +91,10 @@ class Work:
         self.graph = graph
         self.branch = branch
         self.base: SnapshotRow = graph.snapshots.at(branch.head)
-        self.reads = Reads() if isolation == "serializable" else None
+        self.reads = ReadSet() if isolation == "serializable" else None
         self._lifted: SnapshotRow | None = None
         """The last schema change that the changes were carried through."""
-        self._tables: dict[str, _Table] = {}
+        self._tables: dict[str, _TableWrites] = {}
 
     # --- reading -----------------------------------------------------------------------------
 
@@ -108,7 +108,7 @@ class Work:
     def rows(self, name: str) -> RowSet:
         """A table with the changes made so far."""
         table = self._table(name)
-        rows = self._with_changes(table.version, table.definition, table.changes)
+        rows = self._rows_with_delta(table.version, table.definition, table.changes)
         if self.reads is not None and not table.is_new:
             return TrackedRows(rows.schema, rows.forest, rows.root, rows.tail, name, self.reads)
         return rows
@@ -121,25 +121,25 @@ class Work:
         """The schema and layout of a table."""
         return self._table(name).definition
 
-    def _table(self, name: str) -> _Table:
+    def _table(self, name: str) -> _TableWrites:
         found = self._tables.get(name)
         if found is None or found.is_dropped:
             version = self.graph.find_version(self.base, name)
             if version is None or found is not None:
                 known = dict.fromkeys(self.tables())
-                raise no_table(name, known)  # type: ignore[arg-type]
-            found = _Table(name, version, self.graph.versions.definition(version))
+                raise missing_table_error(name, known)  # type: ignore[arg-type]
+            found = _TableWrites(name, version, self.graph.versions.definition(version))
             self._tables[name] = found
         return found
 
-    def _with_changes(
-        self, version: Version | None, definition: Definition, changes: Changes | None
+    def _rows_with_delta(
+        self, version: Version | None, definition: Definition, changes: Delta | None
     ) -> RowSet:
         versions = self.graph.versions
         rows = versions.empty(definition) if version is None else versions.rows(version)
         if changes is None:
             return rows
-        tail = changes if rows.tail is None else merge_changes([rows.tail, changes])
+        tail = changes if rows.tail is None else merge_deltas([rows.tail, changes])
         return RowSet(rows.schema, rows.forest, rows.root, tail)
 
     # --- writing -----------------------------------------------------------------------------
@@ -162,7 +162,7 @@ class Work:
 
         check_new_table(name, definition.schema, find)
         takes_place = name in self._tables or self.graph.find_version(self.base, name) is not None
-        self._tables[name] = _Table(name, None, definition, takes_place=takes_place)
+        self._tables[name] = _TableWrites(name, None, definition, takes_place=takes_place)
 
     def drop_table(self, name: str) -> None:
         """Drop a table; refused while another one refers to it."""
@@ -175,53 +175,55 @@ class Work:
             del self._tables[name]
         elif table.is_new:
             version = self.graph.find_version(self.base, name)
-            self._tables[name] = _Table(name, version, table.definition, is_dropped=True)
+            self._tables[name] = _TableWrites(name, version, table.definition, is_dropped=True)
         else:
-            self._tables[name] = _Table(name, table.version, table.definition, is_dropped=True)
+            self._tables[name] = _TableWrites(
+                name, table.version, table.definition, is_dropped=True
+            )
 
     def insert(self, name: str, data: object) -> int:
         """Put rows whose keys are not there yet; how many."""
         table = self._table(name)
-        given = tabular(data)
+        given = as_tabular(data)
         changes = ingest.upserts(table.definition.schema, self._shape(table), given)
-        self._forbid(table, changes)
-        return self._add(table, changes, given.columns, inserts=True)
+        self._check_new_keys(table, changes)
+        return self._add_delta(table, changes, given.columns, inserts=True)
 
     def upsert(self, name: str, data: object) -> int:
         """Put rows, in place of those with the same keys; how many."""
         table = self._table(name)
-        given = tabular(data)
+        given = as_tabular(data)
         changes = ingest.upserts(table.definition.schema, self._shape(table), given)
-        return self._add(table, changes, given.columns)
+        return self._add_delta(table, changes, given.columns)
 
     def update(self, name: str, data: object) -> int:
         """Set some columns of rows that are there; how many."""
         table = self._table(name)
-        given = tabular(data)
+        given = as_tabular(data)
         changes = ingest.patches(table.definition.schema, self._shape(table), given)
-        self._require(table, changes)
-        return self._add(table, changes, given.columns)
+        self._check_existing_keys(table, changes)
+        return self._add_delta(table, changes, given.columns)
 
     def delete(self, name: str, keys: object, strict: bool = False) -> int:
         """Delete rows by key; how many keys were named."""
         table = self._table(name)
         changes = ingest.deletes(table.definition.schema, self._shape(table), keys)
         if strict:
-            self._require(table, changes)
-        return self._add(table, changes)
+            self._check_existing_keys(table, changes)
+        return self._add_delta(table, changes)
 
-    def apply(self, name: str, changes: Changes, operation: str = "") -> None:
+    def apply(self, name: str, changes: Delta, operation: str = "") -> None:
         """Make changes that are already in the table's shape, as an operation would."""
         table = self._table(name)
         if operation == "insert":
-            self._forbid(table, changes)
+            self._check_new_keys(table, changes)
         elif operation == "update":
-            self._require(table, changes)
+            self._check_existing_keys(table, changes)
         stored = table.definition.schema.stored
         named = [c.name for at, c in enumerate(stored) if not c.is_fixed and changes.touches([at])]
-        self._add(table, changes, named, inserts=operation == "insert")
+        self._add_delta(table, changes, named, inserts=operation == "insert")
 
-    def replace(self, name: str, built: Built) -> None:
+    def replace(self, name: str, built: TreeParts) -> None:
         """Put rows that are in trees already in place of all rows of a table."""
         table = self._table(name)
         if table.changes is not None:
@@ -234,40 +236,40 @@ class Work:
             )
         table.built = built
 
-    def _shape(self, table: _Table) -> Any:
+    def _shape(self, table: _TableWrites) -> Any:
         if table.version is not None:
             return self.graph.versions.forest(table.version).shape
         return table.definition.layout.grouping(table.definition.schema).whole
 
-    def _contains(self, table: _Table, keys: KeyArray) -> np.ndarray[Any, np.dtype[np.bool_]]:
-        rows = self._with_changes(table.version, table.definition, table.changes)
+    def _contains(self, table: _TableWrites, keys: KeyArray) -> np.ndarray[Any, np.dtype[np.bool_]]:
+        rows = self._rows_with_delta(table.version, table.definition, table.changes)
         return rows.contains(keys)
 
-    def _forbid(self, table: _Table, changes: Changes) -> None:
+    def _check_new_keys(self, table: _TableWrites, changes: Delta) -> None:
         there = self._contains(table, changes.keys)
         if there.any():
-            key = shown(table, changes, int(there.argmax()))
+            key = render_key(table, changes, int(there.argmax()))
             raise DuplicateKey(f"table {table.name!r} has the key {key} already")
 
-    def _require(self, table: _Table, changes: Changes) -> None:
+    def _check_existing_keys(self, table: _TableWrites, changes: Delta) -> None:
         there = self._contains(table, changes.keys)
         if not there.all():
             raise MissingKey(
                 f"table {table.name!r} has no row with the key "
-                f"{shown(table, changes, int(np.argmin(there)))}"
+                f"{render_key(table, changes, int(np.argmin(there)))}"
             )
 
-    def _add(
-        self, table: _Table, changes: Changes, named: Iterable[str] = (), inserts: bool = False
+    def _add_delta(
+        self, table: _TableWrites, changes: Delta, named: Iterable[str] = (), inserts: bool = False
     ) -> int:
         if len(changes):
             table.columns.update(named)
             if any(column.is_fixed for column in table.definition.schema.columns):
-                rows = self._with_changes(table.version, table.definition, table.changes)
+                rows = self._rows_with_delta(table.version, table.definition, table.changes)
                 changes = with_fixed(rows, changes)
             table.inserts_only = table.inserts_only and inserts
             earlier = table.changes
-            table.changes = changes if earlier is None else merge_changes([earlier, changes])
+            table.changes = changes if earlier is None else merge_deltas([earlier, changes])
         return len(changes)
 
     # --- committing --------------------------------------------------------------------------
@@ -298,11 +300,12 @@ class Work:
                 if attempt >= _PATIENCE:
                     held = stack.enter_context(self.graph.catalog.alone(self.branch))
                 if attempt:
-                    branch, head = self._moved()
+                    branch, head = self._rebase_on_head()
                     written = [table for table in self._tables.values() if table.is_written]
                 staging = stack.enter_context(Staging(self.graph.store))
                 changes = {
-                    t.name: None if t.is_dropped else self._make(t, head, staging) for t in written
+                    t.name: None if t.is_dropped else self._make_version(t, head, staging)
+                    for t in written
                 }
                 made = [version for version in changes.values() if version is not None]
                 try:
@@ -317,8 +320,8 @@ class Work:
                         details=details,
                         batch=batch,
                     )
-                    intent = self.graph.settled(intent, staging)
-                    self._check(written, head, changes, intent.changes)
+                    intent = self.graph.settle_intent(intent, staging)
+                    self._check_constraints(written, head, changes, intent.changes)
                     row = self.graph.commit(intent, staging, held)
                 except BaseException:
                     self.graph.index.forget(made)
@@ -330,10 +333,10 @@ class Work:
             raise TransactionConflict(
                 f"{_ATTEMPTS} others committed to {self.branch.name!r} first; try again"
             )
-        self.graph.settle(made)
+        self.graph.fold_and_drain(made)
         return row
 
-    def _moved(self) -> tuple[BranchRow, SnapshotRow]:
+    def _rebase_on_head(self) -> tuple[BranchRow, SnapshotRow]:
         """Where the branch is now; `TransactionConflict` if the changes cannot go there."""
         branch = self.graph.branch(self.branch.name)
         if branch.id != self.branch.id:
@@ -341,14 +344,14 @@ class Work:
         check_writable(self.graph.syncs(branch.epoch), branch)
         head = self.graph.snapshots.at(branch.head)
         lifter = self.graph.lifter
-        for step in () if lifter is None else lifter.steps(self.base, head):
+        for step in () if lifter is None else lifter.schema_changes_between(self.base, head):
             assert step.first is not None
-            self._rebase(self.graph.snapshots.at(step.first))
-            self._lift(step)
-        self._rebase(head)
+            self._check_conflicts(self.graph.snapshots.at(step.first))
+            self._lift_through(step)
+        self._check_conflicts(head)
         return branch, head
 
-    def _lift(self, step: SnapshotRow) -> None:
+    def _lift_through(self, step: SnapshotRow) -> None:
         """Carry the changes through a schema change that was made meanwhile."""
         assert self.graph.lifter is not None
         written = [table for table in self._tables.values() if table.is_written]
@@ -371,7 +374,7 @@ class Work:
             table.changes, table.columns = one.changes, set(one.columns)
             table.inserts_only = False
 
-    def _make(self, table: _Table, head: SnapshotRow, staging: Staging) -> Version:
+    def _make_version(self, table: _TableWrites, head: SnapshotRow, staging: Staging) -> Version:
         """The version the head's table becomes."""
         versions = self.graph.versions
         version = self.graph.find_version(head, table.name)
@@ -380,20 +383,20 @@ class Work:
             root = staging.joined(table.built, versions.forest_of(table.definition))
             return versions.adopt(table.definition, root, table.built.count, staging.sink)
         if version is None or table.is_new:
-            columns = [] if changes is None else [whole(changes)]
+            columns = [] if changes is None else [upserted_columns(changes)]
             return versions.create(table.definition, columns, staging.sink)
         assert changes is not None
         if version.rows == 0 and version.base is None and bool((changes.ops == UPSERT).all()):
-            return versions.create(table.definition, [whole(changes)], staging.sink)
+            return versions.create(table.definition, [upserted_columns(changes)], staging.sink)
         counts = Counts(len(changes), 0, 0) if table.inserts_only else None
         made = versions.change(version, changes, staging.sink, counts)
         if table.definition.layout.fold == "always":
             versions.fold(made, staging.sink)
         return made
 
-    def _check(
+    def _check_constraints(
         self,
-        written: list[_Table],
+        written: list[_TableWrites],
         head: SnapshotRow,
         made: Mapping[str, Version | None],
         settled: Mapping[str, Version | None],
@@ -402,14 +405,14 @@ class Work:
         graph = self.graph
         own = {t.name: t for t in written if settled[t.name] == made[t.name]}
 
-        def happens(name: str) -> Changes:
+        def happens(name: str) -> Delta:
             if name in own:
-                return self._changes(own[name], head, made)
+                return self._table_delta(own[name], head, made)
             after = settled[name]
             assert after is not None
-            return diff_changes(graph.versions, graph.find_version(head, name), after)
+            return delta_between(graph.versions, graph.find_version(head, name), after)
 
-        whole = overlaid(tables_of(graph, head), settled)
+        whole = overlay_tables(tables_of(graph, head), settled)
         if None in settled.values():
             schemas = {name: graph.versions.definition(v).schema for name, v in whole.items()}
             check_targets(schemas)
@@ -420,17 +423,17 @@ class Work:
                 raise
             raise TransactionConflict(f"{_changed_by(self._lifted)}, and {error}") from error
 
-    def _changes(
-        self, table: _Table, head: SnapshotRow, made: Mapping[str, Version | None]
-    ) -> Changes:
+    def _table_delta(
+        self, table: _TableWrites, head: SnapshotRow, made: Mapping[str, Version | None]
+    ) -> Delta:
         """What happens to the rows of a table."""
         if table.built is None:
-            return table.changes or no_changes(self._shape(table))
+            return table.changes or empty_delta(self._shape(table))
         after = made[table.name]
         assert after is not None
-        return diff_changes(self.graph.versions, self.graph.find_version(head, table.name), after)
+        return delta_between(self.graph.versions, self.graph.find_version(head, table.name), after)
 
-    def _rebase(self, head: SnapshotRow) -> None:
+    def _check_conflicts(self, head: SnapshotRow) -> None:
         """Nobody changed, since the work began, what it changed or read."""
         for table in self._tables.values():
             if not table.is_written:
@@ -450,7 +453,7 @@ class Work:
         if self.reads is not None:
             self.reads.check(self.graph, self.base, head)
 
-    def _check_new(self, table: _Table, head: SnapshotRow, now: Version | None) -> None:
+    def _check_new(self, table: _TableWrites, head: SnapshotRow, now: Version | None) -> None:
         """Nobody made a table of its name, or changed the one that it takes the place of."""
         for other in find_alike(table.name, self.graph.tables(head)):
             if other != table.name and other not in self._tables:
@@ -464,7 +467,7 @@ class Work:
         what = "created" if before is None else "changed"
         raise TransactionConflict(f"table {table.name!r} was {what} meanwhile")
 
-    def _check_overlap(self, table: _Table, now: Version | None) -> None:
+    def _check_overlap(self, table: _TableWrites, now: Version | None) -> None:
         assert table.version is not None
         assert now is not None
         if now.address == table.version.address or table.changes is None:
@@ -476,7 +479,7 @@ class Work:
         if both.any():
             raise TransactionConflict(
                 f"table {table.name!r}: somebody else changed the row with the key "
-                f"{shown(table, table.changes, int(both.argmax()))} meanwhile; try again"
+                f"{render_key(table, table.changes, int(both.argmax()))} meanwhile; try again"
             )
 
 
@@ -484,7 +487,7 @@ def _changed_by(step: SnapshotRow) -> str:
     return f"the schema was changed meanwhile by {short(step.address)} ({step.message})"
 
 
-def whole(changes: Changes) -> list[Any]:
+def upserted_columns(changes: Delta) -> list[Any]:
     """The columns of changes that carry whole rows; those that delete are left out."""
     kept = changes
     if not bool((changes.ops == UPSERT).all()):
@@ -492,7 +495,7 @@ def whole(changes: Changes) -> list[Any]:
     return [column for column in kept.columns if column is not None]
 
 
-def shown(table: _Table, changes: Changes, row: int) -> str:
+def render_key(table: _TableWrites, changes: Delta, row: int) -> str:
     """A key as a message shows it."""
     names = table.definition.schema.key
     columns = changes.columns[: len(names)]

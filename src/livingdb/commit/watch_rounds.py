@@ -14,8 +14,8 @@ from typing import Any
 
 from sqlalchemy import text as sql
 
-from livingdb.alerts.raise_alert import fingerprint_of, raised
-from livingdb.alerts.watch import Failing, Growing, Lagging, Watched
+from livingdb.alerts.raise_alert import fingerprint_of, raise_alert
+from livingdb.alerts.watch import Failing, Growing, Lagging, WatchTarget
 from livingdb.catalog.syncs import SyncRow
 from livingdb.catalog.watches import WatchRow
 from livingdb.commit.runner import lag_of
@@ -24,7 +24,7 @@ from livingdb.derivation.view import KIND
 from livingdb.errors import InvalidData, LivingDBError, NotFound
 from livingdb.graph.graph import Graph, now
 
-__all__ = ["check", "first_state", "stored_bytes", "sync_named"]
+__all__ = ["check_watches", "initial_state", "stored_bytes", "sync_by_name"]
 
 _log = logging.getLogger("livingdb")
 _SAMPLES = 48
@@ -33,7 +33,7 @@ _sizes: weakref.WeakKeyDictionary[Graph, dict[str, int]] = weakref.WeakKeyDictio
 
 
 @dataclass(frozen=True)
-class _Look:
+class _Observation:
     """What a look found: whether the line is crossed, in words, and what to remember of it."""
 
     is_over: bool
@@ -43,23 +43,23 @@ class _Look:
     memory: Mapping[str, Any]
 
 
-def check(graph: Graph, time: int | None = None) -> list[int]:
+def check_watches(graph: Graph, time: int | None = None) -> list[int]:
     """Look at everything that is watched over time; the numbers of the alerts that it raised."""
     moment = now() if time is None else time
     found = []
     for row in graph.catalog.watches.all():
-        number = _checked(graph, row, moment)
+        number = _check_watch(graph, row, moment)
         if number is not None:
             found.append(number)
     return found
 
 
-def _checked(graph: Graph, row: WatchRow, moment: int) -> int | None:
+def _check_watch(graph: Graph, row: WatchRow, moment: int) -> int | None:
     try:
-        what = Watched.from_json(row.spec["on"])
-        look = _looked(graph, row, what, moment)
+        what = WatchTarget.from_json(row.spec["on"])
+        look = _observe(graph, row, what, moment)
     except (NotFound, InvalidData) as error:
-        return _lost(graph, row, str(error), moment)
+        return _report_lost(graph, row, str(error), moment)
     except LivingDBError as error:
         _log.warning("the watch %r waits for the next round: %s", row.name, error)
         return None
@@ -73,7 +73,7 @@ def _checked(graph: Graph, row: WatchRow, moment: int) -> int | None:
             return None  # somebody else looked at the same time
         if not look.is_over or row.state.get("over"):
             return None
-        return raised(
+        return raise_alert(
             graph,
             connection,
             look.about,
@@ -87,14 +87,14 @@ def _checked(graph: Graph, row: WatchRow, moment: int) -> int | None:
         )
 
 
-def _lost(graph: Graph, row: WatchRow, reason: str, moment: int) -> int | None:
+def _report_lost(graph: Graph, row: WatchRow, reason: str, moment: int) -> int | None:
     """Tell once that a watch cannot look at what it is for."""
     if row.state.get("lost"):
         return None
     with graph.catalog.write() as connection:
         if not graph.catalog.watches.remember(connection, row, {**row.state, "lost": True}):
             return None
-        return raised(
+        return raise_alert(
             graph,
             connection,
             row.name,
@@ -107,28 +107,28 @@ def _lost(graph: Graph, row: WatchRow, reason: str, moment: int) -> int | None:
         )
 
 
-def _looked(graph: Graph, row: WatchRow, what: Watched, moment: int) -> _Look | None:
+def _observe(graph: Graph, row: WatchRow, what: WatchTarget, moment: int) -> _Observation | None:
     if isinstance(what, Lagging):
-        sync = sync_named(graph, what.sync)
+        sync = sync_by_name(graph, what.sync)
         lag = lag_of(graph, sync, moment / 1e6) if sync.kind == KIND else Lag(0)
         text = f"{what.sync} is {int(lag)} snapshots and {lag.seconds:.0f} seconds behind"
         details = {"snapshots": int(lag), "seconds": lag.seconds, "limit": what.seconds}
         is_over = int(lag) > 0 and lag.seconds >= what.seconds
-        return _Look(is_over, text, details, sync, {})
+        return _Observation(is_over, text, details, sync, {})
     if isinstance(what, Failing):
-        sync = sync_named(graph, what.sync)
+        sync = sync_by_name(graph, what.sync)
         runs = graph.catalog.runs.of(sync.id, what.times)
         failed = [run for run in runs if run.outcome == "failed"]
         is_over = len(failed) == what.times
         last = f": {failed[0].details.get('error', '')}" if failed else ""
         text = f"{what.sync} failed {len(failed)} times in a row{last}"
-        return _Look(is_over, text, {"times": len(failed)}, sync, {})
+        return _Observation(is_over, text, {"times": len(failed)}, sync, {})
     if isinstance(what, Growing):
-        return _grown(graph, row, what, moment)
+        return _observe_growth(graph, row, what, moment)
     return None
 
 
-def _grown(graph: Graph, row: WatchRow, what: Growing, moment: int) -> _Look:
+def _observe_growth(graph: Graph, row: WatchRow, what: Growing, moment: int) -> _Observation:
     size = stored_bytes(graph)
     samples = [(int(time), int(held)) for time, held in row.state.get("samples", ())]
     since = moment - int(what.seconds * 1e6)
@@ -144,19 +144,21 @@ def _grown(graph: Graph, row: WatchRow, what: Growing, moment: int) -> _Look:
         samples.append((moment, size))
     text = f"the database grew by {grown:,} bytes to {size:,} within {what.seconds:g} seconds"
     details = {"grown_bytes": grown, "size_bytes": size, "seconds": what.seconds}
-    return _Look(is_over, text, details, row.name, {"samples": [list(one) for one in samples]})
+    return _Observation(
+        is_over, text, details, row.name, {"samples": [list(one) for one in samples]}
+    )
 
 
-def first_state(graph: Graph, what: Watched) -> dict[str, Any]:
+def initial_state(graph: Graph, what: WatchTarget) -> dict[str, Any]:
     """What a new watch remembers; `NotFound` if what it is for is not there."""
     if isinstance(what, (Lagging, Failing)):
-        sync_named(graph, what.sync)
+        sync_by_name(graph, what.sync)
     if isinstance(what, Growing):
         return {"over": False, "samples": [[now(), stored_bytes(graph)]]}
     return {}
 
 
-def sync_named(graph: Graph, name: str) -> SyncRow:
+def sync_by_name(graph: Graph, name: str) -> SyncRow:
     """A sync by its name or by that of its target."""
     rows = graph.catalog.syncs.all()
     branch = graph.branches.find(name)

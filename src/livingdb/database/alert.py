@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from livingdb.catalog.alerts import ACKNOWLEDGED, RESOLVED, SEVERITIES, STATES, AlertRow
 from livingdb.errors import InvalidData, NotFound
 from livingdb.graph.graph import now
-from livingdb.graph.snapshot_columns import moment
+from livingdb.graph.snapshot_columns import to_datetime
 
 if TYPE_CHECKING:
     from livingdb.database.database import Database
@@ -75,7 +75,7 @@ class Alert:
     @property
     def time(self) -> datetime:
         """When it happened, in UTC."""
-        return moment(self._row.time)
+        return to_datetime(self._row.time)
 
     @property
     def details(self) -> dict[str, Any]:
@@ -104,17 +104,17 @@ class Alert:
 
     def acknowledge(self, by: str | None = None, note: str = "") -> None:
         """Somebody looks at it."""
-        self._set(ACKNOWLEDGED, by, note)
+        self._set_state(ACKNOWLEDGED, by, note)
 
     def resolve(self, by: str | None = None, note: str = "") -> None:
         """It is settled."""
-        self._set(RESOLVED, by, note)
+        self._set_state(RESOLVED, by, note)
 
-    def _set(self, state: str, by: str | None, note: str) -> None:
+    def _set_state(self, state: str, by: str | None, note: str) -> None:
         graph = self._database._graph
         who = by or self._database.author
         with graph.catalog.write() as connection:
-            row = graph.catalog.alerts.numbered(self._row.id, connection) or self._row
+            row = graph.catalog.alerts.by_id(self._row.id, connection) or self._row
             details = {**row.details, state: {"by": who, "note": note, "time": now()}}
             graph.catalog.alerts.set_state(connection, row.id, state, details)
         self._row = AlertRow(**{**vars(self._row), "state": state, "details": details})

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, cast
 
 from livingdb.alerts.dispatcher import Dispatcher
 from livingdb.alerts.outbox import Delivery
-from livingdb.alerts.sinks import stored
+from livingdb.alerts.sinks import sinks_to_json
 from livingdb.database.alert import Alert, every_alert
-from livingdb.database.watch import Watch, add_watch, drop_watch, every_watch, readable
+from livingdb.database.watch import Watch, add_watch, drop_watch, every_watch, readable_sinks
 from livingdb.errors import LivingDBError
 from livingdb.graph.graph import Graph
 
@@ -44,11 +44,11 @@ class Alerting(ABC):
 
     def alert_sinks(self) -> list[Sink]:
         """Where every alert of the database goes, besides the sinks of its sync or watch."""
-        return readable(self._graph.catalog.watches.sinks())
+        return readable_sinks(self._graph.catalog.watches.sinks())
 
     def set_alert_sinks(self, sinks: list[Sink]) -> None:
         """Let every alert from now on go to these, if they want it; an empty list: to none."""
-        values = stored(sinks)
+        values = sinks_to_json(sinks)
         with self._graph.catalog.write() as connection:
             self._graph.catalog.watches.set_sinks(connection, values)
 
@@ -74,10 +74,10 @@ class Alerting(ABC):
     def check_watches(self) -> list[Alert]:
         """Look at lag, failures and growth now, as the runner does; the alerts that it raised."""
         graph = self._graph
-        from livingdb.commit.watch_rounds import check
+        from livingdb.commit.watch_rounds import check_watches
 
-        numbers = check(graph)
-        rows = [graph.catalog.alerts.numbered(number) for number in numbers]
+        numbers = check_watches(graph)
+        rows = [graph.catalog.alerts.by_id(number) for number in numbers]
         return [Alert(cast("Database", self), row) for row in rows if row is not None]
 
     def _end_round(self) -> None:

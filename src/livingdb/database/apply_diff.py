@@ -9,18 +9,18 @@ from livingdb.database.transaction import Transaction
 from livingdb.errors import InvalidData, NotFound
 from livingdb.graph.graph import Graph
 from livingdb.tables.schema import TableSchema
-from livingdb.trees.diff import to_changes
+from livingdb.trees.diff import to_delta
 
 __all__ = ["apply_diffs"]
 
 
 def apply_diffs(graph: Graph, tx: Transaction, parts: Mapping[str, Diff]) -> None:
     """Make the changes of all diffs; tables that others refer to come first and go last."""
-    for name in _in_order(parts):
+    for name in _topological_order(parts):
         _apply(graph, tx, name, parts[name])
 
 
-def _in_order(parts: Mapping[str, Diff]) -> list[str]:
+def _topological_order(parts: Mapping[str, Diff]) -> list[str]:
     """Tables to drop before those they refer to, then tables to make after those."""
     order: list[str] = []
 
@@ -56,7 +56,7 @@ def _apply(graph: Graph, tx: Transaction, name: str, part: Diff) -> None:
             f"table {name!r}: the diff is of a table with other columns than it has here"
         )
     for batch in part._batches:
-        tx.work.apply(name, to_changes(shape, batch))
+        tx.work.apply(name, to_delta(shape, batch))
 
 
 def _stored(schema: TableSchema) -> list[tuple[int, str, object]]:

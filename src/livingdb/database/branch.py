@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.commit import branch_operations as operations
-from livingdb.commit.transaction import Work
+from livingdb.commit.transaction import BranchTransaction
 from livingdb.database.pictures import notebook_html
 from livingdb.database.snapshot import Snapshot
 from livingdb.database.table import Table
@@ -45,9 +45,9 @@ class Branch:
         graph = self._graph
         return graph.snapshots.at(graph.branch(self.name).head)
 
-    def _begin(self, isolation: str) -> Work:
+    def _begin(self, isolation: str) -> BranchTransaction:
         graph = self._graph
-        return Work(graph, graph.branch(self.name), isolation)
+        return BranchTransaction(graph, graph.branch(self.name), isolation)
 
     # --- reading -----------------------------------------------------------------------------
 
@@ -118,7 +118,7 @@ class Branch:
                 foreign_keys=foreign_keys,
                 layout=layout,
             )
-        return _made(tx)
+        return _committed_snapshot(tx)
 
     def insert(
         self, table: str, data: object, *, message: str = "", author: str | None = None
@@ -126,7 +126,7 @@ class Branch:
         """Put rows whose keys are not there yet; `DuplicateKey` if one is."""
         with self.transaction(message, author) as tx:
             tx.insert(table, data)
-        return _made(tx)
+        return _committed_snapshot(tx)
 
     def upsert(
         self, table: str, data: object, *, message: str = "", author: str | None = None
@@ -134,7 +134,7 @@ class Branch:
         """Put rows, in place of those with the same keys."""
         with self.transaction(message, author) as tx:
             tx.upsert(table, data)
-        return _made(tx)
+        return _committed_snapshot(tx)
 
     def update(
         self, table: str, data: object, *, message: str = "", author: str | None = None
@@ -142,7 +142,7 @@ class Branch:
         """Set some columns of rows that are there; `MissingKey` if one is not."""
         with self.transaction(message, author) as tx:
             tx.update(table, data)
-        return _made(tx)
+        return _committed_snapshot(tx)
 
     def delete(
         self,
@@ -156,7 +156,7 @@ class Branch:
         """Delete rows by key; absent keys are ignored unless `strict`."""
         with self.transaction(message, author) as tx:
             tx.delete(table, keys, strict=strict)
-        return _made(tx)
+        return _committed_snapshot(tx)
 
     # --- the schema --------------------------------------------------------------------------
 
@@ -347,6 +347,6 @@ class Branch:
         return notebook_html(self)
 
 
-def _made(tx: Transaction) -> Snapshot:
+def _committed_snapshot(tx: Transaction) -> Snapshot:
     assert tx.snapshot is not None
     return tx.snapshot

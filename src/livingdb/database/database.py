@@ -27,7 +27,7 @@ from livingdb.database.labels import add_label, drop_label, labels
 from livingdb.database.pictures import graph_picture, notebook_html
 from livingdb.database.run import Run
 from livingdb.database.snapshot import Snapshot
-from livingdb.database.spark_work import OnSpark
+from livingdb.database.spark_work import SparkWork
 from livingdb.database.sync import Sync, drop_branch, every_sync
 from livingdb.database.tracing import Tracing
 from livingdb.derivation.query_evaluator import QUERY, QueryEvaluator
@@ -38,7 +38,7 @@ from livingdb.evolution.lift import Lifter
 from livingdb.graph.graph import Graph, now
 from livingdb.graph.merge import conflict_table
 from livingdb.graph.names import check_tag, is_hidden
-from livingdb.graph.refs import Resolved
+from livingdb.graph.refs import ResolvedRef
 from livingdb.graph.rules import Write, check_write
 
 if TYPE_CHECKING:
@@ -130,14 +130,14 @@ class Database(Alerting, Tracing):
         self.author = author
         self.trust = tuple(trust)
         self.engine = engine
-        graph.large = OnSpark(engine)
+        graph.large = SparkWork(engine)
         graph.carrier = Carriers(graph)
         graph.trust = self.trust
         graph.lifter = Lifter(graph)
         graph.versions.evaluators[LENS] = LensEvaluator()
         graph.versions.evaluators[QUERY] = QueryEvaluator()
         self._dispatcher = Dispatcher(graph, self.trust)
-        graph.alerted = self._dispatcher.wake
+        graph.on_alert = self._dispatcher.wake
         self._open_graph: Graph | None = graph
 
     @property
@@ -194,7 +194,7 @@ class Database(Alerting, Tracing):
 
     def snapshots(self) -> list[Snapshot]:
         """Every snapshot, newest first."""
-        return [Snapshot(self, row) for row in self._graph.snapshots.everything()]
+        return [Snapshot(self, row) for row in self._graph.snapshots.newest_first()]
 
     def at(self, ref: object, schema: object = None) -> Snapshot:
         """The snapshot a ref names; with `schema`, its rows in the schema of another ref."""
@@ -206,9 +206,9 @@ class Database(Alerting, Tracing):
         lifted = evolution.in_schema_of(self._graph, row, self._resolve(schema).snapshot)
         return Snapshot(self, row, lifted)
 
-    def _resolve(self, ref: object) -> Resolved:
+    def _resolve(self, ref: object) -> ResolvedRef:
         if isinstance(ref, Snapshot):
-            return Resolved(ref._row)
+            return ResolvedRef(ref._row)
         return self._graph.resolve(ref.name if isinstance(ref, Branch) else ref)  # type: ignore[arg-type]
 
     def tag(self, name: str, ref: object) -> Snapshot:
@@ -271,7 +271,7 @@ class Database(Alerting, Tracing):
         from livingdb.commit import derive as deriving
         from livingdb.database import derive as objects
 
-        sync = objects.sync_named(self._graph, str(name))
+        sync = objects.derived_sync(self._graph, str(name))
         if not sync.is_active:
             how = "reattach()" if sync.state == "detached" else "resume() or .approve(by=…)"
             raise RuleViolation(
@@ -419,9 +419,9 @@ class Database(Alerting, Tracing):
 
     def storage(self) -> Any:
         """How many bytes and chunks there are, and how much is shared."""
-        from livingdb.maintenance.storage import storage
+        from livingdb.maintenance.storage import measure_storage
 
-        return storage(self._graph)
+        return measure_storage(self._graph)
 
     def compact(self, progress: Any = None) -> Any:
         """Drain the journal, thin old trees, and write packs anew, tighter."""

@@ -12,18 +12,18 @@ from sqlglot import exp
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.catalog.syncs import SyncRow
 from livingdb.commit import derive as deriving
-from livingdb.commit.carry_views import in_order
+from livingdb.commit.carry_views import topological_order
 from livingdb.commit.past_versions import version_for
-from livingdb.database.sync import dropping, updatable_of
-from livingdb.derivation.source_tables import resolved
-from livingdb.derivation.trusted_functions import check_name, function_named
-from livingdb.derivation.view import KIND, MATERIALIZE, REFRESH, SourceTable, View, hot_part
+from livingdb.database.sync import drop_branch_action, updatable_of
+from livingdb.derivation.source_tables import resolve_sources
+from livingdb.derivation.trusted_functions import check_name, load_function
+from livingdb.derivation.view import KIND, MATERIALIZE, REFRESH, SourceTable, View, hot_condition
 from livingdb.engines.engine_choice import ENGINES
 from livingdb.errors import IllegalSync, InvalidData, NotFound, Unsupported
-from livingdb.evolution.schema_change import Change
+from livingdb.evolution.schema_change import SchemaChange
 from livingdb.graph.graph import Graph
 from livingdb.graph.names import check_branch, is_hidden
-from livingdb.graph.schedule import Schedule, schedule
+from livingdb.graph.schedule import Schedule, parse_schedule
 from livingdb.guard.judge import check_guard, guard_of
 from livingdb.sql.parse import parse_statement
 
@@ -34,9 +34,9 @@ __all__ = [
     "clone_transformed",
     "derive",
     "derived_at",
-    "dropping_view",
+    "derived_sync",
+    "drop_view_action",
     "rederive",
-    "sync_named",
 ]
 
 Act = Callable[[Connection], None]
@@ -67,13 +67,13 @@ def derive(
     if len(given) != 1:
         raise InvalidData("say what it is made by: sql=, spark= or model=, one of them")
     check_branch(name)
-    planned = schedule(when)
-    _choice("refresh", refresh, REFRESH)
-    if not hot_part(materialize):
-        _choice("materialize", materialize, (*MATERIALIZE, "where <condition>"))
+    planned = parse_schedule(when)
+    _check_choice("refresh", refresh, REFRESH)
+    if not hot_condition(materialize):
+        _check_choice("materialize", materialize, (*MATERIALIZE, "where <condition>"))
     if engine is not None:
-        _choice("engine", engine, ENGINES)
-    _choice("sync", sync, ("forward", "both", "none"))
+        _check_choice("engine", engine, ENGINES)
+    _check_choice("sync", sync, ("forward", "both", "none"))
     keys = (key,) if isinstance(key, str) else None if key is None else tuple(key)
     guard = guard_of(conditions, alerts)
     if guard and sync == "none":
@@ -86,17 +86,19 @@ def derive(
         if params:
             raise InvalidData("params= are those of a function; write the values into the query")
         if sync == "both":
-            _updatable(branch, name, sql, planned, replace, author, message, (conditions, alerts))
+            _derive_updatable(
+                branch, name, sql, planned, replace, author, message, (conditions, alerts)
+            )
             return
-        view = _of_query(graph, branch.name, name, sql)
+        view = _query_view(graph, branch.name, name, sql)
     else:
         if sync == "both":
             raise IllegalSync("sync='both': nothing leads from what a function made back to rows")
         if materialize != "full":
             raise Unsupported("what a function made is stored: materialize='full'")
         function = check_name(spark if spark is not None else model)
-        function_named(function, branch.database.trust)
-        view = _of_function(graph, branch.name, name, function, spark is not None, tables)
+        load_function(function, branch.database.trust)
+        view = _function_view(graph, branch.name, name, function, spark is not None, tables)
     view = dataclasses.replace(
         view,
         key=keys,
@@ -105,29 +107,29 @@ def derive(
         engine=engine,
         params=dict(params or {}),
     )
-    instead = _replaced(graph, name, view) if replace else None
-    _made(branch, view, planned, sync, author, message, instead, guard)
+    instead = _replace_action(graph, name, view) if replace else None
+    _derive_view(branch, view, planned, sync, author, message, instead, guard)
 
 
-def _replaced(graph: Graph, name: str, view: View | None = None) -> Act | None:
+def _replace_action(graph: Graph, name: str, view: View | None = None) -> Act | None:
     """What takes the derived object of that name away; None if the name is free."""
     old = graph.branches.find(name)
     if old is None:
         return None
-    act = dropping_view(graph, name)
+    act = drop_view_action(graph, name)
     if view is not None and old.id in view.branches:
         raise IllegalSync(f"{name!r} cannot be made of what it replaces")
     return act
 
 
-def dropping_view(graph: Graph, name: str) -> Act:
+def drop_view_action(graph: Graph, name: str) -> Act:
     """What takes a derived object away, also one that can be written; `NotFound`: there is none."""
     if updatable_of(graph, name) is None:
-        sync_named(graph, name)
-    return dropping(graph, graph.branch(name), detach=False, is_view=True)
+        derived_sync(graph, name)
+    return drop_branch_action(graph, graph.branch(name), detach=False, is_view=True)
 
 
-def _made(
+def _derive_view(
     branch: Branch,
     view: View,
     when: Schedule,
@@ -154,16 +156,16 @@ def _made(
     )
 
 
-def _choice(what: str, given: object, known: Sequence[str]) -> None:
+def _check_choice(what: str, given: object, known: Sequence[str]) -> None:
     if given not in known:
         raise InvalidData(f"{what}={given!r}: choose one of {', '.join(known)}")
 
 
-def _of_query(graph: Graph, branch: str, name: str, sql: str) -> View:
+def _query_view(graph: Graph, branch: str, name: str, sql: str) -> View:
     tree = parse_statement(sql)
     if not isinstance(tree, exp.Query):
         raise InvalidData("a view is made by a query: SELECT …")
-    query, tables = resolved(graph, graph.branch(branch), tree)
+    query, tables = resolve_sources(graph, graph.branch(branch), tree)
     if not tables:
         raise InvalidData("the query of a view reads at least one table")
     text = query.sql("spark", comments=False)
@@ -171,7 +173,7 @@ def _of_query(graph: Graph, branch: str, name: str, sql: str) -> View:
     return View(name, "sql", tables, text=sql.strip(), query=text, home=home)
 
 
-def _of_function(
+def _function_view(
     graph: Graph,
     branch: str,
     name: str,
@@ -209,8 +211,8 @@ def clone_transformed(
     alerts: object = None,
 ) -> None:
     """Another branch that sees this one through schema changes, kept in step with it."""
-    changes = (transform,) if isinstance(transform, Change) else tuple(transform)  # type: ignore[arg-type]
-    planned = schedule(when)
+    changes = (transform,) if isinstance(transform, SchemaChange) else tuple(transform)  # type: ignore[arg-type]
+    planned = parse_schedule(when)
     if sync == "none" or planned.kind == "immediate":
         branch.evolve(
             list(changes),
@@ -229,17 +231,17 @@ def clone_transformed(
     graph = branch.database._graph
     row = graph.branch(branch.name)
     for change in changes:
-        if not isinstance(change, Change):
+        if not isinstance(change, SchemaChange):
             raise InvalidData(f"{change!r} is no schema change; see livingdb.evolution")
     tables = {t: SourceTable(row.id, t) for t in graph.tables(graph.snapshots.at(row.head))}
     view = View(
         name, "clone", tables, changes=[change.to_json() for change in changes], home=row.id
     )
     text = message or f"clone {branch.name} as {name}"
-    _made(branch, view, planned, "forward", author, text, guard=guard)
+    _derive_view(branch, view, planned, "forward", author, text, guard=guard)
 
 
-def _updatable(
+def _derive_updatable(
     branch: Branch,
     name: str,
     sql: str,
@@ -255,7 +257,7 @@ def _updatable(
     if when.kind not in ("immediate", "deferred"):
         raise IllegalSync("rule 4: a two-way sync is always immediate")
     changes = changes_for(branch._graph, branch.name, name, sql)
-    instead = _replaced(branch._graph, name) if replace else None
+    instead = _replace_action(branch._graph, name) if replace else None
     if instead is not None:
         with branch._graph.catalog.write() as connection:
             instead(connection)
@@ -271,7 +273,7 @@ def _updatable(
     )
 
 
-def sync_named(graph: Graph, name: str) -> SyncRow:
+def derived_sync(graph: Graph, name: str) -> SyncRow:
     """The sync of a derived object; `NotFound` if there is no such object."""
     target = graph.branches.find(name)
     syncs = [s for s in graph.catalog.syncs.all() if s.kind == KIND]
@@ -287,7 +289,7 @@ def derived_at(
     graph: Graph, name: str, source: SnapshotRow, engine: str | None, trust: Sequence[str]
 ) -> SnapshotRow:
     """The version of a derived object that was made from a snapshot; made now if there is none."""
-    return version_for(graph, sync_named(graph, name), source, engine, trust)
+    return version_for(graph, derived_sync(graph, name), source, engine, trust)
 
 
 def rederive(branch: Branch, source: str, suffix: str, author: str) -> list[str]:
@@ -298,28 +300,30 @@ def rederive(branch: Branch, source: str, suffix: str, author: str) -> list[str]
     made: dict[int, int] = {origin.id: target.id}
     names = []
     syncs = [s for s in graph.catalog.syncs.all() if s.kind == KIND and s.is_active]
-    for sync, view in in_order([(s, View.from_json(s.spec)) for s in syncs]):
+    for sync, view in topological_order([(s, View.from_json(s.spec)) for s in syncs]):
         if not set(view.branches) & set(made):
             continue
         tables = {
-            plain: SourceTable(made.get(t.branch, t.branch), _renamed(graph, made, t), t.snapshot)
+            plain: SourceTable(
+                made.get(t.branch, t.branch), _table_name_on(graph, made, t), t.snapshot
+            )
             for plain, t in view.tables.items()
         }
         name = f"{view.name}{suffix}"
         called = view.called or view.name
         copy = dataclasses.replace(view, name=name, tables=tables, home=target.id, called=called)
-        when = schedule(sync.frequency)
-        _made(branch, copy, when, "forward", author, f"derive {name}", guard=sync.guard)
+        when = parse_schedule(sync.frequency)
+        _derive_view(branch, copy, when, "forward", author, f"derive {name}", guard=sync.guard)
         made[sync.target] = graph.branch(name).id
         names.append(name)
     return names
 
 
-def _renamed(graph: Graph, made: Mapping[int, int], table: SourceTable) -> str:
+def _table_name_on(graph: Graph, made: Mapping[int, int], table: SourceTable) -> str:
     """The table of a derived object has its name, also when the object was derived anew."""
     if table.branch not in made:
         return table.table
-    old, new = graph.branches.numbered(table.branch), graph.branches.numbered(made[table.branch])
+    old, new = graph.branches.by_id(table.branch), graph.branches.by_id(made[table.branch])
     assert old is not None
     assert new is not None
     return new.name if table.table == old.name else table.table

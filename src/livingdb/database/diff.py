@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from livingdb.database.pictures import notebook_html
-from livingdb.graph.diff import count_changes, diff_versions, most_changes
+from livingdb.graph.diff import count_changes, diff_versions, max_differing_rows
 from livingdb.graph.graph import Graph
 from livingdb.graph.snapshot_columns import CHANGE_TYPES
 from livingdb.tables.index import Version
@@ -66,7 +66,7 @@ class Diff:
         graph, before, after = self._graph, self.before, self.after
         if graph.large is not None and before is not None and after is not None:
             is_alike = before.definition == after.definition
-            most = partial(most_changes, graph.versions, before, after)
+            most = partial(max_differing_rows, graph.versions, before, after)
             if is_alike and graph.large.takes(most):
                 return list(graph.large.diff(graph, before, after))
         return list(diff_versions(graph.versions, before, after))
@@ -74,13 +74,13 @@ class Diff:
     @property
     def key(self) -> tuple[str, ...]:
         """The names of the key columns."""
-        return self._schema(self.after).shown_key
+        return self._schema(self.after).visible_key
 
     @cached_property
     def schema(self) -> pa.Schema:
         """The columns of `to_arrow`."""
         old, new = self._schema(self.before), self._schema(self.after)
-        keys = [new.column(name).field for name in new.shown_key]
+        keys = [new.column(name).field for name in new.visible_key]
         sides = [
             pa.field(name, pa.struct([c.field.with_nullable(True) for c in side.shown]))
             for name, side in (("_before", old), ("_after", new))
@@ -94,7 +94,7 @@ class Diff:
             before = _struct(old, batch.before, batch.kinds == INSERTED)
             after = _struct(new, batch.after, batch.kinds == DELETED)
             stored = batch.key_columns(len(new.key))
-            keys = [stored[new.position(name)] for name in new.shown_key]
+            keys = [stored[new.position(name)] for name in new.visible_key]
             kinds = pa.DictionaryArray.from_arrays(pa.array(batch.kinds), list(CHANGE_TYPES))
             columns = [*keys, kinds.cast(pa.string()), before, after]
             yield pa.RecordBatch.from_arrays(columns, schema=self.schema)

@@ -7,17 +7,17 @@ from typing import Any
 
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.errors import InvalidData
-from livingdb.evolution.evolve import Explanation, Wish
+from livingdb.evolution.evolve import EvolveRequest, Explanation
 from livingdb.evolution.evolve import evolve as evolved
 from livingdb.evolution.evolve import explain as explained
-from livingdb.evolution.schema_change import Change
+from livingdb.evolution.schema_change import SchemaChange
 from livingdb.graph.graph import Graph, tables_of
 
 __all__ = ["evolve", "explain", "migrate"]
 
 
-def _listed(changes: object) -> tuple[Change, ...]:
-    if isinstance(changes, Change):
+def _as_changes(changes: object) -> tuple[SchemaChange, ...]:
+    if isinstance(changes, SchemaChange):
         return (changes,)
     if isinstance(changes, (str, bytes)) or not isinstance(changes, Iterable):
         raise InvalidData(f"{changes!r} is no schema change; see livingdb.evolution")
@@ -45,12 +45,14 @@ def evolve(
         if guard and sync == "none":
             raise InvalidData("conditions= and alerts= are those of a sync: say which, with sync=")
         guards.check_guard(guard, sync, "immediate", "schema_change")
-    return evolved(graph, branch, Wish(_listed(changes), keep, to, sync, author, message, guard))
+    return evolved(
+        graph, branch, EvolveRequest(_as_changes(changes), keep, to, sync, author, message, guard)
+    )
 
 
 def explain(graph: Graph, branch: str, changes: object) -> Explanation:
     """Which directions are legal, and why others are not."""
-    return explained(graph, branch, _listed(changes))
+    return explained(graph, branch, _as_changes(changes))
 
 
 def migrate(graph: Graph, branch: str, progress: object) -> list[str]:
@@ -58,7 +60,7 @@ def migrate(graph: Graph, branch: str, progress: object) -> list[str]:
 
     Each is finished before the next: what was done stays done if this is stopped.
     """
-    say = _teller(progress)
+    say = _progress_reporter(progress)
     tables = tables_of(graph, graph.snapshots.at(graph.branch(branch).head))
     waiting = [name for name, v in sorted(tables.items()) if graph.versions.kept(v) is None]
     for number, name in enumerate(waiting):
@@ -68,7 +70,7 @@ def migrate(graph: Graph, branch: str, progress: object) -> list[str]:
     return waiting
 
 
-def _teller(progress: object) -> Callable[[int, int, str], object]:
+def _progress_reporter(progress: object) -> Callable[[int, int, str], object]:
     if callable(progress):
         return progress
     if not progress:

@@ -9,14 +9,14 @@ from livingdb.graph.names import is_hidden
 __all__ = ["add_label", "drop_label", "labels"]
 
 
-def _place(name: object) -> tuple[str, str]:
+def _split_column(name: object) -> tuple[str, str]:
     table, dot, column = str(name).partition(".")
     if not isinstance(name, str) or not dot or not table or not column:
         raise InvalidData(f"{name!r}: name a column by its table, as in 'users.email'")
     return table, column
 
 
-def _check(graph: Graph, table: str, column: str) -> None:
+def _check_column(graph: Graph, table: str, column: str) -> None:
     """`NotFound` if no branch has such a column."""
     for branch in graph.branches.all():
         if is_hidden(branch.name):
@@ -31,17 +31,17 @@ def _check(graph: Graph, table: str, column: str) -> None:
 
 def add_label(graph: Graph, name: str, label: str) -> None:
     """Give a column a label, on every branch."""
-    table, column = _place(name)
+    table, column = _split_column(name)
     if not isinstance(label, str) or not label.strip():
         raise InvalidData(f"a label is a word, not {label!r}")
-    _check(graph, table, column)
+    _check_column(graph, table, column)
     with graph.catalog.write() as connection:
         graph.catalog.labels.add(connection, table, column, label)
 
 
 def drop_label(graph: Graph, name: str, label: str | None) -> None:
     """Take a label from a column; None: all it has."""
-    table, column = _place(name)
+    table, column = _split_column(name)
     with graph.catalog.write() as connection:
         if not graph.catalog.labels.drop(connection, table, column, label):
             what = "no label" if label is None else f"no label {label!r}"

@@ -11,10 +11,10 @@ from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.database.pictures import notebook_html
 from livingdb.database.table import Table
 from livingdb.errors import NotFound
-from livingdb.graph.graph import no_table
+from livingdb.graph.graph import missing_table_error
 from livingdb.graph.names import is_hidden
 from livingdb.graph.snapshot import Edge
-from livingdb.graph.snapshot_columns import moment
+from livingdb.graph.snapshot_columns import to_datetime
 from livingdb.tables.index import Version
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class Snapshot:
     @property
     def time(self) -> datetime:
         """When it was made, in UTC."""
-        return moment(self._row.time)
+        return to_datetime(self._row.time)
 
     @property
     def author(self) -> str:
@@ -111,7 +111,7 @@ class Snapshot:
         if self._lifted is None:
             return Table(graph, name, graph.version(self._row, name))
         if name not in self._lifted:
-            raise no_table(name, {n: v.address for n, v in self._lifted.items()})
+            raise missing_table_error(name, {n: v.address for n, v in self._lifted.items()})
         return Table(graph, name, self._lifted[name])
 
     def sql(self, text: str, parameters: Parameters = None, *, engine: str | None = None) -> Result:

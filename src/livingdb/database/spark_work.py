@@ -7,16 +7,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from livingdb.chunks.address import Address
 from livingdb.engines.spark.session import spark_session
-from livingdb.engines.tree_parts import Built
+from livingdb.engines.tree_parts import TreeParts
 from livingdb.graph.graph import Graph
 from livingdb.graph.large_work import LARGE_ROWS
 from livingdb.tables.index import Version
 from livingdb.trees.diff import DiffBatch
 
-__all__ = ["OnSpark"]
+__all__ = ["SparkWork"]
 
 
-class OnSpark:
+class SparkWork:
     """Hands work to Spark.
 
     With `engine="spark"` all of it; with "auto" what is large; without a word what is large, if
@@ -34,7 +34,7 @@ class OnSpark:
             return True
         return (self.engine == "auto" or _is_running()) and rows() >= LARGE_ROWS
 
-    def fold(self, graph: Graph, version: Version) -> Built:
+    def fold(self, graph: Graph, version: Version) -> TreeParts:
         """The trees of a version's key ranges."""
         from livingdb.spark import large_work
 

@@ -13,9 +13,9 @@ from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.database.snapshot import Snapshot
 from livingdb.database.sync import updatable_of
 from livingdb.database.system_tables import system_table
-from livingdb.engines.request import Stored
+from livingdb.engines.request import TableLocation
 from livingdb.errors import NotFound, RuleViolation
-from livingdb.graph.graph import no_table
+from livingdb.graph.graph import missing_table_error
 from livingdb.graph.names import is_hidden
 from livingdb.sql.table_statements import SchemaStatement
 from livingdb.sql.view_statements import ViewStatement
@@ -45,7 +45,7 @@ class SnapshotScope:
         self._row = row
         self._lifted = lifted
 
-    def _at(self, ref: str | None) -> SnapshotRow:
+    def _snapshot_at(self, ref: str | None) -> SnapshotRow:
         if ref is None:
             return self._row
         if ref.startswith("@"):
@@ -59,19 +59,19 @@ class SnapshotScope:
         graph = self.database._graph
         if ref is None and self._lifted is not None:
             if name not in self._lifted:
-                raise no_table(name, {n: v.address for n, v in self._lifted.items()})
+                raise missing_table_error(name, {n: v.address for n, v in self._lifted.items()})
             return graph.versions.rows(self._lifted[name])
-        return graph.versions.rows(graph.version(*self._holder(name, ref)))
+        return graph.versions.rows(graph.version(*self._locate_table(name, ref)))
 
-    def _holder(self, name: str, ref: str | None) -> tuple[SnapshotRow, str]:
+    def _locate_table(self, name: str, ref: str | None) -> tuple[SnapshotRow, str]:
         """The snapshot that has the table: the one asked for, or one of a derived object."""
-        at = self._at(ref)
+        at = self._snapshot_at(ref)
         graph = self.database._graph
         if name in graph.tables(at):
             return at, name
-        return self._derived(name, ref, at) or (at, name)
+        return self._derived_table(name, ref, at) or (at, name)
 
-    def _derived(
+    def _derived_table(
         self, name: str, ref: str | None, at: SnapshotRow
     ) -> tuple[SnapshotRow, str] | None:
         """The snapshot and table of the derived object of that name, as of here."""
@@ -81,7 +81,7 @@ class SnapshotScope:
         from livingdb.derivation import source_tables as sources
 
         syncs = [sync for sync in graph.catalog.syncs.all() if sync.kind == "derive"]
-        found = None if branch is None else sources.derived_named(syncs, branch, name)
+        found = None if branch is None else sources.derived_sync(syncs, branch, name)
         if found is None:
             own = None if branch is None or branch.head != at.sequence else branch.id
             if own is not None and updatable_of(graph, name) == own:
@@ -99,25 +99,25 @@ class SnapshotScope:
         row: SnapshotRow = sources.derived_snapshot(graph, found, branch, None if is_head else at)
         return row, found.spec["name"]
 
-    def stored(self, name: str, ref: str | None = None) -> Stored | None:
+    def stored(self, name: str, ref: str | None = None) -> TableLocation | None:
         """Where other processes find the table."""
         if ref is None and self._lifted is not None:
             return None
-        row, table = self._holder(name, ref)
-        return Stored(self.database._graph.place.url, row.address.hex(), table)
+        row, table = self._locate_table(name, ref)
+        return TableLocation(self.database._graph.place.url, row.address.hex(), table)
 
     def tables(self, ref: str | None = None) -> list[str]:
         """The tables here, or at another ref."""
         if ref is None and self._lifted is not None:
             return sorted(self._lifted)
-        names = self.database._graph.tables(self._at(ref))
+        names = self.database._graph.tables(self._snapshot_at(ref))
         return sorted(name for name in names if not is_hidden(name))
 
     def is_branch(self, name: str) -> bool:
         """Whether there is a branch of that name."""
         return self.database._graph.branches.find(name) is not None
 
-    def system(self, name: str, arguments: Sequence[object]) -> pa.Table:
+    def system_table(self, name: str, arguments: Sequence[object]) -> pa.Table:
         """One of the tables the database has about itself."""
         ref = self.branch or self._row.address.hex()
         return system_table(self.database, ref, name, arguments)
@@ -128,18 +128,18 @@ class SnapshotScope:
             "a schema is changed on a branch, not in a transaction or a snapshot: branch.sql(…)"
         )
 
-    def unguarded(self, text: str) -> tuple[str, dict[str, Any]]:
+    def without_guard(self, text: str) -> tuple[str, dict[str, Any]]:
         """A statement that makes a sync without its WHEN … ELSE, and the conditions that says."""
-        from livingdb.guard.conditions.when_else import when_else
+        from livingdb.guard.conditions.when_else import split_when_else
 
-        rest, conditions = when_else(text)
+        rest, conditions = split_when_else(text)
         return rest, {"conditions": conditions} if conditions else {}
 
     def define_view(self, statement: ViewStatement) -> Snapshot | None:
         """Refused: views are derived on branches."""
         raise RuleViolation("a view is made on a branch, not in a transaction or a snapshot")
 
-    def writing(self) -> AbstractContextManager[TransactionScope]:
+    def write_transaction(self) -> AbstractContextManager[TransactionScope]:
         """Refused: a snapshot never changes."""
         raise RuleViolation(
             "rule 1: only the head of a branch can be written; clone the snapshot first"
@@ -174,7 +174,7 @@ class BranchScope(SnapshotScope):
         if statement.query is None:
             from livingdb.database import derive as objects
 
-            act = objects.dropping_view(database._graph, statement.name)
+            act = objects.drop_view_action(database._graph, statement.name)
             with database._graph.catalog.write() as connection:
                 act(connection)
             return None
@@ -184,7 +184,7 @@ class BranchScope(SnapshotScope):
         return self._of.derive(statement.name, statement.query, author=self._author, **options).head
 
     @contextmanager
-    def writing(self) -> Iterator[TransactionScope]:
+    def write_transaction(self) -> Iterator[TransactionScope]:
         """One transaction for the statement."""
         with self._of.transaction(self._message, self._author) as tx:
             scope = TransactionScope(tx)
@@ -205,7 +205,7 @@ class TransactionScope(SnapshotScope):
         """A table with the changes made so far, or at another ref."""
         return self._transaction.work.rows(name) if ref is None else super().rows(name, ref)
 
-    def stored(self, name: str, ref: str | None = None) -> Stored | None:
+    def stored(self, name: str, ref: str | None = None) -> TableLocation | None:
         """Nowhere yet, unless it is at another ref."""
         return None if ref is None else super().stored(name, ref)
 
@@ -214,7 +214,7 @@ class TransactionScope(SnapshotScope):
         return self._transaction.tables() if ref is None else super().tables(ref)
 
     @contextmanager
-    def writing(self) -> Iterator[TransactionScope]:
+    def write_transaction(self) -> Iterator[TransactionScope]:
         """The open transaction itself."""
         yield self
 

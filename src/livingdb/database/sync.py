@@ -11,24 +11,24 @@ from sqlalchemy import Connection
 from livingdb.catalog.branches import BranchRow
 from livingdb.catalog.syncs import ACTIVE, DETACHED, SyncRow, sync_chains
 from livingdb.database.pictures import notebook_html
-from livingdb.derivation.hidden_tables import aside_of
+from livingdb.derivation.hidden_tables import quarantine_table
 from livingdb.derivation.lag import Lag
 from livingdb.derivation.view import KIND, View
 from livingdb.errors import LivingDBError, NotFound, RuleViolation
 from livingdb.graph.graph import Graph
 from livingdb.graph.names import is_hidden
-from livingdb.graph.snapshot_columns import moment
+from livingdb.graph.snapshot_columns import to_datetime
 
 if TYPE_CHECKING:
     from livingdb.database.database import Database
 
-__all__ = ["Sync", "drop_branch", "dropping", "every_sync", "updatable_of"]
+__all__ = ["Sync", "drop_branch", "drop_branch_action", "every_sync", "updatable_of"]
 
-Stages = tuple[SyncRow, ...]
+SyncChain = tuple[SyncRow, ...]
 """The rows of one sync: several where changes compose, joined by branches that are not shown."""
 
 
-def _chains(graph: Graph) -> tuple[list[Stages], dict[int, str]]:
+def _chains(graph: Graph) -> tuple[list[SyncChain], dict[int, str]]:
     """Every sync, and the names of all branches."""
     names = {branch.id: branch.name for branch in graph.branches.all()}
     hidden = {number for number, name in names.items() if is_hidden(name)}
@@ -46,7 +46,7 @@ def every_sync(database: Database) -> list[Sync]:
 class Sync:
     """A standing relation between branches."""
 
-    def __init__(self, database: Database, stages: Stages, names: dict[int, str]):
+    def __init__(self, database: Database, stages: SyncChain, names: dict[int, str]):
         self.database = database
         self._stages = stages
         self._names = names
@@ -111,7 +111,7 @@ class Sync:
         rows = self.database._graph.catalog.runs.of(self._stages[0].id)
         return [
             {
-                "time": moment(row.time),
+                "time": to_datetime(row.time),
                 "seconds": row.duration / 1e6,
                 "outcome": row.outcome,
                 **row.details,
@@ -131,7 +131,7 @@ class Sync:
         """The states it has been in, newest first: since when, by whom and why."""
         return [
             {
-                "time": moment(step.time),
+                "time": to_datetime(step.time),
                 "state": step.state,
                 "by": step.author,
                 "reason": step.reason,
@@ -150,7 +150,7 @@ class Sync:
             table = shown[0]
         if table not in tables:
             raise NotFound(f"say which table: {self.target!r} has {', '.join(sorted(shown))}")
-        version = graph.find_version(head, aside_of(str(table)))
+        version = graph.find_version(head, quarantine_table(str(table)))
         if version is None:
             known = graph.versions.definition(graph.version(head, str(table))).schema.arrow
             empty: pa.Table = known.append(pa.field("_condition", pa.string())).empty_table()
@@ -162,7 +162,7 @@ class Sync:
         from livingdb.commit import resume as going_on
 
         going_on.detach(self.database._graph, self._stages, by or self.database.author, reason)
-        self._look_again()
+        self._reload()
 
     def resume(self, by: str | None = None) -> None:
         """Let a sync that is held or in error go on; `RuleViolation` if conditions stop it.
@@ -176,7 +176,7 @@ class Sync:
         try:
             going_on.resume(database._graph, self._stages, who, database.engine, database.trust)
         finally:
-            self._look_again()
+            self._reload()
 
     def approve(self, by: str | None = None, note: str = "") -> bool:
         """Let what a held sync waits with pass, in somebody's name; whether it is active now."""
@@ -191,7 +191,7 @@ class Sync:
             database.engine,
             database.trust,
         )
-        self._look_again()
+        self._reload()
         return done
 
     def reattach(self, on_conflict: str = "fail", by: str | None = None) -> None:
@@ -211,9 +211,9 @@ class Sync:
             database.engine,
             database.trust,
         )
-        self._look_again()
+        self._reload()
 
-    def _look_again(self) -> None:
+    def _reload(self) -> None:
         graph = self.database._graph
         mine = {row.id for row in self._stages}
         self._stages = next(c for c in _chains(graph)[0] if {row.id for row in c} == mine)
@@ -254,7 +254,7 @@ class Sync:
 
 def drop_branch(graph: Graph, branch: BranchRow, detach: bool) -> None:
     """Forget a branch; one in an active sync only with `detach`, and the sync with it."""
-    act = dropping(graph, branch, detach)
+    act = drop_branch_action(graph, branch, detach)
     with graph.catalog.write() as connection:
         act(connection)
 
@@ -271,7 +271,7 @@ def updatable_of(graph: Graph, name: str) -> int | None:
     return None
 
 
-def dropping(
+def drop_branch_action(
     graph: Graph, branch: BranchRow, detach: bool, is_view: bool = False
 ) -> Callable[[Connection], None]:
     """What a transaction does to forget a branch; `RuleViolation` if it may not.
@@ -299,7 +299,7 @@ def dropping(
                 if row not in readers:
                     graph.catalog.syncs.drop(connection, row.id)
             for row in stages[1:]:
-                hidden = graph.branches.numbered(row.sources[0])
+                hidden = graph.branches.by_id(row.sources[0])
                 if hidden is not None:
                     graph.branches.drop(connection, hidden)
         if held:

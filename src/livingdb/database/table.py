@@ -39,7 +39,7 @@ class TableReader:
     @property
     def key(self) -> tuple[str, ...]:
         """The names of the key columns; none if rows have no key that is shown."""
-        return self.rows.schema.shown_key
+        return self.rows.schema.visible_key
 
     def to_arrow(self, columns: Sequence[str] | None = None, where: str | None = None) -> pa.Table:
         """The rows in key order; `where` is a condition in SQL."""

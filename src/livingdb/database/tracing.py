@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from livingdb.graph.graph import Graph
-from livingdb.graph.refs import Resolved
+from livingdb.graph.refs import ResolvedRef
 from livingdb.tracing.blame import blame as origins
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class Tracing(ABC):
         """The graph of the open database."""
 
     @abstractmethod
-    def _resolve(self, ref: object) -> Resolved:
+    def _resolve(self, ref: object) -> ResolvedRef:
         """The snapshot that a ref stands for."""
 
     engine: str | None
@@ -89,7 +89,7 @@ class Tracing(ABC):
         """
         from livingdb.tracing.whereabouts.search import whereabouts
 
-        return whereabouts(self._graph, table, key, str(branch), self._moment(at))
+        return whereabouts(self._graph, table, key, str(branch), self._to_microseconds(at))
 
     def provenance(self, ref: object) -> Provenance:
         """What made a snapshot, from what and by whom, as one tree down to the transactions."""
@@ -107,9 +107,9 @@ class Tracing(ABC):
         """
         from livingdb.tracing.openlineage.events import export
 
-        return export(self._graph, path, namespace, self._moment(since) or 0)
+        return export(self._graph, path, namespace, self._to_microseconds(since) or 0)
 
-    def _moment(self, given: object) -> int | None:
+    def _to_microseconds(self, given: object) -> int | None:
         """A time, or that of a ref, in microseconds."""
         if given is None:
             return None

@@ -5,10 +5,10 @@ from __future__ import annotations
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from livingdb.commit.transaction import Work
+from livingdb.commit.transaction import BranchTransaction
 from livingdb.database.snapshot import Snapshot
 from livingdb.database.table import TableReader
-from livingdb.engines.tree_parts import Built
+from livingdb.engines.tree_parts import TreeParts
 from livingdb.errors import RuleViolation
 from livingdb.tables.layout import Layout
 from livingdb.tables.recipe import Definition
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from livingdb.sql.parameters import Parameters
     from livingdb.sql.result import Result
     from livingdb.tables.schema import SchemaLike
-    from livingdb.trees.changes import Changes
+    from livingdb.trees.changes import Delta
 
 __all__ = ["Transaction"]
 
@@ -37,10 +37,10 @@ class Transaction:
         self._message, self._author = message, author
         self._operations: list[str] = [operation] if operation else []
         self._batch: tuple[str, int] | None = None
-        self._work: Work | None = branch._begin(isolation)
+        self._work: BranchTransaction | None = branch._begin(isolation)
 
     @property
-    def work(self) -> Work:
+    def work(self) -> BranchTransaction:
         """The changes so far."""
         if self._work is None:
             raise RuleViolation("rule 1: the transaction has ended; begin another one")
@@ -112,12 +112,12 @@ class Transaction:
         """The transaction is a batch of a stream, to be committed once."""
         self._batch = (stream, batch)
 
-    def replace(self, table: str, built: Built) -> None:
+    def replace(self, table: str, built: TreeParts) -> None:
         """Put rows that are in trees already in place of all rows of a table."""
         self._operations.append("load")
         self.work.replace(table, built)
 
-    def put(self, operation: str, table: str, changes: Changes) -> None:
+    def put(self, operation: str, table: str, changes: Delta) -> None:
         """Make changes that are in the table's shape already, as the operation would."""
         self._operations.append(operation)
         self.work.apply(table, changes, operation)

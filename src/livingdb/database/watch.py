@@ -6,17 +6,17 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from livingdb.alerts.sinks import check_severity, from_json, stored
-from livingdb.alerts.watch import Watched
+from livingdb.alerts.sinks import check_severity, from_json, sinks_to_json
+from livingdb.alerts.watch import WatchTarget
 from livingdb.catalog.watches import WatchRow
 from livingdb.errors import InvalidData, InvalidName, NotFound
 from livingdb.graph.graph import Graph, now
-from livingdb.graph.snapshot_columns import moment
+from livingdb.graph.snapshot_columns import to_datetime
 
 if TYPE_CHECKING:
     from livingdb.alerts.sinks import Sink
 
-__all__ = ["Watch", "add_watch", "drop_watch", "every_watch", "readable"]
+__all__ = ["Watch", "add_watch", "drop_watch", "every_watch", "readable_sinks"]
 
 
 class Watch:
@@ -36,9 +36,9 @@ class Watch:
         return str(self._row.spec["on"].get("event"))
 
     @property
-    def what(self) -> Watched:
+    def what(self) -> WatchTarget:
         """What it looks for."""
-        return Watched.from_json(self._row.spec["on"])
+        return WatchTarget.from_json(self._row.spec["on"])
 
     @property
     def severity(self) -> str:
@@ -48,12 +48,12 @@ class Watch:
     @property
     def alerts(self) -> list[Sink]:
         """Who is told, besides those who are told everything."""
-        return readable(self._row.spec["alerts"])
+        return readable_sinks(self._row.spec["alerts"])
 
     @property
     def time(self) -> datetime:
         """When it was made, in UTC."""
-        return moment(self._row.time)
+        return to_datetime(self._row.time)
 
     @property
     def state(self) -> dict[str, Any]:
@@ -67,7 +67,7 @@ class Watch:
             return f"<Watch {self.name}: {self.event}>"
 
 
-def readable(sinks: Sequence[dict[str, Any]]) -> list[Sink]:
+def readable_sinks(sinks: Sequence[dict[str, Any]]) -> list[Sink]:
     """Stored sinks, without those of kinds that are not known here."""
     found = []
     for values in sinks:
@@ -82,15 +82,19 @@ def add_watch(graph: Graph, name: str, what: object, alerts: object, severity: s
     """A new watch, from the next commit on; `AlreadyExists` if the name is taken."""
     if not isinstance(name, str) or not name.strip() or not name.isprintable():
         raise InvalidName(f"{name!r} is no name for a watch")
-    if not isinstance(what, Watched):
+    if not isinstance(what, WatchTarget):
         raise InvalidData(
             f"{what!r} cannot be watched; say livingdb.alert.on_schema_change(), on_merge(), "
             "on_lag(), on_failures() or on_growth()"
         )
-    spec = {"on": what.to_json(), "severity": check_severity(severity), "alerts": stored(alerts)}
-    from livingdb.commit.watch_rounds import first_state
+    spec = {
+        "on": what.to_json(),
+        "severity": check_severity(severity),
+        "alerts": sinks_to_json(alerts),
+    }
+    from livingdb.commit.watch_rounds import initial_state
 
-    state = first_state(graph, what)
+    state = initial_state(graph, what)
     row = WatchRow(name, spec, now(), state)
     with graph.catalog.write() as connection:
         graph.catalog.watches.add(connection, row)

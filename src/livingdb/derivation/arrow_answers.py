@@ -19,7 +19,7 @@ from livingdb.derivation.compiler.query_trees import conjuncts
 from livingdb.derivation.plan import Relation
 from livingdb.sql.comparison import comparison_of
 
-__all__ = ["Quick", "quick_of"]
+__all__ = ["ArrowQuery", "arrow_query"]
 
 MOST_ROWS = 50_000
 """Of a table, beyond which an engine is quicker."""
@@ -33,11 +33,11 @@ _COMPARE: dict[str, Any] = {
     "<=": pc.less_equal,
 }
 
-Place = tuple[str, str]
+ColumnRef = tuple[str, str]
 """A table, as the query calls it, and a column of it."""
 
 
-class _NotQuickError(Exception):
+class _NotSimpleError(Exception):
     """The query is not of the simple form."""
 
 
@@ -45,7 +45,7 @@ class _NotQuickError(Exception):
 class _Test:
     """What has to hold of a column: a comparison, or without one whether it is null."""
 
-    place: Place
+    place: ColumnRef
     operator: str | None
     value: Any
 
@@ -65,13 +65,13 @@ class _Test:
 
 
 @dataclass(frozen=True)
-class Quick:
+class ArrowQuery:
     """A query of the simple form: what its tables are, what it tests, joins and shows."""
 
     tables: Mapping[str, str]
     tests: Sequence[_Test]
     pairs: Sequence[tuple[str, str]]
-    shown: Mapping[str, Place]
+    shown: Mapping[str, ColumnRef]
 
     def answer(self, relations: Mapping[str, Relation]) -> pa.Table | None:
         """The rows the query gives; None if an engine has to."""
@@ -92,9 +92,9 @@ class Quick:
             (rows,) = found.values()
             columns = [rows.column(column) for _, column in self.shown.values()]
             return pa.Table.from_arrays(columns, names=list(self.shown))
-        return self._joined(*found.values())
+        return self._join(*found.values())
 
-    def _joined(self, left: pa.Table, right: pa.Table) -> pa.Table | None:
+    def _join(self, left: pa.Table, right: pa.Table) -> pa.Table | None:
         for one, other in self.pairs:
             kinds = left.schema.field(one).type, right.schema.field(other).type
             if kinds[0] != kinds[1] or not _is_exact(kinds[0]):
@@ -107,8 +107,8 @@ class Quick:
             if not is_left and column in keys:
                 is_left, column = True, keys[column]
             needed[name] = (is_left, column)
-        joined = _prefixed(left, "l", {one for one, _ in self.pairs}, needed, True).join(
-            _prefixed(right, "r", set(keys), needed, False),
+        joined = _join_side(left, "l", {one for one, _ in self.pairs}, needed, True).join(
+            _join_side(right, "r", set(keys), needed, False),
             keys=[f"l{one}" for one, _ in self.pairs],
             right_keys=[f"r{other}" for _, other in self.pairs],
             join_type="inner",
@@ -120,7 +120,7 @@ class Quick:
         return pa.Table.from_arrays(columns, names=list(needed))
 
 
-def _prefixed(
+def _join_side(
     rows: pa.Table,
     prefix: str,
     keys: set[str],
@@ -132,25 +132,25 @@ def _prefixed(
     return rows.select(names).rename_columns([prefix + name for name in names])
 
 
-def quick_of(query: exp.Query) -> Quick | None:
+def arrow_query(query: exp.Query) -> ArrowQuery | None:
     """The query, if it is of the simple form."""
     try:
-        return _quick(query)
-    except _NotQuickError:
+        return _parse_query(query)
+    except _NotSimpleError:
         return None
 
 
-def _quick(query: exp.Query) -> Quick:
+def _parse_query(query: exp.Query) -> ArrowQuery:
     given = {name for name, value in query.args.items() if value}
     if not isinstance(query, exp.Select) or not given <= _CLAUSES:
-        raise _NotQuickError
+        raise _NotSimpleError
     tables: dict[str, str] = {}
     tests: list[_Test] = []
-    pairs: list[tuple[Place, Place]] = []
+    pairs: list[tuple[ColumnRef, ColumnRef]] = []
     _add_table(tables, query.args["from_"].this if "from_" in given else None)
     for join in query.args.get("joins") or ():
         if {name for name, value in join.args.items() if value} != {"this", "on"}:
-            raise _NotQuickError
+            raise _NotSimpleError
         _add_table(tables, join.this)
         _add_conditions(join.args["on"], tests, pairs)
     where = query.args.get("where")
@@ -161,45 +161,47 @@ def _quick(query: exp.Query) -> Quick:
     places = [*shown.values(), *(test.place for test in tests), *joined]
     named = len(shown) == len(query.expressions) and all(alias in tables for alias, _ in places)
     if not named or len(tables) > 2 or (len(tables) == 2) != bool(pairs):
-        raise _NotQuickError
-    return Quick(tables, tests, _across(list(tables), pairs), shown)
+        raise _NotSimpleError
+    return ArrowQuery(tables, tests, _equal_columns(list(tables), pairs), shown)
 
 
-def _across(tables: Sequence[str], pairs: Sequence[tuple[Place, Place]]) -> list[tuple[str, str]]:
+def _equal_columns(
+    tables: Sequence[str], pairs: Sequence[tuple[ColumnRef, ColumnRef]]
+) -> list[tuple[str, str]]:
     """The columns that are equal, those of the first table first, and none of them twice."""
     found = []
     for one, other in pairs:
         first, second = (one, other) if one[0] == tables[0] else (other, one)
         if (first[0], second[0]) != tuple(tables):
-            raise _NotQuickError
+            raise _NotSimpleError
         found.append((first[1], second[1]))
     if any(len(set(side)) < len(found) for side in zip(*found, strict=True)):
-        raise _NotQuickError
+        raise _NotSimpleError
     return found
 
 
 def _add_table(tables: dict[str, str], table: exp.Expr | None) -> None:
     if not isinstance(table, exp.Table) or table.db or not isinstance(table.this, exp.Identifier):
-        raise _NotQuickError
+        raise _NotSimpleError
     if {name for name, value in table.args.items() if value} - {"this", "alias"}:
-        raise _NotQuickError
+        raise _NotSimpleError
     if table.alias_or_name in tables:
-        raise _NotQuickError
+        raise _NotSimpleError
     tables[table.alias_or_name] = table.name
 
 
 def _add_conditions(
-    condition: exp.Expr, tests: list[_Test], pairs: list[tuple[Place, Place]]
+    condition: exp.Expr, tests: list[_Test], pairs: list[tuple[ColumnRef, ColumnRef]]
 ) -> None:
     for part in (each.unnest() for each in conjuncts(condition)):
         found = comparison_of(part)
         if found is not None and found.operator == "=" and isinstance(found.operand, exp.Column):
             pairs.append((_place(found.column), _place(found.operand)))
         else:
-            tests.append(_test(part))
+            tests.append(_parse_test(part))
 
 
-def _test(condition: exp.Expr) -> _Test:
+def _parse_test(condition: exp.Expr) -> _Test:
     inner, wanted = condition, True
     if isinstance(inner, exp.Not):
         inner, wanted = inner.this.unnest(), False
@@ -207,7 +209,7 @@ def _test(condition: exp.Expr) -> _Test:
         return _Test(_place(inner.this), None, wanted)
     found = comparison_of(condition)
     if found is None or found.operator not in _COMPARE:
-        raise _NotQuickError
+        raise _NotSimpleError
     return _Test(_place(found.column), found.operator, _constant(found.operand))
 
 
@@ -216,17 +218,17 @@ def _constant(node: exp.Expr) -> int | str:
     if isinstance(node, exp.Neg):
         sign, node = -1, node.this
     if not isinstance(node, exp.Literal) or (sign < 0 and node.is_string):
-        raise _NotQuickError
+        raise _NotSimpleError
     if node.is_string:
         return str(node.this)
     if not node.this.isdigit():
-        raise _NotQuickError
+        raise _NotSimpleError
     return sign * int(node.this)
 
 
-def _place(node: exp.Expr) -> Place:
+def _place(node: exp.Expr) -> ColumnRef:
     if not isinstance(node, exp.Column) or not node.table or node.args.get("db"):
-        raise _NotQuickError
+        raise _NotSimpleError
     return node.table, node.name
 
 

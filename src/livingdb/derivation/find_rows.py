@@ -8,20 +8,20 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from livingdb.engines.value_ranges import after
+from livingdb.engines.value_ranges import prefix_successor
 from livingdb.tables.batches import flat, large_batches
 from livingdb.tables.row_hash import encoded_rows
 from livingdb.tables.rows import RowSet
 from livingdb.trees.keys import KeyArray, KeyCodec
 from livingdb.trees.scan import Span
 
-__all__ = ["matching", "matching_in"]
+__all__ = ["matching_rows", "matching_rows_in"]
 
 _MOST_SPANS = 4096
 _ROWS_A_SPAN = 2048
 
 
-def matching(rows: RowSet, values: pa.Table, columns: Sequence[str] | None = None) -> pa.Table:
+def matching_rows(rows: RowSet, values: pa.Table, columns: Sequence[str] | None = None) -> pa.Table:
     """The rows whose columns, those of `values`, hold one of its rows; null is null here.
 
     Of some columns only, if they are named.
@@ -32,31 +32,31 @@ def matching(rows: RowSet, values: pa.Table, columns: Sequence[str] | None = Non
     if not values.num_rows:
         return empty
     if set(names) == set(rows.schema.key):
-        return _by_key(rows, values, wanted)
+        return _matching_by_key(rows, values, wanted)
     read = [*wanted, *(name for name in names if name not in wanted)]
     parts = [empty]
     for span in _spans(rows, values):
         for batch in large_batches(rows.batches(read, span)):
-            parts.append(matching_in(pa.Table.from_batches([batch]), values).select(wanted))
+            parts.append(matching_rows_in(pa.Table.from_batches([batch]), values).select(wanted))
     return pa.concat_tables(parts)
 
 
-def matching_in(table: pa.Table, values: pa.Table) -> pa.Table:
+def matching_rows_in(table: pa.Table, values: pa.Table) -> pa.Table:
     """The same for rows in memory."""
     names = values.column_names
     mine = [flat(table.column(name)) for name in names]
     theirs = [flat(values.column(name)).cast(table.schema.field(name).type) for name in names]
-    if len(names) == 1 and not _is_special(mine[0].type):
+    if len(names) == 1 and not _lacks_unique_encoding(mine[0].type):
         return table.filter(pc.is_in(mine[0], value_set=theirs[0]))
     return table.filter(pc.is_in(encoded_rows(mine), value_set=encoded_rows(theirs)))
 
 
-def _is_special(data_type: pa.DataType) -> bool:
+def _lacks_unique_encoding(data_type: pa.DataType) -> bool:
     """Whether equal values may have different bits, or the values parts."""
     return bool(pa.types.is_floating(data_type) or pa.types.is_nested(data_type))
 
 
-def _by_key(rows: RowSet, values: pa.Table, wanted: list[str]) -> pa.Table:
+def _matching_by_key(rows: RowSet, values: pa.Table, wanted: list[str]) -> pa.Table:
     columns = [
         flat(values.column(column.name)).cast(column.type) for column in rows.schema.key_columns
     ]
@@ -92,17 +92,17 @@ def _spans(rows: RowSet, values: pa.Table) -> list[Span]:
         valid &= array.is_valid().to_numpy(zero_copy_only=False)
     wanted = [array.filter(pa.array(valid)) for array in wanted]
     codec = KeyCodec([column.type for column in columns])
-    return _ranges(rows.forest.shape.codec, codec, np.unique(codec.encode(wanted)))
+    return _prefix_ranges(rows.forest.shape.codec, codec, np.unique(codec.encode(wanted)))
 
 
-def _ranges(whole: KeyCodec, prefix: KeyCodec, keys: KeyArray) -> list[Span]:
+def _prefix_ranges(whole: KeyCodec, prefix: KeyCodec, keys: KeyArray) -> list[Span]:
     """The keys that begin with each of these."""
     spans = []
     for key in prefix.to_binary(keys).to_pylist():
         low = key[8 - prefix.width :] if prefix.packed and prefix.width else bytes(key)
         if prefix.width is not None:
             low = low.ljust(prefix.width, b"\0")
-        high = after(low)
+        high = prefix_successor(low)
         spans.append(Span(_bound(whole, low), None if high is None else _bound(whole, high)))
     return spans
 

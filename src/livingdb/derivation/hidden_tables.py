@@ -6,17 +6,17 @@ from collections.abc import Mapping
 
 from livingdb.tables.index import Version
 
-__all__ = ["ASIDE", "WHOLE", "aside_of", "hot_of", "whole_tables"]
+__all__ = ["ASIDE", "WHOLE", "hot_table", "quarantine_table", "whole_tables"]
 
 WHOLE, ASIDE, HOT = "~whole/", "~aside/", "~hot/"
 
 
-def aside_of(table: str) -> str:
+def quarantine_table(table: str) -> str:
     """The table that holds what was set aside of a table."""
     return ASIDE + table
 
 
-def hot_of(table: str) -> str:
+def hot_table(table: str) -> str:
     """The table that holds the hot rows of one of which only those are stored."""
     return HOT + table
 

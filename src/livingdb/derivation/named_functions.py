@@ -15,13 +15,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from livingdb.derivation.trusted_functions import function_named
+from livingdb.derivation.trusted_functions import load_function
 from livingdb.derivation.view import View
-from livingdb.engines.request import Stored
+from livingdb.engines.request import TableLocation
 from livingdb.engines.spark.session import spark_session
 from livingdb.errors import InvalidData, LivingDBError
 
-__all__ = ["ARTIFACT", "FunctionFailed", "Made", "artifact_of", "run_frames", "run_model"]
+__all__ = ["ARTIFACT", "FunctionFailed", "FunctionResult", "artifact_of", "run_frames", "run_model"]
 
 ARTIFACT = pa.schema(
     [
@@ -34,24 +34,24 @@ _PART_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
-class Made:
+class FunctionResult:
     """What a function made: rows, and what it reports about them."""
 
     rows: Any
     metrics: Mapping[str, Any] = field(default_factory=dict)
 
 
-def run_frames(view: View, tables: Mapping[str, Stored], trust: Sequence[str]) -> Any:
+def run_frames(view: View, tables: Mapping[str, TableLocation], trust: Sequence[str]) -> Any:
     """The data frame that a function makes of the tables' data frames."""
-    function = function_named(view.function, trust)
+    function = load_function(view.function, trust)
     frames = _frames(tables)
-    made = _called(view, function, frames, dict(view.params))
+    made = _call_function(view, function, frames, dict(view.params))
     if type(made).__name__ != "DataFrame" or "pyspark" not in type(made).__module__:
         raise InvalidData(f"{view.function!r} returned {type(made).__name__}, not a data frame")
     return made
 
 
-def _frames(tables: Mapping[str, Stored]) -> dict[str, Any]:
+def _frames(tables: Mapping[str, TableLocation]) -> dict[str, Any]:
     session = spark_session()
     frames = {}
     for name, stored in tables.items():
@@ -62,17 +62,17 @@ def _frames(tables: Mapping[str, Stored]) -> dict[str, Any]:
 
 def run_model(
     view: View,
-    tables: Mapping[str, Stored],
+    tables: Mapping[str, TableLocation],
     read: Mapping[str, Callable[[], pa.Table]],
     trust: Sequence[str],
-) -> Made:
+) -> FunctionResult:
     """The artefact a function trains, and the metrics it reports.
 
     The function is given the tables and, by name, what it asks for: `folder` to write files to, and
     its parameters.  Its tables are Arrow's, or Spark's data frames if its first parameter is
     called `frames` or annotated so.  It returns bytes, a dict of metrics, or both as a pair.
     """
-    function = function_named(view.function, trust)
+    function = load_function(view.function, trust)
     wants = _parameters(function)
     params = dict(view.params)
     first = next(iter(wants.values()), None)
@@ -80,18 +80,18 @@ def run_model(
         if "folder" in wants and "folder" not in params:
             params["folder"] = Path(folder)
         given = _frames(tables) if _wants_frames(first) else {n: get() for n, get in read.items()}
-        answer = _called(view, function, given, params)
-        data, metrics = _answered(view, answer)
+        answer = _call_function(view, function, given, params)
+        data, metrics = _parse_answer(view, answer)
         files = {"": data} if data is not None else {}
         for path in sorted(Path(folder).rglob("*")):
             if path.is_file():
                 files[path.relative_to(folder).as_posix()] = path.read_bytes()
     if not files:
         raise InvalidData(f"{view.function!r} returned no bytes and wrote no files: no artefact")
-    return Made(_artifact(files), metrics)
+    return FunctionResult(_artifact_table(files), metrics)
 
 
-def _called(view: View, function: Any, tables: Any, params: dict[str, Any]) -> Any:
+def _call_function(view: View, function: Any, tables: Any, params: dict[str, Any]) -> Any:
     try:
         return function(tables, **params)
     except LivingDBError:
@@ -121,7 +121,7 @@ def _wants_frames(parameter: inspect.Parameter | None) -> bool:
     return parameter.name in ("frames", "dfs") or "DataFrame" in str(parameter.annotation)
 
 
-def _answered(view: View, answer: Any) -> tuple[bytes | None, Mapping[str, Any]]:
+def _parse_answer(view: View, answer: Any) -> tuple[bytes | None, Mapping[str, Any]]:
     pair = answer if isinstance(answer, tuple) and len(answer) == 2 else (answer, {})
     if isinstance(answer, Mapping):
         pair = (None, answer)
@@ -132,18 +132,18 @@ def _answered(view: View, answer: Any) -> tuple[bytes | None, Mapping[str, Any]]
         )
     if not isinstance(metrics, Mapping):
         raise InvalidData(f"{view.function!r}: metrics are a dict, not {type(metrics).__name__}")
-    plain = {str(name): _plain(value) for name, value in metrics.items()}
+    plain = {str(name): _metric_value(value) for name, value in metrics.items()}
     return None if data is None else bytes(data), plain
 
 
-def _plain(value: Any) -> Any:
+def _metric_value(value: Any) -> Any:
     """A metric as JSON has it."""
     if hasattr(value, "item"):
         value = value.item()
     return value if isinstance(value, (int, float, str, bool, type(None))) else str(value)
 
 
-def _artifact(files: Mapping[str, bytes]) -> pa.Table:
+def _artifact_table(files: Mapping[str, bytes]) -> pa.Table:
     paths, parts, data = [], [], []
     for path, content in files.items():
         for number, start in enumerate(range(0, max(len(content), 1), _PART_BYTES)):

@@ -13,7 +13,7 @@ from sqlglot import exp
 
 from livingdb.derivation.compiler.query_trees import conjuncts
 from livingdb.derivation.view import View
-from livingdb.engines.pruning import part_of
+from livingdb.engines.pruning import scan_bounds
 from livingdb.errors import InvalidData
 from livingdb.sql.condition_ranges import ranges_of
 from livingdb.sql.parse import parse_condition
@@ -21,7 +21,7 @@ from livingdb.sql.table_conditions import column_named
 from livingdb.tables.partial_forest import Piece
 from livingdb.tables.schema import Column, TableSchema
 
-__all__ = ["hot_view", "pieces", "rest_query"]
+__all__ = ["cold_pieces", "hot_view", "rest_query"]
 
 _OPPOSITES: dict[type[exp.Expr], tuple[type[exp.Binary], ...]] = {
     exp.GT: (exp.LTE,),
@@ -34,22 +34,22 @@ _OPPOSITES: dict[type[exp.Expr], tuple[type[exp.Binary], ...]] = {
 
 def hot_view(view: View) -> View:
     """The view of the rows that are stored."""
-    query = _all_of(view).where(parse_condition(view.hot)).sql("spark", comments=False)
+    query = _select_all(view).where(parse_condition(view.hot)).sql("spark", comments=False)
     return replace(view, query=query, materialize="full")
 
 
 def rest_query(view: View) -> str:
     """The query that gives the other rows."""
     is_hot = exp.Coalesce(this=exp.paren(parse_condition(view.hot)), expressions=[exp.false()])
-    return _all_of(view).where(exp.not_(is_hot)).sql("spark", comments=False)
+    return _select_all(view).where(exp.not_(is_hot)).sql("spark", comments=False)
 
 
-def _all_of(view: View) -> exp.Select:
+def _select_all(view: View) -> exp.Select:
     return exp.select("*").from_(view.tree().subquery("livingdb_view"))
 
 
 @lru_cache(maxsize=1024)
-def pieces(schema: TableSchema, where: str) -> tuple[Piece, ...]:
+def cold_pieces(schema: TableSchema, where: str) -> tuple[Piece, ...]:
     """Where rows of a table lie for which the condition does not hold; `InvalidData`: no telling.
 
     Rows with nulls in columns that the condition compares are not counted: a read that meets them
@@ -61,7 +61,7 @@ def pieces(schema: TableSchema, where: str) -> tuple[Piece, ...]:
 
     found: list[Piece] = []
     for part in conjuncts(parse_condition(where)):
-        against = _opposite(part.unnest())
+        against = _negation(part.unnest())
         outside = {} if against is None else ranges_of(against, owner, {})
         if not outside:
             raise InvalidData(
@@ -76,12 +76,12 @@ def pieces(schema: TableSchema, where: str) -> tuple[Piece, ...]:
                 "greatest value there is, and tells no rows apart; leave it out"
             )
         for item in ranges:
-            known = part_of(schema, {name: (item,)})
+            known = scan_bounds(schema, {name: (item,)})
             found.append((known.spans, known.filters))
     return tuple(found)
 
 
-def _opposite(part: exp.Expr) -> exp.Expr | None:
+def _negation(part: exp.Expr) -> exp.Expr | None:
     """What holds where a comparison does not, nulls aside; None if it is no comparison."""
     kinds = _OPPOSITES.get(type(part))
     if kinds is not None:
@@ -93,5 +93,5 @@ def _opposite(part: exp.Expr) -> exp.Expr | None:
         return exp.or_(below, above)
     if isinstance(part, exp.In) and part.expressions and not part.args.get("query"):
         others = (exp.EQ(this=part.this.copy(), expression=item) for item in part.expressions)
-        return exp.and_(*(_opposite(other) for other in others))
+        return exp.and_(*(_negation(other) for other in others))
     return None

@@ -73,7 +73,7 @@ class Relations(Protocol):
         """All rows."""
         ...
 
-    def matching(self, name: str, side: Side, values: pa.Table) -> pa.Table:
+    def matching_rows(self, name: str, side: Side, values: pa.Table) -> pa.Table:
         """The rows that hold one of the rows of `values`; null is null here."""
         ...
 

@@ -10,10 +10,10 @@ import pyarrow as pa
 from livingdb.derivation.compiler.plan_query import plan
 from livingdb.derivation.plan import Input, Plan
 from livingdb.derivation.view import View
-from livingdb.engines.portable.portable import Portable, portable
+from livingdb.engines.portable.portable import PortableQuery, check_portability
 from livingdb.tables.schema import TableSchema
 
-__all__ = ["columns_used", "compiled", "input_of", "shared_columns"]
+__all__ = ["columns_used", "input_of", "portable_columns", "view_plan"]
 
 _Inputs = tuple[tuple[str, pa.Schema, tuple[str, ...] | None], ...]
 
@@ -24,23 +24,23 @@ def input_of(schema: TableSchema) -> Input:
     return Input(schema.arrow, None if is_bag else schema.key)
 
 
-def compiled(view: View, schemas: Mapping[str, TableSchema]) -> Plan:
+def view_plan(view: View, schemas: Mapping[str, TableSchema]) -> Plan:
     """The plan of a view over tables with these schemas."""
-    return _compiled(view.query, view.key, _inputs(schemas))
+    return _cached_plan(view.query, view.key, _inputs(schemas))
 
 
 def columns_used(view: View, schemas: Mapping[str, TableSchema]) -> dict[str, list[str]]:
     """The columns of each table that a view reads."""
     used: dict[str, set[str]] = {name: set() for name in view.tables}
-    for stage in compiled(view, schemas).stages:
+    for stage in view_plan(view, schemas).stages:
         for name, columns in stage.columns_used.items():
             used.setdefault(name, set()).update(columns)
     return {name: sorted(columns) for name, columns in used.items()}
 
 
-def shared_columns(view: View, schemas: Mapping[str, TableSchema]) -> Portable | str:
+def portable_columns(view: View, schemas: Mapping[str, TableSchema]) -> PortableQuery | str:
     """The columns of a view if every engine gives the same; else why they may not."""
-    return _shared(view.query, _inputs(schemas))
+    return _cached_columns(view.query, _inputs(schemas))
 
 
 def _inputs(schemas: Mapping[str, TableSchema]) -> _Inputs:
@@ -49,13 +49,13 @@ def _inputs(schemas: Mapping[str, TableSchema]) -> _Inputs:
 
 
 @lru_cache(maxsize=4096)
-def _shared(query: str, inputs: _Inputs) -> Portable | str:
+def _cached_columns(query: str, inputs: _Inputs) -> PortableQuery | str:
     schemas = {name: schema for name, schema, _ in inputs}
-    return portable(View("", "sql", {}, query=query).tree(), schemas)
+    return check_portability(View("", "sql", {}, query=query).tree(), schemas)
 
 
 @lru_cache(maxsize=4096)
-def _compiled(
+def _cached_plan(
     query: str,
     key: tuple[str, ...] | None,
     inputs: _Inputs,

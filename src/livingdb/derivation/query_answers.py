@@ -9,18 +9,18 @@ from weakref import WeakKeyDictionary
 
 import pyarrow as pa
 
-from livingdb.derivation.arrow_answers import Quick, quick_of
+from livingdb.derivation.arrow_answers import ArrowQuery, arrow_query
 from livingdb.derivation.plan import Ask, Relation
 from livingdb.derivation.stage_tables import definition_for
-from livingdb.engines.embedded.results import with_types
-from livingdb.engines.engine_choice import choose, engine_named
-from livingdb.engines.portable.portable import Portable, as_spark
+from livingdb.engines.embedded.results import null_types_as_text
+from livingdb.engines.engine_choice import choose_engine, engine_named
+from livingdb.engines.portable.portable import PortableQuery, as_spark_types
 from livingdb.engines.request import Request, Source
-from livingdb.engines.tree_parts import Built
+from livingdb.engines.tree_parts import TreeParts
 from livingdb.tables.recipe import Definition
 from livingdb.tables.rows import RowSet
 
-__all__ = ["Answers", "ByEngine", "Embedded", "request_of"]
+__all__ = ["Answers", "EmbeddedAnswers", "EngineAnswers", "request_of"]
 
 
 class Answers(Protocol):
@@ -45,10 +45,10 @@ def request_of(ask: Ask, relations: Mapping[str, Relation]) -> Request:
 @dataclass(frozen=True)
 class _Text:
     text: str
-    portable: Portable | str
+    portable: PortableQuery | str
 
 
-_quick: WeakKeyDictionary[Ask, Quick | None] = WeakKeyDictionary()
+_arrow_queries: WeakKeyDictionary[Ask, ArrowQuery | None] = WeakKeyDictionary()
 """The queries that need no engine where their relations are small."""
 
 
@@ -56,7 +56,7 @@ _texts: WeakKeyDictionary[Ask, _Text] = WeakKeyDictionary()
 """What the embedded engine reads; the columns of a query's relations never change."""
 
 
-class Embedded:
+class EmbeddedAnswers:
     """Answers in this process.  A query's text is made once."""
 
     name = "embedded"
@@ -65,9 +65,9 @@ class Embedded:
         """The rows a prepared query gives over these relations."""
         from livingdb.engines.embedded.session import Session
 
-        if ask not in _quick:
-            _quick[ask] = quick_of(ask.query)
-        quick = _quick[ask]
+        if ask not in _arrow_queries:
+            _arrow_queries[ask] = arrow_query(ask.query)
+        quick = _arrow_queries[ask]
         small = None if quick is None else quick.answer(relations)
         if small is not None:
             return small
@@ -78,27 +78,27 @@ class Embedded:
                 known = _texts[ask] = _Text(session.text(request), request.portable)
             else:
                 for name, relation in relations.items():
-                    session.register(_shown(relation), name)
+                    session.register(_scannable(relation), name)
             found = session.query(known.text, {})
-        if isinstance(known.portable, Portable):
-            return as_spark(found, known.portable)
-        return with_types(found)
+        if isinstance(known.portable, PortableQuery):
+            return as_spark_types(found, known.portable)
+        return null_types_as_text(found)
 
 
-def _is_at_hand(relations: Mapping[str, Relation]) -> bool:
+def _is_in_memory(relations: Mapping[str, Relation]) -> bool:
     """Whether all rows are in this process, and not many."""
     tables = [rows for rows in relations.values() if isinstance(rows, pa.Table)]
     is_all = len(tables) == len(relations)
     return is_all and sum(rows.num_rows for rows in tables) <= AT_HAND_ROWS
 
 
-def _shown(relation: Relation) -> Any:
+def _scannable(relation: Relation) -> Any:
     """Rows as the embedded engine reads them."""
-    from livingdb.engines.embedded.arrow_dataset import ScannedRows
+    from livingdb.engines.embedded.arrow_dataset import RowSetDataset
 
     rows = relation.rows if isinstance(relation, Source) else relation
     if isinstance(rows, RowSet):
-        return ScannedRows(rows, relation.wanted if isinstance(relation, Source) else None)
+        return RowSetDataset(rows, relation.wanted if isinstance(relation, Source) else None)
     return rows
 
 
@@ -108,7 +108,7 @@ _shared: WeakKeyDictionary[Ask, bool] = WeakKeyDictionary()
 """Whether every engine answers a query alike."""
 
 
-class ByEngine:
+class EngineAnswers:
     """Answers by the engine that suits each query: Spark, or for `auto` whichever is cheaper.
 
     A few rows that are at hand are not sent to Spark if the answer is the same here: a refresh
@@ -122,22 +122,22 @@ class ByEngine:
     def answer(self, ask: Ask, relations: Mapping[str, Relation]) -> pa.Table:
         """The rows a prepared query gives over these relations."""
         request = request_of(ask, relations)
-        if _is_at_hand(relations):
+        if _is_in_memory(relations):
             if ask not in _shared:
-                _shared[ask] = isinstance(request.portable, Portable)
+                _shared[ask] = isinstance(request.portable, PortableQuery)
             if _shared[ask]:
-                return Embedded().answer(ask, relations)
-        name, _ = choose(request, self._wanted, pipeline=True)
+                return EmbeddedAnswers().answer(ask, relations)
+        name, _ = choose_engine(request, self._wanted, pipeline=True)
         if name == "embedded":
-            return Embedded().answer(ask, relations)
+            return EmbeddedAnswers().answer(ask, relations)
         return engine_named(name).rows(request)
 
     def built(
         self, ask: Ask, relations: Mapping[str, Relation], key: tuple[str, ...] | None, url: str
-    ) -> tuple[Definition, Built] | None:
+    ) -> tuple[Definition, TreeParts] | None:
         """The answer as trees that Spark's tasks build; None if the rows come here instead."""
         request = request_of(ask, relations)
-        if key is None or choose(request, self._wanted, pipeline=True)[0] != "spark":
+        if key is None or choose_engine(request, self._wanted, pipeline=True)[0] != "spark":
             return None
         from livingdb.engines.spark.build_trees import arrow_schema
         from livingdb.engines.spark.engine import SparkEngine

@@ -16,12 +16,12 @@ from livingdb.tables.recipe import Definition, Derived
 from livingdb.tables.rows import RowSet
 from livingdb.tables.versions import Versions
 from livingdb.trees.builder import Sink
-from livingdb.trees.changes import Changes
+from livingdb.trees.changes import Delta
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["QUERY", "QueryEvaluator", "parted_recipe", "query_recipe"]
+__all__ = ["QUERY", "QueryEvaluator", "partial_recipe", "query_recipe"]
 
 QUERY = "query"
 _RESTS = 2
@@ -45,7 +45,7 @@ def query_recipe(
     )
 
 
-def parted_recipe(view: View, inputs: Mapping[str, Version], stored: Version) -> Derived:
+def partial_recipe(view: View, inputs: Mapping[str, Version], stored: Version) -> Derived:
     """The recipe of a view's answer, of which the hot part is stored."""
     from livingdb.derivation.partial_view import rest_query
 
@@ -58,7 +58,7 @@ class QueryEvaluator:
     """Answers for the recipes of queries."""
 
     def __init__(self) -> None:
-        self._rests: OrderedDict[Address, Changes] = OrderedDict()
+        self._rests: OrderedDict[Address, Delta] = OrderedDict()
 
     def definition(self, recipe: Derived) -> Address:
         """The definition of the answer's table."""
@@ -69,28 +69,28 @@ class QueryEvaluator:
         hot = recipe.data.get("hot")
         if hot is None:
             return None
-        from livingdb.derivation.partial_view import pieces
-        from livingdb.tables.partial_forest import PartedForest
+        from livingdb.derivation.partial_view import cold_pieces
+        from livingdb.tables.partial_forest import PartialForest
 
         stored = versions.rows(versions.require(Address(bytes.fromhex(hot["version"]))))
-        forest = PartedForest(
+        forest = PartialForest(
             stored,
-            partial(self._rest, recipe, versions, stored),
-            pieces(stored.schema, hot["where"]),
+            partial(self._unstored_rows, recipe, versions, stored),
+            cold_pieces(stored.schema, hot["where"]),
         )
         return RowSet(stored.schema, forest, recipe.stored().address)
 
-    def _rest(self, recipe: Derived, versions: Versions, stored: RowSet) -> Changes:
+    def _unstored_rows(self, recipe: Derived, versions: Versions, stored: RowSet) -> Delta:
         """The rows that are not stored, those of the last recipes at hand."""
-        from livingdb.derivation.stage_tables import ambiguous, upserts_of
+        from livingdb.derivation.stage_tables import ambiguity_message, upsert_delta
 
         address = recipe.stored().address
         rest = self._rests.get(address)
         if rest is None:
             definition = Definition.load(versions.store, self.definition(recipe))
-            rest = upserts_of(definition, self._answer(recipe, versions))
+            rest = upsert_delta(definition, self._answer(recipe, versions))
             if stored.contains(rest.keys).any():
-                raise InvalidData(ambiguous(definition.schema))
+                raise InvalidData(ambiguity_message(definition.schema))
             self._rests[address] = rest
             while len(self._rests) > _RESTS:
                 self._rests.popitem(last=False)
@@ -113,7 +113,7 @@ class QueryEvaluator:
     def _answer(self, recipe: Derived, versions: Versions) -> pa.Table:
         """What the query gives."""
         from livingdb.derivation.plan import Ask
-        from livingdb.derivation.query_answers import Embedded
+        from livingdb.derivation.query_answers import EmbeddedAnswers
         from livingdb.engines.request import Source
         from livingdb.sql.parse import parse_statement
 
@@ -122,4 +122,4 @@ class QueryEvaluator:
             name: Source(versions.rows(versions.require(Address(bytes.fromhex(text)))))
             for name, text in recipe.data["inputs"].items()
         }
-        return Embedded().answer(Ask(query, tuple(relations)), relations)  # type: ignore[arg-type]
+        return EmbeddedAnswers().answer(Ask(query, tuple(relations)), relations)  # type: ignore[arg-type]

@@ -8,19 +8,19 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from livingdb.derivation.plan import NeedsFull, Plan, Stage
-from livingdb.derivation.plan_cache import columns_used, compiled
-from livingdb.derivation.query_answers import Answers, ByEngine
-from livingdb.derivation.stage_inputs import Deltas, Pair, VersionRelations
-from livingdb.derivation.stage_tables import changes_of, created, definition_for
+from livingdb.derivation.plan_cache import columns_used, view_plan
+from livingdb.derivation.query_answers import Answers, EngineAnswers
+from livingdb.derivation.stage_inputs import DeltaCache, VersionPair, VersionRelations
+from livingdb.derivation.stage_tables import create_version, definition_for, delta_from_weighted
 from livingdb.derivation.view import View
-from livingdb.engines.request import Stored
-from livingdb.graph.diff import diff_versions, most_changes
+from livingdb.engines.request import TableLocation
+from livingdb.graph.diff import diff_versions, max_differing_rows
 from livingdb.graph.graph import Graph
 from livingdb.graph.storage.staging import Staging
 from livingdb.tables.index import Version
 from livingdb.tables.schema import TableSchema
 
-__all__ = ["Found", "Input", "Refreshed", "refreshed", "schemas_of"]
+__all__ = ["RefreshInput", "RefreshResult", "SourceVersion", "refresh_view", "schemas_of"]
 
 LARGE_SHARE = 0.3
 """Of a table's rows, beyond which all of a view is made anew."""
@@ -29,23 +29,23 @@ _STRATEGIES = ("linear", "join", "additive", "touched", "full")
 
 
 @dataclass(frozen=True)
-class Found:
+class SourceVersion:
     """A table in some snapshot."""
 
     version: Version
-    stored: Stored | None = None
+    stored: TableLocation | None = None
 
 
 @dataclass(frozen=True)
-class Input:
+class RefreshInput:
     """A table that a view reads, as it was at the last refresh (None: at none) and as it is."""
 
-    old: Found | None
-    new: Found
+    old: SourceVersion | None
+    new: SourceVersion
 
 
 @dataclass(frozen=True)
-class Refreshed:
+class RefreshResult:
     """What a refresh makes: the tables of the view's branch that differ, and how it went."""
 
     tables: Mapping[str, Version]
@@ -57,40 +57,40 @@ class Refreshed:
     """For tables that differ, the weighted rows that go and come, where they are known."""
 
 
-def schemas_of(graph: Graph, inputs: Mapping[str, Input]) -> dict[str, TableSchema]:
+def schemas_of(graph: Graph, inputs: Mapping[str, RefreshInput]) -> dict[str, TableSchema]:
     """The schemas of what a view reads now."""
     versions = graph.versions
     return {name: versions.definition(i.new.version).schema for name, i in inputs.items()}
 
 
-def refreshed(
+def refresh_view(
     graph: Graph,
     view: View,
-    inputs: Mapping[str, Input],
+    inputs: Mapping[str, RefreshInput],
     held: Mapping[str, Version],
     answers: Answers,
     staging: Staging,
     full: bool = False,
-    deltas: Deltas | None = None,
-) -> Refreshed:
+    deltas: DeltaCache | None = None,
+) -> RefreshResult:
     """The tables of a view over its inputs; `held` are those it has, by name.
 
     `deltas` are what is known to differ between versions; what is found out joins them.
     """
     schemas = schemas_of(graph, inputs)
-    plan = compiled(view, schemas)
+    plan = view_plan(view, schemas)
     reason = "ASKED_FOR" if full else _full_reason(graph, view, inputs, held, plan)
-    used = _read_with(view, columns_used(view, schemas), deltas)
-    work = _Refresh(graph, view, inputs, held, answers, staging, deltas or Deltas())
+    used = _columns_to_read(view, columns_used(view, schemas), deltas)
+    work = _Refresh(graph, view, inputs, held, answers, staging, deltas or DeltaCache())
     work.read_only(used)
     for stage in plan.stages:
-        work.stage(stage, reason)
+        work.refresh_stage(stage, reason)
     strategy = max(work.strategies, key=_STRATEGIES.index, default="linear")
-    return Refreshed(work.tables, strategy, work.reason, work.rows, answers.name, work.known)
+    return RefreshResult(work.tables, strategy, work.reason, work.rows, answers.name, work.known)
 
 
-def _read_with(
-    view: View, used: Mapping[str, Sequence[str]], deltas: Deltas | None
+def _columns_to_read(
+    view: View, used: Mapping[str, Sequence[str]], deltas: DeltaCache | None
 ) -> dict[str, Sequence[str]]:
     """The columns that matter of each table of a view, to it or to others that share deltas."""
     if deltas is None:
@@ -108,7 +108,7 @@ def _read_with(
 def _full_reason(
     graph: Graph,
     view: View,
-    inputs: Mapping[str, Input],
+    inputs: Mapping[str, RefreshInput],
     held: Mapping[str, Version],
     plan: Plan,
 ) -> str | None:
@@ -125,7 +125,7 @@ def _full_reason(
             continue
         if old.definition != new.definition:
             return "SCHEMA_CHANGED"
-        most = most_changes(graph.versions, old, new)
+        most = max_differing_rows(graph.versions, old, new)
         if most > _FLOOR_ROWS and most > LARGE_SHARE * graph.versions.count(new):
             return None if view.refresh == "incremental" else "DELTA_TOO_LARGE"
     return None
@@ -138,16 +138,16 @@ class _Refresh:
         self,
         graph: Graph,
         view: View,
-        inputs: Mapping[str, Input],
+        inputs: Mapping[str, RefreshInput],
         held: Mapping[str, Version],
         answers: Answers,
         staging: Staging,
-        deltas: Deltas,
+        deltas: DeltaCache,
     ):
         self._deltas = deltas
         self._graph, self._view, self._held = graph, view, held
         self._answers, self._staging = answers, staging
-        self._pairs = {name: self._pair(item) for name, item in inputs.items()}
+        self._pairs = {name: self._version_pair(item) for name, item in inputs.items()}
         self.tables: dict[str, Version] = {}
         self.known: dict[str, pa.Table] = {}
         self.strategies: list[str] = []
@@ -161,56 +161,56 @@ class _Refresh:
                 schema = self._graph.versions.definition(self._pairs[name].new).schema
                 self._pairs[name].columns = list(used) or schema.arrow.names[:1]
 
-    def _pair(self, item: Input) -> Pair:
+    def _version_pair(self, item: RefreshInput) -> VersionPair:
         old = item.old or item.new
         places = (old.stored, item.new.stored)
-        pair = Pair(self._graph.versions, old.version, item.new.version, places)
+        pair = VersionPair(self._graph.versions, old.version, item.new.version, places)
         pair.deltas = self._deltas
         return pair
 
-    def stage(self, stage: Stage, reason: str | None) -> None:
+    def refresh_stage(self, stage: Stage, reason: str | None) -> None:
         """Bring one stage up to date; `reason`: make it anew."""
         name = stage.name or self._view.name
         held = self._held.get(name)
         if reason is None and held is not None:
             if all(self._pairs[read].is_same for read in stage.reads):
-                self._pairs[stage.name] = Pair(self._graph.versions, held, held)
+                self._pairs[stage.name] = VersionPair(self._graph.versions, held, held)
                 return
             if stage.strategy != "full":
                 try:
-                    self._maintained(stage, name, held)
+                    self._maintain(stage, name, held)
                     self.strategies.append(stage.strategy)
                     return
                 except NeedsFull as needed:
                     reason = needed.code
         self.strategies.append("full")
         self.reason = reason or stage.reason
-        self._anew(stage, name, held)
+        self._recompute(stage, name, held)
 
-    def _maintained(self, stage: Stage, name: str, held: Version) -> None:
+    def _maintain(self, stage: Stage, name: str, held: Version) -> None:
         versions = self._graph.versions
         relations = VersionRelations(self._pairs, self._answers, held)
         change = stage.maintain(relations)
-        changes, counts = changes_of(versions.rows(held), change)
+        changes, counts = delta_from_weighted(versions.rows(held), change)
         made = held
         if len(changes):
             made = versions.change(held, changes, self._staging.sink, counts)
             self.tables[name] = made
             self.known[name] = change
         self.rows = len(changes)
-        self._pairs[stage.name] = Pair(versions, held, made, known=change)
+        self._pairs[stage.name] = VersionPair(versions, held, made, known=change)
 
-    def _anew(self, stage: Stage, name: str, held: Version | None) -> None:
+    def _recompute(self, stage: Stage, name: str, held: Version | None) -> None:
         versions = self._graph.versions
         relations = VersionRelations(self._pairs, self._answers)
         wanted = {read: relations.source(read, "new") for read in stage.reads}
         built = None
-        if isinstance(self._answers, ByEngine):
+        if isinstance(self._answers, EngineAnswers):
             built = self._answers.built(stage.ask, wanted, stage.key, self._graph.place.files.url)
         if built is None:
             rows = self._answers.answer(stage.ask, wanted)
             definition = definition_for(rows.schema, stage.key)
-            made = created(versions, definition, rows, self._staging.sink)
+            made = create_version(versions, definition, rows, self._staging.sink)
         else:
             definition, trees = built
             root = self._staging.joined(trees, versions.forest_of(definition), ours=True)
@@ -221,8 +221,8 @@ class _Refresh:
             if same or next(diff_versions(versions, held, made), None) is None:
                 if not same:
                     self._graph.index.forget([made])
-                self._pairs[stage.name] = Pair(versions, held, held)
+                self._pairs[stage.name] = VersionPair(versions, held, held)
                 self.rows = 0
                 return
         self.tables[name] = made
-        self._pairs[stage.name] = Pair(versions, held or made, made)
+        self._pairs[stage.name] = VersionPair(versions, held or made, made)

@@ -12,7 +12,7 @@ from livingdb.tables.batches import flat
 from livingdb.tables.row_hash import encoded_rows
 from livingdb.trees.keys import from_binary, hash_keys
 
-__all__ = ["COPY", "HASH", "IDENTITY", "copies_held", "identified", "row_hashes"]
+__all__ = ["COPY", "HASH", "IDENTITY", "count_copies", "identify_rows", "row_hashes"]
 
 HASH, COPY = "_row", "_copy"
 IDENTITY = (HASH, COPY)
@@ -30,7 +30,7 @@ def row_hashes(rows: pa.Table) -> pa.Array:
     return pa.Array.from_buffers(pa.binary(16), rows.num_rows, [None, data]).cast(pa.binary())
 
 
-def identified(rows: pa.Table) -> pa.Table:
+def identify_rows(rows: pa.Table) -> pa.Table:
     """The rows with their hidden key: equal rows are numbered from zero."""
     hashes = row_hashes(rows)
     numbers = hashes.dictionary_encode().indices.to_numpy()
@@ -50,7 +50,7 @@ def with_identity(rows: pa.Table, hashes: pa.Array, copies: _Numbers) -> pa.Tabl
     return pa.Table.from_arrays([*hidden, *rows.columns], names=[*IDENTITY, *rows.column_names])
 
 
-def copies_held(
+def count_copies(
     hashes: pa.Array, contains: Callable[[pa.Array, _Numbers], npt.NDArray[np.bool_]]
 ) -> _Numbers:
     """How many copies there are of each row; `contains` tells whether a copy is there.

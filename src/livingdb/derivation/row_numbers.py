@@ -9,18 +9,18 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-__all__ = ["Numbers", "numbered"]
+__all__ = ["Numbers", "row_numbers"]
 
 Numbers = npt.NDArray[np.int64]
 
 
-def numbered(rows: pa.Table) -> Numbers:
+def row_numbers(rows: pa.Table) -> Numbers:
     """A number for each row; equal rows have the same.  Nulls, NaNs and both zeros are alike."""
     columns = [column.combine_chunks() for column in rows.columns]
-    return _combined([_codes(column) for column in columns], rows.num_rows)
+    return _combine([_codes(column) for column in columns], rows.num_rows)
 
 
-def _combined(parts: Sequence[Numbers], count: int) -> Numbers:
+def _combine(parts: Sequence[Numbers], count: int) -> Numbers:
     numbers = np.zeros(count, np.int64)
     for at, codes in enumerate(parts):
         if at == 0:
@@ -40,7 +40,7 @@ def _codes(array: pa.Array | pa.ChunkedArray) -> Numbers:
         return _list_codes(_entries(array))
     if pa.types.is_struct(kind):
         there = array.is_valid().to_numpy(zero_copy_only=False).astype(np.int64)
-        return _combined([there, *(_codes(child) for child in array.flatten())], len(array))
+        return _combine([there, *(_codes(child) for child in array.flatten())], len(array))
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
         return _list_codes(array)
     if pa.types.is_floating(kind):
@@ -66,4 +66,4 @@ def _list_codes(array: pa.Array) -> Numbers:
     buffers = [None, pa.py_buffer(offsets), pa.py_buffer(np.ascontiguousarray(elements))]
     as_bytes = pa.Array.from_buffers(pa.large_binary(), len(array), buffers)
     there = array.is_valid().to_numpy(zero_copy_only=False).astype(np.int64)
-    return _combined([there, _codes(as_bytes)], len(array))
+    return _combine([there, _codes(as_bytes)], len(array))

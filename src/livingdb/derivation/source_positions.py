@@ -7,13 +7,21 @@ from collections.abc import Mapping
 from livingdb.catalog.branches import BranchRow
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.chunks.address import Address
-from livingdb.derivation.refresh_view import Found, Input
+from livingdb.derivation.refresh_view import RefreshInput, SourceVersion
 from livingdb.derivation.view import View
-from livingdb.engines.request import Stored
+from livingdb.engines.request import TableLocation
 from livingdb.errors import NotFound
 from livingdb.graph.graph import Graph
 
-__all__ = ["AT", "At", "found", "heads", "inputs", "made_from", "named"]
+__all__ = [
+    "AT",
+    "At",
+    "positions_by_name",
+    "refresh_inputs",
+    "source_heads",
+    "source_positions",
+    "source_versions",
+]
 
 AT = "at"
 """What the details of an edge have them under."""
@@ -22,13 +30,13 @@ At = Mapping[int, Address]
 """A snapshot for each branch that a view follows."""
 
 
-def made_from(graph: Graph, row: SnapshotRow) -> dict[int, Address]:
+def source_positions(graph: Graph, row: SnapshotRow) -> dict[int, Address]:
     """What a snapshot of a derived object was made from."""
     given = graph.record(row.address).edge.details.get(AT, {})
     return {int(branch): Address(bytes.fromhex(text)) for branch, text in given.items()}
 
 
-def heads(graph: Graph, view: View) -> tuple[dict[int, Address], dict[int, BranchRow]]:
+def source_heads(graph: Graph, view: View) -> tuple[dict[int, Address], dict[int, BranchRow]]:
     """Where the branches that a view follows are now."""
     rows = graph.several(view.branches)
     missing = [number for number in view.branches if number not in rows]
@@ -37,33 +45,33 @@ def heads(graph: Graph, view: View) -> tuple[dict[int, Address], dict[int, Branc
     return {n: graph.snapshots.at(row.head).address for n, row in rows.items()}, rows
 
 
-def named(at: At, names: Mapping[int, str]) -> dict[str, str]:
+def positions_by_name(at: At, names: Mapping[int, str]) -> dict[str, str]:
     """The snapshots by the names of branches, as an edge has them."""
     return {names.get(branch, str(branch)): address.hex() for branch, address in at.items()}
 
 
-def found(graph: Graph, view: View, at: At) -> dict[str, Found]:
+def source_versions(graph: Graph, view: View, at: At) -> dict[str, SourceVersion]:
     """The tables that a view reads in these snapshots."""
-    return {name: _found(graph, view, name, at) for name in view.tables}
+    return {name: _source_version(graph, view, name, at) for name in view.tables}
 
 
-def _found(graph: Graph, view: View, name: str, at: At) -> Found:
+def _source_version(graph: Graph, view: View, name: str, at: At) -> SourceVersion:
     source = view.tables[name]
     address = Address(bytes.fromhex(source.snapshot)) if source.snapshot else at[source.branch]
     version = graph.record(address).tables.get(source.table)
     if version is None:
         raise NotFound(f"the table {source.table!r}, which {view.name!r} reads, is not there")
-    stored = Stored(graph.place.url, address.hex(), source.table)
-    return Found(graph.versions.require(version), stored)
+    stored = TableLocation(graph.place.url, address.hex(), source.table)
+    return SourceVersion(graph.versions.require(version), stored)
 
 
-def inputs(graph: Graph, view: View, old: At | None, new: At) -> dict[str, Input]:
+def refresh_inputs(graph: Graph, view: View, old: At | None, new: At) -> dict[str, RefreshInput]:
     """The tables that a view reads, at the last refresh and now."""
-    now = found(graph, view, new)
+    now = source_versions(graph, view, new)
     if old is None or not set(view.branches) <= set(old):
-        return {name: Input(None, item) for name, item in now.items()}
+        return {name: RefreshInput(None, item) for name, item in now.items()}
     try:
-        then = found(graph, view, old)
+        then = source_versions(graph, view, old)
     except NotFound:
-        return {name: Input(None, item) for name, item in now.items()}
-    return {name: Input(then[name], item) for name, item in now.items()}
+        return {name: RefreshInput(None, item) for name, item in now.items()}
+    return {name: RefreshInput(then[name], item) for name, item in now.items()}

@@ -12,7 +12,7 @@ from livingdb.derivation.compiler.expand_stars import expand_stars
 from livingdb.derivation.view import KIND, SourceTable
 from livingdb.errors import NotFound, Unsupported
 from livingdb.graph.ancestry import is_ancestor
-from livingdb.graph.graph import Graph, no_table
+from livingdb.graph.graph import Graph, missing_table_error
 from livingdb.sql.parameters import constant
 from livingdb.sql.planner import is_range, point_at, qualify
 from livingdb.sql.table_names import (
@@ -20,14 +20,14 @@ from livingdb.sql.table_names import (
     check_columns,
     check_sources,
     function_name,
-    table_names,
+    table_nodes,
 )
 from livingdb.tables.letter_case import check_clear, find_alike
 
-__all__ = ["derived_named", "derived_snapshot", "resolved"]
+__all__ = ["derived_snapshot", "derived_sync", "resolve_sources"]
 
 
-def resolved(
+def resolve_sources(
     graph: Graph, branch: BranchRow, query: exp.Query
 ) -> tuple[exp.Query, dict[str, SourceTable]]:
     """The query over plain names, and the table each of them stands for."""
@@ -35,13 +35,13 @@ def resolved(
     check_sources(bound)
     if any(True for _ in bound.find_all(exp.Placeholder, exp.Parameter)):
         raise Unsupported("the query of a view has no parameters: write the values into it")
-    tables = [table for table in table_names(bound) if not is_range(table)]
+    tables = [table for table in table_nodes(bound) if not is_range(table)]
     names: dict[SourceTable, str] = {}
     found = []
     for table in tables:
-        source = _source(graph, branch, table)
+        source = _source_table(graph, branch, table)
         if source not in names:
-            names[source] = _free(source.table, names.values())
+            names[source] = _free_name(source.table, names.values())
         found.append((table, names[source]))
     qualify(tables)
     for table, name in found:
@@ -59,13 +59,13 @@ def _columns(graph: Graph, source: SourceTable) -> list[str]:
     if source.snapshot:
         row = graph.resolve(f"id:{source.snapshot}").snapshot
     else:
-        branch = graph.branches.numbered(source.branch)
+        branch = graph.branches.by_id(source.branch)
         assert branch is not None
         row = graph.snapshots.at(branch.head)
     return list(graph.versions.definition(graph.version(row, source.table)).schema.arrow.names)
 
 
-def _free(name: str, taken: object) -> str:
+def _free_name(name: str, taken: object) -> str:
     known = {other.casefold() for other in taken}  # type: ignore[attr-defined]
     free, number = name, 1
     while free.casefold() in known:
@@ -74,46 +74,48 @@ def _free(name: str, taken: object) -> str:
     return free
 
 
-def _source(graph: Graph, branch: BranchRow, table: exp.Table) -> SourceTable:
+def _source_table(graph: Graph, branch: BranchRow, table: exp.Table) -> SourceTable:
     if isinstance(table.this, exp.Func):
         raise Unsupported(f"{function_name(table.this)}(…) cannot stand in a view's FROM")
     if table.db.casefold() == SYSTEM:
         raise Unsupported("a view reads tables of branches, not the system tables of livingdb")
     version = table.args.get("version")
     if version is not None:
-        return _fixed(graph, branch, table, version)
+        return _pinned_source(graph, branch, table, version)
     of = branch if not table.db else graph.branch(table.db)
     tables = graph.tables(graph.snapshots.at(of.head))
-    name = _known(table.name, list(tables))
+    name = _matching_name(table.name, list(tables))
     if name is not None:
         return SourceTable(of.id, name)
-    sync = derived_named(graph.catalog.syncs.all(), of, table.name)
+    sync = derived_sync(graph.catalog.syncs.all(), of, table.name)
     if sync is None:
-        raise no_table(table.name, tables)
-    target = graph.branches.numbered(sync.target)
+        raise missing_table_error(table.name, tables)
+    target = graph.branches.by_id(sync.target)
     assert target is not None
     return SourceTable(target.id, target.name)
 
 
-def _fixed(graph: Graph, branch: BranchRow, table: exp.Table, version: exp.Expr) -> SourceTable:
+def _pinned_source(
+    graph: Graph, branch: BranchRow, table: exp.Table, version: exp.Expr
+) -> SourceTable:
     value = constant(version.expression, {})
     if str(version.this).upper() != "VERSION" or value is None:
         raise Unsupported("in a view, VERSION AS OF takes a ref in quotes, and TIMESTAMP no place")
     row = graph.resolve(str(value)).snapshot
     tables = graph.tables(row)
-    name = _known(table.name, list(tables))
+    name = _matching_name(table.name, list(tables))
     if name is None:
-        raise no_table(table.name, tables)
+        raise missing_table_error(table.name, tables)
     return SourceTable(branch.id, name, row.address.hex())
 
 
-def _known(name: str, tables: list[str]) -> str | None:
+def _matching_name(name: str, tables: list[str]) -> str | None:
     check_clear("table", name, tables)
     alike = find_alike(name, tables)
     return alike[0] if alike else None
 
 
-def derived_named(syncs: list[SyncRow], branch: BranchRow, name: str) -> SyncRow | None:
+def derived_sync(syncs: list[SyncRow], branch: BranchRow, name: str) -> SyncRow | None:
     """The sync that makes the derived object of that name on a branch."""
     views = [sync for sync in syncs if sync.kind == KIND]
     for sync in views:
@@ -129,14 +131,14 @@ def derived_snapshot(
     graph: Graph, sync: SyncRow, branch: BranchRow, at: SnapshotRow | None = None
 ) -> SnapshotRow:
     """The newest version of a derived object whose source is not after a snapshot of a branch."""
-    target = graph.branches.numbered(sync.target)
+    target = graph.branches.by_id(sync.target)
     assert target is not None
     row: SnapshotRow | None = graph.snapshots.at(target.head)
     if at is None:
         assert row is not None
         return row
     while row is not None:
-        seen = _seen(graph, row, branch.name)
+        seen = _source_snapshots(graph, row, branch.name)
         if seen and all(is_ancestor(graph.snapshots, source, at) for source in seen):
             return row
         row = None if row.first is None else graph.snapshots.at(row.first)
@@ -146,11 +148,11 @@ def derived_snapshot(
     )
 
 
-def _seen(graph: Graph, row: SnapshotRow, branch: str) -> list[SnapshotRow]:
+def _source_snapshots(graph: Graph, row: SnapshotRow, branch: str) -> list[SnapshotRow]:
     """The snapshots of a branch that a derived one was made from, also through others."""
     found = []
     for name, text in graph.record(row.address).edge.sources.items():
         source = graph.snapshots.find(Address(bytes.fromhex(text)))
         if source is not None:
-            found += [source] if name == branch else _seen(graph, source, branch)
+            found += [source] if name == branch else _source_snapshots(graph, source, branch)
     return found

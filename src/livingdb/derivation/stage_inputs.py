@@ -9,16 +9,16 @@ from functools import cached_property
 import pyarrow as pa
 
 from livingdb.chunks.address import Address
-from livingdb.derivation.find_rows import matching, matching_in
+from livingdb.derivation.find_rows import matching_rows, matching_rows_in
 from livingdb.derivation.plan import WEIGHT, Ask, Relation, Side
 from livingdb.derivation.query_answers import Answers
-from livingdb.derivation.weighted_rows import consolidated, signed, stacked, weighted
-from livingdb.engines.request import Source, Stored
-from livingdb.graph.diff import changed_keys, changes_since
+from livingdb.derivation.weighted_rows import concat_rows, consolidate, expand_weights, with_weight
+from livingdb.engines.request import Source, TableLocation
+from livingdb.graph.diff import changed_keys, delta_since
 from livingdb.tables.index import Version
 from livingdb.tables.versions import Versions
 
-__all__ = ["Deltas", "Pair", "VersionRelations", "weighted_diff"]
+__all__ = ["DeltaCache", "VersionPair", "VersionRelations", "weighted_diff"]
 
 _REMEMBERED = 4
 
@@ -32,7 +32,7 @@ def weighted_diff(
     """
     old = versions.rows(before)
     names = old.schema.arrow.names if columns is None else list(columns)
-    changes = changes_since(versions, before, after)
+    changes = delta_since(versions, before, after)
     keys = changed_keys(versions, before, after) if changes is None else changes.keys
     was, gone = old.lookup(keys, names)
     if changes is not None:
@@ -41,11 +41,11 @@ def weighted_diff(
     else:
         _, come = versions.rows(after).lookup(keys, names)
     before_rows, after_rows = (pa.Table.from_arrays(some, names=names) for some in (gone, come))
-    return stacked([weighted(before_rows, -1), weighted(after_rows, 1)])
+    return concat_rows([with_weight(before_rows, -1), with_weight(after_rows, 1)])
 
 
 @dataclass
-class Deltas:
+class DeltaCache:
     """What differs between versions, found out once for several views."""
 
     found: dict[tuple[Address, Address], pa.Table] = field(default_factory=dict)
@@ -55,17 +55,17 @@ class Deltas:
 
 
 @dataclass
-class Pair:
+class VersionPair:
     """A table before and after a change; equal if it did not change."""
 
     versions: Versions
     old: Version
     new: Version
-    stored: tuple[Stored | None, Stored | None] = (None, None)
+    stored: tuple[TableLocation | None, TableLocation | None] = (None, None)
     """Where other processes find both."""
     known: pa.Table | None = None
     """What changed, if whoever made the change says so."""
-    deltas: Deltas = field(default_factory=Deltas)
+    deltas: DeltaCache = field(default_factory=DeltaCache)
     """What changed between versions, as others found out before."""
     columns: Sequence[str] | None = None
     """Those that matter; None for all."""
@@ -87,19 +87,19 @@ class Pair:
             return pa.schema([*chosen, pa.field(WEIGHT, pa.int64())]).empty_table()
         ends = self.old.address, self.new.address
         known = self.deltas.found.get(ends)
-        if known is None or not self._is_whole(known):
+        if known is None or not self._has_needed_columns(known):
             known = weighted_diff(self.versions, self.old, self.new, self.columns)
             self.deltas.found[ends] = known
         return known
 
-    def _is_whole(self, rows: pa.Table) -> bool:
+    def _has_needed_columns(self, rows: pa.Table) -> bool:
         """Whether rows have the columns that matter."""
         wanted = self.columns
         if wanted is None:
             wanted = self.versions.definition(self.new).schema.arrow.names
         return set(wanted) <= set(rows.column_names)
 
-    def matching(self, side: Side, values: pa.Table) -> pa.Table:
+    def matching_rows(self, side: Side, values: pa.Table) -> pa.Table:
         """The rows that hold one of the rows of `values`; null is null here.
 
         They are looked for among the old rows, and remembered; the new ones are those and what
@@ -107,17 +107,19 @@ class Pair:
         """
         found = next((rows for asked, rows in self._matched if asked.equals(values)), None)
         if found is None:
-            found = matching(self.versions.rows(self.old), values, self.columns)
+            found = matching_rows(self.versions.rows(self.old), values, self.columns)
             self._matched = [(values, found), *self._matched[: _REMEMBERED - 1]]
         if side == "old" or self.is_same:
             return found
-        changed = matching_in(self.changed, values) if values.num_rows else self.changed.slice(0, 0)
+        changed = (
+            matching_rows_in(self.changed, values) if values.num_rows else self.changed.slice(0, 0)
+        )
         if not changed.num_rows:
             return found
-        known = consolidated(
-            stacked([weighted(found, 1), changed.select([*found.column_names, WEIGHT])])
+        known = consolidate(
+            concat_rows([with_weight(found, 1), changed.select([*found.column_names, WEIGHT])])
         )
-        rows, _ = signed(known)
+        rows, _ = expand_weights(known)
         return rows.drop_columns([WEIGHT])
 
     def source(self, side: Side) -> Source:
@@ -130,7 +132,9 @@ class Pair:
 class VersionRelations:
     """Reads pairs of versions, by the names that a plan has for them."""
 
-    def __init__(self, pairs: Mapping[str, Pair], answers: Answers, held: Version | None = None):
+    def __init__(
+        self, pairs: Mapping[str, VersionPair], answers: Answers, held: Version | None = None
+    ):
         self._pairs = pairs
         self._answers = answers
         self._held = held
@@ -147,15 +151,15 @@ class VersionRelations:
             return source.rows.to_arrow()
         return source
 
-    def matching(self, name: str, side: Side, values: pa.Table) -> pa.Table:
+    def matching_rows(self, name: str, side: Side, values: pa.Table) -> pa.Table:
         """The rows that hold one of the rows of `values`; null is null here."""
-        return self._pairs[name].matching(side, values)
+        return self._pairs[name].matching_rows(side, values)
 
     def held(self, keys: pa.Table) -> pa.Table:
         """The old rows with these keys, of the stage that is maintained."""
         assert self._held is not None
         versions = next(iter(self._pairs.values())).versions
-        return matching(versions.rows(self._held), keys)
+        return matching_rows(versions.rows(self._held), keys)
 
     def answer(self, ask: Ask, relations: Mapping[str, Relation]) -> pa.Table:
         """The rows a prepared query gives over these relations."""

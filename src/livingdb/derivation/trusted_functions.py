@@ -9,7 +9,7 @@ from typing import Any
 
 from livingdb.errors import InvalidData, NotFound, Untrusted
 
-__all__ = ["check_name", "function_named", "is_trusted"]
+__all__ = ["check_name", "is_trusted", "load_function"]
 
 
 def check_name(name: object) -> str:
@@ -31,7 +31,7 @@ def is_trusted(name: str, trust: Sequence[str]) -> bool:
     )
 
 
-def function_named(name: str, trust: Sequence[str]) -> Callable[..., Any]:
+def load_function(name: str, trust: Sequence[str]) -> Callable[..., Any]:
     """The function; `Untrusted` if this process was not told to run it."""
     check_name(name)
     if not is_trusted(name, trust):

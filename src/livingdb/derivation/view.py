@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any, cast
 if TYPE_CHECKING:
     from sqlglot import exp
 
-__all__ = ["KIND", "MATERIALIZE", "REFRESH", "SourceTable", "View", "hot_part"]
+__all__ = ["KIND", "MATERIALIZE", "REFRESH", "SourceTable", "View", "hot_condition"]
 
 KIND = "derive"
 REFRESH = ("auto", "incremental", "full")
 MATERIALIZE = ("full", "none", "lazy")
 
 
-def hot_part(materialize: object) -> str:
+def hot_condition(materialize: object) -> str:
     """The condition in `where <condition>`; empty for anything else."""
     words = str(materialize).split(maxsplit=1)
     return words[1] if len(words) > 1 and words[0].lower() == "where" else ""
@@ -63,7 +63,7 @@ class View:
     @property
     def hot(self) -> str:
         """The condition for rows to be stored, if only some are; else empty."""
-        return hot_part(self.materialize)
+        return hot_condition(self.materialize)
 
     @property
     def branches(self) -> tuple[int, ...]:

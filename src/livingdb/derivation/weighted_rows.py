@@ -12,18 +12,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from livingdb.derivation.plan import WEIGHT
-from livingdb.derivation.row_numbers import Numbers, numbered
+from livingdb.derivation.row_numbers import Numbers, row_numbers
 
 __all__ = [
-    "among",
     "as_types",
-    "consolidated",
+    "concat_rows",
+    "consolidate",
     "difference",
-    "distinct",
+    "distinct_rows",
+    "expand_weights",
     "is_groupable",
-    "signed",
-    "stacked",
-    "weighted",
+    "semi_join",
+    "with_weight",
 ]
 
 
@@ -32,15 +32,15 @@ def is_groupable(data_type: pa.DataType) -> bool:
     return not pa.types.is_nested(data_type)
 
 
-def weighted(rows: pa.Table, weight: int) -> pa.Table:
+def with_weight(rows: pa.Table, weight: int) -> pa.Table:
     """The rows, each with the weight."""
     weights = pa.array(np.full(rows.num_rows, weight, np.int64))
     return rows.append_column(WEIGHT, weights)
 
 
-def stacked(tables: Sequence[pa.Table]) -> pa.Table:
+def concat_rows(tables: Sequence[pa.Table]) -> pa.Table:
     """All rows of tables with the same columns; types follow the first table with rows."""
-    filled = [_loose(table) for table in tables if table.num_rows] or list(tables[:1])
+    filled = [_as_nullable(table) for table in tables if table.num_rows] or list(tables[:1])
     if len(filled) == 1:
         return filled[0]
     schema = filled[0].schema
@@ -49,9 +49,9 @@ def stacked(tables: Sequence[pa.Table]) -> pa.Table:
     )
 
 
-def consolidated(rows: pa.Table) -> pa.Table:
+def consolidate(rows: pa.Table) -> pa.Table:
     """Equal rows as one with the sum of their weights, without those that cancel out."""
-    rows = _loose(rows)
+    rows = _as_nullable(rows)
     if not rows.num_rows:
         return rows
     names = [name for name in rows.column_names if name != WEIGHT]
@@ -62,14 +62,14 @@ def consolidated(rows: pa.Table) -> pa.Table:
         return rows if rows.column(WEIGHT)[0].as_py() else rows.slice(0, 0)
     if _has_nested(rows):
         _, first, places = np.unique(
-            numbered(rows.select(names)), return_index=True, return_inverse=True
+            row_numbers(rows.select(names)), return_index=True, return_inverse=True
         )
         weights = np.zeros(len(first), np.int64)
         np.add.at(weights, places, rows.column(WEIGHT).to_numpy())
         kept = rows.take(pa.array(first[weights != 0]))
         at = kept.column_names.index(WEIGHT)
         return kept.set_column(at, WEIGHT, pa.array(weights[weights != 0]))
-    plain = _with_one_zero(rows)
+    plain = _normalize_zeros(rows)
     grouped = plain.group_by(names, use_threads=False).aggregate([(WEIGHT, "sum")])
     grouped = grouped.rename_columns([*names, WEIGHT])
     kept = grouped.filter(pc.not_equal(grouped.column(WEIGHT), 0))
@@ -79,11 +79,11 @@ def consolidated(rows: pa.Table) -> pa.Table:
 def difference(old: pa.Table, new: pa.Table) -> pa.Table:
     """The weighted rows that lead from some rows to others."""
     if not old.num_rows and not new.num_rows:
-        return weighted(new, 1)
-    return consolidated(stacked([weighted(new, 1), weighted(old, -1)]))
+        return with_weight(new, 1)
+    return consolidate(concat_rows([with_weight(new, 1), with_weight(old, -1)]))
 
 
-def signed(rows: pa.Table) -> tuple[pa.Table, Numbers]:
+def expand_weights(rows: pa.Table) -> tuple[pa.Table, Numbers]:
     """The rows as often as they weigh, and whether each comes (1) or goes (-1)."""
     weights = rows.column(WEIGHT).to_numpy()
     if np.all(np.abs(weights) == 1):
@@ -92,26 +92,26 @@ def signed(rows: pa.Table) -> tuple[pa.Table, Numbers]:
     return rows.take(pa.array(places)), np.sign(weights)[places]
 
 
-def distinct(rows: pa.Table) -> pa.Table:
+def distinct_rows(rows: pa.Table) -> pa.Table:
     """Each row once."""
-    rows = _loose(rows)
+    rows = _as_nullable(rows)
     if rows.num_rows < 2:
         return rows
     if _has_nested(rows):
-        _, first = np.unique(numbered(rows), return_index=True)
+        _, first = np.unique(row_numbers(rows), return_index=True)
         return rows.take(pa.array(first))
     names = rows.column_names
-    return _with_one_zero(rows).group_by(names, use_threads=False).aggregate([])
+    return _normalize_zeros(rows).group_by(names, use_threads=False).aggregate([])
 
 
-def among(rows: pa.Table, columns: Sequence[str], values: pa.Table) -> pa.Table:
+def semi_join(rows: pa.Table, columns: Sequence[str], values: pa.Table) -> pa.Table:
     """The rows whose columns hold one of the rows of `values`, which has these columns."""
     if not rows.num_rows or not values.num_rows:
         return rows.slice(0, 0)
     asked = values.select(list(columns))
-    mine = _loose(rows.select(list(columns)))
-    asked = _loose(as_types(asked, mine.schema))
-    numbers = numbered(pa.concat_tables([mine, asked]))
+    mine = _as_nullable(rows.select(list(columns)))
+    asked = _as_nullable(as_types(asked, mine.schema))
+    numbers = row_numbers(pa.concat_tables([mine, asked]))
     wanted = np.isin(numbers[: rows.num_rows], numbers[rows.num_rows :])
     return rows if wanted.all() else rows.filter(pa.array(wanted))
 
@@ -145,7 +145,7 @@ def _cast(column: pa.ChunkedArray, target: pa.DataType) -> tuple[pa.ChunkedArray
     return kept.cast(target), fits.to_numpy()
 
 
-def _loose(rows: pa.Table) -> pa.Table:
+def _as_nullable(rows: pa.Table) -> pa.Table:
     """The rows without promises that values are never null."""
     if all(field.nullable for field in rows.schema):
         return rows
@@ -156,7 +156,7 @@ def _has_nested(rows: pa.Table) -> bool:
     return any(pa.types.is_nested(kind) for kind in rows.schema.types)
 
 
-def _with_one_zero(rows: pa.Table) -> pa.Table:
+def _normalize_zeros(rows: pa.Table) -> pa.Table:
     """The rows with no zero that is negative."""
     for place, field in enumerate(rows.schema):
         if pa.types.is_floating(field.type):

@@ -7,17 +7,19 @@ rows are few and every engine gives the same.
 
 from __future__ import annotations
 
-from livingdb.engines.portable.portable import Wrong
+from livingdb.engines.portable.portable import Unanswerable
 from livingdb.engines.request import Engine, Request
 from livingdb.errors import InvalidData
 
-__all__ = ["ENGINES", "SMALL_ROWS", "choose", "engine_named"]
+__all__ = ["ENGINES", "SMALL_ROWS", "choose_engine", "engine_named"]
 
 ENGINES = ("auto", "embedded", "spark")
 SMALL_ROWS = 1_000_000
 
 
-def choose(request: Request, wanted: str | None, *, pipeline: bool = False) -> tuple[str, str]:
+def choose_engine(
+    request: Request, wanted: str | None, *, pipeline: bool = False
+) -> tuple[str, str]:
     """The name of the engine for a request, and the reason in a few words.
 
     `wanted` is one of `ENGINES`, or None for the default of the place.
@@ -30,7 +32,7 @@ def choose(request: Request, wanted: str | None, *, pipeline: bool = False) -> t
         return "spark", "the pipeline runs on Spark"
     if any(source.is_local for source in request.sources.values()):
         return "embedded", "it reads rows of an open transaction"
-    if isinstance(request.portable, Wrong):
+    if isinstance(request.portable, Unanswerable):
         return "embedded", f"it says at once that {request.portable}"
     if isinstance(request.portable, str):
         return "spark", request.portable

@@ -8,28 +8,36 @@ from typing import Any
 
 import numpy as np
 
-from livingdb.engines.value_ranges import MAX_RANGES, Range, Ranges, after, codec_of, hull, points
+from livingdb.engines.value_ranges import (
+    MAX_RANGES,
+    Range,
+    Ranges,
+    codec_of,
+    hull,
+    points,
+    prefix_successor,
+)
 from livingdb.tables.schema import Column, TableSchema
 from livingdb.trees.keys import PRESENT, KeyCodec
 from livingdb.trees.scan import Span, ZoneFilter
 
-__all__ = ["Part", "part_of"]
+__all__ = ["ScanBounds", "scan_bounds"]
 
 _BIAS = 1 << 63
 
 
 @dataclass(frozen=True)
-class Part:
+class ScanBounds:
     """Key ranges that do not overlap, in order, and filters on what lies in them."""
 
     spans: tuple[Span, ...] = (Span(),)
     filters: tuple[ZoneFilter, ...] = ()
 
 
-def part_of(schema: TableSchema, wanted: Mapping[str, Ranges]) -> Part:
+def scan_bounds(schema: TableSchema, wanted: Mapping[str, Ranges]) -> ScanBounds:
     """The part of a table that holds every row whose columns lie in the ranges."""
     if any(not ranges for ranges in wanted.values()):
-        return Part(())
+        return ScanBounds(())
     codec = schema.key_codec
     spans = tuple(_span(codec, item) for item in _key_ranges(schema.key_columns, wanted))
     filters = [
@@ -37,7 +45,7 @@ def part_of(schema: TableSchema, wanted: Mapping[str, Ranges]) -> Part:
         for position, column in enumerate(schema.stored)
         if position and column.name in wanted
     ]
-    return Part(spans, tuple(filters))
+    return ScanBounds(spans, tuple(filters))
 
 
 def _key_ranges(columns: Sequence[Column], wanted: Mapping[str, Ranges]) -> list[Range]:
@@ -57,18 +65,20 @@ def _key_ranges(columns: Sequence[Column], wanted: Mapping[str, Ranges]) -> list
             ranges = hull(ranges)
         values = points(ranges)
         if values is None or len(prefixes) * len(values) > MAX_RANGES:
-            ends = [_under(prefix, item) for prefix in prefixes for item in ranges]
+            ends = [_prefixed_range(prefix, item) for prefix in prefixes for item in ranges]
             break
         prefixes = [prefix + value for prefix in prefixes for value in values]
-    return _merged(ends or [Range(prefix, after(prefix)) for prefix in prefixes])
+    return _disjoint_ranges(
+        ends or [Range(prefix, prefix_successor(prefix)) for prefix in prefixes]
+    )
 
 
-def _under(prefix: bytes, item: Range) -> Range:
-    high = after(prefix) if item.high is None else prefix + item.high
+def _prefixed_range(prefix: bytes, item: Range) -> Range:
+    high = prefix_successor(prefix) if item.high is None else prefix + item.high
     return Range(prefix + item.low, high)
 
 
-def _merged(ranges: Sequence[Range]) -> list[Range]:
+def _disjoint_ranges(ranges: Sequence[Range]) -> list[Range]:
     """The ranges in order, those that touch made one."""
     merged: list[Range] = []
     for item in sorted(ranges, key=lambda item: item.low):

@@ -7,13 +7,13 @@ from collections.abc import Mapping
 
 from livingdb.engines.value_ranges import Range, Ranges
 
-__all__ = ["WANTED", "wanted_as_text", "wanted_of_text"]
+__all__ = ["RANGES_OPTION", "ranges_from_text", "ranges_to_text"]
 
-WANTED = "_wanted"
+RANGES_OPTION = "_wanted"
 """The option by which the Spark engine hands ranges to LivingDB's data source."""
 
 
-def wanted_as_text(wanted: Mapping[str, Ranges]) -> str:
+def ranges_to_text(wanted: Mapping[str, Ranges]) -> str:
     """JSON: for each column its ranges as low, high and point, bytes in hexadecimal digits."""
     shown = {
         name: [(item.low.hex(), _hex(item.high), _hex(item.point)) for item in ranges]
@@ -22,7 +22,7 @@ def wanted_as_text(wanted: Mapping[str, Ranges]) -> str:
     return json.dumps(shown)
 
 
-def wanted_of_text(text: str) -> dict[str, Ranges]:
+def ranges_from_text(text: str) -> dict[str, Ranges]:
     """The inverse of `wanted_as_text`."""
     return {
         name: tuple(

@@ -10,17 +10,17 @@ from typing import Protocol
 import pyarrow as pa
 from sqlglot import exp
 
-from livingdb.engines.portable.portable import Portable, portable
-from livingdb.engines.tree_parts import Built
+from livingdb.engines.portable.portable import PortableQuery, check_portability
+from livingdb.engines.tree_parts import TreeParts
 from livingdb.engines.value_ranges import Ranges
 from livingdb.tables.recipe import Definition
 from livingdb.tables.rows import RowSet
 
-__all__ = ["Engine", "Request", "Source", "Stored"]
+__all__ = ["Engine", "Request", "Source", "TableLocation"]
 
 
 @dataclass(frozen=True)
-class Stored:
+class TableLocation:
     """Where a table lies, for those who read it by themselves: a database and a snapshot's id."""
 
     url: str = field(repr=False)
@@ -38,7 +38,7 @@ class Source:
 
     rows: RowSet | pa.Table
     wanted: Mapping[str, Ranges] = field(default_factory=dict)
-    stored: Stored | None = None
+    stored: TableLocation | None = None
 
     @property
     def schema(self) -> pa.Schema:
@@ -68,10 +68,10 @@ class Request:
     parameters: Mapping[str, object] = field(default_factory=dict)
 
     @cached_property
-    def portable(self) -> Portable | str:
+    def portable(self) -> PortableQuery | str:
         """The columns of the answer if all engines give the same; else why they may not."""
         schemas = {name: source.schema for name, source in self.sources.items()}
-        return portable(self.query, schemas, self.parameters)
+        return check_portability(self.query, schemas, self.parameters)
 
     def values(self) -> dict[str, object]:
         """The parameters the query uses."""
@@ -88,7 +88,7 @@ class Engine(Protocol):
         """The rows the query gives."""
         ...
 
-    def tree(self, request: Request, definition: Definition, url: str) -> Built:
+    def tree(self, request: Request, definition: Definition, url: str) -> TreeParts:
         """The rows the query gives as trees of a table, in packs of the files at a URL.
 
         The packs count for nobody until they are committed.

@@ -27,14 +27,14 @@ __all__ = [
     "STRING",
     "TIMESTAMP",
     "as_decimal",
-    "bounded",
-    "common",
+    "cast_target_type",
+    "common_type",
+    "decimal_type",
     "kind_of",
-    "named",
-    "of_literal",
-    "of_number",
-    "of_value",
-    "stored",
+    "literal_type",
+    "number_type",
+    "parameter_type",
+    "spark_type",
 ]
 
 NULL, BOOLEAN, STRING, BINARY = pa.null(), pa.bool_(), pa.string(), pa.binary()
@@ -87,7 +87,7 @@ def kind_of(data_type: pa.DataType) -> str:
     return _KINDS[data_type.id]
 
 
-def stored(data_type: pa.DataType) -> pa.DataType | None:
+def spark_type(data_type: pa.DataType) -> pa.DataType | None:
     """The type Spark reads a column of this type as; None if it has none."""
     try:
         found = normalise_type(data_type)
@@ -97,7 +97,7 @@ def stored(data_type: pa.DataType) -> pa.DataType | None:
     return TIMESTAMP if is_zoned else found
 
 
-def named(target: exp.DataType) -> pa.DataType | None:
+def cast_target_type(target: exp.DataType) -> pa.DataType | None:
     """The type a cast names; None for nested types, intervals and the like."""
     found = _NAMES.get(target.this)
     if found is not None and not target.expressions:
@@ -110,7 +110,7 @@ def named(target: exp.DataType) -> pa.DataType | None:
     return pa.decimal128(precision, scale) if fits else None
 
 
-def of_number(text: str) -> pa.DataType | None:
+def number_type(text: str) -> pa.DataType | None:
     """The type of a number as it is written."""
     if "e" in text.lower():
         return DOUBLE
@@ -118,16 +118,16 @@ def of_number(text: str) -> pa.DataType | None:
         value = int(text)
         if value < 2**31:
             return INT
-        return BIGINT if value < 2**63 else _exactly(decimal.Decimal(value))
-    return _exactly(decimal.Decimal(text))
+        return BIGINT if value < 2**63 else _narrowest_decimal(decimal.Decimal(value))
+    return _narrowest_decimal(decimal.Decimal(text))
 
 
-def of_literal(node: exp.Literal) -> pa.DataType | None:
+def literal_type(node: exp.Literal) -> pa.DataType | None:
     """The type of a literal."""
-    return STRING if node.is_string else of_number(node.name)
+    return STRING if node.is_string else number_type(node.name)
 
 
-def of_value(value: object) -> pa.DataType | None:
+def parameter_type(value: object) -> pa.DataType | None:
     """The type of a parameter; None if Spark and DuckDB may take it differently."""
     if isinstance(value, bool):
         return BOOLEAN
@@ -139,7 +139,7 @@ def of_value(value: object) -> pa.DataType | None:
     return plain.get(type(value))
 
 
-def _exactly(value: decimal.Decimal) -> pa.DataType | None:
+def _narrowest_decimal(value: decimal.Decimal) -> pa.DataType | None:
     """The narrowest decimal that holds the value."""
     parts = value.as_tuple()
     scale = -parts.exponent if isinstance(parts.exponent, int) else 39
@@ -155,29 +155,29 @@ def as_decimal(data_type: pa.DataType, node: exp.Expr | None = None) -> pa.DataT
     while isinstance(node, (exp.Paren, exp.Neg)):
         node = node.this
     if isinstance(node, exp.Literal):
-        return _exactly(decimal.Decimal(node.name))
+        return _narrowest_decimal(decimal.Decimal(node.name))
     if isinstance(node, exp.Cast) and isinstance(node.this, exp.Literal):
         return None  # 1L and CAST(1 AS BIGINT) look the same, but have 1 and 20 digits
     return pa.decimal128(_DIGITS[kind], 0) if kind in _DIGITS else None
 
 
-def bounded(precision: int, scale: int) -> pa.DataType | None:
+def decimal_type(precision: int, scale: int) -> pa.DataType | None:
     """The decimal of that size; None where Spark would have to give up digits."""
     return pa.decimal128(precision, scale) if precision <= 38 else None
 
 
-def common(types: Sequence[pa.DataType]) -> pa.DataType | None:
+def common_type(types: Sequence[pa.DataType]) -> pa.DataType | None:
     """The type Spark brings values to when they meet in CASE, IN, UNION or a comparison."""
     found = NULL
     for data_type in types:
-        merged = _common(found, data_type)
+        merged = _common_type_of_two(found, data_type)
         if merged is None:
             return None
         found = merged
     return found
 
 
-def _common(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
+def _common_type_of_two(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
     if left == right or right.id == NULL.id:
         return left
     if left.id == NULL.id:
@@ -202,4 +202,6 @@ def _common_number(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
     if one is None or other is None:
         return None
     scale = max(one.scale, other.scale)
-    return bounded(max(one.precision - one.scale, other.precision - other.scale) + scale, scale)
+    return decimal_type(
+        max(one.precision - one.scale, other.precision - other.scale) + scale, scale
+    )

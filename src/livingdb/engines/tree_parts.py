@@ -17,13 +17,13 @@ from livingdb.files.url import open_files
 from livingdb.tables.recipe import Definition
 from livingdb.trees.forest import Forest
 
-__all__ = ["Built", "build_part", "built_of", "drop_packs"]
+__all__ = ["TreeParts", "build_part", "collect_parts", "drop_packs"]
 
 _KINDS: tuple[type[LivingDBError], ...] = (DuplicateKey, MissingKey, InvalidData)
 
 
 @dataclass(frozen=True)
-class Built:
+class TreeParts:
     """Trees of consecutive key ranges that hold all rows of a table, and the packs they are in."""
 
     roots: tuple[Address, ...]
@@ -57,9 +57,9 @@ def build_part(
     return {"root": root.hex(), "rows": rows, "packs": list(store.names)}
 
 
-def built_of(url: str, made: Sequence[Mapping[str, Any]]) -> Built:
+def collect_parts(url: str, made: Sequence[Mapping[str, Any]]) -> TreeParts:
     """What was made of all parts, in key order; an error of one is raised here."""
-    built = Built(
+    built = TreeParts(
         tuple(Address(bytes.fromhex(item["root"])) for item in made if item["rows"]),
         sum(item["rows"] for item in made),
         tuple(name for item in made for name in item["packs"]),

@@ -23,13 +23,13 @@ from livingdb.trees.keys import KeyCodec
 __all__ = [
     "Range",
     "Ranges",
-    "after",
     "codec_of",
-    "compared",
-    "either",
+    "comparison_ranges",
     "hull",
-    "meet",
-    "starting_with",
+    "intersect_ranges",
+    "prefix_ranges",
+    "prefix_successor",
+    "union_ranges",
 ]
 
 MAX_RANGES = 64
@@ -44,7 +44,7 @@ class Range:
     high: bytes | None = None
     point: bytes | None = None
 
-    def meet(self, other: Range) -> Range | None:
+    def intersection(self, other: Range) -> Range | None:
         """What both hold; None if nothing."""
         low = max(self.low, other.low)
         highs = [high for high in (self.high, other.high) if high is not None]
@@ -58,15 +58,15 @@ class Range:
 Ranges: TypeAlias = tuple[Range, ...]
 
 
-def meet(first: Ranges, second: Ranges) -> Ranges:
+def intersect_ranges(first: Ranges, second: Ranges) -> Ranges:
     """What both hold."""
     if len(first) * len(second) > MAX_RANGES:
         first, second = hull(first), hull(second)
-    met = (one.meet(other) for one in first for other in second)
+    met = (one.intersection(other) for one in first for other in second)
     return tuple(item for item in met if item is not None)
 
 
-def either(parts: Iterable[Ranges]) -> Ranges:
+def union_ranges(parts: Iterable[Ranges]) -> Ranges:
     """What any of them holds."""
     joined = tuple(sorted({item for part in parts for item in part}, key=lambda item: item.low))
     return joined if len(joined) <= MAX_RANGES else hull(joined)
@@ -81,7 +81,7 @@ def hull(ranges: Ranges) -> Ranges:
     return (Range(min(item.low for item in ranges), high),)
 
 
-def after(prefix: bytes) -> bytes | None:
+def prefix_successor(prefix: bytes) -> bytes | None:
     """The first bytes that sort after everything with the prefix; None if nothing does."""
     stem = prefix.rstrip(b"\xff")
     return stem[:-1] + bytes([stem[-1] + 1]) if stem else None
@@ -93,59 +93,59 @@ def codec_of(data_type: pa.DataType) -> KeyCodec:
     return KeyCodec([data_type])
 
 
-def compared(data_type: pa.DataType, operator: str, value: object) -> Ranges | None:
+def comparison_ranges(data_type: pa.DataType, operator: str, value: object) -> Ranges | None:
     """The values `v` of the type for which `v operator value` can hold; None if unknown."""
     bounds = _bounds(value, data_type)
     if bounds is None:
         return None
     below, above, exact = bounds
     try:
-        low, high = _encoded(below, data_type), _encoded(above, data_type)
+        low, high = _encode(below, data_type), _encode(above, data_type)
     except (LivingDBError, pa.ArrowException, OverflowError, ValueError):
         return None
     if operator == "=":
         point = low if exact else None
-        return (Range(_shortened(low, data_type), after(high), point),)
+        return (Range(_without_terminator(low, data_type), prefix_successor(high), point),)
     if operator == ">=" or (operator == ">" and not exact):
-        return (Range(_shortened(low, data_type), None),)
+        return (Range(_without_terminator(low, data_type), None),)
     if operator == "<=" or (operator == "<" and not exact):
-        return (Range(b"", after(high)),)
+        return (Range(b"", prefix_successor(high)),)
     if operator == ">":
-        beyond = after(low)
+        beyond = prefix_successor(low)
         return () if beyond is None else (Range(beyond, None),)
     if operator == "<":
-        first = _shortened(high, data_type)
+        first = _without_terminator(high, data_type)
         return (Range(b"", first),) if first else ()
     return None
 
 
-def starting_with(data_type: pa.DataType, prefix: str) -> Ranges | None:
+def prefix_ranges(data_type: pa.DataType, prefix: str) -> Ranges | None:
     """The strings with the prefix."""
     if not pa.types.is_string(data_type) or not prefix:
         return None
-    low = _escaped(prefix)
-    return (Range(low, after(low)),)
+    low = _escape(prefix)
+    return (Range(low, prefix_successor(low)),)
 
 
 # --- values in byte form --------------------------------------------------------------------
 
 
-def _encoded(value: Any, data_type: pa.DataType) -> bytes:
+def _encode(value: Any, data_type: pa.DataType) -> bytes:
     codec = codec_of(data_type)
     if codec.width is None:
-        return _escaped(value) + b"\0\0"
+        return _escape(value) + b"\0\0"
     key = codec.encode_one([value])
     if codec.packed:
         return int(key).to_bytes(codec.width, "big")
     return bytes(key).ljust(codec.width, b"\0")
 
 
-def _escaped(value: str | bytes) -> bytes:
+def _escape(value: str | bytes) -> bytes:
     raw = value.encode() if isinstance(value, str) else value
     return raw.replace(b"\0", b"\0\xff")
 
 
-def _shortened(encoded: bytes, data_type: pa.DataType) -> bytes:
+def _without_terminator(encoded: bytes, data_type: pa.DataType) -> bytes:
     """The byte form without the end of a text, before which nothing else sorts."""
     return encoded[:-2] if codec_of(data_type).width is None else encoded
 

@@ -11,7 +11,6 @@ if typing.TYPE_CHECKING:
     from livingdb.evolution.public import (
         AddColumn,
         AddConstraint,
-        Change,
         ChangeKey,
         ConcatColumns,
         CreateTable,
@@ -25,6 +24,7 @@ if typing.TYPE_CHECKING:
         RenameColumn,
         RenameTable,
         RetypeColumn,
+        SchemaChange,
         SplitColumn,
         SplitTable,
         UnionTables,
@@ -33,7 +33,6 @@ if typing.TYPE_CHECKING:
 __all__ = [
     "AddColumn",
     "AddConstraint",
-    "Change",
     "ChangeKey",
     "ConcatColumns",
     "CreateTable",
@@ -47,6 +46,7 @@ __all__ = [
     "RenameColumn",
     "RenameTable",
     "RetypeColumn",
+    "SchemaChange",
     "SplitColumn",
     "SplitTable",
     "UnionTables",

@@ -79,7 +79,7 @@ class Cast:
         failed: Mask = nulls & given.is_valid().to_numpy(zero_copy_only=False)
         return made, failed
 
-    def clamped(self, given: pa.Array) -> pa.Array:
+    def clamped_values(self, given: pa.Array) -> pa.Array:
         """The values cast, the nearest ones where that fails, and zero for NaN."""
         made, failed = self.values(given)
         if not failed.any():
@@ -93,11 +93,11 @@ class Cast:
     def _function(self) -> Callable[[pa.Array, pa.DataType], pa.Array]:
         source, target = self.source, self.target
         if _family(source) == "text" or _family(target) == "text":
-            return _by_engine if not kinds.is_binary(target) else _by_arrow
+            return _cast_by_engine if not kinds.is_binary(target) else _cast_by_arrow
         if kinds.is_boolean(target):
             return _to_boolean
         if kinds.is_boolean(source):
-            return _of_boolean
+            return _from_boolean
         if kinds.is_integer(target):
             return _to_integer
         if kinds.is_floating(target):
@@ -156,19 +156,19 @@ def _fits(source: pa.DataType, target: pa.DataType) -> bool:
     return most <= room if kinds.is_decimal(target) else most < room + 1
 
 
-def _by_engine(given: pa.Array, target: pa.DataType) -> pa.Array:
+def _cast_by_engine(given: pa.Array, target: pa.DataType) -> pa.Array:
     rows = pa.table({"given": given})
     name = "timestamp" if getattr(target, "tz", None) else type_name(target)
     made = Expression(f"try(CAST(given AS {name}))").values(rows)
     if kinds.is_date(target):
-        return _between(made.cast(pa.int32()), _FIRST_DAY, _LAST_DAY, target)
+        return _cast_within(made.cast(pa.int32()), _FIRST_DAY, _LAST_DAY, target)
     if kinds.is_timestamp(target):
         first, last = (day * _DAY_MICROSECONDS for day in (_FIRST_DAY, _LAST_DAY + 1))
-        return _between(made.cast(pa.int64()), first, last - 1, target)
+        return _cast_within(made.cast(pa.int64()), first, last - 1, target)
     return made.cast(target)
 
 
-def _by_arrow(given: pa.Array, target: pa.DataType) -> pa.Array:
+def _cast_by_arrow(given: pa.Array, target: pa.DataType) -> pa.Array:
     return given.cast(target)
 
 
@@ -184,7 +184,7 @@ def _to_boolean(given: pa.Array, target: pa.DataType) -> pa.Array:
     return pc.not_equal(given, _zero(given.type))
 
 
-def _of_boolean(given: pa.Array, target: pa.DataType) -> pa.Array:
+def _from_boolean(given: pa.Array, target: pa.DataType) -> pa.Array:
     numbers = given.cast(pa.int8())
     return _to_decimal(numbers, target) if kinds.is_decimal(target) else numbers.cast(target)
 
@@ -202,11 +202,11 @@ def _to_integer(given: pa.Array, target: pa.DataType) -> pa.Array:
     if kinds.is_decimal(given.type):
         wide = given.cast(pa.decimal256(_WIDE_DIGITS, given.type.scale))
         wide = pc.round(wide, 0, round_mode="towards_zero").cast(pa.decimal128(38, 0))
-        wide = _between(wide, low, high, pa.int64())
+        wide = _cast_within(wide, low, high, pa.int64())
         return wide.cast(target)
     if kinds.is_integer(given.type):
         wide = given.cast(pa.int64())
-        return _between(wide, low, high, target)
+        return _cast_within(wide, low, high, target)
     floats = np.trunc(given.fill_null(0).to_numpy(zero_copy_only=False).astype(np.float64))
     inside = (floats >= -(2.0 ** (target.bit_width - 1))) & (floats < 2.0 ** (target.bit_width - 1))
     inside &= given.is_valid().to_numpy(zero_copy_only=False)
@@ -223,13 +223,13 @@ def _to_decimal(given: pa.Array, target: pa.DataType) -> pa.Array:
         scale = max(given.type.scale, target.scale)
         wide = given.cast(pa.decimal256(_WIDE_DIGITS, scale))
         wide = pc.round(wide, target.scale, round_mode="half_towards_infinity").cast(room)
-    return _between(wide, low, high, target)
+    return _cast_within(wide, low, high, target)
 
 
 def _floats_to_decimal(given: pa.Array, target: pa.DataType) -> pa.Array:
     """By way of the shortest text, as Spark does it; digits past the scale are no failure."""
     tiny = pc.less(pc.abs(given), min(0.5, 10.0 ** (17 - target.scale)))
-    made = _by_engine(_by_engine(given, pa.string()), target)
+    made = _cast_by_engine(_cast_by_engine(given, pa.string()), target)
     small = pc.if_else(tiny, given, pa.scalar(0.0, given.type)).cast(pa.float64())
     digits = small.cast(pa.decimal256(_WIDE_DIGITS, target.scale)).cast(target)
     return pc.if_else(pc.and_(made.is_null(), tiny.fill_null(False)), digits, made)
@@ -239,7 +239,7 @@ def _zero(data_type: pa.DataType) -> pa.Scalar:
     return pa.scalar(Decimal(0) if kinds.is_decimal(data_type) else 0, data_type)
 
 
-def _between(values: pa.Array, low: object, high: object, target: pa.DataType) -> pa.Array:
+def _cast_within(values: pa.Array, low: object, high: object, target: pa.DataType) -> pa.Array:
     """The values from one bound to the other as another type; null for the others.
 
     Those are made zero first: Arrow's casts look at what lies under a null.

@@ -17,15 +17,15 @@ from livingdb.tables.schema import Column, TableSchema
 
 __all__ = [
     "TypeLike",
+    "check_choice",
+    "check_layout",
     "check_new_name",
-    "checked_type",
-    "fitting",
-    "one_of",
+    "new_column",
     "refuse_computed",
     "refuse_key",
     "refuse_link",
     "refuse_used",
-    "rewritten",
+    "replace_columns",
     "with_names",
 ]
 
@@ -33,7 +33,7 @@ TypeLike: TypeAlias = "str | pa.DataType"
 """A type as Spark SQL names it ("double", "double not null"), or an Arrow type."""
 
 
-def checked_type(name: str, given: TypeLike, default: object = None) -> Column:
+def new_column(name: str, given: TypeLike, default: object = None) -> Column:
     """A column of that name, type and default, without an identity yet.
 
     `InvalidName`, `InvalidData` or `Unsupported` says what is wrong with it.
@@ -45,7 +45,7 @@ def checked_type(name: str, given: TypeLike, default: object = None) -> Column:
 
 def check_new_name(schema: TableSchema, name: str, leaving: Iterable[str] = ()) -> None:
     """`InvalidData` if a column that stays has the name already."""
-    checked_type(name, "bigint")
+    new_column(name, "bigint")
     if name in {column.name for column in schema.columns} - set(leaving):
         raise InvalidData(f"there is a column {name!r} already")
 
@@ -90,13 +90,13 @@ def refuse_link(schema: TableSchema, name: str, what: str) -> None:
             )
 
 
-def fitting(definition: Definition) -> Definition:
+def check_layout(definition: Definition) -> Definition:
     """The definition; `InvalidData` if its layout does not fit its schema."""
     definition.layout.grouping(definition.schema)
     return definition
 
 
-def rewritten(
+def replace_columns(
     definition: Definition, leaving: Sequence[str], coming: Sequence[Column]
 ) -> Definition:
     """Columns replaced by others: they come where the first of them was, else at the end.
@@ -119,7 +119,7 @@ def rewritten(
     if leaving:
         names[leaving[0]] = [column.name for column in made]
     layout = with_names(definition.layout, names)
-    return fitting(Definition(new_schema, layout))
+    return check_layout(Definition(new_schema, layout))
 
 
 def with_names(layout: Layout, names: Mapping[str, Sequence[str]]) -> Layout:
@@ -131,7 +131,7 @@ def with_names(layout: Layout, names: Mapping[str, Sequence[str]]) -> Layout:
     return replace(layout, groups=kept or None)
 
 
-def one_of(what: str, given: object, known: Sequence[str | None]) -> None:
+def check_choice(what: str, given: object, known: Sequence[str | None]) -> None:
     """`InvalidData` names the values there are."""
     if given not in known:
         shown = ", ".join(repr(value) for value in known)

@@ -21,9 +21,9 @@ from livingdb.errors import IllegalSync, InvalidData, RuleViolation, Transaction
 from livingdb.evolution.lens_evaluator import lens_recipe
 from livingdb.evolution.lenses.lens import DIRECTIONS, Lens
 from livingdb.evolution.lenses.sides import VersionSide
-from livingdb.evolution.schema_change import Change
+from livingdb.evolution.schema_change import SchemaChange
 from livingdb.graph.constraints import check_targets
-from livingdb.graph.graph import Graph, Intent, Moved, tables_of
+from livingdb.graph.graph import Graph, HeadMoved, Intent, tables_of
 from livingdb.graph.names import check_branch, check_table
 from livingdb.graph.rules import check_new_sync
 from livingdb.graph.storage.staging import Staging
@@ -33,22 +33,22 @@ from livingdb.tables.letter_case import check_new
 from livingdb.tables.recipe import Definition
 
 __all__ = [
+    "ChunkSink",
+    "EvolutionPlan",
+    "EvolveRequest",
     "Explanation",
-    "Plan",
     "Stage",
-    "Takes",
-    "Wish",
     "evolve",
     "explain",
     "new_tables",
-    "planned",
+    "plan_changes",
     "stages_of",
 ]
 
 _ATTEMPTS = 8
 
 
-class Takes(Protocol):
+class ChunkSink(Protocol):
     """Takes the chunks of what is being made."""
 
     def sink(self, chunk: StoredChunk) -> None:
@@ -57,10 +57,10 @@ class Takes(Protocol):
 
 
 @dataclass(frozen=True)
-class Plan:
+class EvolutionPlan:
     """Changes that compose, each with its lens, and the schemas they lead to."""
 
-    changes: tuple[Change, ...]
+    changes: tuple[SchemaChange, ...]
     lenses: tuple[Lens, ...]
     tables: Mapping[str, Definition]
 
@@ -89,14 +89,16 @@ class Explanation:
         return "\n".join(lines)
 
 
-def planned(tables: Mapping[str, Definition], changes: Sequence[Change]) -> Plan:
+def plan_changes(
+    tables: Mapping[str, Definition], changes: Sequence[SchemaChange]
+) -> EvolutionPlan:
     """The lenses of changes made one after the other."""
     if not changes:
         raise InvalidData("there is no change to make")
     now = dict(tables)
     lenses = []
     for change in changes:
-        if not isinstance(change, Change):
+        if not isinstance(change, SchemaChange):
             raise InvalidData(f"{change!r} is no schema change; see livingdb.evolution")
         lens = change.plan(now)
         for name in lens.new:
@@ -105,14 +107,14 @@ def planned(tables: Mapping[str, Definition], changes: Sequence[Change]) -> Plan
         now.update(lens.new)
         lenses.append(lens)
     check_targets({name: definition.schema for name, definition in now.items()})
-    return Plan(tuple(changes), tuple(lenses), now)
+    return EvolutionPlan(tuple(changes), tuple(lenses), now)
 
 
-def explain(graph: Graph, branch: str, changes: Sequence[Change]) -> Explanation:
+def explain(graph: Graph, branch: str, changes: Sequence[SchemaChange]) -> Explanation:
     """Which directions are legal, and why the others are not."""
     head = graph.snapshots.at(graph.branch(branch).head)
     known = _definitions(graph, tables_of(graph, head))
-    plan = planned(known, changes)
+    plan = plan_changes(known, changes)
     _check_names(plan, known)
     verdicts = plan.verdicts()
     scans = [reason for lens in plan.lenses if (reason := lens.scan_reason()) is not None]
@@ -124,10 +126,10 @@ def explain(graph: Graph, branch: str, changes: Sequence[Change]) -> Explanation
 
 
 @dataclass(frozen=True)
-class Wish:
+class EvolveRequest:
     """What the user asked for."""
 
-    changes: tuple[Change, ...]
+    changes: tuple[SchemaChange, ...]
     keep: str | None
     to: str | None
     sync: str
@@ -160,7 +162,7 @@ class Wish:
                 check_branch(name)
 
 
-def evolve(graph: Graph, branch: str, wish: Wish) -> SnapshotRow:
+def evolve(graph: Graph, branch: str, wish: EvolveRequest) -> SnapshotRow:
     """Make the changes, all or none; the snapshot in the new schema."""
     wish.check()
     for _ in range(_ATTEMPTS):
@@ -168,7 +170,7 @@ def evolve(graph: Graph, branch: str, wish: Wish) -> SnapshotRow:
         head = graph.snapshots.at(row.head)
         tables = tables_of(graph, head)
         known = _definitions(graph, tables)
-        plan = planned(known, wish.changes)
+        plan = plan_changes(known, wish.changes)
         _check_names(plan, known)
         _check_direction(plan, wish.sync)
         # What is kept has the branch's syncs from now on, and "reverse" writes it.
@@ -188,7 +190,7 @@ def evolve(graph: Graph, branch: str, wish: Wish) -> SnapshotRow:
     raise TransactionConflict(f"others keep moving {branch!r}; try again")
 
 
-def _check_names(plan: Plan, tables: Mapping[str, Definition]) -> None:
+def _check_names(plan: EvolutionPlan, tables: Mapping[str, Definition]) -> None:
     """`InvalidName` if one of the changes makes a name that differs from another in case only."""
     now = {name: definition.schema for name, definition in tables.items()}
     for lens in plan.lenses:
@@ -198,7 +200,7 @@ def _check_names(plan: Plan, tables: Mapping[str, Definition]) -> None:
         now = after
 
 
-def _check_direction(plan: Plan, sync: str) -> None:
+def _check_direction(plan: EvolutionPlan, sync: str) -> None:
     verdicts = plan.verdicts()
     if verdicts[sync] is not None:
         legal = ", ".join(name for name in DIRECTIONS if verdicts[name] is None)
@@ -214,18 +216,18 @@ class Stage:
 
 
 def new_tables(
-    graph: Graph, plan: Plan, tables: Mapping[str, Version], staging: Takes
+    graph: Graph, plan: EvolutionPlan, tables: Mapping[str, Version], staging: ChunkSink
 ) -> tuple[dict[str, Version | None], list[Version]]:
     """The tables that differ after the changes (None: gone), and all versions that were made.
 
     Nothing is written but recipes; rows are looked at only by changes that say so.
     """
     stages = stages_of(graph, plan, tables, staging)
-    return _differing(tables, stages[-1].tables), _made(stages)
+    return _changed_tables(tables, stages[-1].tables), _new_versions(stages)
 
 
 def stages_of(
-    graph: Graph, plan: Plan, tables: Mapping[str, Version], staging: Takes
+    graph: Graph, plan: EvolutionPlan, tables: Mapping[str, Version], staging: ChunkSink
 ) -> list[Stage]:
     """The tables after each of the changes; if one of them fails, nothing is left of any."""
     stages: list[Stage] = []
@@ -233,20 +235,20 @@ def stages_of(
     try:
         for change, lens in zip(plan.changes, plan.lenses, strict=True):
             made = []
-            tables = _after(graph, change, lens, tables, staging, made)
+            tables = _apply_change(graph, change, lens, tables, staging, made)
             stages.append(Stage(tables, made))
     except BaseException:
-        graph.index.forget([*_made(stages), *made])
+        graph.index.forget([*_new_versions(stages), *made])
         raise
     return stages
 
 
-def _after(
+def _apply_change(
     graph: Graph,
-    change: Change,
+    change: SchemaChange,
     lens: Lens,
     tables: Mapping[str, Version],
-    staging: Takes,
+    staging: ChunkSink,
     made: list[Version],
 ) -> dict[str, Version]:
     """The tables after one change; the versions it makes go to `made`."""
@@ -255,7 +257,7 @@ def _after(
         lens.check(VersionSide(graph.versions, tables))
     after = {name: version for name, version in tables.items() if name not in lens.old}
     for name, definition in lens.new.items():
-        same = _same(graph, lens, name, definition, inputs)
+        same = _unchanged_version(graph, lens, name, definition, inputs)
         if same is not None:
             after[name] = same
             continue
@@ -270,11 +272,11 @@ def _after(
     return after
 
 
-def _made(stages: Sequence[Stage]) -> list[Version]:
+def _new_versions(stages: Sequence[Stage]) -> list[Version]:
     return [version for stage in stages for version in stage.made]
 
 
-def _differing(
+def _changed_tables(
     before: Mapping[str, Version], after: Mapping[str, Version]
 ) -> dict[str, Version | None]:
     """The tables that are not as before; None: gone."""
@@ -285,11 +287,11 @@ def _differing(
     return found
 
 
-def _same(
+def _unchanged_version(
     graph: Graph, lens: Lens, name: str, definition: Definition, inputs: Mapping[str, Version]
 ) -> Version | None:
     """The old version, where the change is one of names outside the table only."""
-    source = lens.same_as(name)
+    source = lens.unchanged_source(name)
     if source is None or graph.versions.definition(inputs[source]) != definition:
         return None
     return inputs[source]
@@ -299,24 +301,24 @@ def _definitions(graph: Graph, tables: Mapping[str, Version]) -> dict[str, Defin
     return {name: graph.versions.definition(version) for name, version in tables.items()}
 
 
-def _described(changes: Sequence[Change]) -> str:
-    return "; ".join(_titled(change) for change in changes)[:200]
+def _describe_changes(changes: Sequence[SchemaChange]) -> str:
+    return "; ".join(_change_title(change) for change in changes)[:200]
 
 
-def _titled(change: Change) -> str:
+def _change_title(change: SchemaChange) -> str:
     """The change and what it names first: `AddColumn orders vat`."""
     given = [value for value in vars(change).values() if isinstance(value, str)]
     return " ".join([type(change).__name__, *given[:2]])
 
 
 def _intents(
-    graph: Graph, row: BranchRow, head: SnapshotRow, wish: Wish, stages: Sequence[Stage]
+    graph: Graph, row: BranchRow, head: SnapshotRow, wish: EvolveRequest, stages: Sequence[Stage]
 ) -> list[Intent]:
     """The snapshots to make, each a change of the head: those between, and the whole.
 
     Only the whole is a snapshot of a branch that users see.
     """
-    along = _Along(graph, row, head, wish)
+    along = _BranchUpdates(graph, row, head, wish)
     tables = tables_of(graph, head)
     count = len(stages)
     return [
@@ -326,10 +328,10 @@ def _intents(
             "schema_change",
             "evolve",
             wish.author,
-            wish.message or _described(wish.changes[:number]),
-            _differing(tables, stages[number - 1].tables),
+            wish.message or _describe_changes(wish.changes[:number]),
+            _changed_tables(tables, stages[number - 1].tables),
             details={"changes": [change.to_json() for change in wish.changes[:number]]},
-            stages=_made(stages if number == count else stages[number - 1 : number]),
+            stages=_new_versions(stages if number == count else stages[number - 1 : number]),
             along=along.whole if number == count else along.between,
         )
         for number in (range(1, count + 1) if wish.sync != "none" else (count,))
@@ -337,7 +339,7 @@ def _intents(
 
 
 @dataclass(frozen=True)
-class _End:
+class _SyncEnd:
     """A side of a sync: a branch, and the snapshot whose schema it has."""
 
     branch: int
@@ -345,46 +347,46 @@ class _End:
     snapshot: SnapshotRow
 
 
-class _Along:
+class _BranchUpdates:
     """What else the commit does: the other branch, the stages, and the syncs between them."""
 
-    def __init__(self, graph: Graph, row: BranchRow, head: SnapshotRow, wish: Wish):
+    def __init__(self, graph: Graph, row: BranchRow, head: SnapshotRow, wish: EvolveRequest):
         self._graph, self._row, self._head, self._wish = graph, row, head, wish
-        self._between: list[_End] = []
+        self._between: list[_SyncEnd] = []
 
     def between(self, connection: Connection, made: SnapshotRow) -> None:
         """A stage."""
         name = f"~{uuid.uuid4().hex[:12]}"
-        self._between.append(self._added(connection, name, made, made.time, "evolve"))
+        self._between.append(self._add_branch(connection, name, made, made.time, "evolve"))
 
     def whole(self, connection: Connection, made: SnapshotRow) -> None:
         """The branch that is new, and everything's syncs."""
         graph, row, wish = self._graph, self._row, self._wish
         if wish.to is not None:
             if not graph.branches.is_at(connection, row):
-                raise Moved
-            old = _End(row.id, row.name, self._head)
-            new = self._added(connection, wish.to, made, made.time, "evolve")
+                raise HeadMoved
+            old = _SyncEnd(row.id, row.name, self._head)
+            new = self._add_branch(connection, wish.to, made, made.time, "evolve")
         elif wish.keep is not None:
-            old = self._added(connection, wish.keep, self._head, made.time, "keep")
+            old = self._add_branch(connection, wish.keep, self._head, made.time, "keep")
             _move_syncs(graph, connection, row, old.branch, old.name)
-            new = _End(row.id, row.name, made)
+            new = _SyncEnd(row.id, row.name, made)
         else:
             _refuse_kept_syncs(graph, row)
             return
         if wish.sync != "none":
-            self._join(connection, [old, *self._between, new], made.time)
+            self._add_syncs(connection, [old, *self._between, new], made.time)
         graph.catalog.raise_epoch(connection)
 
-    def _added(
+    def _add_branch(
         self, connection: Connection, name: str, at: SnapshotRow, time: int, operation: str
-    ) -> _End:
+    ) -> _SyncEnd:
         number = self._graph.branches.add(
             connection, name, at.sequence, time, self._row.name, operation
         )
-        return _End(number, name, at)
+        return _SyncEnd(number, name, at)
 
-    def _join(self, connection: Connection, ends: Sequence[_End], time: int) -> None:
+    def _add_syncs(self, connection: Connection, ends: Sequence[_SyncEnd], time: int) -> None:
         """A sync of each change between its two sides."""
         for change, (old, new) in zip(self._wish.changes, pairwise(ends), strict=True):
             self._graph.catalog.syncs.add(

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-__all__ = ["can_hash", "hashed"]
+__all__ = ["can_hash", "hash_values"]
 
 kinds = pa.types
 _CONTEXT = "livingdb 2025 MaskColumn hash"
@@ -30,7 +30,7 @@ def can_hash(data_type: pa.DataType) -> bool:
     return not kinds.is_nested(data_type)
 
 
-def hashed(values: pa.Array, key: str) -> pa.Array:
+def hash_values(values: pa.Array, key: str) -> pa.Array:
     """The hash of each value in its own type; null stays null.  Each value is hashed once."""
     if len(values) == 0:
         return values
@@ -38,7 +38,7 @@ def hashed(values: pa.Array, key: str) -> pa.Array:
     if isinstance(encoded, pa.ChunkedArray):
         encoded = encoded.combine_chunks()
     digests = _digests(_as_bytes(encoded.dictionary), key)
-    return _of_type(digests, values.type).take(encoded.indices)
+    return _to_type(digests, values.type).take(encoded.indices)
 
 
 def _as_bytes(values: pa.Array) -> Iterable[bytes]:
@@ -62,7 +62,7 @@ def _digests(values: Iterable[bytes], key: str) -> list[bytes]:
     return [blake3(value, key=secret).digest(_SIZE_BYTES) for value in values]
 
 
-def _of_type(digests: list[bytes], data_type: pa.DataType) -> pa.Array:
+def _to_type(digests: list[bytes], data_type: pa.DataType) -> pa.Array:
     if kinds.is_string(data_type):
         return pa.array([digest.hex() for digest in digests], data_type)
     if kinds.is_binary(data_type):

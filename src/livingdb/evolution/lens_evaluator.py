@@ -13,7 +13,7 @@ from livingdb.chunks.address import Address
 from livingdb.evolution.lenses.lens import Lens
 from livingdb.evolution.lenses.row_lens import RowLens
 from livingdb.evolution.lenses.sides import VersionSide
-from livingdb.evolution.schema_change import Change
+from livingdb.evolution.schema_change import SchemaChange
 from livingdb.graph.graph import Graph
 from livingdb.tables import ingest
 from livingdb.tables.index import Version
@@ -23,13 +23,13 @@ from livingdb.tables.rows import RowSet
 from livingdb.tables.versions import Versions
 from livingdb.trees.builder import Sink
 
-__all__ = ["KIND", "LensEvaluator", "below", "lens_recipe", "planned_lens"]
+__all__ = ["KIND", "LensEvaluator", "lens_recipe", "planned_lens", "underlying_version"]
 
 KIND = "lens"
 
 
 def lens_recipe(
-    change: Change, inputs: Mapping[str, Version], part: str, definition: Address
+    change: SchemaChange, inputs: Mapping[str, Version], part: str, definition: Address
 ) -> Derived:
     """The recipe of one new table of a change."""
     return Derived(
@@ -94,11 +94,13 @@ class LensEvaluator:
         batches = list(lens.create(side)[part])
         whole = pa.Table.from_batches(batches, schema=definition.schema.arrow)
         forest = versions.forest_of(definition)
-        changes = ingest.carried(definition.schema, forest.shape, whole)
+        changes = ingest.carried_upserts(definition.schema, forest.shape, whole)
         return forest.build([[c for c in changes.columns if c is not None]], sink)
 
 
-def below(graph: Graph, version: Version) -> tuple[Version, tuple[tuple[str, str], ...]]:
+def underlying_version(
+    graph: Graph, version: Version
+) -> tuple[Version, tuple[tuple[str, str], ...]]:
     """The version whose rows a version's are, seen through lenses: those, the first first.
 
     The version itself and no lens, unless it is a schema change that nobody migrated, of a kind
@@ -123,4 +125,4 @@ def planned_lens(change: str, definitions: str) -> Lens:
     """A lens from the text of a change and of the tables it is made on."""
     tables: dict[str, Any] = json.loads(definitions)
     known = {name: Definition.from_json(data) for name, data in tables.items()}
-    return Change.from_json(json.loads(change)).plan(known)
+    return SchemaChange.from_json(json.loads(change)).plan(known)

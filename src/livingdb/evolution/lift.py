@@ -10,21 +10,21 @@ import pyarrow as pa
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.chunks.address import short
 from livingdb.errors import InvalidData, TransactionConflict, Unsupported
-from livingdb.evolution.evolve import Takes, new_tables, planned, stages_of
-from livingdb.evolution.lenses.lens import Delta, Deltas, Lens, Loss, Side
-from livingdb.evolution.lenses.row_alignment import keys_of, match
-from livingdb.evolution.lenses.sides import VersionSide, changes_of, delta_of
-from livingdb.evolution.schema_change import Change
+from livingdb.evolution.evolve import ChunkSink, new_tables, plan_changes, stages_of
+from livingdb.evolution.lenses.lens import Lens, Loss, RowImages, Side, TableImages
+from livingdb.evolution.lenses.row_alignment import align_rows, keys_of
+from livingdb.evolution.lenses.sides import VersionSide, delta_from_images, images_between
+from livingdb.evolution.schema_change import SchemaChange
 from livingdb.graph.ancestry import common_ancestors
-from livingdb.graph.draft import Lifted, Written
+from livingdb.graph.draft import AlignedTables, Written
 from livingdb.graph.graph import Graph, tables_of
-from livingdb.graph.snapshot import overlaid
+from livingdb.graph.snapshot import overlay_tables
 from livingdb.graph.storage.staging import Staging
 from livingdb.tables.batches import flat
 from livingdb.tables.index import Version
 from livingdb.tables.rows import RowSet
 from livingdb.tables.schema import TableSchema
-from livingdb.trees.changes import Changes
+from livingdb.trees.changes import Delta
 from livingdb.trees.compare import choose, differs
 
 __all__ = ["Lifter", "in_schema_of"]
@@ -38,7 +38,7 @@ class Lifter:
     def __init__(self, graph: Graph):
         self._graph = graph
 
-    def steps(self, older: SnapshotRow, newer: SnapshotRow) -> list[SnapshotRow]:
+    def schema_changes_between(self, older: SnapshotRow, newer: SnapshotRow) -> list[SnapshotRow]:
         """The schema changes on the way from one snapshot to a later one, oldest first."""
         snapshots = self._graph.snapshots
         made = snapshots.of_kind("schema_change", older.sequence + 1, newer.sequence)
@@ -52,46 +52,46 @@ class Lifter:
             key=lambda row: row.depth,
         )
 
-    def changes(self, step: SnapshotRow) -> list[Change]:
+    def changes(self, step: SnapshotRow) -> list[SchemaChange]:
         """The changes a snapshot made to the schema."""
         details = self._graph.record(step.address).edge.details
-        return [Change.from_json(data) for data in details.get("changes", ())]
+        return [SchemaChange.from_json(data) for data in details.get("changes", ())]
 
     def tables(
-        self, tables: Tables, changes: Sequence[Change], staging: Takes
+        self, tables: Tables, changes: Sequence[SchemaChange], staging: ChunkSink
     ) -> tuple[Tables, list[Version]]:
         """Tables in the schema that the changes lead to; only recipes are made: those, too."""
         if not changes:
             return tables, []
         graph = self._graph
         definitions = {name: graph.versions.definition(v) for name, v in tables.items()}
-        made, stages = new_tables(graph, planned(definitions, changes), tables, staging)
-        return overlaid(tables, made), stages
+        made, stages = new_tables(graph, plan_changes(definitions, changes), tables, staging)
+        return overlay_tables(tables, made), stages
 
-    def lifted(
+    def lift_tables(
         self,
         base: Tables,
         theirs: Tables,
         steps: tuple[Sequence[SnapshotRow], Sequence[SnapshotRow]],
         staging: Staging,
-    ) -> Lifted:
+    ) -> AlignedTables:
         """Base and theirs in the schema of ours; what theirs changed, too, is not repeated."""
         ours, yours = ([c for step in side for c in self.changes(step)] for side in steps)
-        missing = _without(ours, yours)
+        missing = _remaining_changes(ours, yours)
         if missing is None:
-            return Lifted(base, theirs)
+            return AlignedTables(base, theirs)
         lost = self._lost(self.tables(base, yours, staging)[0], theirs, missing, staging)
         base, first = self.tables(base, ours, staging)
         theirs, second = self.tables(theirs, missing, staging)
-        return Lifted(base, theirs, [*first, *second], lost)
+        return AlignedTables(base, theirs, [*first, *second], lost)
 
     def _lost(
-        self, base: Tables, theirs: Tables, changes: Sequence[Change], staging: Staging
+        self, base: Tables, theirs: Tables, changes: Sequence[SchemaChange], staging: Staging
     ) -> dict[str, str]:
         """A table in which theirs changed what schema changes leave no place for, and why."""
         versions = self._graph.versions
-        deltas: Deltas = {
-            name: delta_of(versions, old, theirs[name])
+        deltas: TableImages = {
+            name: images_between(versions, old, theirs[name])
             for name, old in base.items()
             if name in theirs
             and theirs[name].address != old.address
@@ -101,7 +101,7 @@ class Lifter:
             return {}
         definitions = {name: versions.definition(v) for name, v in base.items()}
         columns: Columns = {n: _set_columns(definitions[n].schema, d) for n, d in deltas.items()}
-        plan = planned(definitions, changes)
+        plan = plan_changes(definitions, changes)
         try:
             for lens, stage in zip(
                 plan.lenses, stages_of(self._graph, plan, base, staging), strict=True
@@ -126,14 +126,14 @@ class Lifter:
         versions = graph.versions
         assert step.first is not None
         before: Tables = tables_of(graph, graph.snapshots.at(step.first))
-        deltas: Deltas = {
-            name: _delta(versions.rows(before[name]), each.changes)
+        deltas: TableImages = {
+            name: _row_images(versions.rows(before[name]), each.changes)
             for name, each in written.items()
         }
         columns: Columns = {name: each.columns for name, each in written.items()}
         definitions = {name: versions.definition(v) for name, v in before.items()}
         try:
-            plan = planned(definitions, self.changes(step))
+            plan = plan_changes(definitions, self.changes(step))
             stages = stages_of(graph, plan, before, staging)
             for lens, stage in zip(plan.lenses, stages, strict=True):
                 sides = VersionSide(versions, before), VersionSide(versions, stage.tables)
@@ -152,7 +152,7 @@ class Lifter:
         found = {}
         for name, delta in deltas.items():
             rows, named = versions.rows(before[name]), columns.get(name, frozenset())
-            changes = changes_of(rows, delta, narrow=not named)
+            changes = delta_from_images(rows, delta, narrow=not named)
             if named or len(changes):
                 found[name] = Written(changes, named)
         return found
@@ -171,8 +171,8 @@ Columns = Mapping[str, frozenset[str]]
 
 
 def _through(
-    lens: Lens, deltas: Deltas, columns: Columns, old: Side, new: Side
-) -> tuple[Deltas, Columns]:
+    lens: Lens, deltas: TableImages, columns: Columns, old: Side, new: Side
+) -> tuple[TableImages, Columns]:
     """What changes of old tables are behind a lens; `Lost` if one of them is nothing there."""
     mine = {name: delta for name, delta in deltas.items() if name in lens.old}
     rest = {name: delta for name, delta in deltas.items() if name not in lens.old}
@@ -193,9 +193,9 @@ def _through(
     return {**rest, **carried}, {name: frozenset(some) for name, some in named.items()}
 
 
-def _set_columns(schema: TableSchema, delta: Delta) -> frozenset[str]:
+def _set_columns(schema: TableSchema, delta: RowImages) -> frozenset[str]:
     """The columns to which a delta gives values: others than they had, or than their defaults."""
-    before = match(schema, keys_of(schema, delta.after), delta.before)
+    before = align_rows(schema, keys_of(schema, delta.after), delta.before)
     found = set()
     for column in schema.shown:
         default = pa.array([column.default], column.type)
@@ -219,10 +219,14 @@ def in_schema_of(graph: Graph, row: SnapshotRow, other: SnapshotRow) -> Tables:
     lifter = Lifter(graph)
     common = common_ancestors(graph.snapshots, row, other)[0]
     own, theirs = (
-        [change for step in lifter.steps(common, end) for change in lifter.changes(step)]
+        [
+            change
+            for step in lifter.schema_changes_between(common, end)
+            for change in lifter.changes(step)
+        ]
         for end in (row, other)
     )
-    missing = _without(theirs, own)
+    missing = _remaining_changes(theirs, own)
     if missing is None:
         raise Unsupported(
             "its schema was changed in a way that the other one was not: read it as it is"
@@ -230,7 +234,9 @@ def in_schema_of(graph: Graph, row: SnapshotRow, other: SnapshotRow) -> Tables:
     return lifter.tables(tables_of(graph, row), missing, graph.scratch())[0]
 
 
-def _without(changes: Sequence[Change], made: Sequence[Change]) -> list[Change] | None:
+def _remaining_changes(
+    changes: Sequence[SchemaChange], made: Sequence[SchemaChange]
+) -> list[SchemaChange] | None:
     """The changes but those that were made; None if others were made, too."""
     missing = list(changes)
     for change in made:
@@ -240,11 +246,11 @@ def _without(changes: Sequence[Change], made: Sequence[Change]) -> list[Change] 
     return missing
 
 
-def _delta(rows: RowSet, changes: Changes) -> Delta:
+def _row_images(rows: RowSet, changes: Delta) -> RowImages:
     """The rows that changes touch, before and after them."""
     names = [column.name for column in rows.schema.stored]
     found, old = rows.lookup(changes.keys, names)
     _, new = changes.apply(changes.keys[found], old)
     order = rows.schema.arrow.names
     tables = [pa.Table.from_arrays(list(side), names=names).select(order) for side in (old, new)]
-    return Delta(*(table.cast(rows.schema.arrow) for table in tables))
+    return RowImages(*(table.cast(rows.schema.arrow) for table in tables))

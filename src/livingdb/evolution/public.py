@@ -16,12 +16,11 @@ from livingdb.evolution.changes.split_concat_columns import ConcatColumns, Split
 from livingdb.evolution.changes.split_table import SplitTable
 from livingdb.evolution.changes.tables import CreateTable, DropTable, RenameTable
 from livingdb.evolution.changes.union_tables import UnionTables
-from livingdb.evolution.schema_change import Change
+from livingdb.evolution.schema_change import SchemaChange
 
 __all__ = [
     "AddColumn",
     "AddConstraint",
-    "Change",
     "ChangeKey",
     "ConcatColumns",
     "CreateTable",
@@ -35,6 +34,7 @@ __all__ = [
     "RenameColumn",
     "RenameTable",
     "RetypeColumn",
+    "SchemaChange",
     "SplitColumn",
     "SplitTable",
     "UnionTables",

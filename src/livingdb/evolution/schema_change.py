@@ -15,23 +15,23 @@ from livingdb.tables.recipe import Definition
 from livingdb.tables.schema import decode_value, encode_value
 from livingdb.tables.type_names import parse_type, type_name
 
-__all__ = ["Change", "Schemas", "definition_of"]
+__all__ = ["SchemaChange", "Schemas", "definition_of"]
 
 Schemas = Mapping[str, Definition]
 """The tables of a branch by name."""
 
 
-class Change(ABC):
+class SchemaChange(ABC):
     """A schema change: plain values, kept as JSON on the edge and in recipes.
 
     Subclasses are frozen dataclasses; `plan` checks a change against the tables there are.
     """
 
-    kinds: ClassVar[dict[str, type[Change]]] = {}
+    kinds: ClassVar[dict[str, type[SchemaChange]]] = {}
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        Change.kinds[cls.__name__] = cls
+        SchemaChange.kinds[cls.__name__] = cls
 
     @abstractmethod
     def plan(self, tables: Schemas) -> Lens:
@@ -40,47 +40,47 @@ class Change(ABC):
     def to_json(self) -> dict[str, Any]:
         """The change as plain values."""
         assert is_dataclass(self)
-        values = {item.name: _encoded(getattr(self, item.name)) for item in fields(self)}
+        values = {item.name: _encode(getattr(self, item.name)) for item in fields(self)}
         return {"change": type(self).__name__, **values}
 
     @staticmethod
-    def from_json(data: Mapping[str, Any]) -> Change:
+    def from_json(data: Mapping[str, Any]) -> SchemaChange:
         """The inverse of `to_json`."""
-        kind = _kind(str(data.get("change")))
-        values = {name: _decoded(value) for name, value in data.items() if name != "change"}
+        kind = _change_class(str(data.get("change")))
+        values = {name: _decode(value) for name, value in data.items() if name != "change"}
         return kind(**values)
 
 
-def _kind(name: str) -> type[Change]:
+def _change_class(name: str) -> type[SchemaChange]:
     """The class of a change; those of this package are imported when they are needed."""
     import livingdb.evolution as known
 
-    if name not in Change.kinds and name in known.__all__:
+    if name not in SchemaChange.kinds and name in known.__all__:
         getattr(known, name)
-    if name not in Change.kinds:
+    if name not in SchemaChange.kinds:
         raise Corruption(f"there is no schema change {name!r}")
-    return Change.kinds[name]
+    return SchemaChange.kinds[name]
 
 
-def _encoded(value: Any) -> Any:
+def _encode(value: Any) -> Any:
     if isinstance(value, pa.DataType):
         return {"$type": type_name(value)}
     if isinstance(value, Mapping):
-        return {"$map": [[key, _encoded(item)] for key, item in value.items()]}
+        return {"$map": [[key, _encode(item)] for key, item in value.items()]}
     if isinstance(value, (list, tuple)):
-        return {"$list": [_encoded(item) for item in value]}
+        return {"$list": [_encode(item) for item in value]}
     return encode_value(value)
 
 
-def _decoded(value: Any) -> Any:
+def _decode(value: Any) -> Any:
     if isinstance(value, dict) and len(value) == 1:
         ((kind, inner),) = value.items()
         if kind == "$type":
             return parse_type(inner)
         if kind == "$map":
-            return {key: _decoded(item) for key, item in inner}
+            return {key: _decode(item) for key, item in inner}
         if kind == "$list":
-            return tuple(_decoded(item) for item in inner)
+            return tuple(_decode(item) for item in inner)
     return decode_value(value)
 
 

@@ -45,11 +45,11 @@ class LocalFiles(Files):
         return Path(self.root).as_uri()
 
     def read(self, path: str) -> bytes:
-        with self._reading(path) as location:
+        with self._read_access(path) as location:
             return self._syscalls.read(location)
 
     def view(self, path: str) -> memoryview:
-        with self._reading(path) as location:
+        with self._read_access(path) as location:
             return self._syscalls.map(location)
 
     def create(self, path: str) -> FileWriter:
@@ -57,7 +57,7 @@ class LocalFiles(Files):
 
     def delete(self, path: str) -> None:
         location = self._location(path)
-        with self._writing("delete", location), suppress(*ABSENT):
+        with self._write_step("delete", location), suppress(*ABSENT):
             if not os.path.isdir(location):
                 self._syscalls.unlink(location)
 
@@ -85,7 +85,7 @@ class LocalFiles(Files):
         for entry in self._walk(self.root):
             if not entry.name.startswith(TEMPORARY_PREFIX):
                 continue
-            with self._writing("sweep", entry.path), suppress(*ABSENT):
+            with self._write_step("sweep", entry.path), suppress(*ABSENT):
                 if entry.stat().st_mtime <= limit:
                     self._syscalls.unlink(entry.path)
                     swept += 1
@@ -120,7 +120,7 @@ class LocalFiles(Files):
                 yield entry
 
     @contextmanager
-    def _reading(self, path: str) -> Iterator[str]:
+    def _read_access(self, path: str) -> Iterator[str]:
         """The path's location; what goes wrong with it becomes a typed error."""
         location = self._location(path)
         try:
@@ -131,7 +131,7 @@ class LocalFiles(Files):
             raise storage_failure(error, "read", location) from error
 
     @contextmanager
-    def _writing(self, action: str, location: str, *, syncing: bool = False) -> Iterator[None]:
+    def _write_step(self, action: str, location: str, *, syncing: bool = False) -> Iterator[None]:
         """One step that changes the disk; remembers a failure after which it is unknown."""
         if self._failed_at is not None:
             raise StorageFailure(
@@ -153,12 +153,12 @@ class LocalFiles(Files):
             folder = os.path.dirname(folder)
         for folder in reversed(missing):
             made = True
-            with self._writing("make the folder", folder):
+            with self._write_step("make the folder", folder):
                 try:
                     self._syscalls.mkdir(folder)
                 except FileExistsError:
                     made = False
-            with self._writing("sync the folder of", folder, syncing=True):
+            with self._write_step("sync the folder of", folder, syncing=True):
                 try:
                     self._syscalls.fsync_folder(os.path.dirname(folder))
                 except PermissionError:
@@ -183,25 +183,25 @@ class _LocalWriter(FileWriter):
         self._temporary = os.path.join(self._folder, TEMPORARY_PREFIX + secrets.token_hex(8))
         self._descriptor: int | None = None
         files._make_folder(self._folder)
-        with files._writing("create", target):
+        with files._write_step("create", target):
             self._descriptor = self._syscalls.create(self._temporary)
 
     def _append(self, data: memoryview) -> None:
         assert self._descriptor is not None
         while len(data) > 0:
-            with self._files._writing("write", self._target):
+            with self._files._write_step("write", self._target):
                 data = data[self._syscalls.write(self._descriptor, data) :]
 
     def _publish(self) -> None:
         assert self._descriptor is not None
-        with self._files._writing("sync", self._target, syncing=True):
+        with self._files._write_step("sync", self._target, syncing=True):
             self._syscalls.fsync(self._descriptor)
         descriptor, self._descriptor = self._descriptor, None
-        with self._files._writing("close", self._target, syncing=True):
+        with self._files._write_step("close", self._target, syncing=True):
             self._syscalls.close(descriptor)
-        with self._files._writing("rename", self._target):
+        with self._files._write_step("rename", self._target):
             self._syscalls.replace(self._temporary, self._target)
-        with self._files._writing("sync the folder of", self._target, syncing=True):
+        with self._files._write_step("sync the folder of", self._target, syncing=True):
             self._syscalls.fsync_folder(self._folder)
 
     def _discard(self) -> None:

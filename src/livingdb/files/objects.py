@@ -49,12 +49,12 @@ class ObjectFiles(Files):
 
     def read(self, path: str) -> bytes:
         key = self._key(path)
-        with self._calling("read", key), self._filesystem.open_input_file(key) as file:
+        with self._store_call("read", key), self._filesystem.open_input_file(key) as file:
             return bytes(file.read())
 
     def view(self, path: str) -> RangedReader:
         key = self._key(path)
-        with self._calling("read", key):
+        with self._store_call("read", key):
             return RangedReader(self, key, self._filesystem.open_input_file(key))
 
     def create(self, path: str) -> FileWriter:
@@ -62,7 +62,7 @@ class ObjectFiles(Files):
 
     def delete(self, path: str) -> None:
         key = self._key(path)
-        with suppress(NotFound), self._calling("delete", key):
+        with suppress(NotFound), self._store_call("delete", key):
             self._filesystem.delete_file(key)
 
     def exists(self, path: str) -> bool:
@@ -82,7 +82,7 @@ class ObjectFiles(Files):
         root = self._address.root
         key = f"{root}/{folder}" if folder else root
         selector = fs.FileSelector(key, recursive=True, allow_not_found=True)
-        with self._calling("list", key):
+        with self._store_call("list", key):
             found = self._filesystem.get_file_info(selector)
         return sorted(entry.path[len(root) + 1 :] for entry in found if entry.is_file)
 
@@ -98,13 +98,13 @@ class ObjectFiles(Files):
 
     def _size(self, key: str) -> int | None:
         """The object's length in bytes, if there is one."""
-        with self._calling("look at", key):
+        with self._store_call("look at", key):
             information = self._filesystem.get_file_info(key)
             return int(information.size) if information.is_file else None
 
     def _upload(self, key: str, data: Data) -> None:
         """Publish the object, whole or not at all."""
-        with self._calling("write", key), ThreadPoolExecutor(1, "livingdb-upload") as thread:
+        with self._store_call("write", key), ThreadPoolExecutor(1, "livingdb-upload") as thread:
             thread.submit(self._send, key, data).result()
 
     def _send(self, key: str, data: Data) -> None:
@@ -142,7 +142,7 @@ class ObjectFiles(Files):
             raise self._failure(error, "open", self.url) from None
 
     @contextmanager
-    def _calling(self, action: str, key: str) -> Iterator[None]:
+    def _store_call(self, action: str, key: str) -> Iterator[None]:
         """A call to the store; what goes wrong becomes a typed error without secrets."""
         from pyarrow import ArrowException
 
@@ -185,7 +185,7 @@ class RangedReader:
 
     def _fetch(self, start: int, stop: int) -> bytes:
         try:
-            with self._files._calling("read", self._key):
+            with self._files._store_call("read", self._key):
                 data = bytes(self._file.read_at(stop - start, start))
         except StorageFailure:
             if self._files._size(self._key) is None:
@@ -206,15 +206,15 @@ class _ObjectWriter(FileWriter):
         super().__init__()
         self._files = files
         self._key = key
-        with self._spooling():
+        with self._spool_step():
             self._spool: IO[bytes] = tempfile.TemporaryFile(dir=spool_folder)  # noqa: SIM115
 
     def _append(self, data: memoryview) -> None:
-        with self._spooling():
+        with self._spool_step():
             self._spool.write(data)
 
     def _publish(self) -> None:
-        with self._spooling():
+        with self._spool_step():
             self._spool.flush()
             empty = self._spool.tell() == 0
         if empty:
@@ -229,7 +229,7 @@ class _ObjectWriter(FileWriter):
             self._spool.close()
 
     @contextmanager
-    def _spooling(self) -> Iterator[None]:
+    def _spool_step(self) -> Iterator[None]:
         try:
             yield
         except OSError as error:

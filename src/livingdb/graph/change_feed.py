@@ -18,13 +18,13 @@ from livingdb.graph.graph import Graph
 from livingdb.tables.index import Version
 from livingdb.trees.diff import DiffBatch
 
-__all__ = ["Step", "feed_steps", "position_of"]
+__all__ = ["FeedEntry", "feed_entries", "position_of"]
 
 BEFORE_THE_LOG = -1
 
 
 @dataclass(frozen=True)
-class Step:
+class FeedEntry:
     """One movement: from one version of a table to another, and the snapshot it led to."""
 
     position: int
@@ -43,7 +43,7 @@ def position_of(graph: Graph, branch: BranchRow, snapshot: SnapshotRow) -> int:
 
     `NotFound` if the branch never stood there.
     """
-    move = graph.branches.moved_to(branch, snapshot.sequence)
+    move = graph.branches.last_move_to(branch, snapshot.sequence)
     if move is not None:
         return move.position
     (began,) = graph.branches.log(branch, upto=0)
@@ -56,9 +56,9 @@ def position_of(graph: Graph, branch: BranchRow, snapshot: SnapshotRow) -> int:
     )
 
 
-def feed_steps(
+def feed_entries(
     graph: Graph, branch: BranchRow, table: str, start: SnapshotRow, after: int, upto: int
-) -> Iterator[Step]:
+) -> Iterator[FeedEntry]:
     """The movements after one and up to another, oldest first.
 
     `start` is where the branch was at `after`, or an ancestor of where it began.
@@ -67,5 +67,5 @@ def feed_steps(
     for move in reversed(graph.branches.log(branch, after, upto)):
         row = graph.snapshots.at(move.snapshot)
         old, new = graph.find_version(before, table), graph.find_version(row, table)
-        yield Step(move.position, row, old, new)
+        yield FeedEntry(move.position, row, old, new)
         before = row

@@ -19,7 +19,7 @@ from livingdb.tables.index import Version
 from livingdb.tables.rows import RowSet
 from livingdb.tables.schema import TableSchema
 from livingdb.tables.versions import Versions
-from livingdb.trees.changes import DELETE, Changes
+from livingdb.trees.changes import DELETE, Delta
 
 __all__ = ["check_new_table", "check_tables", "check_targets"]
 
@@ -59,7 +59,7 @@ def check_tables(
     versions: Versions,
     tables: Mapping[str, Version],
     changed: Iterable[str],
-    happens: Callable[[str], Changes],
+    happens: Callable[[str], Delta],
 ) -> None:
     """Conditions and foreign keys hold in all tables as they will be.
 
@@ -73,11 +73,11 @@ def check_tables(
             check_conditions(name, versions.rows(tables[name]), found(name))
     if any(schema.foreign_keys for schema in schemas.values()):
         changes = {name: found(name) for name in names}
-        check_links(changes, schemas, lambda name: versions.rows(tables[name]))
+        check_foreign_keys(changes, schemas, lambda name: versions.rows(tables[name]))
 
 
-def check_links(
-    changes: Mapping[str, Changes],
+def check_foreign_keys(
+    changes: Mapping[str, Delta],
     schemas: Mapping[str, TableSchema],
     rows: Callable[[str], RowSet],
 ) -> None:
@@ -99,7 +99,7 @@ def check_links(
 
 
 def _check_children(
-    name: str, column: str, target: str, change: Changes, rows: Callable[[str], RowSet]
+    name: str, column: str, target: str, change: Delta, rows: Callable[[str], RowSet]
 ) -> None:
     """What a change puts in a foreign key is there."""
     position = rows(name).schema.position(column)
@@ -122,7 +122,7 @@ def _check_children(
 
 
 def _check_parents(
-    child: str, column: str, name: str, change: Changes, rows: Callable[[str], RowSet]
+    child: str, column: str, name: str, change: Delta, rows: Callable[[str], RowSet]
 ) -> None:
     """Nothing refers to what a change deletes."""
     deleted = np.flatnonzero(change.ops == DELETE)

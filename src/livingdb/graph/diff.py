@@ -16,9 +16,9 @@ from livingdb.graph.version_lineage import common_version
 from livingdb.tables.index import Version
 from livingdb.tables.rows import RowSet
 from livingdb.tables.versions import Versions
-from livingdb.trees.changes import Changes, merge_changes, no_changes
+from livingdb.trees.changes import Delta, empty_delta, merge_deltas
 from livingdb.trees.compare import differs
-from livingdb.trees.diff import DELETED, INSERTED, UPDATED, DiffBatch, to_changes
+from livingdb.trees.diff import DELETED, INSERTED, UPDATED, DiffBatch, to_delta
 from livingdb.trees.forest import Forest
 from livingdb.trees.keys import KeyArray, member
 from livingdb.trees.keys import union_keys as joined_keys
@@ -26,13 +26,13 @@ from livingdb.trees.scan import ALL, Span
 
 __all__ = [
     "changed_keys",
-    "changes_since",
     "count_changes",
-    "diff_changes",
+    "delta_between",
+    "delta_since",
     "diff_versions",
     "differing_keys",
     "lookup_diff",
-    "most_changes",
+    "max_differing_rows",
     "range_diff",
     "union_keys",
 ]
@@ -52,18 +52,18 @@ def diff_versions(
     if before is not None and after is not None and before.address == after.address:
         return
     if before is None or after is None:
-        yield from _one_sided(versions, before, after)
+        yield from _one_sided_diff(versions, before, after)
         return
     if before.definition != after.definition:
-        yield from unlike_diff(versions.rows(before), versions.rows(after))
+        yield from cross_schema_diff(versions.rows(before), versions.rows(after))
     elif after.base == before.address:
-        yield from _one_change(versions.rows(before), versions.delta(after))
+        yield from _delta_diff(versions.rows(before), versions.delta(after))
     else:
         keys = changed_keys(versions, before, after)
         yield from lookup_diff(versions.rows(before), versions.rows(after), keys)
 
 
-def most_changes(versions: Versions, before: Version, after: Version) -> int:
+def max_differing_rows(versions: Versions, before: Version, after: Version) -> int:
     """A number that the rows that differ do not exceed."""
     whole = versions.count(before) + versions.count(after)
     common = common_version(versions.index, before, after)
@@ -80,11 +80,11 @@ def range_diff(old: RowSet, new: RowSet, span: Span) -> Iterator[DiffBatch]:
     yield from lookup_diff(old, new, _range_keys(old, new, span))
 
 
-def _one_change(rows: RowSet, delta: Changes) -> Iterator[DiffBatch]:
+def _delta_diff(rows: RowSet, delta: Delta) -> Iterator[DiffBatch]:
     """What one delta changes: only the rows before it are read."""
     for start in range(0, len(delta), _BATCH_KEYS):
         part = delta.slice(start, min(start + _BATCH_KEYS, len(delta)))
-        was, old = _found(rows, part.keys)
+        was, old = _lookup_rows(rows, part.keys)
         keys, new = part.apply(part.keys[was], old)
         batch = diff_rows(part.keys, was, old, member(part.keys, keys), new)
         if batch is not None:
@@ -104,14 +104,14 @@ def count_changes(
     return int(found[INSERTED]), int(found[UPDATED]), int(found[DELETED])
 
 
-def diff_changes(versions: Versions, before: Version | None, after: Version) -> Changes:
+def delta_between(versions: Versions, before: Version | None, after: Version) -> Delta:
     """The changes that make one version of another."""
     shape = versions.forest(after).shape
     batches = diff_versions(versions, before, after)
-    return merge_changes([no_changes(shape), *(to_changes(shape, batch) for batch in batches)])
+    return merge_deltas([empty_delta(shape), *(to_delta(shape, batch) for batch in batches)])
 
 
-def _one_sided(
+def _one_sided_diff(
     versions: Versions, before: Version | None, after: Version | None
 ) -> Iterator[DiffBatch]:
     version = after if before is None else before
@@ -131,24 +131,24 @@ def _one_sided(
 def changed_keys(versions: Versions, before: Version, after: Version) -> KeyArray:
     """Keys that may differ, sorted: every key that does, and some that do not."""
     common = common_version(versions.index, before, after)
-    if common is not None and _is_near(versions, common, before, after):
+    if common is not None and _is_chain_cheaper(versions, common, before, after):
         return _chain_keys(versions, common, before, after)
     return _tree_keys(versions, before, after)
 
 
-def changes_since(versions: Versions, before: Version, after: Version) -> Changes | None:
+def delta_since(versions: Versions, before: Version, after: Version) -> Delta | None:
     """The changes that made one version of another; None if it is not so, or they are many."""
     if after.base == before.address:
         return versions.delta(after)
     common = common_version(versions.index, before, after)
     if common is None or common.address != before.address:
         return None
-    if not _is_near(versions, common, before, after):
+    if not _is_chain_cheaper(versions, common, before, after):
         return None
-    return versions.changes_between(before, after)
+    return versions.delta_between(before, after)
 
 
-def _is_near(versions: Versions, common: Version, before: Version, after: Version) -> bool:
+def _is_chain_cheaper(versions: Versions, common: Version, before: Version, after: Version) -> bool:
     """Whether following the changes is less work than comparing trees."""
     distance = before.changed + after.changed - 2 * common.changed
     frames = (versions.kept(version) or version for version in (after, before))
@@ -163,7 +163,7 @@ def differing_keys(versions: Versions, before: Version, after: Version) -> KeyAr
 
 def _chain_keys(versions: Versions, common: Version, before: Version, after: Version) -> KeyArray:
     parts = [
-        versions.changes_between(common, version).keys
+        versions.delta_between(common, version).keys
         for version in (before, after)
         if version.address != common.address
     ]
@@ -195,7 +195,7 @@ def lookup_diff(old: RowSet, new: RowSet, keys: KeyArray) -> Iterator[DiffBatch]
     """What differs among the rows with these sorted keys."""
     for start in range(0, len(keys), _BATCH_KEYS):
         part = keys[start : start + _BATCH_KEYS]
-        batch = diff_rows(part, *_found(old, part), *_found(new, part))
+        batch = diff_rows(part, *_lookup_rows(old, part), *_lookup_rows(new, part))
         if batch is not None:
             yield batch
 
@@ -203,7 +203,7 @@ def lookup_diff(old: RowSet, new: RowSet, keys: KeyArray) -> Iterator[DiffBatch]
 Mask = npt.NDArray[np.bool_]
 
 
-def _found(rows: RowSet, keys: KeyArray) -> tuple[Mask, list[pa.Array]]:
+def _lookup_rows(rows: RowSet, keys: KeyArray) -> tuple[Mask, list[pa.Array]]:
     return rows.lookup(keys, [column.name for column in rows.schema.stored])
 
 
@@ -224,10 +224,10 @@ def diff_rows(
         for one, other in zip(before, after, strict=True):
             mask |= differs(one.take(taken), other.take(taken))
         unequal[both] = mask
-    return _unequal(keys, was, there, before, after, unequal)
+    return _differing_rows(keys, was, there, before, after, unequal)
 
 
-def _unequal(
+def _differing_rows(
     keys: KeyArray,
     was: Mask,
     there: Mask,
@@ -248,30 +248,32 @@ def _spread(columns: list[pa.Array], there: Mask) -> list[pa.Array]:
     return [column.take(places) for column in columns]
 
 
-def unlike_diff(old: RowSet, new: RowSet) -> Iterator[DiffBatch]:
+def cross_schema_diff(old: RowSet, new: RowSet) -> Iterator[DiffBatch]:
     """What differs between tables of different schemas.
 
     A row differs if a column that both have does, or if it holds a value in a column that only
     one has.  Tables with keys of different types, or of which one takes nulls, have no row in
     common.
     """
-    old_keys, old_columns = _everything(old)
-    new_keys, new_columns = _everything(new)
+    old_keys, old_columns = _keys_and_columns(old)
+    new_keys, new_columns = _keys_and_columns(new)
     one, other = old.forest.shape.codec, new.forest.shape.codec
     if (one.types, one.nullable) != (other.types, other.nullable):
-        yield _whole(old_keys, old_columns, [c.type for c in new.schema.stored], DELETED)
-        yield _whole(new_keys, new_columns, [c.type for c in old.schema.stored], INSERTED)
+        yield _one_sided_batch(old_keys, old_columns, [c.type for c in new.schema.stored], DELETED)
+        yield _one_sided_batch(new_keys, new_columns, [c.type for c in old.schema.stored], INSERTED)
         return
     keys = union_keys([old_keys, new_keys], new)
     was, there = member(keys, old_keys), member(keys, new_keys)
     before, after = _spread(old_columns, was), _spread(new_columns, there)
-    unequal = (was != there) | _unlike(old, before, new, after)
-    batch = _unequal(keys, was, there, before, after, unequal)
+    unequal = (was != there) | _inequality_mask(old, before, new, after)
+    batch = _differing_rows(keys, was, there, before, after, unequal)
     if batch is not None:
         yield batch
 
 
-def _unlike(old: RowSet, before: list[pa.Array], new: RowSet, after: list[pa.Array]) -> Mask:
+def _inequality_mask(
+    old: RowSet, before: list[pa.Array], new: RowSet, after: list[pa.Array]
+) -> Mask:
     left = {column.name: array for column, array in zip(old.schema.stored, before, strict=True)}
     right = {column.name: array for column, array in zip(new.schema.stored, after, strict=True)}
     unequal = np.zeros(len(before[0]), bool)
@@ -286,13 +288,13 @@ def _unlike(old: RowSet, before: list[pa.Array], new: RowSet, after: list[pa.Arr
     return unequal
 
 
-def _everything(rows: RowSet) -> tuple[KeyArray, list[pa.Array]]:
+def _keys_and_columns(rows: RowSet) -> tuple[KeyArray, list[pa.Array]]:
     table = rows.to_arrow([column.name for column in rows.schema.stored])
     columns = [column.combine_chunks() for column in table.columns]
     return rows.forest.shape.keys(columns), columns
 
 
-def _whole(
+def _one_sided_batch(
     keys: KeyArray, columns: list[pa.Array], others: list[pa.DataType], kind: int
 ) -> DiffBatch:
     absent = [pa.nulls(len(keys), other) for other in others]

@@ -13,12 +13,12 @@ from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.chunks.address import Address
 from livingdb.graph.snapshot import SnapshotRecord
 from livingdb.tables.index import Version
-from livingdb.trees.changes import Changes
+from livingdb.trees.changes import Delta
 
 if TYPE_CHECKING:
     from livingdb.graph.storage.staging import Staging
 
-__all__ = ["Carried", "Carrier", "Draft", "Intent", "Lifted", "LiftsChanges", "Written"]
+__all__ = ["AlignedTables", "Carrier", "Draft", "Intent", "Propagation", "SchemaLifter", "Written"]
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class Draft:
 
 
 @dataclass(frozen=True)
-class Carried:
+class Propagation:
     """What a commit brings with it: snapshots of other branches, and more in its transaction."""
 
     drafts: Sequence[Draft] = ()
@@ -74,7 +74,7 @@ class Carried:
 class Carrier(Protocol):
     """Carries a change to the branches in step with the one it is made on."""
 
-    def settled(self, intent: Intent, staging: Staging) -> Intent:
+    def settle_intent(self, intent: Intent, staging: Staging) -> Intent:
         """The change with what follows from it on its own branch."""
         ...
 
@@ -84,26 +84,26 @@ class Carrier(Protocol):
         staging: Staging,
         make: Callable[[Intent], Draft],
         beside: Sequence[Draft] = (),
-    ) -> Carried:
+    ) -> Propagation:
         """The snapshots of other branches that are to be committed along.
 
         Those `beside` are committed along in any case.
         """
         ...
 
-    def follow(
+    def carry_head_moves(
         self,
         moves: Sequence[tuple[BranchRow, SnapshotRow]],
         staging: Staging,
         make: Callable[[Intent], Draft],
         operation: str,
-    ) -> Carried:
+    ) -> Propagation:
         """The same for branches that an operation moves to snapshots that are there."""
         ...
 
 
 @dataclass(frozen=True)
-class Lifted:
+class AlignedTables:
     """Tables of two snapshots in one schema, and the versions that were made on the way.
 
     `lost` says of a table what theirs changed there that the schema has no place for.
@@ -122,14 +122,14 @@ class Written:
     Changes carry more where rows are new: defaults, and what is computed.
     """
 
-    changes: Changes
+    changes: Delta
     columns: frozenset[str]
 
 
-class LiftsChanges(Protocol):
+class SchemaLifter(Protocol):
     """Brings changes and tables of an older schema to a newer one."""
 
-    def steps(self, older: SnapshotRow, newer: SnapshotRow) -> list[SnapshotRow]:
+    def schema_changes_between(self, older: SnapshotRow, newer: SnapshotRow) -> list[SnapshotRow]:
         """The schema changes on the way from one snapshot to a later one, oldest first."""
         ...
 
@@ -142,13 +142,13 @@ class LiftsChanges(Protocol):
         """
         ...
 
-    def lifted(
+    def lift_tables(
         self,
         base: Mapping[str, Version],
         theirs: Mapping[str, Version],
         steps: tuple[Sequence[SnapshotRow], Sequence[SnapshotRow]],
         staging: Staging,
-    ) -> Lifted:
+    ) -> AlignedTables:
         """Base and theirs in the schema of ours; `steps` are the schema changes of ours and theirs.
 
         Where theirs changed its schema in another way, both stay as they are.

@@ -18,13 +18,13 @@ from livingdb.catalog.branches import EPOCH, BranchRow
 from livingdb.catalog.catalog import Catalog
 from livingdb.catalog.connect import Place
 from livingdb.catalog.snapshots import SnapshotRow
-from livingdb.catalog.syncs import DETACHED, ActiveSyncs, as_known
+from livingdb.catalog.syncs import DETACHED, ActiveSyncs, with_end_names
 from livingdb.chunks.address import Address
 from livingdb.errors import LivingDBError, NotFound
-from livingdb.graph.draft import Carried, Carrier, Draft, Intent, LiftsChanges
+from livingdb.graph.draft import Carrier, Draft, Intent, Propagation, SchemaLifter
 from livingdb.graph.large_work import LargeWork
 from livingdb.graph.names import is_hidden
-from livingdb.graph.refs import Resolved, resolve
+from livingdb.graph.refs import ResolvedRef, resolve
 from livingdb.graph.snapshot import Edge, SnapshotRecord, TableMap
 from livingdb.graph.storage.database_store import DatabaseStore
 from livingdb.graph.storage.staging import Scratch, Staging
@@ -35,11 +35,11 @@ from livingdb.tables.versions import Versions
 
 __all__ = [
     "FIRST_BRANCH",
-    "AlreadyDone",
+    "BatchAlreadyStored",
     "Graph",
+    "HeadMoved",
     "Intent",
-    "Moved",
-    "no_table",
+    "missing_table_error",
     "now",
     "tables_of",
 ]
@@ -75,11 +75,11 @@ class Graph:
         """Who does large work; None for this process."""
         self.carrier: Carrier | None = None
         """Who keeps branches in step."""
-        self.lifter: LiftsChanges | None = None
+        self.lifter: SchemaLifter | None = None
         """Who knows what schema changes do to rows."""
         self.trust: Sequence[str] = ()
         """The functions named in the database that this process runs."""
-        self.alerted: Callable[[], None] | None = None
+        self.on_alert: Callable[[], None] | None = None
         """Called when a transaction leaves alerts to be sent."""
 
     @classmethod
@@ -122,7 +122,7 @@ class Graph:
 
     def sweep(self) -> None:
         """Remove files that nobody can be reading any more."""
-        if self.catalog.packs.retired():
+        if self.catalog.packs.retired_packs():
             lease = self.place.lease
             if lease is None:
                 self.store.sweep_retired(False, now())
@@ -152,28 +152,28 @@ class Graph:
         if found is None:
             resolved = resolve(self.catalog, name)
             raise NotFound(f"{name!r} is no branch, but snapshot {resolved.snapshot.address.hex()}")
-        self.notice(found.epoch)
+        self.observe_epoch(found.epoch)
         return found
 
     def several(self, numbers: Collection[int]) -> dict[int, BranchRow]:
         """The branches of these numbers as they are now, all seen at one time."""
         found = self.branches.several(numbers)
         for row in found.values():
-            self.notice(row.epoch)
+            self.observe_epoch(row.epoch)
             break
         return found
 
-    def notice(self, epoch: str | None) -> None:
+    def observe_epoch(self, epoch: str | None) -> None:
         """Where chunks were dropped, nothing may be built upon packs that count no more."""
         if epoch != self._epoch:
             self.store.refresh()
             self.index.refresh()
             self._epoch = epoch
 
-    def resolve(self, ref: str) -> Resolved:
+    def resolve(self, ref: str) -> ResolvedRef:
         """The snapshot a ref names."""
         found = resolve(self.catalog, ref)
-        self.notice(found.epoch)
+        self.observe_epoch(found.epoch)
         return found
 
     def tables(self, snapshot: SnapshotRow) -> Mapping[str, Address]:
@@ -185,7 +185,7 @@ class Graph:
         tables = self.tables(snapshot)
         address = tables.get(table)
         if address is None:
-            raise no_table(table, tables)
+            raise missing_table_error(table, tables)
         return self.versions.require(address)
 
     def find_version(self, snapshot: SnapshotRow, table: str) -> Version | None:
@@ -203,7 +203,7 @@ class Graph:
             active = [sync for sync in self.catalog.syncs.all() if sync.state != DETACHED]
             names = {row.id: row.name for row in self.branches.all()} if active else {}
             stages = {number for number, name in names.items() if is_hidden(name)}
-            known = self._syncs = epoch, as_known(active, names, stages)
+            known = self._syncs = epoch, with_end_names(active, names, stages)
         return known[1]
 
     # --- the commit point --------------------------------------------------------------------
@@ -223,25 +223,25 @@ class Graph:
         drafts = [self._draft(each, staging) for each in (*before, intent)]
         draft, own = drafts[-1], len(drafts)
         try:
-            carried = Carried()
+            carried = Propagation()
             if self.carrier is not None:
                 beside = [other for other in drafts[:-1] if other.intent.moves]
                 carried = self.carrier.carry(
                     draft, staging, lambda i: self._draft(i, staging), beside
                 )
                 drafts += carried.drafts
-            rows = self._committed(drafts, staging, held, carried.actions)
+            rows = self._store_drafts(drafts, staging, held, carried.actions)
         except BaseException:
             self._forget(drafts[own:])
             raise
         if rows is None:
             self._forget(drafts[own:])
             return None
-        self._published(rows, drafts, staging)
+        self._publish(rows, drafts, staging)
         self.upkeep.note(0, [version for other in drafts[own:] for version in other.made])
         return rows[own - 1]
 
-    def _published(
+    def _publish(
         self, rows: Sequence[SnapshotRow], drafts: Sequence[Draft], staging: Staging
     ) -> None:
         """What was committed is known here from now on."""
@@ -249,12 +249,12 @@ class Graph:
         for row, made in zip(rows, drafts, strict=True):
             self.snapshots.remember(row)
             self._remember(row.address, made.record)
-            self.index.saved(made.made)
+            self.index.mark_saved(made.made)
         self.upkeep.note(staging.journal_bytes)
 
-    def settled(self, intent: Intent, staging: Staging) -> Intent:
+    def settle_intent(self, intent: Intent, staging: Staging) -> Intent:
         """The change with what follows from it on its own branch, before it is checked."""
-        return intent if self.carrier is None else self.carrier.settled(intent, staging)
+        return intent if self.carrier is None else self.carrier.settle_intent(intent, staging)
 
     def _forget(self, drafts: Sequence[Draft]) -> None:
         for draft in drafts:
@@ -280,7 +280,7 @@ class Graph:
         staging.sink(stored)
         return Draft(intent, stored.address, record, addresses)
 
-    def _committed(
+    def _store_drafts(
         self,
         drafts: Sequence[Draft],
         staging: Staging,
@@ -293,10 +293,10 @@ class Graph:
         staging.finish_packs()
         try:
             catalog = self.catalog
-            with catalog.write() if held is None else catalog.committing(held) as connection:
+            with catalog.write() if held is None else catalog.commit_exclusive(held) as connection:
                 staging.write(connection)
                 self.index.save(connection, [v for draft in drafts for v in draft.made])
-                rows = [self._store(connection, draft, moment) for draft in drafts]
+                rows = [self._store_draft(connection, draft, moment) for draft in drafts]
                 # What changes the epoch comes after the moves, which compare it.
                 for draft, row in zip(drafts, rows, strict=True):
                     if draft.intent.along is not None:
@@ -305,7 +305,7 @@ class Graph:
                     act(connection)
                 # Whatever becomes of the answer, what a commit may have named has to stay.
                 staging.keep()
-        except Moved:
+        except HeadMoved:
             return None
         except LivingDBError:
             found = [self.snapshots.find(draft.address) for draft in drafts]
@@ -315,7 +315,7 @@ class Graph:
             rows = kept
         return rows
 
-    def _store(self, connection: Connection, draft: Draft, moment: int) -> SnapshotRow:
+    def _store_draft(self, connection: Connection, draft: Draft, moment: int) -> SnapshotRow:
         intent, edge = draft.intent, draft.record.edge
         row = self.snapshots.add(
             connection,
@@ -329,11 +329,11 @@ class Graph:
         self.catalog.touches.add(connection, row.sequence, draft.addresses)
         for branch in intent.moves:
             if not self.branches.move(connection, branch, row.sequence, moment, edge.operation):
-                raise Moved
+                raise HeadMoved
         if intent.batch is not None and not self.catalog.streams.put(
             connection, *intent.batch, row.sequence
         ):
-            raise AlreadyDone(f"batch {intent.batch[1]} of the stream is in already")
+            raise BatchAlreadyStored(f"batch {intent.batch[1]} of the stream is in already")
         return row
 
     def move(self, branch: BranchRow, to: SnapshotRow, operation: str) -> bool:
@@ -347,9 +347,9 @@ class Graph:
         """
         moment = max(now(), *(self.snapshots.at(branch.head).time + 1 for branch, _ in moves))
         with Staging(self.store) as staging:
-            carried = Carried()
+            carried = Propagation()
             if self.carrier is not None:
-                carried = self.carrier.follow(
+                carried = self.carrier.carry_head_moves(
                     moves, staging, lambda i: self._draft(i, staging), operation
                 )
             drafts = carried.drafts
@@ -357,17 +357,17 @@ class Graph:
             def move(connection: Connection) -> None:
                 for branch, to in moves:
                     if not self.branches.move(connection, branch, to.sequence, moment, operation):
-                        raise Moved
+                        raise HeadMoved
 
             try:
-                rows = self._committed(drafts, staging, None, [move, *carried.actions], moment)
+                rows = self._store_drafts(drafts, staging, None, [move, *carried.actions], moment)
             except BaseException:
                 self._forget(drafts)
                 raise
             if rows is None:
                 self._forget(drafts)
                 return False
-            self._published(rows, drafts, staging)
+            self._publish(rows, drafts, staging)
             return True
 
     def scratch(self) -> Scratch:
@@ -378,20 +378,20 @@ class Graph:
                 self.store.attach(self._scratch)
             return self._scratch
 
-    def settle(self, made: Sequence[Version]) -> None:
+    def fold_and_drain(self, made: Sequence[Version]) -> None:
         """What a commit leaves to be done: folding long tails, draining a long journal."""
-        self.upkeep.settle(made)
+        self.upkeep.fold_and_drain(made)
 
     def fold(self, version: Version) -> Address:
         """Materialize a version, durably; its root."""
         return self.upkeep.fold(version)
 
 
-class AlreadyDone(Exception):
+class BatchAlreadyStored(Exception):
     """A batch of a stream that is in the database already."""
 
 
-class Moved(Exception):
+class HeadMoved(Exception):
     """A head was not where it had been seen."""
 
 
@@ -402,7 +402,7 @@ def tables_of(graph: Graph, snapshot: SnapshotRow) -> dict[str, Version]:
     }
 
 
-def no_table(table: str, tables: Mapping[str, Address]) -> NotFound:
+def missing_table_error(table: str, tables: Mapping[str, Address]) -> NotFound:
     """The error for a table that is not there."""
     import difflib
 

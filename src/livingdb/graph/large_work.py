@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from livingdb.chunks.address import Address
-from livingdb.engines.tree_parts import Built
+from livingdb.engines.tree_parts import TreeParts
 from livingdb.tables.index import Version
 from livingdb.trees.diff import DiffBatch
 
@@ -25,7 +25,7 @@ class LargeWork(Protocol):
         """Whether work on so many rows is to be handed over; they are counted if it matters."""
         ...
 
-    def fold(self, graph: Graph, version: Version) -> Built:
+    def fold(self, graph: Graph, version: Version) -> TreeParts:
         """The trees of a version's key ranges."""
         ...
 

@@ -17,16 +17,16 @@ from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.errors import MergeConflict
 from livingdb.graph.ancestry import common_ancestors, common_ancestors_of
 from livingdb.graph.constraints import check_tables, check_targets
-from livingdb.graph.diff import diff_changes, diff_versions, lookup_diff, union_keys
+from livingdb.graph.diff import delta_between, diff_versions, lookup_diff, union_keys
 from livingdb.graph.graph import Graph, tables_of
 from livingdb.graph.merge_policy import Policies
-from livingdb.graph.snapshot import overlaid
+from livingdb.graph.snapshot import overlay_tables
 from livingdb.graph.storage.staging import Staging
 from livingdb.graph.version_lineage import is_base, tail_between
 from livingdb.tables.index import Version
 from livingdb.tables.letter_case import alike_names, columns_of, new_clash
 from livingdb.tables.schema import TableSchema
-from livingdb.trees.changes import Changes, merge_changes, no_changes
+from livingdb.trees.changes import Delta, empty_delta, merge_deltas
 from livingdb.trees.diff import DELETED, INSERTED, DiffBatch
 from livingdb.trees.keys import KeyArray, member
 from livingdb.trees.merge import Conflicts, resolve_rows
@@ -34,12 +34,12 @@ from livingdb.trees.merge import Conflicts, resolve_rows
 __all__ = [
     "MergeBase",
     "MergedTables",
-    "check_merged",
+    "check_merge_result",
     "conflict_table",
-    "contested",
     "merge_base",
     "merge_error",
     "merge_tables",
+    "permanent_conflicts",
 ]
 
 Tables = Mapping[str, Version]
@@ -54,7 +54,7 @@ class MergedTables:
     """
 
     tables: dict[str, Version | None] = field(default_factory=dict)
-    changes: dict[str, Changes] = field(default_factory=dict)
+    changes: dict[str, Delta] = field(default_factory=dict)
     conflicts: dict[str, list[Conflicts]] = field(default_factory=dict)
     clashes: dict[str, str] = field(default_factory=dict)
     made: list[Version] = field(default_factory=list)
@@ -79,10 +79,10 @@ class MergeBase:
 
 def merge_base(graph: Graph, ours: SnapshotRow, theirs: SnapshotRow, staging: Staging) -> MergeBase:
     """What two snapshots come from; several common ancestors are merged into one."""
-    return _merged_bases(graph, common_ancestors(graph.snapshots, ours, theirs), staging)
+    return _merge_bases(graph, common_ancestors(graph.snapshots, ours, theirs), staging)
 
 
-def _merged_bases(graph: Graph, bases: Sequence[SnapshotRow], staging: Staging) -> MergeBase:
+def _merge_bases(graph: Graph, bases: Sequence[SnapshotRow], staging: Staging) -> MergeBase:
     """Snapshots merged one after the other, oldest first; what is in conflict is contested."""
     if not bases:
         return MergeBase({})
@@ -92,9 +92,9 @@ def _merged_bases(graph: Graph, bases: Sequence[SnapshotRow], staging: Staging) 
     joined = [first]
     for other in others:
         common = common_ancestors_of(graph.snapshots, joined, [other])
-        below = _merged_bases(graph, common, staging)
+        below = _merge_bases(graph, common, staging)
         merged = merge_tables(graph, below, tables, tables_of(graph, other), Policies(), staging)
-        tables = overlaid(tables, merged.tables)
+        tables = overlay_tables(tables, merged.tables)
         for name, conflicts in merged.conflicts.items():
             rows = graph.versions.rows(tables[name])
             parts = [part.keys for part in conflicts]
@@ -117,11 +117,11 @@ def merge_tables(
     for name in sorted({*base.tables, *ours, *theirs}):
         old, mine, yours = base.tables.get(name), ours.get(name), theirs.get(name)
         contested = base.contested.get(name)
-        if _same(mine, yours) or (_same(old, yours) and contested is None):
+        if _is_same(mine, yours) or (_is_same(old, yours) and contested is None):
             continue
         if mine is None or yours is None:
             _merge_presence(graph, merged, name, (old, mine, yours), policies)
-        elif _same(old, mine) and contested is None:
+        elif _is_same(old, mine) and contested is None:
             merged.tables[name] = yours
         elif mine.definition != yours.definition:
             merged.clashes[name] = _difference(graph, mine, yours)
@@ -144,7 +144,7 @@ def _difference(graph: Graph, mine: Version, yours: Version) -> str:
 
 def _check_names(graph: Graph, merged: MergedTables, ours: Tables, theirs: Tables) -> None:
     """Tables of the two sides whose names differ in case only cannot be together."""
-    after = overlaid(ours, merged.tables)
+    after = overlay_tables(ours, merged.tables)
     if not alike_names(sorted(after)):
         return
     schemas = [
@@ -156,7 +156,7 @@ def _check_names(graph: Graph, merged: MergedTables, ours: Tables, theirs: Table
         merged.clashes[clash[0]] = clash[1]
 
 
-def _same(one: Version | None, other: Version | None) -> bool:
+def _is_same(one: Version | None, other: Version | None) -> bool:
     if one is None or other is None:
         return one is other
     return one.address == other.address
@@ -205,10 +205,10 @@ def _merge_rows(
         merged.clashes[name] = "the schema changed since the common ancestor"
         return
     shape = versions.forest(mine).shape
-    free, theirs_changed, ours_changed = _changed(graph, old, mine, yours)
+    free, theirs_changed, ours_changed = _partition_changes(graph, old, mine, yours)
     stuck: list[Conflicts] = []
     if fought is not None and len(fought):
-        stuck = contested(graph, mine, yours, fought)
+        stuck = permanent_conflicts(graph, mine, yours, fought)
         theirs_changed = [
             batch.select(np.flatnonzero(~member(batch.keys, fought))) for batch in theirs_changed
         ]
@@ -225,7 +225,7 @@ def _merge_rows(
             left.append(part.select(np.flatnonzero(is_open)))
     if left:
         merged.conflicts[name] = left
-    changes = merge_changes(answers)
+    changes = merge_deltas(answers)
     if len(changes):
         made = versions.change(mine, changes, staging.sink)
         merged.tables[name] = made
@@ -233,16 +233,16 @@ def _merge_rows(
         merged.made.append(made)
 
 
-def _changed(
+def _partition_changes(
     graph: Graph, old: Version | None, mine: Version, yours: Version
-) -> tuple[Changes, list[DiffBatch], list[DiffBatch]]:
+) -> tuple[Delta, list[DiffBatch], list[DiffBatch]]:
     """What theirs changed where ours did not, and what both did where their keys meet.
 
     Where both come from the base by changes, the keys of those are enough to tell them apart,
     and no row is read that only one side named.
     """
     versions, index = graph.versions, graph.index
-    nothing = no_changes(versions.forest(mine).shape)
+    nothing = empty_delta(versions.forest(mine).shape)
     if old is None or not (is_base(index, old, mine) and is_base(index, old, yours)):
         theirs = list(diff_versions(versions, old, yours))
         return nothing, theirs, list(diff_versions(versions, old, mine))
@@ -260,7 +260,9 @@ def _changed(
     )
 
 
-def contested(graph: Graph, mine: Version, yours: Version, keys: KeyArray) -> list[Conflicts]:
+def permanent_conflicts(
+    graph: Graph, mine: Version, yours: Version, keys: KeyArray
+) -> list[Conflicts]:
     """Rows in conflict for good: those of the keys on which ours and theirs do not agree.
 
     They have no base: which of the ancestors' values it were would be an accident.
@@ -320,17 +322,17 @@ def merge_error(graph: Graph, merged: MergedTables, tables: Tables) -> MergeConf
     return error
 
 
-def check_merged(graph: Graph, ours: Tables, merged: MergedTables) -> None:
+def check_merge_result(graph: Graph, ours: Tables, merged: MergedTables) -> None:
     """Conditions and foreign keys hold in what a merge made."""
-    tables = overlaid(ours, merged.tables)
+    tables = overlay_tables(ours, merged.tables)
     schemas = {name: graph.versions.definition(v).schema for name, v in tables.items()}
     check_targets(schemas)
 
-    def happens(name: str) -> Changes:
+    def happens(name: str) -> Delta:
         if name in merged.changes:
             return merged.changes[name]
         before, after = ours.get(name), tables[name]
         is_alike = before is not None and before.definition == after.definition
-        return diff_changes(graph.versions, before if is_alike else None, after)
+        return delta_between(graph.versions, before if is_alike else None, after)
 
     check_tables(graph.versions, tables, {**merged.changes, **merged.tables}, happens)

@@ -19,7 +19,7 @@ import pyarrow as pa
 from livingdb.errors import InvalidData
 from livingdb.tables.fit import fit
 from livingdb.tables.schema import TableSchema
-from livingdb.trees.changes import DELETE, UPSERT, Changes
+from livingdb.trees.changes import DELETE, UPSERT, Delta
 from livingdb.trees.compare import choose, differs
 from livingdb.trees.merge import Conflicts
 from livingdb.trees.shape import Shape
@@ -100,31 +100,31 @@ class TablePolicy:
     columns: Mapping[str, Policy]
     by_cell: bool
 
-    def resolve(self, conflicts: Conflicts) -> tuple[Changes, Mask]:
+    def resolve(self, conflicts: Conflicts) -> tuple[Delta, Mask]:
         """The changes to make to ours, and which of the conflicts stay open."""
         deleted = conflicts.ours_deleted | conflicts.theirs_deleted
-        columns, is_open = self._cells(conflicts)
+        columns, is_open = self._resolve_cells(conflicts)
         gone = np.zeros(len(conflicts), bool)
         for row in np.flatnonzero(deleted).tolist() if callable(self.default) else ():
             is_open[row] = False
-            gone[row] = self._ask_row(conflicts, row, columns)
+            gone[row] = self._resolve_row(conflicts, row, columns)
         if not callable(self.default):
             is_open[deleted] = self.default == "fail"
-            columns, gone = self._rows(conflicts, deleted, columns)
+            columns, gone = self._resolve_deleted_rows(conflicts, deleted, columns)
         elif not self.columns:
             for row in np.flatnonzero(~deleted).tolist():
                 is_open[row] = False
-                gone[row] = self._ask_row(conflicts, row, columns)
+                gone[row] = self._resolve_row(conflicts, row, columns)
         ops = np.where(gone, DELETE, UPSERT).astype(np.int8)
         typed = [
             fit(values, column) if isinstance(values, list) else values
             for values, column in zip(columns, self.schema.stored, strict=True)
         ]
         typed[: self.shape.key_count] = conflicts.key_columns(self.shape.key_count)
-        changes = Changes(self.shape, conflicts.keys, ops, tuple(typed), (None,) * len(typed))
+        changes = Delta(self.shape, conflicts.keys, ops, tuple(typed), (None,) * len(typed))
         return changes.select(np.flatnonzero(~is_open)), is_open
 
-    def _cells(self, conflicts: Conflicts) -> tuple[list[Any], Mask]:
+    def _resolve_cells(self, conflicts: Conflicts) -> tuple[list[Any], Mask]:
         """Every column resolved by itself, and which rows have a cell nobody resolved."""
         is_open = np.zeros(len(conflicts), bool)
         has_base = conflicts.base[0].is_valid().to_numpy(zero_copy_only=False)
@@ -146,12 +146,12 @@ class TablePolicy:
             elif isinstance(policy, str):
                 choice[undecided] = _OURS if policy == "ours" else _THEIRS
             elif len(undecided):
-                columns.append(_asked(policy, (base, ours, theirs), choice))
+                columns.append(_call_policy(policy, (base, ours, theirs), choice))
                 continue
             columns.append(choose(ours, theirs, choice == _THEIRS))
         return columns, is_open
 
-    def _rows(
+    def _resolve_deleted_rows(
         self, conflicts: Conflicts, deleted: Mask, columns: list[Any]
     ) -> tuple[list[Any], Mask]:
         """Rows that one side deleted, as the table's policy says."""
@@ -168,7 +168,7 @@ class TablePolicy:
                     columns[position] = choose(values, side[position], deleted)
         return columns, gone & deleted
 
-    def _ask_row(self, conflicts: Conflicts, row: int, columns: list[Any]) -> bool:
+    def _resolve_row(self, conflicts: Conflicts, row: int, columns: list[Any]) -> bool:
         """Put what the table's function says about a row in the columns; whether it deletes."""
         assert callable(self.default)
         names = [column.name for column in self.schema.stored]
@@ -194,7 +194,7 @@ class TablePolicy:
         return False
 
 
-def _asked(
+def _call_policy(
     policy: Callable[..., Any], sides: Sequence[pa.Array], choice: npt.NDArray[Any]
 ) -> list[Any]:
     base, ours, theirs = (side.to_pylist() for side in sides)

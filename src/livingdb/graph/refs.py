@@ -19,7 +19,7 @@ from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.chunks.address import Address
 from livingdb.errors import InvalidName, NotFound
 
-__all__ = ["Resolved", "parse_time", "resolve"]
+__all__ = ["ResolvedRef", "parse_time", "resolve"]
 
 PREFIX_DIGITS = 6
 _HEX = re.compile(r"[0-9a-f]{6,64}\Z")
@@ -27,7 +27,7 @@ _BACK = re.compile(r"(.*)~(\d*)\Z", re.DOTALL)
 
 
 @dataclass(frozen=True)
-class Resolved:
+class ResolvedRef:
     """A snapshot, the catalog's epoch at that moment, and the branch if the ref was one."""
 
     snapshot: SnapshotRow
@@ -35,33 +35,33 @@ class Resolved:
     branch: BranchRow | None = None
 
 
-def resolve(catalog: Catalog, ref: str) -> Resolved:
+def resolve(catalog: Catalog, ref: str) -> ResolvedRef:
     """The snapshot a ref names; `NotFound` says what there is instead."""
     if not isinstance(ref, str) or not ref:
         raise InvalidName(f"a ref is a branch, a tag or a snapshot id, not {ref!r}")
-    named, epoch = catalog.branches.named(ref)
+    named, epoch = catalog.branches.branch_or_tag(ref)
     if isinstance(named, BranchRow):
-        return Resolved(catalog.snapshots.at(named.head), epoch, named)
+        return ResolvedRef(catalog.snapshots.at(named.head), epoch, named)
     if named is not None:
-        return Resolved(catalog.snapshots.at(named.snapshot), epoch)
+        return ResolvedRef(catalog.snapshots.at(named.snapshot), epoch)
     back = _BACK.match(ref)
     if back is not None:
-        return _before(catalog, back.group(1), int(back.group(2) or 1), ref)
+        return _ancestor(catalog, back.group(1), int(back.group(2) or 1), ref)
     if "@" in ref:
         name, _, time = ref.partition("@")
-        return Resolved(_as_of(catalog, name, time), epoch)
+        return ResolvedRef(_as_of(catalog, name, time), epoch)
     found = _by_id(catalog, ref)
     if found is not None:
-        return Resolved(found, epoch)
+        return ResolvedRef(found, epoch)
     raise NotFound(f"there is no branch, tag or snapshot {ref!r}{_hint(catalog, ref)}")
 
 
-def _before(catalog: Catalog, name: str, steps: int, ref: str) -> Resolved:
+def _ancestor(catalog: Catalog, name: str, steps: int, ref: str) -> ResolvedRef:
     found = resolve(catalog, name)
     row = found.snapshot
     if steps > row.depth:
         raise NotFound(f"{ref!r}: the history of {name!r} has only {row.depth + 1} snapshots")
-    return Resolved(catalog.snapshots.ancestor(row, row.depth - steps), found.epoch)
+    return ResolvedRef(catalog.snapshots.ancestor(row, row.depth - steps), found.epoch)
 
 
 def _as_of(catalog: Catalog, name: str, time: str) -> SnapshotRow:
@@ -94,7 +94,7 @@ def _by_id(catalog: Catalog, ref: str) -> SnapshotRow | None:
         return None
     if len(digits) == 64:
         return catalog.snapshots.find(Address(bytes.fromhex(digits)))
-    found = catalog.snapshots.prefixed(digits)
+    found = catalog.snapshots.with_prefix(digits)
     if len(found) > 1:
         raise InvalidName(f"{ref!r} is the beginning of more than one snapshot id: give more of it")
     return found[0] if found else None

@@ -13,7 +13,7 @@ from livingdb.sql.expressions import Expression
 from livingdb.tables.batches import flat
 from livingdb.tables.rows import RowSet
 from livingdb.tables.schema import TableSchema
-from livingdb.trees.changes import DELETE, UPSERT, Changes
+from livingdb.trees.changes import DELETE, UPSERT, Delta
 from livingdb.trees.compare import choose
 from livingdb.trees.keys import member
 
@@ -29,7 +29,7 @@ __all__ = [
 Mask = npt.NDArray[np.bool_]
 
 
-def with_fixed(rows: RowSet, changes: Changes) -> Changes:
+def with_fixed(rows: RowSet, changes: Delta) -> Delta:
     """The changes with the columns that their writer could not name.
 
     A column that is read-only keeps its value where the row is there already; a computed one is
@@ -41,7 +41,7 @@ def with_fixed(rows: RowSet, changes: Changes) -> Changes:
         return changes
     names = [column.name for column in schema.stored]
     found, old = rows.lookup(changes.keys, names)
-    changes = _kept(schema, changes, found, old)
+    changes = _keep_read_only(schema, changes, found, old)
     keys, after = changes.apply(changes.keys[found], old)
     whole = with_computed(schema, pa.Table.from_arrays(list(after), names=names))
     places = np.flatnonzero(member(changes.keys, keys))
@@ -58,12 +58,12 @@ def with_fixed(rows: RowSet, changes: Changes) -> Changes:
     return replace(changes, columns=tuple(columns), present=tuple(present))
 
 
-def _kept(
+def _keep_read_only(
     schema: TableSchema,
-    changes: Changes,
+    changes: Delta,
     found: Mask,
     old: list[pa.Array],
-) -> Changes:
+) -> Delta:
     """Upserts of rows that are there leave their read-only columns as they are."""
     columns = list(changes.columns)
     spread = pa.array(np.cumsum(found) - 1, mask=~found)
@@ -85,7 +85,7 @@ def with_computed(schema: TableSchema, rows: pa.Table) -> pa.Table:
     return rows
 
 
-def check_conditions(name: str, rows: RowSet, changes: Changes) -> None:
+def check_conditions(name: str, rows: RowSet, changes: Delta) -> None:
     """`InvalidData` names the first changed row that breaks a condition of its table."""
     schema = rows.schema
     touched = changes.keys[changes.ops != DELETE]

@@ -66,7 +66,7 @@ def check_writable(syncs: ActiveSyncs, branch: BranchRow) -> None:
 
 def is_synced(syncs: ActiveSyncs, branch: BranchRow) -> bool:
     """Whether the branch is in step with others; views follow wherever it goes."""
-    return any(branch.id in (*sync.sources, sync.target) for sync in syncs.of_schemas)
+    return any(branch.id in (*sync.sources, sync.target) for sync in syncs.schema_syncs)
 
 
 def check_new_sync(
@@ -86,7 +86,7 @@ def check_new_sync(
         others = (*sync.sources, sync.target)
         if branch.id not in others:
             continue
-        is_written = branch.id in sync.written
+        is_written = branch.id in sync.written_branches
         if is_written and direction == "both":
             raise RuleViolation(
                 f"rule {Rule.NO_TWO_WAY_AT_ONE_WAY_TARGET}: {branch.name!r} is written by the sync "

@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 
 from livingdb.errors import InvalidData
 
-__all__ = ["Schedule", "next_time", "schedule"]
+__all__ = ["Schedule", "next_time", "parse_schedule"]
 
 _UNITS = {
     "second": 1,
@@ -57,7 +57,7 @@ class Schedule:
         """What was said, in the words of this module."""
         if self.cron:
             return self.cron
-        return f"{self.kind} {_shown(self.seconds)}" if self.seconds else self.kind
+        return f"{self.kind} {_render_period(self.seconds)}" if self.seconds else self.kind
 
     def is_due(self, now: float, last: float, oldest: float) -> bool:
         """Whether it is due, given the last refresh and the oldest change it has not seen."""
@@ -71,10 +71,10 @@ class Schedule:
         return self.kind == "lag" and oldest + self.seconds / 2 <= now
 
 
-def schedule(text: object) -> Schedule:
+def parse_schedule(text: object) -> Schedule:
     """What the words say; `InvalidData` if they say nothing that is known."""
     if not isinstance(text, str):
-        raise InvalidData(f"when={text!r}: {_known()}")
+        raise InvalidData(f"when={text!r}: {_usage()}")
     words = " ".join(text.split()).lower().replace("_", " ")
     if words in ("on demand", "ondemand", "manual"):
         return Schedule("on demand")
@@ -84,23 +84,23 @@ def schedule(text: object) -> Schedule:
         return Schedule("every", cron=_SHORT[words])
     kind, _, rest = words.partition(" ")
     if kind in ("every", "lag") and rest:
-        return Schedule(kind, _seconds(text, rest))
+        return Schedule(kind, _parse_seconds(text, rest))
     if kind == "cron":
         words = rest
     if len(words.split()) == 5:
         _check_cron(words)
         return Schedule("every", cron=words)
-    raise InvalidData(f"when={text!r}: {_known()}")
+    raise InvalidData(f"when={text!r}: {_usage()}")
 
 
-def _known() -> str:
+def _usage() -> str:
     return (
         "say 'immediate', 'deferred', 'on demand', 'every 10 minutes', a line of cron "
         "('0 * * * *'), 'lag 10 minutes' or 'downstream'"
     )
 
 
-def _seconds(text: str, period: str) -> float:
+def _parse_seconds(text: str, period: str) -> float:
     found = _PERIOD.match(period)
     unit = None if found is None else _UNITS.get(found[2])
     if found is None or unit is None:
@@ -111,7 +111,7 @@ def _seconds(text: str, period: str) -> float:
     return seconds
 
 
-def _shown(seconds: float) -> str:
+def _render_period(seconds: float) -> str:
     for unit in ("week", "day", "hour", "minute", "second"):
         if seconds % _UNITS[unit] == 0:
             count = int(seconds // _UNITS[unit])

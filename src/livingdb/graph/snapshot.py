@@ -15,7 +15,7 @@ from livingdb.chunks.store import ChunkStore, StoredChunk
 from livingdb.errors import Corruption
 from livingdb.tables.records import load_record, record
 
-__all__ = ["KINDS", "Edge", "SnapshotRecord", "TableMap", "overlaid"]
+__all__ = ["KINDS", "Edge", "SnapshotRecord", "TableMap", "overlay_tables"]
 
 KINDS = ("transaction", "merge", "schema_change", "clone", "derive", "propagate")
 _OVERLAY_LIMIT = 32
@@ -67,7 +67,9 @@ class Edge:
 Held = TypeVar("Held")
 
 
-def overlaid(tables: Mapping[str, Held], changes: Mapping[str, Held | None]) -> dict[str, Held]:
+def overlay_tables(
+    tables: Mapping[str, Held], changes: Mapping[str, Held | None]
+) -> dict[str, Held]:
     """Tables with some of them set; None takes one away."""
     found = dict(tables)
     for name, held in changes.items():
@@ -95,7 +97,7 @@ class TableMap:
         self, changes: Mapping[str, Address | None], sink: Callable[[StoredChunk], None]
     ) -> TableMap:
         """The map with some tables set (None: dropped)."""
-        tables = overlaid(self.tables, changes)
+        tables = overlay_tables(self.tables, changes)
         overlay = {**self.overlay, **changes}
         if self.shared is None:
             overlay = {name: version for name, version in overlay.items() if version is not None}
@@ -127,7 +129,7 @@ class TableMap:
             shared = Address(bytes.fromhex(text))
             held = load_record(store, shared)["tables"]
             tables = {name: Address(bytes.fromhex(item)) for name, item in held.items()}
-        return cls(shared, overlay, overlaid(tables, overlay))
+        return cls(shared, overlay, overlay_tables(tables, overlay))
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from livingdb.catalog.snapshots import SnapshotRow
 
-__all__ = ["CHANGE_TYPES", "TIME", "moment", "snapshot_columns"]
+__all__ = ["CHANGE_TYPES", "TIME", "snapshot_columns", "to_datetime"]
 
 TIME = pa.timestamp("us", "UTC")
 CHANGE_TYPES = ("insert", "update", "delete")
@@ -17,7 +17,7 @@ CHANGE_TYPES = ("insert", "update", "delete")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def moment(microseconds: int) -> datetime:
+def to_datetime(microseconds: int) -> datetime:
     """A time as Python has it."""
     return _EPOCH + timedelta(microseconds=microseconds)
 

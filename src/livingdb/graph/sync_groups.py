@@ -10,19 +10,19 @@ from livingdb.catalog.syncs import SyncRow
 from livingdb.errors import RuleViolation
 from livingdb.graph.graph import Graph
 
-__all__ = ["paired", "reached", "schema_syncs"]
+__all__ = ["paired_snapshots", "reached_syncs", "schema_syncs"]
 
 
 def schema_syncs(graph: Graph, branch: BranchRow, of_branch: bool = False) -> list[SyncRow]:
     """The syncs of schema changes, as of when the branch was seen; `of_branch`: those it is in."""
     return [
         sync
-        for sync in graph.syncs(branch.epoch).of_schemas
+        for sync in graph.syncs(branch.epoch).schema_syncs
         if not of_branch or branch.id in (*sync.sources, sync.target)
     ]
 
 
-def reached(syncs: Sequence[SyncRow], branch: int) -> Iterator[tuple[SyncRow, int, int]]:
+def reached_syncs(syncs: Sequence[SyncRow], branch: int) -> Iterator[tuple[SyncRow, int, int]]:
     """The immediate syncs a change of the branch goes along: from which branch, to which."""
     seen, waiting = {branch}, [branch]
     while waiting:
@@ -37,18 +37,20 @@ def reached(syncs: Sequence[SyncRow], branch: int) -> Iterator[tuple[SyncRow, in
                     yield sync, here, end
 
 
-def paired(graph: Graph, branch: BranchRow, to: SnapshotRow) -> list[tuple[BranchRow, SnapshotRow]]:
+def paired_snapshots(
+    graph: Graph, branch: BranchRow, to: SnapshotRow
+) -> list[tuple[BranchRow, SnapshotRow]]:
     """The other branches of a group, and where they stood when this one came to a snapshot.
 
     `RuleViolation` if the group was not one yet.
     """
     found: list[tuple[BranchRow, SnapshotRow]] = []
     at = {branch.id: (branch, to)}
-    for sync, here, other in reached(graph.syncs(branch.epoch), branch.id):
+    for sync, here, other in reached_syncs(graph.syncs(branch.epoch), branch.id):
         mine, snapshot = at[here]
-        row = graph.branches.numbered(other)
+        row = graph.branches.by_id(other)
         assert row is not None
-        since = _since(graph, mine, snapshot, sync)
+        since = _arrival_time(graph, mine, snapshot, sync)
         there = None if since is None else graph.branches.log_at(row, since)
         if there is None:
             raise RuleViolation(
@@ -60,9 +62,9 @@ def paired(graph: Graph, branch: BranchRow, to: SnapshotRow) -> list[tuple[Branc
     return found
 
 
-def _since(graph: Graph, branch: BranchRow, to: SnapshotRow, sync: SyncRow) -> int | None:
+def _arrival_time(graph: Graph, branch: BranchRow, to: SnapshotRow, sync: SyncRow) -> int | None:
     """When a branch came to a snapshot, or the sync to the branch there; None if it never did."""
-    move = graph.branches.moved_to(branch, to.sequence)
+    move = graph.branches.last_move_to(branch, to.sequence)
     if move is None or move.time >= sync.time:
         return None if move is None else move.time
     first = graph.branches.log_at(branch, sync.time)

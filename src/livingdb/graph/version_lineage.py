@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from livingdb.tables.index import Version, VersionIndex, ancestor_at, require
 from livingdb.tables.versions import Versions
-from livingdb.trees.changes import Changes
+from livingdb.trees.changes import Delta
 
 __all__ = ["common_version", "is_base", "tail_between"]
 
@@ -31,6 +31,6 @@ def is_base(index: VersionIndex, old: Version, new: Version) -> bool:
     )
 
 
-def tail_between(versions: Versions, old: Version, new: Version) -> Changes | None:
+def tail_between(versions: Versions, old: Version, new: Version) -> Delta | None:
     """The merged changes from a version to one that comes from it; None if they are the same."""
-    return None if old.address == new.address else versions.changes_between(old, new)
+    return None if old.address == new.address else versions.delta_between(old, new)

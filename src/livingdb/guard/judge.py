@@ -11,18 +11,25 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from sqlalchemy import Connection
 
-from livingdb.alerts.raise_alert import raised
-from livingdb.alerts.sinks import stored
+from livingdb.alerts.raise_alert import raise_alert
+from livingdb.alerts.sinks import sinks_to_json
 from livingdb.catalog.syncs import DETACHED, HELD, SyncRow
 from livingdb.chunks.address import Address
 from livingdb.errors import IllegalSync, InvalidData, LivingDBError, RuleViolation
 from livingdb.guard.conditions.condition import STRENGTH, Condition, Verdict, from_json, to_json
-from livingdb.guard.conditions.pending_change import CONDITIONS, Crossing
+from livingdb.guard.conditions.pending_change import CONDITIONS, PendingChange
 from livingdb.guard.conditions.statistics import STATISTICS
-from livingdb.guard.sync_failure import PASSING
-from livingdb.guard.sync_state import approvals, stopped
+from livingdb.guard.sync_failure import TRANSIENT_ERRORS
+from livingdb.guard.sync_state import approvers, stop_sync_action
 
-__all__ = ["ConditionBroken", "Judgement", "check_guard", "conditions_of", "guard_of", "judged"]
+__all__ = [
+    "ConditionBroken",
+    "Judgement",
+    "check_guard",
+    "conditions_of",
+    "guard_of",
+    "judge_change",
+]
 
 _log = logging.getLogger("livingdb")
 _SEVERITY = {"warn": "warning", "quarantine": "warning"}
@@ -34,16 +41,16 @@ _MOST_KNOWN = 10_000
 def guard_of(conditions: object, alerts: object) -> dict[str, Any]:
     """What guards a sync, as plain values; `InvalidData` for what is no condition or sink."""
     found: dict[str, Any] = {}
-    some = [one for given in _several(conditions) for one in _read(given)]
+    some = [one for given in _as_list(conditions) for one in _to_conditions(given)]
     if some:
         found["conditions"] = [{**to_json(one), "text": one.text} for one in some]
-    sinks = _several(alerts)
+    sinks = _as_list(alerts)
     if sinks:
-        found["alerts"] = stored(sinks)
+        found["alerts"] = sinks_to_json(sinks)
     return found
 
 
-def _several(given: Any) -> list[Any]:
+def _as_list(given: Any) -> list[Any]:
     if given is None:
         return []
     if isinstance(given, Iterable) and not isinstance(given, (str, bytes)):
@@ -51,7 +58,7 @@ def _several(given: Any) -> list[Any]:
     return [given]
 
 
-def _read(given: object) -> list[Condition]:
+def _to_conditions(given: object) -> list[Condition]:
     """A condition, or those that a text says."""
     if isinstance(given, Condition):
         return [given]
@@ -110,7 +117,7 @@ class ConditionBroken(RuleViolation):
 class Judgement:
     """What the conditions of a sync say about a crossing."""
 
-    crossing: Crossing
+    crossing: PendingChange
     broken: Sequence[tuple[Condition, Verdict]]
     measured: Mapping[str, float | int | bool] = field(default_factory=dict)
     approved_by: Sequence[str] = ()
@@ -124,7 +131,7 @@ class Judgement:
         return max(actions, key=STRENGTH.index, default=None)
 
     @property
-    def stops(self) -> bool:
+    def is_blocking(self) -> bool:
         """Whether nothing reaches the target."""
         return self.action in ("hold", "detach", "fail")
 
@@ -135,12 +142,12 @@ class Judgement:
         chosen = [(one, v) for one, v in self.broken if one.action == strongest] or self.broken
         return "; ".join(f"{one.text}: {verdict.problem}" for one, verdict in chosen)
 
-    def unstopped(self) -> Judgement:
+    def without_stops(self) -> Judgement:
         """The same with what stops a change left out."""
         mild = [(one, verdict) for one, verdict in self.broken if one.action in _SEVERITY]
         return replace(self, broken=mild)
 
-    def set_aside(self) -> dict[str, pa.Table]:
+    def rows_to_quarantine(self) -> dict[str, pa.Table]:
         """The rows that are to be set aside, by table, with the condition that they break."""
         found: dict[str, list[pa.Table]] = {}
         for one, verdict in self.broken:
@@ -150,7 +157,7 @@ class Judgement:
                     found.setdefault(table, []).append(rows.append_column("_condition", texts))
         return {table: pa.concat_tables(parts) for table, parts in found.items()}
 
-    def left_aside(self, table: str, rows: pa.Table) -> pa.Table:
+    def still_quarantined_rows(self, table: str, rows: pa.Table) -> pa.Table:
         """Of rows that were set aside and stay as they are, those that still break a condition.
 
         Their `_condition` says which, with "; " between them.
@@ -158,7 +165,7 @@ class Judgement:
         ends = "; "
         texts = pc.binary_join_element_wise("", rows.column("_condition"), "", ends)
         for one in conditions_of(self.crossing.sync):
-            mended = _mended(one, rows, self.crossing, table) if rows.num_rows else None
+            mended = _release_mask(one, rows, self.crossing, table) if rows.num_rows else None
             if mended is not None:
                 less = pc.replace_substring(texts, f"{ends}{one.text}{ends}", ends)
                 texts = pc.if_else(mended, less, texts)
@@ -186,15 +193,15 @@ class Judgement:
                 f"nothing was changed: {self.reason}"
             )
 
-    def stop(
+    def stop_action(
         self, by: str, pair: Mapping[int, Address] | None = None
     ) -> Callable[[Connection], None]:
         """What a transaction does to hold or detach the sync."""
         crossing = self.crossing
         state = HELD if self.action == "hold" else DETACHED
-        details = {**self._alert_details(), "at": _hexed(crossing.at)}
+        details = {**self._alert_details(), "at": _to_hex(crossing.at)}
         severity = self._severity(self.broken[0][0])
-        return stopped(
+        return stop_sync_action(
             crossing.graph,
             crossing.sync,
             state,
@@ -206,21 +213,21 @@ class Judgement:
             pair,
         )
 
-    def warnings(self) -> list[Callable[[Connection], None]]:
+    def warning_actions(self) -> list[Callable[[Connection], None]]:
         """What a transaction does to tell of a change that goes through nevertheless."""
         return [
-            self._warning(one, verdict)
+            self._warning_action(one, verdict)
             for one, verdict in self.broken
             if one.action in ("warn", "quarantine")
         ]
 
-    def _warning(self, one: Condition, verdict: Verdict) -> Callable[[Connection], None]:
+    def _warning_action(self, one: Condition, verdict: Verdict) -> Callable[[Connection], None]:
         crossing = self.crossing
         event = "quarantined" if one.action == "quarantine" else "warning"
         details = {"condition": one.text, "measured": verdict.measured}
 
         def act(connection: Connection) -> None:
-            raised(
+            raise_alert(
                 crossing.graph,
                 connection,
                 crossing.sync,
@@ -247,23 +254,23 @@ class Judgement:
         return {"condition": " AND ".join(texts), "measured": measured, "action": strongest}
 
 
-def _mended(one: Condition, rows: pa.Table, crossing: Crossing, table: str) -> Any:
+def _release_mask(one: Condition, rows: pa.Table, crossing: PendingChange, table: str) -> Any:
     """See `Condition.mended`; what cannot be judged is not mended."""
     if one.action != "quarantine":
         return None
     try:
-        return one.mended(rows, crossing, table)
-    except PASSING:
+        return one.release_mask(rows, crossing, table)
+    except TRANSIENT_ERRORS:
         raise
     except LivingDBError:
         return None
 
 
-def _hexed(at: Mapping[int, Address]) -> dict[str, str]:
+def _to_hex(at: Mapping[int, Address]) -> dict[str, str]:
     return {str(branch): address.hex() for branch, address in at.items()}
 
 
-def judged(crossing: Crossing) -> Judgement | None:
+def judge_change(crossing: PendingChange) -> Judgement | None:
     """What the conditions of the sync say; None if it has none.
 
     A condition that cannot be judged does not hold: what it says is to happen then, happens.
@@ -272,28 +279,28 @@ def judged(crossing: Crossing) -> Judgement | None:
     if not conditions:
         return None
     if any(one.needs_approval for one in conditions):
-        crossing.approved_by = approvals(crossing.graph, crossing.sync, crossing.at)
+        crossing.approved_by = approvers(crossing.graph, crossing.sync, crossing.at)
     broken: list[tuple[Condition, Verdict]] = []
     measured: dict[str, float | int | bool] = {}
     for one in conditions:
         if crossing.head is None and one.is_of_change:
             continue
-        verdict = _judged(one, crossing)
+        verdict = _judge_condition(one, crossing)
         measured |= verdict.parts
         measured[one.text] = verdict.holds if verdict.measured is None else verdict.measured
         if not verdict.holds:
             broken.append((one, verdict))
     found = Judgement(crossing, broken, measured)
     if found.action == "hold" and not any(one.needs_approval for one, _ in broken):
-        by = approvals(crossing.graph, crossing.sync, crossing.at)
+        by = approvers(crossing.graph, crossing.sync, crossing.at)
         found = Judgement(crossing, broken, measured, by)
     return found
 
 
-def _judged(one: Condition, crossing: Crossing) -> Verdict:
+def _judge_condition(one: Condition, crossing: PendingChange) -> Verdict:
     try:
         return one.judge(crossing)
-    except PASSING:
+    except TRANSIENT_ERRORS:
         raise
     except LivingDBError as error:
         return Verdict(f"it cannot be judged: {error}")

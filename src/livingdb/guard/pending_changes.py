@@ -7,58 +7,58 @@ from typing import Any
 
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.catalog.syncs import SyncRow
-from livingdb.derivation.refresh_view import Input, Refreshed
-from livingdb.derivation.source_positions import At, made_from
+from livingdb.derivation.refresh_view import RefreshInput, RefreshResult
+from livingdb.derivation.source_positions import At, source_positions
 from livingdb.derivation.view import View
 from livingdb.graph.ancestry import first_parents
 from livingdb.graph.graph import Graph, now
 from livingdb.graph.names import is_hidden
-from livingdb.guard.conditions.pending_change import Both, Cost, Crossing
+from livingdb.guard.conditions.pending_change import Cost, PendingChange, VersionPair
 from livingdb.tables.index import Version
 
-__all__ = ["authors_between", "crossing_of", "schema_crossing", "shown_tables"]
+__all__ = ["authors_between", "pending_refresh", "pending_schema_sync", "visible_tables"]
 
 _FAR = 10_000
 
 
-def shown_tables(
+def visible_tables(
     held: Mapping[str, Version], made: Mapping[str, Version | None]
-) -> dict[str, Both]:
+) -> dict[str, VersionPair]:
     """The tables of a branch that users see, before and after some of them change."""
     names = [name for name in {**held, **made} if not is_hidden(name)]
-    return {n: Both(held.get(n), made[n] if n in made else held.get(n)) for n in names}
+    return {n: VersionPair(held.get(n), made[n] if n in made else held.get(n)) for n in names}
 
 
-def crossing_of(
+def pending_refresh(
     graph: Graph,
     sync: SyncRow,
     view: View,
-    inputs: Mapping[str, Input],
+    inputs: Mapping[str, RefreshInput],
     held: Mapping[str, Version],
     made: Mapping[str, Version | None],
     at: At,
     head: SnapshotRow | None,
-    done: Refreshed,
+    done: RefreshResult,
     authors: Sequence[str],
     trust: Sequence[str] = (),
     metrics: Mapping[str, Any] | None = None,
-) -> Crossing:
+) -> PendingChange:
     """What a refresh of a derived object is about to change."""
     sources = {
-        name: Both(None if item.old is None else item.old.version, item.new.version)
+        name: VersionPair(None if item.old is None else item.old.version, item.new.version)
         for name, item in inputs.items()
     }
-    return Crossing(
+    return PendingChange(
         graph,
         sync,
-        shown_tables(held, made),
+        visible_tables(held, made),
         sources,
         at,
         head,
         now(),
         authors,
         view.uses,
-        {} if head is None else made_from(graph, head),
+        {} if head is None else source_positions(graph, head),
         Cost(done.strategy, done.reason, done.engine),
         metrics or {},
         done.known,
@@ -66,7 +66,7 @@ def crossing_of(
     )
 
 
-def schema_crossing(
+def pending_schema_sync(
     graph: Graph,
     sync: SyncRow,
     ours: tuple[Mapping[str, Version], Mapping[str, Version | None]],
@@ -75,7 +75,7 @@ def schema_crossing(
     before: At,
     head: SnapshotRow,
     authors: Sequence[str],
-) -> Crossing:
+) -> PendingChange:
     """What a schema sync is about to change.
 
     `ours` are all tables of the target and those that change, `theirs` those of the source as
@@ -83,12 +83,14 @@ def schema_crossing(
     """
     old, new = theirs
     sources = {
-        name: Both(old.get(name), new.get(name)) for name in {**old, **new} if not is_hidden(name)
+        name: VersionPair(old.get(name), new.get(name))
+        for name in {**old, **new}
+        if not is_hidden(name)
     }
-    return Crossing(
+    return PendingChange(
         graph,
         sync,
-        shown_tables(*ours),
+        visible_tables(*ours),
         sources,
         at,
         head,

@@ -25,12 +25,12 @@ from livingdb.tables.recipe import Counts, Definition
 from livingdb.tables.versions import Versions
 from livingdb.trees.keys import KeyArray, member
 
-__all__ = ["set_aside"]
+__all__ = ["quarantine_rows"]
 
 _CONDITION = "_condition"
 
 
-def set_aside(
+def quarantine_rows(
     versions: Versions,
     held: Mapping[str, Version],
     made: Mapping[str, Version | None],
@@ -42,7 +42,7 @@ def set_aside(
     `held` is all that the target has, `made` the tables that the derivation changes.
     """
     found = dict(made)
-    broken = {} if judgement is None else judgement.set_aside()
+    broken = {} if judgement is None else judgement.rows_to_quarantine()
     whole = whole_tables(held)
     # Rows may break a condition, or no more, although their table stays: what they refer to has
     # gone, or come.
@@ -58,21 +58,23 @@ def set_aside(
         if version is None:
             found.update({WHOLE + name: None, ASIDE + name: None})
             continue
-        definition = _definition(versions, version)
-        left = _left(versions, before, held.get(WHOLE + name, held.get(name)), version, definition)
+        definition = _quarantine_definition(versions, version)
+        left = _unchanged_quarantined(
+            versions, before, held.get(WHOLE + name, held.get(name)), version, definition
+        )
         count = left.num_rows
         if judgement is not None:
-            left = judgement.left_aside(name, left)
+            left = judgement.still_quarantined_rows(name, left)
         if name not in made and name not in broken and left.num_rows == count:
             continue
-        aside = _aside(versions, version, definition, left, broken.get(name), staging)
+        aside = _quarantine_version(versions, version, definition, left, broken.get(name), staging)
         found[WHOLE + name] = version
         found[ASIDE + name] = aside
-        found[name] = _shown(versions, version, aside, staging)
+        found[name] = _visible_version(versions, version, aside, staging)
     return found
 
 
-def _definition(versions: Versions, whole: Version) -> Definition:
+def _quarantine_definition(versions: Versions, whole: Version) -> Definition:
     """The table of rows set aside of a table."""
     schema = versions.definition(whole).schema
     columns = [pa.field(c.name, c.type) for c in schema.stored]
@@ -81,7 +83,7 @@ def _definition(versions: Versions, whole: Version) -> Definition:
     )
 
 
-def _left(
+def _unchanged_quarantined(
     versions: Versions,
     before: Version | None,
     whole_before: Version | None,
@@ -97,12 +99,12 @@ def _left(
         return empty
     schema, shape = versions.definition(whole).schema, versions.forest(whole).shape
     keys = shape.keys([flat(old.column(name)) for name in schema.key])
-    stay = ~member(keys, _changed(versions, whole_before, whole))
+    stay = ~member(keys, _touched_keys(versions, whole_before, whole))
     stay &= versions.rows(whole).contains(keys)
     return old.filter(pa.array(stay))
 
 
-def _aside(
+def _quarantine_version(
     versions: Versions,
     whole: Version,
     definition: Definition,
@@ -116,15 +118,17 @@ def _aside(
     parts = [left]
     if broken is not None:
         wanted = broken.select(arrow.names)
-        parts.append(_once(wanted, shape.keys([flat(wanted.column(k)) for k in schema.key])))
+        parts.append(
+            _merge_duplicates(wanted, shape.keys([flat(wanted.column(k)) for k in schema.key]))
+        )
     rows = pa.concat_tables([arrow.empty_table(), *(part.cast(arrow) for part in parts)])
     shape = definition.layout.grouping(definition.schema).whole
-    stored = ingest.carried(definition.schema, shape, rows)
+    stored = ingest.carried_upserts(definition.schema, shape, rows)
     whole_columns = [column for column in stored.columns if column is not None]
     return versions.create(definition, [whole_columns] if len(stored) else [], staging.sink)
 
 
-def _changed(versions: Versions, before: Version | None, after: Version) -> KeyArray:
+def _touched_keys(versions: Versions, before: Version | None, after: Version) -> KeyArray:
     if before is None or before.definition != after.definition:
         rows = versions.rows(after)
         return rows.forest.shape.keys(
@@ -133,7 +137,7 @@ def _changed(versions: Versions, before: Version | None, after: Version) -> KeyA
     return changed_keys(versions, before, after)
 
 
-def _once(rows: pa.Table, keys: KeyArray) -> pa.Table:
+def _merge_duplicates(rows: pa.Table, keys: KeyArray) -> pa.Table:
     """Each row once, with all conditions it breaks."""
     order = np.argsort(keys, kind="stable")
     _, first, places = np.unique(keys[order], return_index=True, return_inverse=True)
@@ -147,7 +151,9 @@ def _once(rows: pa.Table, keys: KeyArray) -> pa.Table:
     return taken.set_column(at, _CONDITION, pc.binary_join(lists, "; "))
 
 
-def _shown(versions: Versions, whole: Version, aside: Version, staging: Staging) -> Version:
+def _visible_version(
+    versions: Versions, whole: Version, aside: Version, staging: Staging
+) -> Version:
     """What users see: the whole without what is aside."""
     rows = versions.rows(aside)
     schema, shape = versions.definition(whole).schema, versions.forest(whole).shape

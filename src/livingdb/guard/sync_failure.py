@@ -7,23 +7,23 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from livingdb.alerts.raise_alert import raised
+from livingdb.alerts.raise_alert import raise_alert
 from livingdb.catalog.syncs import ACTIVE, DETACHED, ERROR, SyncRow
 from livingdb.derivation.named_functions import FunctionFailed
 from livingdb.errors import Conflict, LivingDBError, Locked, StorageFailure
 from livingdb.graph.graph import Graph
-from livingdb.guard.sync_state import stood, stopped
+from livingdb.guard.sync_state import set_state, stop_sync_action
 
-__all__ = ["PASSING", "detached", "failed"]
+__all__ = ["TRANSIENT_ERRORS", "detach_action", "record_failure"]
 
-PASSING = (Conflict, Locked, StorageFailure)
+TRANSIENT_ERRORS = (Conflict, Locked, StorageFailure)
 """What goes by: it says nothing about the sync, and the same may work when it is tried again."""
 _PATIENCE = 3
 NOBODY = "livingdb"
 """Who does what nobody asked for."""
 
 
-def detached(
+def detach_action(
     graph: Graph,
     sync: SyncRow,
     reason: str,
@@ -32,10 +32,12 @@ def detached(
 ) -> Callable[[Connection], None]:
     """What a transaction does to detach a sync; its target stays as it is."""
 
-    return stopped(graph, sync, DETACHED, reason, NOBODY, time, details=details)
+    return stop_sync_action(graph, sync, DETACHED, reason, NOBODY, time, details=details)
 
 
-def failed(graph: Graph, sync: SyncRow, error: LivingDBError, began: int, spent: int) -> None:
+def record_failure(
+    graph: Graph, sync: SyncRow, error: LivingDBError, began: int, spent: int
+) -> None:
     """Write down that a run failed.
 
     A change that the sync cannot carry detaches it; a function that fails is tried again, and the
@@ -49,10 +51,10 @@ def failed(graph: Graph, sync: SyncRow, error: LivingDBError, began: int, spent:
             connection, sync.id, None, began, spent, "failed", {"error": str(error)}
         )
         if is_lasting:
-            detached(graph, sync, str(error), began)(connection)
+            detach_action(graph, sync, str(error), began)(connection)
             return
         state = ERROR if in_a_row else ACTIVE
         event = "error" if in_a_row else "failed"
-        raised(graph, connection, sync, event, "error", str(error), began)
+        raise_alert(graph, connection, sync, event, "error", str(error), began)
         if in_a_row:
-            stood(graph, connection, [sync], state, str(error), NOBODY, began)
+            set_state(graph, connection, [sync], state, str(error), NOBODY, began)

@@ -11,14 +11,22 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from livingdb.alerts.raise_alert import printable, raised
+from livingdb.alerts.raise_alert import printable, raise_alert
 from livingdb.catalog.syncs import DETACHED, HELD, SyncRow, sync_chains
 from livingdb.chunks.address import Address
 from livingdb.errors import TransactionConflict
 from livingdb.graph.graph import Graph
 from livingdb.graph.names import is_hidden
 
-__all__ = ["APPROVED", "PAIR", "approvals", "last_pair", "stages_of", "stood", "stopped"]
+__all__ = [
+    "APPROVED",
+    "PAIR",
+    "approvers",
+    "last_pair",
+    "set_state",
+    "stop_sync_action",
+    "sync_chain",
+]
 
 APPROVED = "approved"
 """A step that is no state: somebody lets a change that is held pass."""
@@ -27,7 +35,7 @@ AT = "at"
 _FAR = 100
 
 
-def stages_of(graph: Graph, sync: SyncRow) -> list[SyncRow]:
+def sync_chain(graph: Graph, sync: SyncRow) -> list[SyncRow]:
     """The rows of one sync, from its source to its target: several where changes compose."""
     hidden = {row.id for row in graph.branches.all() if is_hidden(row.name)}
     if not hidden & {*sync.sources, sync.target}:
@@ -36,7 +44,7 @@ def stages_of(graph: Graph, sync: SyncRow) -> list[SyncRow]:
     return next(list(chain) for chain in chains if any(row.id == sync.id for row in chain))
 
 
-def stood(
+def set_state(
     graph: Graph,
     connection: Connection,
     stages: Iterable[SyncRow],
@@ -54,7 +62,7 @@ def stood(
     graph.catalog.raise_epoch(connection)
 
 
-def stopped(
+def stop_sync_action(
     graph: Graph,
     sync: SyncRow,
     state: str,
@@ -66,15 +74,15 @@ def stopped(
     pair: Mapping[int, Address] | None = None,
 ) -> Callable[[Connection], None]:
     """What a transaction does to hold or detach a sync; its target stays as it is."""
-    stages = stages_of(graph, sync)
+    stages = sync_chain(graph, sync)
     steps = dict(details or {})
     if pair is not None:
         steps[PAIR] = {str(branch): address.hex() for branch, address in pair.items()}
 
     def act(connection: Connection) -> None:
-        stood(graph, connection, stages, state, reason, by, time, steps)
+        set_state(graph, connection, stages, state, reason, by, time, steps)
         event = {HELD: "held", DETACHED: "detached"}.get(state, state)
-        raised(graph, connection, sync, event, severity, reason, time, details)
+        raise_alert(graph, connection, sync, event, severity, reason, time, details)
 
     return act
 
@@ -90,7 +98,7 @@ def last_pair(graph: Graph, sync: SyncRow) -> dict[int, Address]:
     raise TransactionConflict(f"it is not known since when the sync {sync.name!r} is stopped")
 
 
-def approvals(graph: Graph, sync: SyncRow, at: Mapping[int, Address]) -> list[str]:
+def approvers(graph: Graph, sync: SyncRow, at: Mapping[int, Address]) -> list[str]:
     """Who has let pass what comes from these snapshots, since the sync was last active."""
     wanted = {str(branch): address.hex() for branch, address in at.items()}
     found: list[str] = []

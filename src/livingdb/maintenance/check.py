@@ -87,60 +87,60 @@ class _Check:
     def run(self) -> Report:
         parts = (
             self.store.refresh,
-            self._packs,
-            self._journal,
-            self._versions,
-            self._materializations,
-            self._snapshots,
-            self._names,
+            self._check_packs,
+            self._check_journal,
+            self._check_versions,
+            self._check_materializations,
+            self._check_snapshots,
+            self._check_names,
         )
         for part in parts:
-            with self._watched("catalog"):
+            with self._collect_problems("catalog"):
                 part()
         self.report.chunks = len(self.verified)
         return self.report
 
     @contextmanager
-    def _watched(self, where: str) -> Iterator[None]:
+    def _collect_problems(self, where: str) -> Iterator[None]:
         """Whatever goes wrong inside is a problem at that place."""
         try:
             yield
         except LivingDBError as error:
-            self._problem(where, str(error))
+            self._report(where, str(error))
         except (AssertionError, KeyError, TypeError, ValueError, IndexError) as error:
-            self._problem(where, f"{type(error).__name__}: {error}")
+            self._report(where, f"{type(error).__name__}: {error}")
 
-    def _problem(self, where: str, what: str) -> None:
+    def _report(self, where: str, what: str) -> None:
         self.report.problems.append(Problem(where, what))
 
     # --- chunks ------------------------------------------------------------------------------
 
-    def _packs(self) -> None:
+    def _check_packs(self) -> None:
         for name in self.graph.catalog.packs.names():
             self.report.packs += 1
             where = f"pack {name}"
-            with self._watched(where):
+            with self._collect_problems(where):
                 pack = Pack(self.graph.place.files.view(f"packs/{name}"), name)
                 for what in pack.verify():
-                    self._problem(where, what)
+                    self._report(where, what)
                 for address in pack.addresses():
-                    self._chunk(address, where)
+                    self._check_chunk(address, where)
 
-    def _journal(self) -> None:
+    def _check_journal(self) -> None:
         for chunk in self.store.journal.chunks():
-            with self._watched(f"journal, chunk {short(chunk.address)}"):
-                self._read(Chunk(chunk.address, chunk.data, self.store.get))
+            with self._collect_problems(f"journal, chunk {short(chunk.address)}"):
+                self._read_columns(Chunk(chunk.address, chunk.data, self.store.get))
                 self.verified.add(chunk.address)
 
-    def _chunk(self, address: Address, where: str) -> None:
+    def _check_chunk(self, address: Address, where: str) -> None:
         """Read every column of a chunk, once."""
         if address in self.verified:
             return
-        with self._watched(f"{where}, chunk {short(address)}"):
-            self._read(Chunk(address, self.store.get(address), self.store.get))
+        with self._collect_problems(f"{where}, chunk {short(address)}"):
+            self._read_columns(Chunk(address, self.store.get(address), self.store.get))
             self.verified.add(address)
 
-    def _read(self, chunk: Chunk) -> None:
+    def _read_columns(self, chunk: Chunk) -> None:
         if chunk.kind == RECORD:
             chunk.payload()
             return
@@ -149,58 +149,58 @@ class _Check:
 
     # --- versions and trees ------------------------------------------------------------------
 
-    def _versions(self) -> None:
+    def _check_versions(self) -> None:
         with self.graph.catalog.engine.connect() as connection:
             found = connection.execute(select(schema.version)).all()
         rows: list[VersionRow] = []
         for values in found:
-            with self._watched(f"version {short(values[0])}"):
+            with self._collect_problems(f"version {short(values[0])}"):
                 rows.append(read_row(values))
         self.versions = {row.address: row for row in rows}
         for row in rows:
             self.report.versions += 1
             where = f"version {short(row.address)}"
-            with self._watched(where):
-                self._chunk(row.address, where)
-                self._version(row, where)
+            with self._collect_problems(where):
+                self._check_chunk(row.address, where)
+                self._check_version(row, where)
 
-    def _version(self, row: VersionRow, where: str) -> None:
+    def _check_version(self, row: VersionRow, where: str) -> None:
         recipe = load_recipe(self.store, row.address)
         Definition.load(self.store, row.definition)
         for address in recipe_chunks(recipe):
-            self._chunk(address, where)
+            self._check_chunk(address, where)
         if isinstance(recipe, Rows):
             if (row.base, row.origin, row.depth, row.changed) != (None, row.address, 0, 0):
-                self._problem(where, "the index calls it a change, but it is rows")
+                self._report(where, "the index calls it a change, but it is rows")
             if row.keyframe != row.address:
-                self._problem(where, "its keyframe in the index is another version")
+                self._report(where, "its keyframe in the index is another version")
             if row.definition != recipe.definition or row.rows not in (None, recipe.count):
-                self._problem(where, "the index does not say what the recipe says")
-            self._tree(row.definition, recipe.root, where)
+                self._report(where, "the index does not say what the recipe says")
+            self._check_tree(row.definition, recipe.root, where)
         elif isinstance(recipe, Change):
-            self._change(row, recipe, where)
+            self._check_change(row, recipe, where)
         for address in recipe_inputs(recipe):
             if address not in self.versions:
-                self._problem(where, f"it is made of {short(address)}, which is not in the index")
+                self._report(where, f"it is made of {short(address)}, which is not in the index")
 
-    def _change(self, row: VersionRow, recipe: Change, where: str) -> None:
+    def _check_change(self, row: VersionRow, recipe: Change, where: str) -> None:
         base = self.versions.get(recipe.base)
         if base is None:
-            self._problem(where, f"its base {short(recipe.base)} is not in the index")
+            self._report(where, f"its base {short(recipe.base)} is not in the index")
             return
         expected = (base.origin, recipe.base, base.depth + 1, base.changed + recipe.rows)
         if (row.origin, row.base, row.depth, row.changed) != expected:
-            self._problem(where, "the index does not say what the recipe says")
+            self._report(where, "the index does not say what the recipe says")
         skip = self.versions.get(row.skip) if row.skip is not None else None
         if skip is None or skip != self._ancestor(base, row.depth & (row.depth - 1)):
-            self._problem(where, "its skip in the index leads to the wrong version")
+            self._report(where, "its skip in the index leads to the wrong version")
         keyframe = self.versions.get(row.keyframe)
         if keyframe is None or keyframe != self._ancestor(base, keyframe.depth):
-            self._problem(where, "its keyframe in the index is no ancestor")
+            self._report(where, "its keyframe in the index is no ancestor")
         if recipe.counts is not None and None not in (row.rows, base.rows):
             grown = recipe.counts.inserted - recipe.counts.deleted
             if row.rows != (base.rows or 0) + grown:
-                self._problem(where, "the index has a wrong count of its rows")
+                self._report(where, "the index has a wrong count of its rows")
 
     def _ancestor(self, row: VersionRow, depth: int) -> VersionRow:
         """The ancestor of that depth, by bases and by skips that were looked at before."""
@@ -213,7 +213,7 @@ class _Check:
             row = below
         return row
 
-    def _materializations(self) -> None:
+    def _check_materializations(self) -> None:
         made = schema.materialization.c
         columns = select(made.version, made.root, made.digest, made.origin, made.depth)
         with self.graph.catalog.engine.connect() as connection:
@@ -223,41 +223,41 @@ class _Check:
             where = f"tree of version {short(version)}"
             row = self.versions.get(version)
             if row is None:
-                self._problem(where, "there is no such version")
+                self._report(where, "there is no such version")
             elif root_digest(version, root) != mark:
-                self._problem(where, "the catalog names a wrong tree")
+                self._report(where, "the catalog names a wrong tree")
             elif tuple(place) != (row.origin, row.depth):
-                self._problem(where, "the catalog has it in the wrong place")
+                self._report(where, "the catalog has it in the wrong place")
             else:
-                self._tree(row.definition, root, where)
+                self._check_tree(row.definition, root, where)
 
-    def _tree(self, definition: Address, root: Address, where: str) -> None:
-        with self._watched(where):
+    def _check_tree(self, definition: Address, root: Address, where: str) -> None:
+        with self._collect_problems(where):
             for address in self.trees.walk(definition, root):
-                self._chunk(address, where)
+                self._check_chunk(address, where)
 
     # --- snapshots and names -----------------------------------------------------------------
 
-    def _snapshots(self) -> None:
+    def _check_snapshots(self) -> None:
         with self.graph.catalog.engine.connect() as connection:
             for name, sequence, version in connection.execute(select(schema.touch)):
                 self.touches.setdefault(sequence, {})[name] = version
-        for row in self.graph.snapshots.everything():
+        for row in self.graph.snapshots.newest_first():
             self.report.snapshots += 1
             where = f"snapshot {short(row.address)}"
-            with self._watched(where):
-                self._chunk(row.address, where)
-                self._snapshot(row, where)
+            with self._collect_problems(where):
+                self._check_chunk(row.address, where)
+                self._check_snapshot(row, where)
         for sequence in self.touches:
-            self._problem("snapshots", f"the index has tables of snapshot {sequence}, which is not")
+            self._report("snapshots", f"the index has tables of snapshot {sequence}, which is not")
 
-    def _snapshot(self, row: SnapshotRow, where: str) -> None:
+    def _check_snapshot(self, row: SnapshotRow, where: str) -> None:
         record = SnapshotRecord.load(self.store, row.address)
         parents = self.graph.snapshots.many(row.parents)
         if tuple(parents[number].address for number in row.parents) != record.parents:
-            self._problem(where, "the index names other parents than the snapshot")
+            self._report(where, "the index names other parents than the snapshot")
         if any(number >= row.sequence for number in row.parents):
-            self._problem(where, "it comes before one of its parents")
+            self._report(where, "it comes before one of its parents")
         edge = record.edge
         if (row.time, row.kind, row.author, row.message) != (
             edge.time,
@@ -265,18 +265,18 @@ class _Check:
             edge.author,
             edge.message,
         ):
-            self._problem(where, "the index does not say what the snapshot says")
+            self._report(where, "the index does not say what the snapshot says")
         for name, version in record.tables.items():
             if version not in self.versions:
-                self._problem(where, f"the version of table {name!r} is not in the index")
+                self._report(where, f"the version of table {name!r} is not in the index")
         first = parents[row.first] if row.first is not None else None
         depth = 0 if first is None else first.depth + 1
         skip = None if first is None else self.graph.snapshots.ancestor(first, depth & (depth - 1))
         if (row.depth, row.skip) != (depth, None if skip is None else skip.sequence):
-            self._problem(where, "its depth or skip in the index is wrong")
-        self._touches(row, record, first, where)
+            self._report(where, "its depth or skip in the index is wrong")
+        self._check_changed_tables(row, record, first, where)
 
-    def _touches(
+    def _check_changed_tables(
         self, row: SnapshotRow, record: SnapshotRecord, first: SnapshotRow | None, where: str
     ) -> None:
         """The index says which tables the snapshot changed, and to which versions."""
@@ -285,24 +285,24 @@ class _Check:
         names = {name for name in {*before, *after} if before.get(name) != after.get(name)}
         found = self.touches.pop(row.sequence, {})
         if not names <= set(found) or any(after.get(n) != version for n, version in found.items()):
-            self._problem(where, "the index names other tables than those it changed")
+            self._report(where, "the index names other tables than those it changed")
 
-    def _names(self) -> None:
+    def _check_names(self) -> None:
         branches = self.graph.branches
         log = schema.branch_log.c
         ends = select(log.branch, func.max(log.position)).group_by(log.branch)
         with self.graph.catalog.engine.connect() as connection:
             logged = {row[0]: row[1] for row in connection.execute(ends)}
         for number in sorted(set(logged) - {branch.id for branch in branches.all()}):
-            self._problem("branches", f"there is the log of a branch (number {number}) that is not")
+            self._report("branches", f"there is the log of a branch (number {number}) that is not")
         for branch in branches.all():
-            with self._watched(f"branch {branch.name}"):
+            with self._collect_problems(f"branch {branch.name}"):
                 moves = branches.log(branch)
                 self.graph.snapshots.many({move.snapshot for move in moves})
                 last = moves[0] if moves else None
                 end = None if last is None else (last.position, last.snapshot)
                 if end != (branch.position, branch.head) or logged[branch.id] != branch.position:
-                    self._problem(f"branch {branch.name}", "its log does not lead to its head")
+                    self._report(f"branch {branch.name}", "its log does not lead to its head")
         for tag in branches.tags():
-            with self._watched(f"tag {tag.name}"):
+            with self._collect_problems(f"tag {tag.name}"):
                 self.graph.snapshots.at(tag.snapshot)

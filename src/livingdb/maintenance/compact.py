@@ -16,17 +16,17 @@ from sqlalchemy import select
 
 from livingdb.catalog import schema
 from livingdb.chunks.address import Address
-from livingdb.chunks.repack import Repacked
+from livingdb.chunks.repack import RepackReport
 from livingdb.chunks.repack_packs import PackSwap, repack_packs
 from livingdb.graph.graph import Graph, now
 from livingdb.graph.snapshot import SnapshotRecord
-from livingdb.graph.storage.drain_journal import drain, give_back_pages
+from livingdb.graph.storage.drain_journal import drain_journal, give_back_pages
 from livingdb.maintenance.reach import Trees, recipe_chunks
 from livingdb.tables.index import Version
 from livingdb.tables.recipe import Rows, load_recipe
 from livingdb.trees.nodes import Entries
 
-__all__ = ["Compacted", "compact"]
+__all__ = ["CompactionReport", "compact"]
 
 Progress = Callable[[str], None]
 _ATTEMPTS = 3
@@ -34,7 +34,7 @@ _LEFT_BEHIND_SECONDS = 86_400.0  # no writer takes that long over one file
 
 
 @dataclass(frozen=True)
-class Compacted:
+class CompactionReport:
     """What compacting did: bytes of packs before and after, and trees thinned out."""
 
     before_bytes: int
@@ -49,22 +49,24 @@ class Compacted:
         )
 
 
-def compact(graph: Graph, progress: Progress | None = None) -> Compacted:
+def compact(graph: Graph, progress: Progress | None = None) -> CompactionReport:
     """Drain, thin, and write all packs anew."""
     say = progress or (lambda text: None)
     store = graph.store
     store.refresh()
     say("draining the journal")
-    drained = drain(store)
+    drained = drain_journal(store)
     say("thinning old trees")
     thinned = _thin(graph)
-    before = _bytes(graph, graph.catalog.packs.names())
+    before = _pack_bytes(graph, graph.catalog.packs.names())
     for _ in range(_ATTEMPTS):
         if _repack(graph, say):
             break
     give_back_pages(store)
     graph.place.files.sweep(_LEFT_BEHIND_SECONDS)
-    return Compacted(before, _bytes(graph, graph.catalog.packs.names()), drained, thinned)
+    return CompactionReport(
+        before, _pack_bytes(graph, graph.catalog.packs.names()), drained, thinned
+    )
 
 
 def _repack(graph: Graph, say: Progress) -> bool:
@@ -74,23 +76,23 @@ def _repack(graph: Graph, say: Progress) -> bool:
     if not names:
         return True
     say("finding what is alive")
-    pulse = graph.catalog.pulse()
-    live, older = _live(graph)
+    pulse = graph.catalog.write_counters()
+    live, older = _live_chunks(graph)
     say("writing packs")
     swap = _Swap(graph, pulse)
     source = store.packs.reading(names)
     large = graph.large
-    if large is not None and large.takes(lambda: _rows(graph)):
+    if large is not None and large.takes(lambda: _head_rows(graph)):
         pairs = {a: older.get(a) for a in source.in_written_order() if a in live}
         new = large.repack(graph, names, pairs)
-        swap(PackSwap(names, new, Repacked()))
+        swap(PackSwap(names, new, RepackReport()))
     else:
         repack_packs(source, names, older=older, live=live, swap=swap)
     swap.remove_files()
     return swap.is_done
 
 
-def _rows(graph: Graph) -> int:
+def _head_rows(graph: Graph) -> int:
     """How many rows the heads of all branches hold, each version counted once."""
     heads = {
         address
@@ -100,7 +102,7 @@ def _rows(graph: Graph) -> int:
     return sum(graph.versions.count(graph.versions.require(address)) for address in heads)
 
 
-def _bytes(graph: Graph, names: Sequence[str]) -> int:
+def _pack_bytes(graph: Graph, names: Sequence[str]) -> int:
     return sum(graph.place.files.size(f"packs/{name}") for name in names)
 
 
@@ -115,11 +117,11 @@ def _thin(graph: Graph) -> int:
     return sum(len(graph.versions.thin(version, keep)) for version in heads.values())
 
 
-def _live(graph: Graph) -> tuple[set[Address], dict[Address, Address]]:
+def _live_chunks(graph: Graph) -> tuple[set[Address], dict[Address, Address]]:
     """Every chunk something needs, and for tree nodes the older ones they took the place of."""
     store = graph.store
     live: set[Address] = set()
-    for row in graph.snapshots.everything():
+    for row in graph.snapshots.newest_first():
         live.add(row.address)
         shared = SnapshotRecord.load(store, row.address).map.shared
         if shared is not None:
@@ -144,10 +146,12 @@ def _live(graph: Graph) -> tuple[set[Address], dict[Address, Address]]:
             roots.append((depth, definition, root))
     for _, definition, root in sorted(roots, key=lambda item: item[0]):
         live.update(trees.walk(definition, root))
-    return live, _older(graph, sorted(roots, key=lambda item: item[0]))
+    return live, _older_leaves(graph, sorted(roots, key=lambda item: item[0]))
 
 
-def _older(graph: Graph, roots: list[tuple[int, Address, Address]]) -> dict[Address, Address]:
+def _older_leaves(
+    graph: Graph, roots: list[tuple[int, Address, Address]]
+) -> dict[Address, Address]:
     """For a leaf, the leaf of an older tree that ends at the same key."""
     older: dict[Address, Address] = {}
     last: dict[Address, dict[tuple[int, Any], Address]] = {}
@@ -194,7 +198,7 @@ class _Swap:
         catalog = self._graph.catalog
         levels = self._graph.store.levels(swap.new)
         with catalog.write() as connection:
-            self.is_done = catalog.pulse(connection) == self._pulse
+            self.is_done = catalog.write_counters(connection) == self._pulse
             if self.is_done:
                 catalog.packs.retire(connection, swap.old, now())
                 catalog.packs.add(connection, levels)

@@ -12,7 +12,7 @@ from livingdb.graph.graph import Graph
 from livingdb.maintenance.reach import Trees, recipe_chunks, recipe_inputs
 from livingdb.tables.index import Version
 
-__all__ = ["Storage", "Weight", "storage"]
+__all__ = ["Storage", "Weight", "measure_storage"]
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Storage:
         )
 
 
-def storage(graph: Graph) -> Storage:
+def measure_storage(graph: Graph) -> Storage:
     """Weigh a database."""
     graph.store.refresh()
     names = graph.catalog.packs.names()
@@ -79,7 +79,7 @@ def storage(graph: Graph) -> Storage:
         journal_bytes,
         len(graph.store),
         len(names),
-        sum(1 for _ in graph.snapshots.everything()),
+        sum(1 for _ in graph.snapshots.newest_first()),
         {name: weigh.weight(part) for name, part in tables.items()},
         {name: weigh.weight(part) for name, part in branches.items()},
         needed / unique if unique else 1.0,
@@ -107,10 +107,10 @@ class _Scales:
         """The chunks a read of the version touches: its nearest tree and the deltas over it."""
         found = self._versions.get(version.address)
         if found is None:
-            found = self._versions[version.address] = self._needed(version)
+            found = self._versions[version.address] = self._needed_chunks(version)
         return found
 
-    def _needed(self, version: Version) -> set[Address]:
+    def _needed_chunks(self, version: Version) -> set[Address]:
         versions = self._graph.versions
         nearest = versions.kept(version) or versions.require(version.origin)
         root = self._graph.index.root(nearest.address)

@@ -9,9 +9,9 @@ from typing import Any
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.render.layout import columns_of, lane_order
 from livingdb.render.picture import START, Details, Lane, Link, Node, SnapshotGraph
-from livingdb.render.sync_lanes import Standing
+from livingdb.render.sync_lanes import DrawnSync
 
-__all__ = ["Item", "arranged"]
+__all__ = ["Item", "arrange_graph"]
 
 
 @dataclass(frozen=True)
@@ -36,12 +36,12 @@ class Item:
         return self.row.time if self.made is None else self.made
 
 
-def arranged(
+def arrange_graph(
     title: str,
     items: Sequence[Item],
     names: Sequence[str],
     dropped: int,
-    syncs: Sequence[Standing],
+    syncs: Sequence[DrawnSync],
     details: Details | None = None,
 ) -> SnapshotGraph:
     """The picture of items, oldest first; lanes from `dropped` on are of dropped branches."""
@@ -58,12 +58,12 @@ def arranged(
     lanes = tuple(Lane(names[lane], lane >= dropped) for lane in places)
     shown = {names[lane]: place for lane, place in places.items() if lane < dropped}
     marks = tuple(standing.mark(shown) for standing in syncs if standing.is_shown(shown))
-    kept = {at: place for place, at in enumerate(_kept(syncs, shown))}
+    kept = {at: place for place, at in enumerate(_drawn_sync_positions(syncs, shown))}
     links = [replace(k, sync=None if k.sync is None else kept.get(k.sync)) for k in links]
     return SnapshotGraph(title, lanes, nodes, tuple(links), marks, details)
 
 
-def _kept(syncs: Sequence[Standing], shown: Mapping[str, int]) -> list[int]:
+def _drawn_sync_positions(syncs: Sequence[DrawnSync], shown: Mapping[str, int]) -> list[int]:
     return [at for at, standing in enumerate(syncs) if standing.is_shown(shown)]
 
 
@@ -103,7 +103,7 @@ def _node(item: Item, lane: int, column: int, hidden: int) -> Node:
 
 
 def _links(
-    items: Sequence[Item], syncs: Sequence[Standing], names: Sequence[str]
+    items: Sequence[Item], syncs: Sequence[DrawnSync], names: Sequence[str]
 ) -> tuple[list[Link], list[int]]:
     """The links, and for each item how many parents are not shown."""
     at = {item.row.sequence: place for place, item in enumerate(items) if item.kind != START}
@@ -115,7 +115,7 @@ def _links(
     links: list[Link] = []
     cuts = []
     for place, item in enumerate(items):
-        sync = _began(item, syncs, names)
+        sync = _starting_sync(item, syncs, names)
         is_start = item.kind == START
         kind = "clone" if is_start else item.kind
         hidden = 0
@@ -132,11 +132,11 @@ def _links(
     return links, cuts
 
 
-def _began(item: Item, syncs: Sequence[Standing], names: Sequence[str]) -> int | None:
+def _starting_sync(item: Item, syncs: Sequence[DrawnSync], names: Sequence[str]) -> int | None:
     if item.kind not in ("derive", "schema_change"):
         return None
     for at, standing in enumerate(syncs):
-        if standing.began_with(item.kind, names[item.lane], item.details, item.before):
+        if standing.is_started_by(item.kind, names[item.lane], item.details, item.before):
             return at
     return None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 
-from livingdb.render.labels import cut, moment, shown_width
+from livingdb.render.labels import cut, display_width, moment
 from livingdb.render.layout import slots_of
 from livingdb.render.picture import Link, SnapshotGraph, SyncMark
 
@@ -47,7 +47,7 @@ class Geometry:
         self.columns = max((node.column for node in graph.nodes), default=0) + 1
         self.has_labels = self.columns <= _MOST_WIDE
         self.column_width = _WIDE if self.has_labels else _NARROW
-        names = [shown_width(cut(lane.name, 24)) + 7 * lane.is_dropped for lane in graph.lanes]
+        names = [display_width(cut(lane.name, 24)) + 7 * lane.is_dropped for lane in graph.lanes]
         self.left = 44 + _LETTER * max([7, *names])
         self.tracks = sync_tracks(graph)
         self.tracks_left = self.left + self.columns * self.column_width + 6

@@ -13,9 +13,9 @@ __all__ = [
     "KIND_TITLES",
     "condition_text",
     "cut",
+    "display_width",
     "moment",
     "one_line",
-    "shown_width",
     "summary",
     "sync_text",
 ]
@@ -50,12 +50,12 @@ def one_line(text: str) -> str:
     return " ".join("".join(kept).split())
 
 
-def shown_width(text: str) -> int:
+def display_width(text: str) -> int:
     """How many places of a terminal a text takes."""
-    return sum(_places(character) for character in text)
+    return sum(_display_cells(character) for character in text)
 
 
-def _places(character: str) -> int:
+def _display_cells(character: str) -> int:
     if unicodedata.combining(character) or character in "\u200c\u200d\ufe0f":
         return 0
     return 2 if unicodedata.east_asian_width(character) in "WF" else 1
@@ -64,11 +64,11 @@ def _places(character: str) -> int:
 def cut(text: str, width: int) -> str:
     """Text on one line that takes at most so many places; what was cut ends in an ellipsis."""
     line = one_line(text)
-    if shown_width(line) <= width:
+    if display_width(line) <= width:
         return line
     kept, used = [], 1
     for character in line:
-        used += _places(character)
+        used += _display_cells(character)
         if used > width:
             break
         kept.append(character)

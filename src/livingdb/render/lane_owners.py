@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from livingdb.catalog.branches import BranchRow, Movement
 from livingdb.catalog.snapshots import SnapshotRow
 
-__all__ = ["Owned", "owned"]
+__all__ = ["LaneOwners", "assign_lanes"]
 
 
 @dataclass(frozen=True)
-class Owned:
+class LaneOwners:
     """For each snapshot's number its lane; lanes from `dropped` on are of dropped branches.
 
     `lasts` has the newest snapshot of each of those.
@@ -28,24 +28,24 @@ class Owned:
     lasts: tuple[int, ...]
 
 
-def owned(
+def assign_lanes(
     rows: Mapping[int, SnapshotRow],
     branches: Sequence[BranchRow],
     logs: Mapping[int, Iterable[Movement]],
-) -> Owned:
+) -> LaneOwners:
     """The lane of each snapshot: the place of its branch, or one after all of them."""
-    lanes = _first_there(rows, branches, logs)
+    lanes = _first_lanes(rows, branches, logs)
     for lane, branch in enumerate(branches):
-        _fill(rows, lanes, branch.head, lane)
+        _fill_lane(rows, lanes, branch.head, lane)
     lasts: list[int] = []
     for number in sorted(rows, reverse=True):
         if number not in lanes:
-            _fill(rows, lanes, number, len(branches) + len(lasts))
+            _fill_lane(rows, lanes, number, len(branches) + len(lasts))
             lasts.append(number)
-    return Owned(lanes, len(branches), tuple(lasts))
+    return LaneOwners(lanes, len(branches), tuple(lasts))
 
 
-def _first_there(
+def _first_lanes(
     rows: Mapping[int, SnapshotRow],
     branches: Sequence[BranchRow],
     logs: Mapping[int, Iterable[Movement]],
@@ -59,7 +59,7 @@ def _first_there(
     return {number: lane for number, (_, _, lane) in first.items()}
 
 
-def _fill(
+def _fill_lane(
     rows: Mapping[int, SnapshotRow], lanes: dict[int, int], number: int | None, lane: int
 ) -> None:
     """Give a lane a snapshot and what it leads back to, until another lane's begins."""

@@ -8,7 +8,7 @@ from livingdb.render.labels import cut, sync_text
 from livingdb.render.palette import LIGHT, MERMAID_STATES
 from livingdb.render.picture import Lane, Link, Node, SnapshotGraph, SyncMark
 
-__all__ = ["escaped", "to_mermaid"]
+__all__ = ["escape_label", "to_mermaid"]
 
 _SHAPES = {
     "transaction": ('("', '")'),
@@ -40,7 +40,7 @@ def to_mermaid(graph: SnapshotGraph) -> str:
     return "\n".join(lines) + "\n"
 
 
-def escaped(text: str) -> str:
+def escape_label(text: str) -> str:
     """Text for a label in quotes: whatever Mermaid or HTML would read as its own is a number."""
     return "".join(
         character if character.isalnum() or character in " .,:/·→←↔⇒…()+" else f"#{ord(character)};"
@@ -57,22 +57,22 @@ def _lanes(graph: SnapshotGraph) -> Iterator[str]:
     for at, node in enumerate(graph.nodes):
         members[node.lane].append((at, node))
     for place, lane in enumerate(graph.lanes):
-        yield f'  subgraph b{place}["{escaped(_called(lane))}"]'
+        yield f'  subgraph b{place}["{escape_label(_lane_label(lane))}"]'
         yield "    direction LR"
         for at, node in members[place]:
             yield f"    {_node(at, node)}"
         yield "  end"
 
 
-def _called(lane: Lane) -> str:
+def _lane_label(lane: Lane) -> str:
     return cut(f"{lane.name} (dropped)" if lane.is_dropped else lane.name, _LABEL_WIDTH)
 
 
 def _node(at: int, node: Node) -> str:
     opening, closing = _SHAPES.get(node.kind, _SHAPES["transaction"])
     parts = [] if node.is_start else [node.id[:7]]
-    parts += [escaped(cut(node.title, _LABEL_WIDTH))]
-    parts += [escaped(cut(f"tag {tag}", _LABEL_WIDTH)) for tag in node.tags]
+    parts += [escape_label(cut(node.title, _LABEL_WIDTH))]
+    parts += [escape_label(cut(f"tag {tag}", _LABEL_WIDTH)) for tag in node.tags]
     if node.hidden:
         parts.insert(0, "…")
     label = "<br/>".join(part for part in parts if part)
@@ -103,7 +103,7 @@ def _syncs(graph: SnapshotGraph) -> Iterator[str]:
 
 
 def _sync(sync: SyncMark, source: int, target: int) -> str:
-    label = escaped(cut(sync_text(sync), 2 * _LABEL_WIDTH))
+    label = escape_label(cut(sync_text(sync), 2 * _LABEL_WIDTH))
     first, last = f"n{source}", f"n{target}"
     if sync.direction == "reverse":
         first, last = last, first

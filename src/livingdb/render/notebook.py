@@ -15,7 +15,7 @@ from livingdb.database.sync import Sync
 from livingdb.render.labels import KIND_TITLES, cut, moment, sync_text
 from livingdb.render.palette import MERMAID_STATES
 from livingdb.render.read_graph import read_graph
-from livingdb.render.sync_lanes import standing_of
+from livingdb.render.sync_lanes import drawn_sync
 
 __all__ = ["html"]
 
@@ -102,7 +102,7 @@ def _diff(diff: Diff) -> str:
 
 def _sync(sync: Sync) -> str:
     """What it joins, when it carries changes, what guards it, and how a view is maintained."""
-    standing = standing_of(sync)
+    standing = drawn_sync(sync)
     mark = standing.mark(dict.fromkeys((*standing.sources, standing.target), 0))
     ends = f"{', '.join(standing.sources)} {mark.arrow} {standing.target}"
     color = MERMAID_STATES.get(sync.state, MERMAID_STATES["detached"])

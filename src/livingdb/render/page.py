@@ -28,7 +28,7 @@ def to_html(graph: SnapshotGraph, diffs: int = 200) -> str:
         "SUMMARY": escape(summary(graph)),
         "STYLE": style + _asset("page.css"),
         "SCRIPT": "\n".join(_asset(name) for name in _SCRIPTS),
-        "DATA": _inside_script(page_data(graph, diffs)),
+        "DATA": _script_json(page_data(graph, diffs)),
     }
     page = _asset("page.html")
     pieces = page.split("@@")
@@ -39,7 +39,7 @@ def _asset(name: str) -> str:
     return (files("livingdb.render") / "assets" / name).read_text(encoding="utf-8")
 
 
-def _inside_script(data: Any) -> str:
+def _script_json(data: Any) -> str:
     """JSON that no HTML parser takes for the end of a script."""
     text = json.dumps(data, separators=(",", ":"), default=str)
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")

@@ -47,18 +47,18 @@ class SnapshotDetails:
 
     def tables(self, node: Node) -> list[str]:
         """The names of a snapshot's tables."""
-        return sorted(_shown(self._database._graph.tables(self._row(node))))
+        return sorted(_visible_tables(self._database._graph.tables(self._row(node))))
 
     def of(self, nodes: tuple[Node, ...], diffs: int) -> dict[str, Any]:
         """The details of all nodes; rows are counted for the newest `diffs` of them."""
         rows = [self._row(node) for node in nodes if not node.is_start]
-        return _Gathering(self._database, rows, diffs).gathered()
+        return _DetailsCollector(self._database, rows, diffs).collect()
 
     def _row(self, node: Node) -> SnapshotRow:
         return self._database._graph.snapshots.at(node.sequence)
 
 
-class _Gathering:
+class _DetailsCollector:
     """Collects versions and definitions as snapshots name them."""
 
     def __init__(self, database: Database, rows: list[SnapshotRow], diffs: int):
@@ -74,7 +74,7 @@ class _Gathering:
         self.uncounted: list[tuple[int, Version, Version | None]] = []
         """Versions whose rows nobody has counted, the newest first, with what they were before."""
 
-    def gathered(self) -> dict[str, Any]:
+    def collect(self) -> dict[str, Any]:
         """Everything; the newest first, which are counted as long as there is time."""
         whole = {address for row in self.rows for address in self.graph.tables(row).values()}
         self.graph.index.preload(list(whole))
@@ -96,13 +96,13 @@ class _Gathering:
         row = self.rows[at]
         record = self.graph.record(row.address)
         first = None if row.first is None else self.graph.snapshots.at(row.first)
-        old = {} if first is None else _shown(self.graph.tables(first))
-        new = _shown(record.tables)
+        old = {} if first is None else _visible_tables(self.graph.tables(first))
+        new = _visible_tables(record.tables)
         is_whole = row.first not in self.among
         changed = {n: new.get(n) for n in {**old, **new} if old.get(n) != new.get(n)}
         named = new if is_whole else changed
         found: dict[str, Any] = {
-            "edge": _bounded(record.edge.to_json()),
+            "edge": _shorten_texts(record.edge.to_json()),
             "parents": [parent.hex() for parent in record.parents],
             "tables": {
                 name: None if address is None else self._version(address, at, old.get(name))
@@ -119,8 +119,8 @@ class _Gathering:
     ) -> None:
         diff, recorded = {}, {}
         for name, address in sorted(changed.items()):
-            before = self._known(old.get(name))
-            after = self._known(address)
+            before = self._require_version(old.get(name))
+            after = self._require_version(address)
             counts = self._counts(before, after) if self._is_counted(at) else None
             if counts is not None:
                 diff[name] = counts
@@ -131,7 +131,7 @@ class _Gathering:
         if recorded:
             found["changed"] = recorded
 
-    def _known(self, address: Address | None) -> Version | None:
+    def _require_version(self, address: Address | None) -> Version | None:
         return None if address is None else self.graph.versions.require(address)
 
     def _counts(self, before: Version | None, after: Version | None) -> list[int] | None:
@@ -143,20 +143,20 @@ class _Gathering:
                 return None
             return [rows, 0, 0] if before is None else [0, 0, rows]
         if before.definition != after.definition:
-            return self._unlike_counts(before, after)
+            return self._counts_across_schemas(before, after)
         common = common_version(self.graph.versions.index, before, after)
         if common is None or before.changed + after.changed - 2 * common.changed > _COUNTED_ROWS:
             return None
-        return self._compared(before, after)
+        return self._count_changes(before, after)
 
-    def _unlike_counts(self, before: Version, after: Version) -> list[int] | None:
+    def _counts_across_schemas(self, before: Version, after: Version) -> list[int] | None:
         """The same over a schema change, which has all rows looked at: of a small table only."""
         keys = [self.graph.versions.definition(side).schema.key for side in (before, after)]
         if keys[0] != keys[1] or not (_is_small(before) or _is_small(after)):
             return None
-        return self._compared(before, after)
+        return self._count_changes(before, after)
 
-    def _compared(self, before: Version, after: Version) -> list[int] | None:
+    def _count_changes(self, before: Version, after: Version) -> list[int] | None:
         try:
             return list(count_changes(self.graph.versions, before, after))
         except LivingDBError:
@@ -169,7 +169,7 @@ class _Gathering:
             place = self.versions[address] = len(self.known)
             self.known.append((self._definition(version), version.rows))
             if version.rows is None and at >= self.counted_from:
-                self.uncounted.append((place, version, self._known(old)))
+                self.uncounted.append((place, version, self._require_version(old)))
         return place
 
     def _count(self, version: Version, before: Version | None) -> int | None:
@@ -192,7 +192,7 @@ class _Gathering:
             schema = self.graph.versions.definition(version).schema
             place = self.definitions[version.definition] = len(self.described)
             columns = [[column.name, type_name(column.field.type)] for column in schema.shown]
-            self.described.append({"columns": columns, "key": list(schema.shown_key)})
+            self.described.append({"columns": columns, "key": list(schema.visible_key)})
         return place
 
 
@@ -201,21 +201,21 @@ def _is_small(version: Version | None) -> bool:
     return rows is not None and rows <= _COMPARED_ROWS
 
 
-def _shown(tables: _Tables) -> dict[str, Address]:
+def _visible_tables(tables: _Tables) -> dict[str, Address]:
     return {name: address for name, address in tables.items() if not is_hidden(name)}
 
 
-def _bounded(value: Any) -> Any:
+def _shorten_texts(value: Any) -> Any:
     """Plain values with long texts cut, so that a page stays small."""
     if isinstance(value, str):
         return value if len(value) <= _TEXT_LIMIT else value[:_TEXT_LIMIT] + "…"
     if isinstance(value, Mapping):
         is_mask = value.get("change") == "MaskColumn"  # whose key is a secret
         return {
-            str(name): _bounded(item)
+            str(name): _shorten_texts(item)
             for name, item in value.items()
             if not (is_mask and name == "key")
         }
     if isinstance(value, (list, tuple)):
-        return [_bounded(item) for item in value]
+        return [_shorten_texts(item) for item in value]
     return value

@@ -146,7 +146,7 @@ class SnapshotGraph:
         """An SVG image, time going right; written to `path`, if one is given."""
         from livingdb.render.svg import to_svg
 
-        return _written(to_svg(self), path)
+        return _write_picture(to_svg(self), path)
 
     def to_html(self, path: str | Path | None = None, diffs: int = 200) -> str:
         """A page to look around in, in one file that loads nothing; written to `path` if given.
@@ -156,7 +156,7 @@ class SnapshotGraph:
         """
         from livingdb.render.page import to_html
 
-        return _written(to_html(self, diffs), path)
+        return _write_picture(to_html(self, diffs), path)
 
     def tables(self, node: Node) -> list[str]:
         """The names of a snapshot's tables."""
@@ -175,7 +175,7 @@ class SnapshotGraph:
         return self.to_svg()
 
 
-def _written(text: str, path: str | Path | None) -> str:
+def _write_picture(text: str, path: str | Path | None) -> str:
     if path is not None:
         Path(path).write_text(text, encoding="utf-8")
     return text

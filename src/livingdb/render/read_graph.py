@@ -16,11 +16,11 @@ from livingdb.errors import InvalidData, NotFound
 from livingdb.graph.names import is_hidden
 from livingdb.graph.refs import parse_time
 from livingdb.graph.snapshot import Edge
-from livingdb.render.arrange import Item, arranged
-from livingdb.render.lane_owners import Owned, owned
+from livingdb.render.arrange import Item, arrange_graph
+from livingdb.render.lane_owners import LaneOwners, assign_lanes
 from livingdb.render.page_details import SnapshotDetails
 from livingdb.render.picture import START, SnapshotGraph
-from livingdb.render.sync_lanes import standing_syncs
+from livingdb.render.sync_lanes import drawn_syncs
 
 __all__ = ["read_graph"]
 
@@ -39,18 +39,18 @@ def read_graph(
     if isinstance(branches, str):
         branches = [branches]
     wanted = None if branches is None else {str(name) for name in branches}
-    reading = _Reading(database, wanted, limit, since)
-    return arranged(
+    reading = _GraphReader(database, wanted, limit, since)
+    return arrange_graph(
         database.name,
         reading.items,
         reading.names,
         reading.dropped,
-        standing_syncs(database),
+        drawn_syncs(database),
         SnapshotDetails(database),
     )
 
 
-class _Reading:
+class _GraphReader:
     """What of the catalog and the records a picture needs."""
 
     def __init__(
@@ -80,16 +80,16 @@ class _Reading:
     @cached_property
     def rows(self) -> dict[int, SnapshotRow]:
         """Every snapshot that may be shown, by number."""
-        everything = self.graph.snapshots.everything()
+        everything = self.graph.snapshots.newest_first()
         if self.limit is not None and self.wanted is None:
             unseen = sum(len(self.logs[b.id]) for b in self.branches if is_hidden(b.name))
             everything = islice(everything, self.limit + unseen)
         return {row.sequence: row for row in everything}
 
     @cached_property
-    def owned(self) -> Owned:
+    def lane_owners(self) -> LaneOwners:
         """The lane of each of them."""
-        return owned(self.rows, self.branches, self.logs)
+        return assign_lanes(self.rows, self.branches, self.logs)
 
     @cached_property
     def names(self) -> list[str]:
@@ -100,13 +100,13 @@ class _Reading:
             if row.kind == "merge"
             for name, identifier in self.edge(row).sources.items()
         }
-        lasts = [self.rows[number].address.hex() for number in self.owned.lasts]
+        lasts = [self.rows[number].address.hex() for number in self.lane_owners.lasts]
         return [*(branch.name for branch in self.branches), *(called.get(i, "") for i in lasts)]
 
     @property
     def dropped(self) -> int:
         """The first lane of a dropped branch."""
-        return self.owned.dropped
+        return self.lane_owners.dropped
 
     def edge(self, row: SnapshotRow) -> Edge:
         """How a snapshot came to be."""
@@ -115,14 +115,14 @@ class _Reading:
     @cached_property
     def items(self) -> list[Item]:
         """What to draw, oldest first."""
-        shown = self._shown()
+        shown = self._shown_snapshots()
         starts = list(self._starts(set(shown)))
         told = {name for start in starts for name in start.heads}
         untold = [b for b in self.branches if not is_hidden(b.name) and b.name not in told]
-        heads = _grouped((branch.head, branch.name) for branch in untold)
-        tags = _grouped((tag.snapshot, tag.name) for tag in self.graph.branches.tags())
+        heads = _names_by_snapshot((branch.head, branch.name) for branch in untold)
+        tags = _names_by_snapshot((tag.snapshot, tag.name) for tag in self.graph.branches.tags())
         items = [self._item(self.rows[number], heads, tags) for number in shown]
-        return _merged(items, starts)
+        return _insert_starts(items, starts)
 
     @cached_property
     def _operations(self) -> dict[int, str]:
@@ -130,8 +130,8 @@ class _Reading:
         logs = [self.logs[branch.id] for branch in self.branches[::-1]]
         return {movement.snapshot: movement.operation for log in logs for movement in log}
 
-    def _shown(self) -> list[int]:
-        lanes, names = self.owned.lanes, self.names
+    def _shown_snapshots(self) -> list[int]:
+        lanes, names = self.lane_owners.lanes, self.names
         chosen: list[int] = []
         for number in sorted(self.rows, reverse=True):
             if self.limit is not None and len(chosen) >= self.limit:
@@ -140,7 +140,7 @@ class _Reading:
                 continue
             name = names[lanes[number]]
             is_wanted = self.wanted is None or (
-                name in self.wanted and lanes[number] < self.owned.dropped
+                name in self.wanted and lanes[number] < self.lane_owners.dropped
             )
             if is_wanted and not is_hidden(name):
                 chosen.append(number)
@@ -154,10 +154,10 @@ class _Reading:
         edge = None if is_told else self.edge(row)
         return Item(
             row,
-            self.owned.lanes[row.sequence],
+            self.lane_owners.lanes[row.sequence],
             row.kind,
             operation or "" if edge is None else edge.operation,
-            self._visible(row.parents, False),
+            self._visible_origins(row.parents, False),
             () if row.kind == "merge" or edge is None else self._sources(edge),
             tuple(heads.get(row.sequence, ())),
             tuple(tags.get(row.sequence, ())),
@@ -165,25 +165,25 @@ class _Reading:
         )
 
     def _sources(self, edge: Edge) -> tuple[int, ...]:
-        return self._visible(self._numbers(edge), True)
+        return self._visible_origins(self._source_numbers(edge), True)
 
-    def _visible(self, numbers: Sequence[int], by_source: bool) -> tuple[int, ...]:
+    def _visible_origins(self, numbers: Sequence[int], by_source: bool) -> tuple[int, ...]:
         """Snapshots, or what those were made from that are on branches no user made."""
         found: list[int] = []
         waiting, seen = list(numbers)[::-1], set(numbers)
         while waiting:
             number = waiting.pop()
-            if number not in self.rows or not is_hidden(self.names[self.owned.lanes[number]]):
+            if number not in self.rows or not is_hidden(self.names[self.lane_owners.lanes[number]]):
                 found.append(number)
                 continue
             row = self.rows[number]
-            behind = self._numbers(self.edge(row)) if by_source else row.parents
+            behind = self._source_numbers(self.edge(row)) if by_source else row.parents
             fresh = [n for n in behind if n not in seen]
             seen.update(fresh)
             waiting.extend(fresh[::-1])
         return tuple(found)
 
-    def _numbers(self, edge: Edge) -> list[int]:
+    def _source_numbers(self, edge: Edge) -> list[int]:
         """The numbers of the snapshots an edge names as its sources."""
         addresses = [Address(bytes.fromhex(text)) for text in edge.sources.values()]
         rows = [self.graph.snapshots.find(address) for address in addresses]
@@ -191,7 +191,7 @@ class _Reading:
 
     def _starts(self, shown: set[int]) -> Iterator[Item]:
         """The places where branches start on snapshots of other lanes."""
-        with_own = {self.owned.lanes[number] for number in shown}
+        with_own = {self.lane_owners.lanes[number] for number in shown}
         for lane, branch in enumerate(self.branches):
             log = self.logs[branch.id]
             if is_hidden(branch.name) or not log or branch.origin is None:
@@ -199,7 +199,7 @@ class _Reading:
             if self.wanted is not None and branch.name not in self.wanted:
                 continue
             row = self.rows.get(log[-1].snapshot)
-            if row is None or self.owned.lanes[row.sequence] == lane:
+            if row is None or self.lane_owners.lanes[row.sequence] == lane:
                 continue
             is_only_wanted = self.wanted is not None and lane not in with_own
             if row.sequence in shown or (is_only_wanted and self.limit is None):
@@ -212,7 +212,7 @@ def _start(row: SnapshotRow, lane: int, branch: BranchRow, first: Movement) -> I
     return Item(row, lane, START, how, (row.sequence,), (), heads, (), {}, branch.time)
 
 
-def _merged(items: list[Item], starts: list[Item]) -> list[Item]:
+def _insert_starts(items: list[Item], starts: list[Item]) -> list[Item]:
     """Starts among snapshots: at their time, but after what they stand on, before their own."""
     if not starts:
         return items
@@ -234,7 +234,7 @@ def _merged(items: list[Item], starts: list[Item]) -> list[Item]:
     return found
 
 
-def _grouped(pairs: Iterable[tuple[int, str]]) -> dict[int, list[str]]:
+def _names_by_snapshot(pairs: Iterable[tuple[int, str]]) -> dict[int, list[str]]:
     found: dict[int, list[str]] = {}
     for number, name in pairs:
         found.setdefault(number, []).append(name)

@@ -40,7 +40,7 @@ def to_svg(graph: SnapshotGraph) -> str:
         f'height="{height:.0f}" viewBox="0 0 {width:.0f} {height:.0f}" role="img" '
         f'class="livingdb-graph" aria-label="{title}: {told}">',
         f"<title>{title}</title><desc>{told}</desc>",
-        f"<style>{_scoped(_STYLE)}{_colors(LIGHT)}",
+        f"<style>{_scope_rules(_STYLE)}{_colors(LIGHT)}",
         f"@media (prefers-color-scheme:dark){{{_colors(DARK)}}}</style>",
         '<rect class="f-paper" width="100%" height="100%"/>',
         f'<text class="title f-ink" x="20" y="30">{escape(cut(graph.title, 80))}</text>',
@@ -61,7 +61,7 @@ def _colors(scheme: Scheme) -> str:
         **scheme.colors,
         **{f"l{at}": color for at, color in enumerate(scheme.lanes)},
     }
-    return _scoped(
+    return _scope_rules(
         " ".join(
             f".f-{name}{{fill:{color}}} .s-{name}{{stroke:{color}}}"
             for name, color in named.items()
@@ -69,7 +69,7 @@ def _colors(scheme: Scheme) -> str:
     )
 
 
-def _scoped(rules: str) -> str:
+def _scope_rules(rules: str) -> str:
     """Rules that hold in this image alone, wherever it is put."""
     return "".join(f".livingdb-graph {rule}}}" for rule in rules.split("}") if rule.strip())
 

@@ -13,11 +13,11 @@ from livingdb.errors import LivingDBError
 from livingdb.render.labels import condition_text
 from livingdb.render.picture import SyncMark
 
-__all__ = ["Standing", "standing_of", "standing_syncs"]
+__all__ = ["DrawnSync", "drawn_sync", "drawn_syncs"]
 
 
 @dataclass(frozen=True)
-class Standing:
+class DrawnSync:
     """A sync; `parent` and `change` say which schema change it began with."""
 
     name: str
@@ -50,7 +50,7 @@ class Standing:
             self.conditions,
         )
 
-    def began_with(
+    def is_started_by(
         self, kind: str, lane: str, details: Mapping[str, Any], parents: Sequence[int]
     ) -> bool:
         """Whether it began with the edge of that kind on a lane."""
@@ -62,18 +62,18 @@ class Standing:
         return bool(changes[0] == self.change)
 
 
-def standing_syncs(database: Database) -> list[Standing]:
+def drawn_syncs(database: Database) -> list[DrawnSync]:
     """Every sync of a database."""
-    return [standing_of(sync) for sync in database.syncs()]
+    return [drawn_sync(sync) for sync in database.syncs()]
 
 
-def standing_of(sync: Sync) -> Standing:
+def drawn_sync(sync: Sync) -> DrawnSync:
     """A sync as a picture needs it."""
     graph = sync.database._graph
     first = sync._stages[0]
     began = first.spec.get("snapshot")
     row = graph.snapshots.find(Address(bytes.fromhex(began))) if began else None
-    return Standing(
+    return DrawnSync(
         sync.name,
         sync.kind,
         tuple(sync.sources),

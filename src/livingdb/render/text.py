@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 
-from livingdb.render.labels import cut, moment, shown_width, summary, sync_text
+from livingdb.render.labels import cut, display_width, moment, summary, sync_text
 from livingdb.render.layout import slots_of
 from livingdb.render.picture import Lane, Link, Node, SnapshotGraph
 
@@ -43,7 +43,7 @@ def to_text(graph: SnapshotGraph, width: int | None = None, color: bool = False)
     return "\n".join(line.rstrip() for line in lines) + "\n"
 
 
-def _called(lane: Lane) -> str:
+def _lane_label(lane: Lane) -> str:
     return f"({lane.name or 'dropped'})" if lane.is_dropped else lane.name
 
 
@@ -67,8 +67,8 @@ class _Drawing:
         # Lanes that find no room share the last slot.
         self.slots = {lane: min(slot, self.most - 1) for lane, slot in slots.items()}
         self.count = min(count, self.most)
-        self.following = self._following()
-        names = [shown_width(cut(_called(lane), _MOST_NAME)) for lane in graph.lanes]
+        self.following = self._next_node_kinds()
+        names = [display_width(cut(_lane_label(lane), _MOST_NAME)) for lane in graph.lanes]
         self.name_width = min(max(names, default=0), max(width // 5, 4), _MOST_NAME)
         self.alive: dict[int, int] = {}
         """Which lane's line is in a slot, as rows go by."""
@@ -86,7 +86,7 @@ class _Drawing:
                 spans[lane] = (first, row)
         return spans
 
-    def _following(self) -> dict[int, str]:
+    def _next_node_kinds(self) -> dict[int, str]:
         """For each row, the kind of the next node on its lane; "" if there is none."""
         latest: dict[int, str] = {}
         found = {}
@@ -101,12 +101,12 @@ class _Drawing:
     def line(self, row: int) -> str:
         """The line of a node."""
         node = self.graph.nodes[row]
-        drawn = self._drawn(row, node)
-        self._go_on(row, node)
+        drawn = self._draw_lanes(row, node)
+        self._advance(row, node)
         room = self.width - self.step * self.count - 1
         return f"{drawn} {self._words(row, node, room)}"
 
-    def _drawn(self, row: int, node: Node) -> str:
+    def _draw_lanes(self, row: int, node: Node) -> str:
         cells = [" "] * (self.step * self.count)
         paints = [""] * len(cells)
         for slot, lane in self.alive.items():
@@ -116,12 +116,12 @@ class _Drawing:
         for link in self.incoming.get(row, ()):
             lane = self.graph.nodes[link.source].lane
             if self.slots[lane] != here:
-                self._across(cells, paints, lane, here, link, row)
+                self._draw_link(cells, paints, lane, here, link, row)
         cells[here * self.step] = GLYPHS.get(node.kind, "●")
         paints[here * self.step] = self._lane_paint(node.lane)
         return "".join(self.paint(c, p) for c, p in zip(cells, paints, strict=True))
 
-    def _across(
+    def _draw_link(
         self, cells: list[str], paints: list[str], lane: int, here: int, link: Link, row: int
     ) -> None:
         """A horizontal line from the slot of a lane to that of the node."""
@@ -144,7 +144,7 @@ class _Drawing:
     def _vertical(self, lane: int) -> str:
         return "╎" if self.next_kinds.get(lane) == "propagate" else "│"
 
-    def _go_on(self, row: int, node: Node) -> None:
+    def _advance(self, row: int, node: Node) -> None:
         """The lines that the next row has."""
         self.next_kinds[node.lane] = self.following[row]
         self.alive[self.slots[node.lane]] = node.lane
@@ -156,8 +156,8 @@ class _Drawing:
 
     def _words(self, row: int, node: Node, room: int) -> str:
         lane = self.graph.lanes[node.lane]
-        name = cut(_called(lane), self.name_width)
-        name += " " * (self.name_width - shown_width(name))
+        name = cut(_lane_label(lane), self.name_width)
+        name += " " * (self.name_width - display_width(name))
         time = moment(node.time).strftime("%Y-%m-%d %H:%M")
         marks = [f"[{cut(head, _MOST_NAME)}]" for head in node.heads]
         marks += [f"#{cut(tag, _MOST_NAME)}" for tag in node.tags]

@@ -14,7 +14,7 @@ from livingdb.catalog.branches import BranchRow
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.database.database import open_database
 from livingdb.errors import InvalidData
-from livingdb.graph.change_feed import Step, feed_steps, position_of
+from livingdb.graph.change_feed import FeedEntry, feed_entries, position_of
 from livingdb.graph.graph import Graph
 from livingdb.graph.refs import resolve
 from livingdb.tables.schema import TableSchema
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql.types import StructType
 
-__all__ = ["Feed", "FeedReader", "feed_schema"]
+__all__ = ["ChangeFeed", "FeedReader", "feed_schema"]
 
 _CHANGE_TYPES = ("insert", "update_preimage", "update_postimage", "delete")
 _META = (
@@ -42,7 +42,7 @@ def feed_schema(table: pa.Schema) -> pa.Schema:
     return pa.schema([*(field.with_nullable(True) for field in table), *_META])
 
 
-def feed_rows(schema: TableSchema, step: Step, batch: DiffBatch) -> pa.RecordBatch:
+def feed_rows(schema: TableSchema, step: FeedEntry, batch: DiffBatch) -> pa.RecordBatch:
     """One batch of differences as rows: two for an update."""
     kinds = batch.kinds
     order, types = [], []
@@ -75,7 +75,7 @@ def feed_rows(schema: TableSchema, step: Step, batch: DiffBatch) -> pa.RecordBat
     return pa.RecordBatch.from_arrays([*columns, *about], schema=feed_schema(schema.arrow))
 
 
-class Feed:
+class ChangeFeed:
     """A feed of one table of one branch: what both ways of reading it share."""
 
     def __init__(self, url: str, table: str, options: Mapping[str, str], schema: StructType):
@@ -88,7 +88,7 @@ class Feed:
         if self.start_ref and self.start_time:
             raise InvalidData("startingVersion and startingTimestamp exclude each other")
 
-    def started(self, graph: Graph, branch: BranchRow) -> tuple[SnapshotRow, int]:
+    def start_position(self, graph: Graph, branch: BranchRow) -> tuple[SnapshotRow, int]:
         """Where the feed starts, which is not part of it; by default, at the very beginning."""
         ref = self.start_ref
         if self.start_time:
@@ -99,7 +99,7 @@ class Feed:
         row = resolve(graph.catalog, ref).snapshot
         return row, position_of(graph, branch, row)
 
-    def planned(
+    def plan_partitions(
         self, graph: Graph, branch: BranchRow, start: SnapshotRow, after: int, upto: int
     ) -> list[InputPartition]:
         """The rows of the movements, a bounded number in each partition."""
@@ -107,7 +107,7 @@ class Feed:
         rows = 0
         parts: list[InputPartition] = []
         names = self.spark_schema.fieldNames()
-        for step in feed_steps(graph, branch, self.table, start, after, upto):
+        for step in feed_entries(graph, branch, self.table, start, after, upto):
             version = step.after or step.before
             if version is None:
                 continue
@@ -116,13 +116,13 @@ class Feed:
                 held.append(feed_rows(schema, step, batch).select(names))
                 rows += len(held[-1])
                 if rows > _PART_ROWS:
-                    parts.append(_packed(held))
+                    parts.append(_pack_partition(held))
                     held, rows = [], 0
         if held:
-            parts.append(_packed(held))
+            parts.append(_pack_partition(held))
         return parts
 
-    def unpacked(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+    def read_partition(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of a partition, as Spark wants them."""
         from pyspark.sql.pandas.types import to_arrow_schema
 
@@ -134,7 +134,7 @@ class Feed:
                 yield batch if batch.schema.equals(target) else batch.cast(target)
 
 
-def _packed(batches: Sequence[pa.RecordBatch]) -> InputPartition:
+def _pack_partition(batches: Sequence[pa.RecordBatch]) -> InputPartition:
     sink = io.BytesIO()
     with pa.ipc.new_stream(sink, batches[0].schema) as writer:
         for batch in batches:
@@ -146,7 +146,7 @@ class FeedReader(DataSourceReader):
     """The feed between two snapshots of a branch, read once."""
 
     def __init__(self, url: str, table: str, options: Mapping[str, str], schema: StructType):
-        self.feed = Feed(url, table, options, schema)
+        self.feed = ChangeFeed(url, table, options, schema)
 
     def partitions(self) -> Sequence[InputPartition]:
         """The rows after the start and up to the end."""
@@ -154,12 +154,12 @@ class FeedReader(DataSourceReader):
         with open_database(feed.url) as db:
             graph = db._graph
             branch = graph.branch(feed.branch)
-            start, after = feed.started(graph, branch)
+            start, after = feed.start_position(graph, branch)
             upto = branch.position
             if feed.end_ref:
                 upto = position_of(graph, branch, resolve(graph.catalog, feed.end_ref).snapshot)
-            return feed.planned(graph, branch, start, after, upto)
+            return feed.plan_partitions(graph, branch, start, after, upto)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one partition."""
-        return self.feed.unpacked(partition)
+        return self.feed.read_partition(partition)

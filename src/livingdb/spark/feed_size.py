@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from livingdb.graph.change_feed import Step
+from livingdb.graph.change_feed import FeedEntry
 from livingdb.graph.graph import Graph
 from livingdb.graph.version_lineage import common_version
 from livingdb.tables.index import Version
@@ -19,7 +19,7 @@ __all__ = ["step_bytes"]
 _LOOSE_BYTES = 32  # of a value whose type does not tell its size
 
 
-def step_bytes(graph: Graph, step: Step) -> int:
+def step_bytes(graph: Graph, step: FeedEntry) -> int:
     """The size of a step's delta, or about what one would have."""
     before, after = step.before, step.after
     if before is not None and after is not None:

@@ -24,10 +24,10 @@ from livingdb.catalog.branches import BranchRow
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.database.database import open_database
 from livingdb.errors import InvalidData
-from livingdb.graph.change_feed import Step, feed_steps
+from livingdb.graph.change_feed import FeedEntry, feed_entries
 from livingdb.graph.graph import Graph
 from livingdb.graph.refs import resolve
-from livingdb.spark.change_feed import Feed
+from livingdb.spark.change_feed import ChangeFeed
 from livingdb.spark.feed_size import step_bytes
 
 if TYPE_CHECKING:
@@ -46,16 +46,16 @@ class FeedStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads the feed as it grows, within the limits of its options."""
 
     def __init__(self, url: str, table: str, options: Mapping[str, str], schema: StructType):
-        self.feed = Feed(url, table, options, schema)
-        self.most_snapshots = _count(options, "maxSnapshotsPerTrigger")
-        self.most_bytes = _size(options, "maxBytesPerTrigger")
+        self.feed = ChangeFeed(url, table, options, schema)
+        self.most_snapshots = _count_option(options, "maxSnapshotsPerTrigger")
+        self.most_bytes = _size_option(options, "maxBytesPerTrigger")
         self.last: int | None = None
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
         """Where the stream starts."""
         with open_database(self.feed.url) as db:
             graph = db._graph
-            row, position = self.feed.started(graph, graph.branch(self.feed.branch))
+            row, position = self.feed.start_position(graph, graph.branch(self.feed.branch))
             return _offset(position, row)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
@@ -90,11 +90,11 @@ class FeedStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if upto <= after:
                 return start
             if size is not None:
-                return self._within(graph, branch, start, upto, size)
+                return self._offset_within(graph, branch, start, upto, size)
             (move,) = graph.branches.log(branch, upto - 1, upto)
             return _offset(upto, graph.snapshots.at(move.snapshot))
 
-    def _within(
+    def _offset_within(
         self, graph: Graph, branch: BranchRow, start: dict[str, Any], upto: int, size: int
     ) -> dict[str, Any]:
         """The last movement before the one that would make the batch too large."""
@@ -109,12 +109,12 @@ class FeedStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _steps(
         self, graph: Graph, branch: BranchRow, start: dict[str, Any], upto: int
-    ) -> Iterator[Step]:
+    ) -> Iterator[FeedEntry]:
         """The movements after an offset, the log read page by page."""
         row, at = _snapshot(graph, start), int(start["position"])
         while at < upto:
             page = min(at + _LOG_PAGE, upto)
-            for step in feed_steps(graph, branch, self.feed.table, row, at, page):
+            for step in feed_entries(graph, branch, self.feed.table, row, at, page):
                 yield step
                 row = step.snapshot
             at = page
@@ -125,11 +125,11 @@ class FeedStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
             graph = db._graph
             branch = graph.branch(self.feed.branch)
             after, upto = int(start["position"]), int(end["position"])
-            return self.feed.planned(graph, branch, _snapshot(graph, start), after, upto)
+            return self.feed.plan_partitions(graph, branch, _snapshot(graph, start), after, upto)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one partition."""
-        return self.feed.unpacked(partition)
+        return self.feed.read_partition(partition)
 
 
 def _offset(position: int, row: SnapshotRow) -> dict[str, Any]:
@@ -140,7 +140,7 @@ def _snapshot(graph: Graph, offset: Mapping[str, Any]) -> SnapshotRow:
     return resolve(graph.catalog, f"id:{offset['snapshot']}").snapshot
 
 
-def _count(options: Mapping[str, str], name: str) -> int | None:
+def _count_option(options: Mapping[str, str], name: str) -> int | None:
     text = options.get(name)
     if text is None:
         return None
@@ -149,7 +149,7 @@ def _count(options: Mapping[str, str], name: str) -> int | None:
     return int(text)
 
 
-def _size(options: Mapping[str, str], name: str) -> int | None:
+def _size_option(options: Mapping[str, str], name: str) -> int | None:
     text = options.get(name)
     if text is None:
         return None

@@ -15,10 +15,10 @@ import pyarrow as pa
 from livingdb.chunks.address import Address
 from livingdb.chunks.pack_store import PackStore
 from livingdb.chunks.repack_packs import write_again
-from livingdb.engines.pruning import part_of
+from livingdb.engines.pruning import scan_bounds
 from livingdb.engines.spark.parallelism import parallelism
-from livingdb.engines.tree_parts import Built, build_part, built_of, drop_packs
-from livingdb.evolution.lens_evaluator import below, planned_lens
+from livingdb.engines.tree_parts import TreeParts, build_part, collect_parts, drop_packs
+from livingdb.evolution.lens_evaluator import planned_lens, underlying_version
 from livingdb.evolution.lenses.lens import Lens
 from livingdb.evolution.lenses.row_lens import RowLens
 from livingdb.files.url import open_files
@@ -49,19 +49,19 @@ class _FoldTask:
     definition: str
 
 
-def fold(spark: SparkSession, graph: Graph, version: Version) -> Built:
+def fold(spark: SparkSession, graph: Graph, version: Version) -> TreeParts:
     """The trees of a version's key ranges.
 
     They are built from the nearest tree and the tail over it; the rows of a schema change, from
     those of the old schema, which every task carries to the new one.
     """
-    source, lenses = below(graph, version)
+    source, lenses = underlying_version(graph, version)
     schema = graph.versions.definition(source).schema
     names = schema.whole.names if lenses else [column.name for column in schema.stored]
     definition = json.dumps(graph.versions.definition(version).to_json())
-    scans = plan_scan(graph, source, names, part_of(schema, {}), 2 * parallelism(spark))
+    scans = plan_scan(graph, source, names, scan_bounds(schema, {}), 2 * parallelism(spark))
     tasks = [_FoldTask(scan, lenses, definition) for scan in scans]
-    return built_of(graph.place.files.url, list(run_tasks(spark, _fold, tasks)))
+    return collect_parts(graph.place.files.url, list(run_tasks(spark, _fold, tasks)))
 
 
 def _fold(task: _FoldTask) -> Iterator[dict[str, Any]]:
@@ -70,11 +70,11 @@ def _fold(task: _FoldTask) -> Iterator[dict[str, Any]]:
     if task.lenses:
         stored = [c.name for c in Definition.from_json(definition).schema.stored]
         lenses = [planned_lens(*texts) for texts in task.lenses]
-        batches = (_mapped(batch, lenses).select(stored) for batch in batches)
+        batches = (_apply_lenses(batch, lenses).select(stored) for batch in batches)
     yield build_part(task.scan.plan.url, definition, (batch.columns for batch in batches))
 
 
-def _mapped(batch: pa.RecordBatch, lenses: Sequence[Lens]) -> pa.RecordBatch:
+def _apply_lenses(batch: pa.RecordBatch, lenses: Sequence[Lens]) -> pa.RecordBatch:
     rows = pa.Table.from_batches([batch])
     for lens in lenses:
         assert isinstance(lens, RowLens)
@@ -101,14 +101,16 @@ def diff(spark: SparkSession, graph: Graph, before: Version, after: Version) -> 
     spans = rows.forest.split(rows.root, 2 * parallelism(spark))
     schema = rows.schema
     names = [column.name for column in schema.stored]
-    whole = part_of(schema, {})
+    whole = scan_bounds(schema, {})
     old = plan_spans(graph, before, names, whole, spans)
     new = plan_spans(graph, after, names, whole, spans)
-    tasks = [_DiffTask(*_together(*each)) for each in zip(old, new, spans, strict=True)]
+    tasks = [_DiffTask(*_share_loose_chunks(*each)) for each in zip(old, new, spans, strict=True)]
     yield from run_tasks(spark, _diff, tasks)
 
 
-def _together(before: ScanTask, after: ScanTask, span: Span) -> tuple[ScanTask, ScanTask, Span]:
+def _share_loose_chunks(
+    before: ScanTask, after: ScanTask, span: Span
+) -> tuple[ScanTask, ScanTask, Span]:
     """Both sides with the chunks of both: a tree is compared by whoever reads the other."""
     loose = tuple(sorted({*before.plan.loose, *after.plan.loose}))
     sides = [replace(side, plan=replace(side.plan, loose=loose)) for side in (before, after)]

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["watched"]
+__all__ = ["watch_jobs"]
 
 Report = Callable[[int, int], object]
 _INTERVAL_SECONDS = 0.1
 
 
 @contextmanager
-def watched(spark: SparkSession, report: Report | None) -> Iterator[None]:
+def watch_jobs(spark: SparkSession, report: Report | None) -> Iterator[None]:
     """Tell, while the block runs, how many tasks its jobs have done and how many there are."""
     if report is None or not hasattr(spark, "_jsc"):
         yield
@@ -42,9 +42,9 @@ class _Watch(threading.Thread):
 
     def run(self) -> None:
         while not self._over.wait(_INTERVAL_SECONDS):
-            self._look()
+            self._poll()
 
-    def _look(self) -> None:
+    def _poll(self) -> None:
         for number in self._tracker.getActiveStageIds():
             found = self._tracker.getStageInfo(number)
             if found is not None:

@@ -11,13 +11,13 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-__all__ = ["quietly"]
+__all__ = ["filter_stderr"]
 
 _USUAL = (b"WARNING: Using incubator modules",)
 
 
 @contextmanager
-def quietly() -> Iterator[None]:
+def filter_stderr() -> Iterator[None]:
     """Processes started in the block write to our standard error through a filter."""
     try:
         ours = os.dup(2)
@@ -27,7 +27,7 @@ def quietly() -> Iterator[None]:
     reading, writing = os.pipe()
     os.dup2(writing, 2)
     os.close(writing)
-    thread = threading.Thread(target=_pass_on, args=(reading, ours), name="livingdb-stderr")
+    thread = threading.Thread(target=_copy_lines, args=(reading, ours), name="livingdb-stderr")
     thread.daemon = True
     thread.start()
     try:
@@ -36,7 +36,7 @@ def quietly() -> Iterator[None]:
         os.dup2(ours, 2)
 
 
-def _pass_on(reading: int, to: int) -> None:
+def _copy_lines(reading: int, to: int) -> None:
     """Copy lines until nobody writes any more."""
     with os.fdopen(reading, "rb") as lines, os.fdopen(to, "wb", buffering=0) as out:
         for line in lines:

@@ -20,7 +20,7 @@ from livingdb.chunks.layered import LayeredStore
 from livingdb.chunks.memory import MemoryStore
 from livingdb.chunks.pack_store import PackStore
 from livingdb.chunks.store import StoredChunk
-from livingdb.engines.pruning import Part
+from livingdb.engines.pruning import ScanBounds
 from livingdb.files.url import open_files
 from livingdb.graph.graph import Graph
 from livingdb.maintenance.reach import Trees
@@ -28,18 +28,18 @@ from livingdb.tables.batches import large_batches
 from livingdb.tables.index import Version
 from livingdb.tables.recipe import Definition
 from livingdb.tables.rows import RowSet
-from livingdb.trees.changes import Changes
+from livingdb.trees.changes import Delta
 from livingdb.trees.forest import Forest
 from livingdb.trees.scan import Span, ZoneFilter
 from livingdb.trees.shape import Shape
 
-__all__ = ["Plan", "ScanTask", "plan_scan", "plan_spans"]
+__all__ = ["ScanPlan", "ScanTask", "plan_scan", "plan_spans"]
 
 _LOOSE_BYTES = 128 << 10
 
 
 @dataclass(frozen=True)
-class Plan:
+class ScanPlan:
     """What all tasks of a scan share; `definition` is its record's JSON."""
 
     url: str
@@ -57,7 +57,7 @@ class Plan:
 class ScanTask:
     """One key range of a scan."""
 
-    plan: Plan
+    plan: ScanPlan
     columns: tuple[str, ...]
     spans: tuple[Span, ...]
     filters: tuple[ZoneFilter, ...]
@@ -66,7 +66,7 @@ class ScanTask:
     def rows(self) -> RowSet:
         """The version as far as the range goes: what it holds beyond is not to be read."""
         forest = _forest(self.plan)
-        tail = None if self.tail is None else unpack_changes(forest.shape, self.tail)
+        tail = None if self.tail is None else delta_from_bytes(forest.shape, self.tail)
         return RowSet(self.plan.described().schema, forest, Address(self.plan.root), tail)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
@@ -77,7 +77,7 @@ class ScanTask:
 
 
 @lru_cache(maxsize=8)
-def _forest(plan: Plan) -> Forest:
+def _forest(plan: ScanPlan) -> Forest:
     """The trees of a plan; kept, because a worker reads many ranges of one."""
     loose = MemoryStore()
     loose.put(StoredChunk(Address(address), data) for address, data in plan.loose)
@@ -87,7 +87,7 @@ def _forest(plan: Plan) -> Forest:
 
 
 def plan_scan(
-    graph: Graph, version: Version, columns: Sequence[str], part: Part, parts: int
+    graph: Graph, version: Version, columns: Sequence[str], part: ScanBounds, parts: int
 ) -> list[ScanTask]:
     """The tasks that together read a part of a version, of about equal row counts."""
     rows = graph.versions.tree_rows(version)
@@ -96,30 +96,32 @@ def plan_scan(
 
 
 def plan_spans(
-    graph: Graph, version: Version, columns: Sequence[str], part: Part, ranges: Sequence[Span]
+    graph: Graph, version: Version, columns: Sequence[str], part: ScanBounds, ranges: Sequence[Span]
 ) -> list[ScanTask]:
     """The tasks that read a part of a version, one for each range that meets the part."""
     rows = graph.versions.tree_rows(version)
     graph.upkeep.save_answers()  # tasks read what is stored, not what this process has
     definition = graph.versions.definition(version)
-    plan = Plan(
+    plan = ScanPlan(
         graph.place.files.url,
         tuple(graph.catalog.packs.names()),
-        _loose(graph, version, rows.root),
+        _loose_chunks(graph, version, rows.root),
         json.dumps(definition.to_json()),
         bytes(rows.root),
     )
     tasks = []
     for span in ranges:
-        spans = tuple(met for wanted in part.spans if not (met := span.meet(wanted)).is_empty)
+        spans = tuple(
+            met for wanted in part.spans if not (met := span.intersection(wanted)).is_empty
+        )
         if spans:
-            tail = None if rows.tail is None else _within(rows.tail, span)
-            packed = None if tail is None else pack_changes(tail)
+            tail = None if rows.tail is None else _delta_within(rows.tail, span)
+            packed = None if tail is None else delta_to_bytes(tail)
             tasks.append(ScanTask(plan, tuple(columns), spans, part.filters, packed))
     return tasks
 
 
-def _loose(graph: Graph, version: Version, root: Address) -> tuple[tuple[bytes, bytes], ...]:
+def _loose_chunks(graph: Graph, version: Version, root: Address) -> tuple[tuple[bytes, bytes], ...]:
     """The chunks of a tree that are in no pack: those in the journal, a few small ones or none,
     and those of recipes that are never stored.
     """
@@ -133,7 +135,7 @@ def _loose(graph: Graph, version: Version, root: Address) -> tuple[tuple[bytes, 
     return tuple((bytes(address), held[address]) for address in sorted(held))
 
 
-def _within(changes: Changes, span: Span) -> Changes | None:
+def _delta_within(changes: Delta, span: Span) -> Delta | None:
     start, stop = span.rows(changes.keys)
     return changes.slice(start, stop) if stop > start else None
 
@@ -141,7 +143,7 @@ def _within(changes: Changes, span: Span) -> Changes | None:
 # --- changes on their way -------------------------------------------------------------------
 
 
-def pack_changes(changes: Changes) -> bytes:
+def delta_to_bytes(changes: Delta) -> bytes:
     """Changes as bytes."""
     names, arrays = ["ops"], [pa.array(changes.ops)]
     for position, column in enumerate(changes.columns):
@@ -159,7 +161,7 @@ def pack_changes(changes: Changes) -> bytes:
     return sink.getvalue()
 
 
-def unpack_changes(shape: Shape, data: bytes) -> Changes:
+def delta_from_bytes(shape: Shape, data: bytes) -> Delta:
     """The inverse of `pack_changes`."""
     with pa.ipc.open_stream(data) as reader:
         table = reader.read_all()
@@ -170,4 +172,4 @@ def unpack_changes(shape: Shape, data: bytes) -> Changes:
     present = tuple(None if m is None else m.to_numpy(zero_copy_only=False) for m in masks)
     keys = shape.keys([column for column in columns[: shape.key_count] if column is not None])
     ops = np.asarray(held["ops"].to_numpy(), np.int8)
-    return Changes(shape, keys, ops, tuple(columns), present)
+    return Delta(shape, keys, ops, tuple(columns), present)

@@ -28,7 +28,7 @@ from pyspark.sql.datasource import (
     InputPartition,
 )
 
-from livingdb.engines.range_text import WANTED
+from livingdb.engines.range_text import RANGES_OPTION
 from livingdb.errors import InvalidData, NotFound
 from livingdb.sql.expressions import Expression
 
@@ -51,10 +51,10 @@ class LivingDBSource(DataSource):
 
     def __init__(self, options: Any) -> None:
         super().__init__(options)
-        self.url = absolute(_required(self.options, "path", "load() names the database"))
-        self.table = _required(self.options, "table", "which table?")
+        self.url = absolute_url(_require_option(self.options, "path", "load() names the database"))
+        self.table = _require_option(self.options, "table", "which table?")
         self.is_feed = (self.options.get("readChangeFeed") or "false").lower() == "true"
-        self.snapshot, self.columns = _pinned(self.url, self.options, self.table)
+        self.snapshot, self.columns = _pin_snapshot(self.url, self.options, self.table)
         self.where = self._where()
 
     @classmethod
@@ -73,7 +73,7 @@ class LivingDBSource(DataSource):
             from livingdb.spark.change_feed import feed_schema
 
             whole = feed_schema(whole)
-        chosen = _columns(self.options)
+        chosen = _columns_option(self.options)
         if chosen is None:
             return spark_schema(whole)
         for name in chosen:
@@ -88,9 +88,9 @@ class LivingDBSource(DataSource):
             return None
         if self.is_feed:
             raise InvalidData("the option 'where' is for tables; a change feed is read whole")
-        from livingdb.spark.where_option import settled
+        from livingdb.spark.where_option import bind_condition
 
-        return settled(text, self.columns).text
+        return bind_condition(text, self.columns).text
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Reads the columns of `schema`, which may be fewer than there are."""
@@ -146,35 +146,35 @@ class SnapshotReader(DataSourceReader):
         self.url, self.snapshot, self.table = url, snapshot, table
         self.columns = tuple(schema.fieldNames())
         self.spark_schema = schema
-        self.parts = _parts(options)
-        self.wanted = options.get(WANTED)
+        self.parts = _partition_count(options)
+        self.wanted = options.get(RANGES_OPTION)
         self.where = where
 
     def partitions(self) -> Sequence[InputPartition]:
         """Even key ranges of what the condition leaves."""
         from livingdb.database.database import open_database
-        from livingdb.engines.pruning import part_of
+        from livingdb.engines.pruning import scan_bounds
         from livingdb.spark.scan_tasks import plan_scan
 
         with open_database(self.url) as db:
             graph = db._graph
             version = graph.version(graph.resolve(f"id:{self.snapshot}").snapshot, self.table)
             schema = graph.versions.definition(version).schema
-            part = part_of(schema, self._ranges(schema))
+            part = scan_bounds(schema, self._ranges(schema))
             tasks = plan_scan(graph, version, self._read_columns(), part, self.parts)
         return [InputPartition(task) for task in tasks]
 
     def _ranges(self, schema: TableSchema) -> dict[str, Ranges]:
         """The ranges outside of which no row is wanted."""
-        from livingdb.engines.range_text import wanted_of_text
-        from livingdb.engines.value_ranges import meet
+        from livingdb.engines.range_text import ranges_from_text
+        from livingdb.engines.value_ranges import intersect_ranges
 
-        ranges = wanted_of_text(self.wanted) if self.wanted else {}
+        ranges = ranges_from_text(self.wanted) if self.wanted else {}
         if self.where is not None:
             from livingdb.spark.where_option import ranges_where
 
             for name, found in ranges_where(Expression(self.where), schema).items():
-                ranges[name] = meet(ranges[name], found) if name in ranges else found
+                ranges[name] = intersect_ranges(ranges[name], found) if name in ranges else found
         return ranges
 
     def _read_columns(self) -> list[str]:
@@ -191,10 +191,10 @@ class SnapshotReader(DataSourceReader):
         if task is None:
             return
         target = to_arrow_schema(self.spark_schema, timezone="UTC")
-        for batch in self._kept(task):
+        for batch in self._matching_batches(task):
             yield batch if batch.schema.equals(target) else batch.cast(target)
 
-    def _kept(self, task: ScanTask) -> Iterator[pa.RecordBatch]:
+    def _matching_batches(self, task: ScanTask) -> Iterator[pa.RecordBatch]:
         """The rows of the range for which the condition holds."""
         if self.where is None:
             yield from task.batches()
@@ -205,19 +205,19 @@ class SnapshotReader(DataSourceReader):
             yield batch.select(list(self.columns))
 
 
-def absolute(url: str) -> str:
+def absolute_url(url: str) -> str:
     """The database's place, whatever folder a task runs in."""
     return url if "://" in url else str(Path(os.path.expanduser(url)).absolute())
 
 
-def _required(options: Mapping[str, str], name: str, why: str) -> str:
+def _require_option(options: Mapping[str, str], name: str, why: str) -> str:
     value = options.get(name)
     if not value:
         raise InvalidData(f"the option {name!r} is missing: {why}")
     return value
 
 
-def _pinned(url: str, options: Mapping[str, str], table: str) -> tuple[str, pa.Schema]:
+def _pin_snapshot(url: str, options: Mapping[str, str], table: str) -> tuple[str, pa.Schema]:
     """The id of the snapshot that the options name, and the columns the table has there."""
     from livingdb.database.database import open_database
 
@@ -235,7 +235,7 @@ def _pinned(url: str, options: Mapping[str, str], table: str) -> tuple[str, pa.S
         return found.id, found.table(table).schema
 
 
-def _columns(options: Mapping[str, str]) -> list[str] | None:
+def _columns_option(options: Mapping[str, str]) -> list[str] | None:
     text = options.get("columns")
     if text is None:
         return None
@@ -246,7 +246,7 @@ def _columns(options: Mapping[str, str]) -> list[str] | None:
     ]
 
 
-def _parts(options: Mapping[str, str]) -> int:
+def _partition_count(options: Mapping[str, str]) -> int:
     text = options.get("partitions")
     if text is None:
         return 2 * (os.cpu_count() or 1)

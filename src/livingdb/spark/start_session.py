@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from livingdb.errors import Unsupported
 from livingdb.spark.java_check import check_java
-from livingdb.spark.quiet_start import quietly
+from livingdb.spark.quiet_start import filter_stderr
 from livingdb.spark.source import LivingDBSource
 
 if TYPE_CHECKING:
@@ -48,17 +48,17 @@ def session(
     settings = dict(config or {})
     with _ALONE:
         if spark is None and remote is None:
-            spark = _started(master, app, memory, settings)
+            spark = _start(master, app, memory, settings)
             settings = {name: value for name, value in settings.items() if name in _RUNTIME}
         elif spark is None:
-            spark = _connected(str(remote), app)
+            spark = _connect(str(remote), app)
         for name, value in {**_RUNTIME, **settings}.items():
             spark.conf.set(name, value)
-        _teach(spark)
+        _register_source(spark)
     return spark
 
 
-def _teach(spark: SparkSession) -> None:
+def _register_source(spark: SparkSession) -> None:
     """Register the format; a session that knows it learns it anew."""
     from pyspark.errors import AnalysisException
 
@@ -73,7 +73,7 @@ def _teach(spark: SparkSession) -> None:
         spark.dataSource.register(LivingDBSource)
 
 
-def _connected(remote: str, app: str) -> SparkSession:
+def _connect(remote: str, app: str) -> SparkSession:
     from pyspark.sql import SparkSession
 
     try:
@@ -83,7 +83,7 @@ def _connected(remote: str, app: str) -> SparkSession:
     return found
 
 
-def _started(
+def _start(
     master: str | None, app: str, memory: str | None, config: Mapping[str, str]
 ) -> SparkSession:
     """A new session; the right Python on both sides, quiet, and small enough for this machine."""
@@ -109,7 +109,7 @@ def _started(
     builder = SparkSession.builder.appName(app).master(master or f"local[{cores}]")
     for name, value in settings.items():
         builder = builder.config(name, value)
-    with quietly():
+    with filter_stderr():
         started: SparkSession = builder.getOrCreate()
     started.sparkContext.setLogLevel("ERROR")
     return started

@@ -21,17 +21,17 @@ from livingdb.files.base import Files
 from livingdb.tables.delta import load_delta, store_delta
 from livingdb.tables.recipe import Change, Definition
 from livingdb.tables.schema import TableSchema
-from livingdb.trees.changes import Changes, merge_changes, no_changes
+from livingdb.trees.changes import Delta, empty_delta, merge_deltas
 from livingdb.trees.keys import concat_keys
 from livingdb.trees.shape import Shape
 
-__all__ = ["Seen", "Staged", "drop_staged", "load_staged", "stage"]
+__all__ = ["Seen", "TaskOutput", "drop_task_outputs", "load_task_outputs", "write_task_output"]
 
 _NOWHERE = Address(bytes(32))
 
 
 @dataclass
-class Staged(WriterCommitMessage):
+class TaskOutput(WriterCommitMessage):
     """The changes of one task: the packs they are in, their delta, and what table they are for."""
 
     packs: tuple[str, ...]
@@ -52,27 +52,27 @@ class Seen:
         return definition.schema, definition.layout.grouping(definition.schema).whole
 
 
-def stage(files: Files, table: Seen, changes: Changes) -> Staged:
+def write_task_output(files: Files, table: Seen, changes: Delta) -> TaskOutput:
     """Write sorted changes to packs of their own."""
     store = PackStore(files, ())
     with store.writer() as stream:
         delta = store_delta(table.described()[0], changes, _NOWHERE, None, stream.add)
-    return Staged(store.names, delta, table)
+    return TaskOutput(store.names, delta, table)
 
 
-def load_staged(
-    files: Files, schema: TableSchema, shape: Shape, staged: Iterable[Staged]
-) -> Changes:
+def load_task_outputs(
+    files: Files, schema: TableSchema, shape: Shape, staged: Iterable[TaskOutput]
+) -> Delta:
     """The changes of all tasks; `DuplicateKey` if a key is in those of two."""
     parts = [load_delta(PackStore(files, item.packs), schema, shape, item.delta) for item in staged]
     parts = [part for part in parts if len(part)]
     if not parts:
-        return no_changes(shape)
-    _check_twins(schema, parts)
-    return merge_changes(parts)
+        return empty_delta(shape)
+    _check_duplicate_keys(schema, parts)
+    return merge_deltas(parts)
 
 
-def _check_twins(schema: TableSchema, parts: Sequence[Changes]) -> None:
+def _check_duplicate_keys(schema: TableSchema, parts: Sequence[Delta]) -> None:
     keys = concat_keys([part.keys for part in parts])
     order = np.argsort(keys, kind="stable")
     twins = np.flatnonzero(keys[order][1:] == keys[order][:-1])
@@ -87,7 +87,7 @@ def _check_twins(schema: TableSchema, parts: Sequence[Changes]) -> None:
     raise DuplicateKey(f"the key {shown} is in the data twice")
 
 
-def drop_staged(files: Files, staged: Iterable[Staged]) -> None:
+def drop_task_outputs(files: Files, staged: Iterable[TaskOutput]) -> None:
     """Remove the packs of staged changes."""
     for item in staged:
         for name in item.packs:

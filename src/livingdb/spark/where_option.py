@@ -16,16 +16,16 @@ if TYPE_CHECKING:
     from livingdb.engines.value_ranges import Ranges
     from livingdb.tables.schema import TableSchema
 
-__all__ = ["ranges_where", "rows_where", "settled"]
+__all__ = ["bind_condition", "ranges_where", "rows_where"]
 
 
-def settled(text: str, schema: pa.Schema) -> Expression:
+def bind_condition(text: str, schema: pa.Schema) -> Expression:
     """The condition with the columns' own names, once it is known to be one for these columns."""
     condition = Expression(text)
     for name in sorted(condition.columns):
-        own = _own_name(name, schema, text)
+        own = _resolve_name(name, schema, text)
         if own != name:
-            condition = condition.renamed(name, own)
+            condition = condition.with_column_renamed(name, own)
     condition.check(schema)
     kind = condition.values(schema.empty_table()).type
     if not pa.types.is_boolean(kind):
@@ -33,7 +33,7 @@ def settled(text: str, schema: pa.Schema) -> Expression:
     return condition
 
 
-def _own_name(name: str, schema: pa.Schema, text: str) -> str:
+def _resolve_name(name: str, schema: pa.Schema, text: str) -> str:
     """The column of that name, or the one whose name differs in case only."""
     if name in schema.names:
         return name

@@ -18,11 +18,17 @@ from livingdb.database.database import Database, open_database
 from livingdb.errors import InvalidData, TransactionConflict
 from livingdb.files.url import open_files
 from livingdb.graph.dropped import dropped_since
-from livingdb.graph.graph import AlreadyDone
-from livingdb.spark.task_output import Seen, Staged, drop_staged, load_staged, stage
+from livingdb.graph.graph import BatchAlreadyStored
+from livingdb.spark.task_output import (
+    Seen,
+    TaskOutput,
+    drop_task_outputs,
+    load_task_outputs,
+    write_task_output,
+)
 from livingdb.tables import ingest
 from livingdb.tables.schema import TableSchema
-from livingdb.trees.changes import DELETE, Changes, merge_changes
+from livingdb.trees.changes import DELETE, Delta, merge_deltas
 from livingdb.trees.keys import member
 from livingdb.trees.shape import Shape
 
@@ -31,7 +37,7 @@ if TYPE_CHECKING:
 
 __all__ = ["OPERATIONS", "TableWriter"]
 
-OPERATIONS: dict[str, Callable[[TableSchema, Shape, object], Changes]] = {
+OPERATIONS: dict[str, Callable[[TableSchema, Shape, object], Delta]] = {
     "insert": ingest.upserts,
     "upsert": ingest.upserts,
     "update": ingest.patches,
@@ -64,7 +70,7 @@ class TableWriter(DataSourceArrowWriter):
         batches = list(iterator)
         data = pa.Table.from_batches(batches) if batches else {}
         changes = OPERATIONS[self.operation](schema, shape, data)
-        return stage(open_files(self.files_url), self.seen, changes)
+        return write_task_output(open_files(self.files_url), self.seen, changes)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """On the driver: one transaction with the rows of all tasks."""
@@ -74,25 +80,25 @@ class TableWriter(DataSourceArrowWriter):
         self, messages: list[WriterCommitMessage | None], batch: tuple[str, int] | None
     ) -> None:
         """Commit the rows, as a batch of a stream if they are one, which then is in once."""
-        staged = [message for message in messages if isinstance(message, Staged)]
+        staged = [message for message in messages if isinstance(message, TaskOutput)]
         files = open_files(self.files_url)
         seen = [item.table for item in staged] or [self.seen]
         try:
             with open_database(self.url) as db:
-                if batch is not None and _is_in(db, *batch):
+                if batch is not None and _is_committed(db, *batch):
                     return
                 branch = db.branch(self.branch)
                 with (
-                    suppress(AlreadyDone),
+                    suppress(BatchAlreadyStored),
                     branch.transaction(message=self.message, author=self.author) as tx,
                 ):
                     if batch is not None:
                         tx.mark(*batch)
                     for each in seen:
                         self._check_table(db, tx, each)
-                    self._apply(tx, load_staged(files, *seen[0].described(), staged))
+                    self._apply(tx, load_task_outputs(files, *seen[0].described(), staged))
         finally:
-            drop_staged(files, staged)
+            drop_task_outputs(files, staged)
 
     def _check_table(self, db: Database, tx: Transaction, seen: Seen) -> None:
         """`TransactionConflict` if the table is not any more the one the rows were checked for."""
@@ -103,27 +109,27 @@ class TableWriter(DataSourceArrowWriter):
             what = gone or f"table {self.table!r} was changed in its schema meanwhile"
             raise TransactionConflict(f"{what}; write the data frame again")
 
-    def _apply(self, tx: Transaction, changes: Changes) -> None:
+    def _apply(self, tx: Transaction, changes: Delta) -> None:
         if self.overwrite:
-            gone = _rows_without(tx, self.table, changes)
+            gone = _deletes_of_other_rows(tx, self.table, changes)
             parts = [part for part in (gone, changes) if len(part)]
             if parts:
-                tx.put("overwrite", self.table, merge_changes(parts))
+                tx.put("overwrite", self.table, merge_deltas(parts))
             return
         tx.put(self.operation, self.table, changes)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """On the driver: a task failed; nothing remains."""
-        staged = [message for message in messages if isinstance(message, Staged)]
-        drop_staged(open_files(self.files_url), staged)
+        staged = [message for message in messages if isinstance(message, TaskOutput)]
+        drop_task_outputs(open_files(self.files_url), staged)
 
 
-def _is_in(db: Database, stream: str, batch: int) -> bool:
+def _is_committed(db: Database, stream: str, batch: int) -> bool:
     last = db._graph.catalog.streams.last(stream)
     return last is not None and last >= batch
 
 
-def _rows_without(tx: Any, table: str, changes: Changes) -> Changes:
+def _deletes_of_other_rows(tx: Any, table: str, changes: Delta) -> Delta:
     """Deletes of all rows that the changes do not put anew."""
     rows = tx.work.rows(table)
     found = rows.to_arrow(list(rows.schema.key))
@@ -132,7 +138,7 @@ def _rows_without(tx: Any, table: str, changes: Changes) -> Changes:
     gone = np.flatnonzero(~member(keys, changes.keys))
     taken = pa.array(gone)
     missing = (None,) * (len(changes.columns) - len(columns))
-    return Changes(
+    return Delta(
         changes.shape,
         keys[gone],
         np.full(len(gone), DELETE, np.int8),

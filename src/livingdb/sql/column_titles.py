@@ -5,10 +5,10 @@ from __future__ import annotations
 import pyarrow as pa
 from sqlglot import exp
 
-__all__ = ["titled"]
+__all__ = ["with_spark_titles"]
 
 
-def titled(query: exp.Query, table: pa.Table) -> pa.Table:
+def with_spark_titles(query: exp.Query, table: pa.Table) -> pa.Table:
     """The result of the query with Spark's names for the columns that are given none.
 
     Columns that a star stands for keep the names of their tables.

@@ -12,7 +12,13 @@ from typing import TypeAlias
 import pyarrow as pa
 from sqlglot import exp
 
-from livingdb.engines.value_ranges import Ranges, compared, either, meet, starting_with
+from livingdb.engines.value_ranges import (
+    Ranges,
+    comparison_ranges,
+    intersect_ranges,
+    prefix_ranges,
+    union_ranges,
+)
 from livingdb.sql.comparison import comparison_of
 from livingdb.sql.parameters import constant
 from livingdb.tables.schema import Column
@@ -22,7 +28,7 @@ __all__ = ["Owner", "ranges_of", "ranges_of_all"]
 Owner: TypeAlias = Callable[[exp.Column], Column | None]
 """Tells the column of the table that a name in the condition stands for; None if of another."""
 
-Wanted: TypeAlias = dict[str, Ranges]
+ColumnRanges: TypeAlias = dict[str, Ranges]
 
 _MAX_DEPTH = 200
 
@@ -32,39 +38,39 @@ def ranges_of(
     owner: Owner,
     parameters: Mapping[str, object],
     depth: int = 0,
-) -> Wanted:
+) -> ColumnRanges:
     """The ranges in which a row's columns lie if the condition holds for it."""
     if condition is None or depth > _MAX_DEPTH:
         return {}
     if isinstance(condition, (exp.Paren, exp.Where)):
         return ranges_of(condition.this, owner, parameters, depth + 1)
     if isinstance(condition, exp.And):
-        wanted: Wanted = {}
+        wanted: ColumnRanges = {}
         for part in condition.flatten():
-            wanted = _both(wanted, ranges_of(part, owner, parameters, depth + 1))
+            wanted = _intersect_columns(wanted, ranges_of(part, owner, parameters, depth + 1))
         return wanted
     if isinstance(condition, exp.Or):
         parts = [ranges_of(part, owner, parameters, depth + 1) for part in condition.flatten()]
         common = set(parts[0]).intersection(*parts[1:])
-        return {name: either(part[name] for part in parts) for name in common}
+        return {name: union_ranges(part[name] for part in parts) for name in common}
     column, ranges = _comparison(condition, owner, parameters)
     return {} if column is None or ranges is None else {column.name: ranges}
 
 
 def ranges_of_all(
     conditions: Iterable[exp.Expr], owner: Owner, parameters: Mapping[str, object]
-) -> Wanted:
+) -> ColumnRanges:
     """The ranges in which a row's columns lie if all the conditions hold for it."""
-    wanted: Wanted = {}
+    wanted: ColumnRanges = {}
     for condition in conditions:
-        wanted = _both(wanted, ranges_of(condition, owner, parameters))
+        wanted = _intersect_columns(wanted, ranges_of(condition, owner, parameters))
     return wanted
 
 
-def _both(first: Wanted, second: Wanted) -> Wanted:
+def _intersect_columns(first: ColumnRanges, second: ColumnRanges) -> ColumnRanges:
     both = {**first, **second}
     for name in set(first) & set(second):
-        both[name] = meet(first[name], second[name])
+        both[name] = intersect_ranges(first[name], second[name])
     return both
 
 
@@ -78,33 +84,33 @@ def _comparison(
         if column is None:
             return None, None
         operator = "=" if compared_with.operator == "<=>" else compared_with.operator
-        return column, _compared(column.type, operator, compared_with.operand, parameters)
+        return column, _constant_ranges(column.type, operator, compared_with.operand, parameters)
     column = owner(node.this) if isinstance(node.this, exp.Column) else None
     if column is None:
         return None, None
     if isinstance(node, exp.Between) and not node.args.get("symmetric"):
-        low = _compared(column.type, ">=", node.args["low"], parameters)
-        high = _compared(column.type, "<=", node.args["high"], parameters)
+        low = _constant_ranges(column.type, ">=", node.args["low"], parameters)
+        high = _constant_ranges(column.type, "<=", node.args["high"], parameters)
         if low is None or high is None:
             return column, low if high is None else high
-        return column, meet(low, high)
+        return column, intersect_ranges(low, high)
     if isinstance(node, exp.In) and node.expressions and not node.args.get("query"):
-        items = [_compared(column.type, "=", item, parameters) for item in node.expressions]
+        items = [_constant_ranges(column.type, "=", item, parameters) for item in node.expressions]
         known = [item for item in items if item is not None]
-        return column, either(known) if len(known) == len(items) else None
+        return column, union_ranges(known) if len(known) == len(items) else None
     if isinstance(node, exp.Like):
         return column, _like(column, constant(node.expression, parameters))
     return None, None
 
 
-def _compared(
+def _constant_ranges(
     data_type: pa.DataType,
     operator: str,
     node: exp.Expr,
     parameters: Mapping[str, object],
 ) -> Ranges | None:
     value = constant(node, parameters)
-    return None if value is None else compared(data_type, operator, value)
+    return None if value is None else comparison_ranges(data_type, operator, value)
 
 
 def _like(column: Column, pattern: object) -> Ranges | None:
@@ -112,4 +118,4 @@ def _like(column: Column, pattern: object) -> Ranges | None:
     if not isinstance(pattern, str) or "\\" in pattern:
         return None
     stem = pattern.split("%", 1)[0].split("_", 1)[0]
-    return starting_with(column.type, stem)
+    return prefix_ranges(column.type, stem)

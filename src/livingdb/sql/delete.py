@@ -5,12 +5,12 @@ from __future__ import annotations
 from sqlglot import exp
 
 from livingdb.errors import Unsupported
-from livingdb.sql.row_statements import Changes
+from livingdb.sql.row_statements import StatementWriter
 
 __all__ = ["delete"]
 
 
-def delete(changes: Changes, tree: exp.Delete) -> None:
+def delete(changes: StatementWriter, tree: exp.Delete) -> None:
     """Remove the rows for which the condition holds; all of them if there is none."""
     if tree.args.get("using") or tree.args.get("returning") or tree.args.get("limit"):
         raise Unsupported("DELETE takes one table and WHERE; MERGE joins with another table")

@@ -63,7 +63,7 @@ class Expression:
 
         return frozenset(column.name for column in self.tree.find_all(exp.Column))
 
-    def renamed(self, name: str, to: str) -> Expression:
+    def with_column_renamed(self, name: str, to: str) -> Expression:
         """The same expression where a column has another name; the rest of its text stays."""
         from sqlglot import exp
 
@@ -99,9 +99,9 @@ class Expression:
         """Its value for each row, as the type wanted."""
         from sqlglot import exp
 
-        from livingdb.engines.embedded.duckdb_dialect import generated
+        from livingdb.engines.embedded.duckdb_dialect import to_duckdb_sql
         from livingdb.engines.embedded.session import Session
-        from livingdb.engines.portable.portable import portable
+        from livingdb.engines.portable.portable import check_portability
 
         missing = sorted(self.columns - set(rows.column_names))
         if missing:
@@ -116,8 +116,10 @@ class Expression:
         with Session() as session:
             name = session.register(given)
             query = exp.select(exp.alias_(tree, "value")).from_(name).order_by("n")
-            portable(query, {name: given.schema})  # notes types, so that it means what Spark means
-            values = flat(session.query(generated(query), {}).column(0))
+            check_portability(
+                query, {name: given.schema}
+            )  # notes types, so that it means what Spark means
+            values = flat(session.query(to_duckdb_sql(query), {}).column(0))
         return values if target is None else _cast(values, target, self.text)
 
     def broken(self, rows: pa.Table) -> Mask:

@@ -6,13 +6,13 @@ import pyarrow as pa
 from sqlglot import exp
 
 from livingdb.errors import InvalidData, Unsupported
-from livingdb.sql.row_statements import Changes, Target, is_default, known_column
+from livingdb.sql.row_statements import StatementWriter, Target, is_default, known_column
 from livingdb.tables.schema import Column
 
 __all__ = ["insert"]
 
 
-def insert(changes: Changes, tree: exp.Insert) -> None:
+def insert(changes: StatementWriter, tree: exp.Insert) -> None:
     """Add the rows of the query; OVERWRITE leaves no others in the table."""
     _check(tree)
     into = tree.this
@@ -28,7 +28,7 @@ def insert(changes: Changes, tree: exp.Insert) -> None:
     twice = {column.name for column in columns if columns.count(column) > 1}
     if twice:
         raise InvalidData(f"the column {min(twice)!r} is given twice")
-    rows = changes.assigned(text, columns)
+    rows = changes.assigned_rows(text, columns)
     if tree.args.get("overwrite"):
         _replace(changes, target, rows)
     else:
@@ -74,7 +74,7 @@ def _fill_defaults(row: exp.Expr, target: Target, columns: list[Column]) -> None
             item.replace(target.default(columns[at]))
 
 
-def _replace(changes: Changes, target: Target, rows: pa.Table) -> None:
+def _replace(changes: StatementWriter, target: Target, rows: pa.Table) -> None:
     """Make these rows the only ones: those with other keys go."""
     new = changes.planner.session.register(rows)
     keys = [f'"{name}"' for name in (n.replace('"', '""') for n in target.schema.key)]

@@ -9,8 +9,8 @@ import pyarrow as pa
 from sqlglot import exp
 
 from livingdb.errors import InvalidData
-from livingdb.sql.row_statements import Changes, Target, is_default, known_column
-from livingdb.sql.update import set_columns
+from livingdb.sql.row_statements import StatementWriter, Target, is_default, known_column
+from livingdb.sql.update import assigned_values
 from livingdb.tables.schema import Column
 
 __all__ = ["merge"]
@@ -29,7 +29,7 @@ class _Clause:
     values: dict[str, exp.Expr] = field(default_factory=dict)
 
 
-def merge(changes: Changes, tree: exp.Merge) -> None:
+def merge(changes: StatementWriter, tree: exp.Merge) -> None:
     """Update, delete and insert rows of the target as the clauses say."""
     target = changes.target(tree.this)
     source = tree.args["using"]
@@ -44,13 +44,13 @@ def merge(changes: Changes, tree: exp.Merge) -> None:
     _apply(changes, target, clauses, staged)
 
 
-def _source_names(changes: Changes, tree: exp.Merge) -> list[str]:
+def _source_names(changes: StatementWriter, tree: exp.Merge) -> list[str]:
     """The columns of the source."""
-    query = _with(tree, exp.select("*").from_(tree.args["using"].copy()))
+    query = _with_ctes(tree, exp.select("*").from_(tree.args["using"].copy()))
     return [name for name, _ in changes.planner.columns(changes.planner.text(query))]
 
 
-def _with(tree: exp.Merge, query: exp.Select) -> exp.Select:
+def _with_ctes(tree: exp.Merge, query: exp.Select) -> exp.Select:
     clause = tree.args.get("with_")
     if clause is not None:
         query.set("with_", clause.copy())
@@ -70,22 +70,22 @@ def _clause(item: exp.When, target: Target, called: str, names: Sequence[str]) -
     values: dict[str, exp.Expr] = {}
     action = "delete"
     if isinstance(then, exp.Update):
-        action, values = "update", _set_values(then, target, called, names)
+        action, values = "update", _update_values(then, target, called, names)
     elif isinstance(then, exp.Insert):
         action, values = "insert", _insert_values(then, target, called, names)
     if (action == "insert") != (kind == "target missing"):
-        raise InvalidData(f"WHEN {_shown(kind)} cannot {action.upper()}")
-    values = {name: _at_home(value, home) for name, value in values.items()}
-    return _Clause(kind, action, condition and _at_home(condition, home), values)
+        raise InvalidData(f"WHEN {_clause_words(kind)} cannot {action.upper()}")
+    values = {name: _qualify_columns(value, home) for name, value in values.items()}
+    return _Clause(kind, action, condition and _qualify_columns(condition, home), values)
 
 
-def _shown(kind: str) -> str:
+def _clause_words(kind: str) -> str:
     return {"matched": "MATCHED", "target missing": "NOT MATCHED"}.get(
         kind, "NOT MATCHED BY SOURCE"
     )
 
 
-def _at_home(value: exp.Expr, home: str | None) -> exp.Expr:
+def _qualify_columns(value: exp.Expr, home: str | None) -> exp.Expr:
     """The expression with columns that name no table taken from the only one there is."""
     value = value.copy()
     columns = [value] if isinstance(value, exp.Column) else list(value.find_all(exp.Column))
@@ -95,19 +95,19 @@ def _at_home(value: exp.Expr, home: str | None) -> exp.Expr:
     return value
 
 
-def _set_values(
+def _update_values(
     then: exp.Update, target: Target, called: str, names: Sequence[str]
 ) -> dict[str, exp.Expr]:
     if any(isinstance(item, exp.Star) for item in then.expressions):
-        return _all_columns(target, called, names, "UPDATE SET *")
-    return set_columns(target, then.expressions)
+        return _star_values(target, called, names, "UPDATE SET *")
+    return assigned_values(target, then.expressions)
 
 
 def _insert_values(
     then: exp.Insert, target: Target, called: str, names: Sequence[str]
 ) -> dict[str, exp.Expr]:
     if isinstance(then.this, exp.Star):
-        return _all_columns(target, called, names, "INSERT *")
+        return _star_values(target, called, names, "INSERT *")
     columns = list(target.schema.columns)
     if then.this is not None:
         columns = [known_column(target, item.name) for item in then.this.expressions]
@@ -118,7 +118,7 @@ def _insert_values(
     return {c.name: target.default(c) if is_default(value) else value for c, value in pairs}
 
 
-def _all_columns(
+def _star_values(
     target: Target, called: str, names: Sequence[str], what: str
 ) -> dict[str, exp.Expr]:
     by_name = {name.casefold(): name for name in names}
@@ -139,9 +139,9 @@ def _query(tree: exp.Merge, target: Target, called: str, clauses: Sequence[_Clau
     in_target = exp.Not(this=exp.Is(this=target.of(target.key[0]), expression=exp.null()))
     in_source = exp.column(_SOURCE, table=called, quoted=True)
     both = exp.and_(in_target, in_source)
-    chosen = exp.Case().when(both, _first(clauses, "matched"))
-    chosen = chosen.when(in_source, _first(clauses, "target missing"))
-    chosen = chosen.else_(_first(clauses, "source missing"))
+    chosen = exp.Case().when(both, _first_clause_number(clauses, "matched"))
+    chosen = chosen.when(in_source, _first_clause_number(clauses, "target missing"))
+    chosen = chosen.else_(_first_clause_number(clauses, "source missing"))
     items: list[exp.Expr] = [chosen.as_(_CLAUSE), both.as_("matched")]
     items += [target.of(column).as_(f"k{at}") for at, column in enumerate(target.key)]
     # The engine cannot name an expression with a subquery from the same SELECT: repeat it.
@@ -155,10 +155,10 @@ def _query(tree: exp.Merge, target: Target, called: str, clauses: Sequence[_Clau
     query = query.join(
         target.table.copy(), on=tree.args["on"].copy(), join_type=_join_type(clauses)
     )
-    return _with(tree, query)
+    return _with_ctes(tree, query)
 
 
-def _first(clauses: Sequence[_Clause], kind: str) -> exp.Expr:
+def _first_clause_number(clauses: Sequence[_Clause], kind: str) -> exp.Expr:
     """The number of the first clause of a kind whose condition holds; null if none does."""
     numbered = [(n, clause) for n, clause in enumerate(clauses) if clause.kind == kind]
     if not numbered:
@@ -174,11 +174,11 @@ def _row_values(target: Target, clause: _Clause) -> list[exp.Expr]:
     """The values in the order of `_columns`."""
     return [
         clause.values[column.name] if column.name in clause.values else target.of(column)
-        for column in _columns(target, clause)
+        for column in _clause_columns(target, clause)
     ]
 
 
-def _columns(target: Target, clause: _Clause) -> list[Column]:
+def _clause_columns(target: Target, clause: _Clause) -> list[Column]:
     """The columns a clause gives: whole rows where an update may move a row to another key."""
     if clause.action == "update" and target.moves(clause.values):
         return list(target.schema.columns)
@@ -197,7 +197,7 @@ def _join_type(clauses: Sequence[_Clause]) -> str:
 
 
 def _check_cardinality(
-    changes: Changes, target: Target, clauses: Sequence[_Clause], staged: str
+    changes: StatementWriter, target: Target, clauses: Sequence[_Clause], staged: str
 ) -> None:
     """`InvalidData` if a row of the target has two rows of the source."""
     matched = [clause for clause in clauses if clause.kind == "matched"]
@@ -214,24 +214,26 @@ def _check_cardinality(
         raise InvalidData(f"the row {shown} of {target.name!r} matches several rows of the source")
 
 
-def _apply(changes: Changes, target: Target, clauses: Sequence[_Clause], staged: str) -> None:
+def _apply(
+    changes: StatementWriter, target: Target, clauses: Sequence[_Clause], staged: str
+) -> None:
     """Removes rows first, so that a key set free can be taken again."""
     keys = [f"k{at}" for at in range(len(target.key))]
     later: list[Callable[[], None]] = []
 
     def rows(number: int, names: Sequence[str], columns: Sequence[Column]) -> pa.Table:
         text = f"SELECT {', '.join(names)} FROM {staged} WHERE {_CLAUSE} = {number}"
-        return changes.assigned(text, columns)
+        return changes.assigned_rows(text, columns)
 
     for number, clause in enumerate(clauses):
-        columns = _columns(target, clause)
+        columns = _clause_columns(target, clause)
         values = [f"v{number}_{at}" for at in range(len(columns))]
         if clause.action == "delete":
             gone = rows(number, ["DISTINCT " + keys[0], *keys[1:]], target.key)
             changes.delete(target, gone)
         elif clause.action == "update":
             new = rows(number, [*keys, *values], [*target.key, *columns])
-            later.insert(0, changes.set(target, new, clause.values))
+            later.insert(0, changes.update_columns(target, new, clause.values))
         else:
             added = rows(number, values, columns)
             later.append(lambda added=added: changes.insert(target, added))  # type: ignore[misc]

@@ -21,7 +21,7 @@ def bind_parameters(tree: exp.Expr, given: Parameters) -> dict[str, object]:
 
     Placeholders are renamed in place, so that users may call theirs what they like.
     """
-    values = _by_name(given)
+    values = _values_by_name(given)
     names: dict[str, str] = {}
     for node in list(tree.find_all(exp.Placeholder, exp.Parameter)):
         name = _name(node)
@@ -35,10 +35,10 @@ def bind_parameters(tree: exp.Expr, given: Parameters) -> dict[str, object]:
         raise InvalidData(
             f"{len(values)} values were given for the {len(names)} parameters of the statement"
         )
-    return {renamed: _plain(values[name]) for name, renamed in names.items()}
+    return {renamed: _python_value(values[name]) for name, renamed in names.items()}
 
 
-def _plain(value: Any) -> object:
+def _python_value(value: Any) -> object:
     """A scalar of NumPy or Arrow as the Python value it stands for."""
     if hasattr(value, "as_py"):
         return value.as_py()
@@ -46,7 +46,7 @@ def _plain(value: Any) -> object:
     return value.item() if is_scalar else value
 
 
-def _by_name(given: Parameters) -> dict[str, object]:
+def _values_by_name(given: Parameters) -> dict[str, object]:
     if given is None:
         return {}
     if isinstance(given, Mapping):

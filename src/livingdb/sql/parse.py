@@ -59,10 +59,10 @@ def parse_statement(text: str) -> exp.Expr:
 
     A positional `?` becomes a parameter named by its number, from 1.
     """
-    return _one(_parse(text, statement=True))
+    return _single_tree(_parse(text, statement=True))
 
 
-def _one(trees: list[exp.Expr | None]) -> exp.Expr:
+def _single_tree(trees: list[exp.Expr | None]) -> exp.Expr:
     found = [tree for tree in trees if tree is not None and not isinstance(tree, exp.Semicolon)]
     if not found:
         raise InvalidData("there is no statement in the text")
@@ -73,17 +73,17 @@ def _one(trees: list[exp.Expr | None]) -> exp.Expr:
 
 def parse_condition(text: str) -> exp.Expr:
     """The tree of a condition, as it stands after WHERE."""
-    tree = _one(_parse(text))
+    tree = _single_tree(_parse(text))
     if not _is_expression(tree):
-        raise InvalidData(f"{_shown(text)} is not a condition; write one as after WHERE")
+        raise InvalidData(f"{_excerpt(text)} is not a condition; write one as after WHERE")
     return tree
 
 
 def parse_expression(text: str) -> exp.Expr:
     """The tree of an expression, as it stands after SELECT."""
-    tree = _one(_parse(text))
+    tree = _single_tree(_parse(text))
     if not _is_expression(tree):
-        raise InvalidData(f"{_shown(text)} is not an expression; write one as after SELECT")
+        raise InvalidData(f"{_excerpt(text)} is not an expression; write one as after SELECT")
     return tree
 
 
@@ -97,12 +97,12 @@ def _parse(text: str, statement: bool = False) -> list[exp.Expr | None]:
         raise InvalidData(f"a statement is text, not {type(text).__name__}")
     dialect = _Dialect()
     try:
-        tokens = _numbered(dialect.tokenize(text))
+        tokens = _number_placeholders(dialect.tokenize(text))
         if statement and tokens:
             _check_beginning(tokens[0])
         return list(dialect.parser().parse(tokens, text))
     except ParseError as error:
-        raise InvalidData(_sentence(error, text)) from None
+        raise InvalidData(_error_message(error, text)) from None
     except SqlglotError:
         raise InvalidData(_NOT_CLOSED) from None
     except RecursionError:
@@ -140,7 +140,7 @@ def tokenize(text: str) -> list[Token]:
         raise InvalidData(_NOT_CLOSED) from None
 
 
-def _numbered(tokens: list[Token]) -> list[Token]:
+def _number_placeholders(tokens: list[Token]) -> list[Token]:
     """The tokens with each `?` as the parameter of its number."""
     out: list[Token] = []
     count = 0
@@ -155,9 +155,9 @@ def _numbered(tokens: list[Token]) -> list[Token]:
     return out
 
 
-def _sentence(error: ParseError, text: str) -> str:
+def _error_message(error: ParseError, text: str) -> str:
     if not error.errors:
-        return f"the statement cannot be read: {_shown(text)}"
+        return f"the statement cannot be read: {_excerpt(text)}"
     first = error.errors[0]
     line, column, word = first.get("line"), first.get("col"), first.get("highlight")
     if not word or not line or not column:
@@ -166,5 +166,5 @@ def _sentence(error: ParseError, text: str) -> str:
     return f"syntax error at or near {word!r} (line {line}, column {start})"
 
 
-def _shown(text: str) -> str:
+def _excerpt(text: str) -> str:
     return repr(text if len(text) <= 60 else text[:57] + "…")

@@ -22,7 +22,7 @@ from livingdb.sql.table_names import (
     check_sources,
     function_name,
     source_of,
-    table_names,
+    table_nodes,
 )
 from livingdb.tables.letter_case import columns_of
 from livingdb.tables.rows import RowSet
@@ -55,8 +55,8 @@ class Planner:
         """The query over the rows its tables stand for."""
         bound = query.copy()
         check_sources(bound)
-        tables = [table for table in table_names(bound) if not is_range(table)]
-        found = {id(table): self._found(table) for table in tables}
+        tables = [table for table in table_nodes(bound) if not is_range(table)]
+        found = {id(table): self._source(table) for table in tables}
         rows = {key: source.rows for key, source in found.items()}
         check_columns(bound, map(_column_names, rows.values()))
         sources: dict[str, Source] = {}
@@ -64,7 +64,7 @@ class Planner:
         for table in tables:
             name = f"livingdb_{self._count}"
             self._count += 1
-            sources[name] = self._pruned(table, found[id(table)], rows)
+            sources[name] = self._prune(table, found[id(table)], rows)
             names.append((table, name))
         qualify(tables)
         for table, name in names:
@@ -97,10 +97,10 @@ class Planner:
         """Names and engine types of the columns of a planned query."""
         return self.session.columns(text, self.values(text))
 
-    def _found(self, table: exp.Table) -> Source:
+    def _source(self, table: exp.Table) -> Source:
         return source_of(self.scope, table, self.parameters)
 
-    def _pruned(
+    def _prune(
         self, table: exp.Table, source: Source, rows: Mapping[int, RowSet | pa.Table]
     ) -> Source:
         """The source with the ranges the query needs it in."""
@@ -124,7 +124,7 @@ def is_range(table: exp.Table) -> bool:
 def point_at(table: exp.Table, name: str) -> None:
     """Make the table the relation of that name, called what it was called before."""
     if not table.alias:
-        called = exp.to_identifier(_called(table), quoted=True)
+        called = exp.to_identifier(_written_name(table), quoted=True)
         alias = table.args.get("alias") or exp.TableAlias()
         alias.set("this", called)
         table.set("alias", alias)
@@ -133,7 +133,7 @@ def point_at(table: exp.Table, name: str) -> None:
     table.set("this", exp.to_identifier(name))
 
 
-def _called(table: exp.Table) -> str:
+def _written_name(table: exp.Table) -> str:
     return table.this.name if isinstance(table.this, exp.Func) else table.name
 
 

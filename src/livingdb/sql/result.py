@@ -70,14 +70,16 @@ class Result:
     def __repr__(self) -> str:
         if not self.schema.names:
             return f"{self.changed:,} {'row' if self.changed == 1 else 'rows'} changed"
-        rows = [self.schema.names, *self._shown()]
+        rows = [self.schema.names, *self._preview_cells()]
         widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
         lines = [
             "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip()
             for row in rows
         ]
         lines.insert(1, "  ".join("─" * width for width in widths))
-        return "\n".join([*lines, self._rest()] if self._rest() else lines)
+        return "\n".join(
+            [*lines, self._omitted_rows_text()] if self._omitted_rows_text() else lines
+        )
 
     def _repr_html_(self) -> str:
         if not self.schema.names:
@@ -85,18 +87,18 @@ class Result:
         head = "".join(f"<th>{escape(name)}</th>" for name in self.schema.names)
         body = "".join(
             "<tr>" + "".join(f"<td>{escape(text)}</td>" for text in row) + "</tr>"
-            for row in self._shown()
+            for row in self._preview_cells()
         )
-        rest = f"<p>{escape(self._rest())}</p>" if self._rest() else ""
+        rest = f"<p>{escape(self._omitted_rows_text())}</p>" if self._omitted_rows_text() else ""
         return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{rest}"
 
-    def _shown(self) -> list[list[str]]:
+    def _preview_cells(self) -> list[list[str]]:
         """The first rows as text."""
         head = self._table.slice(0, _SHOWN_ROWS)
         columns = [[_text(value) for value in column.to_pylist()] for column in head.columns]
         return [list(row) for row in zip(*columns, strict=True)]
 
-    def _rest(self) -> str:
+    def _omitted_rows_text(self) -> str:
         more = len(self) - _SHOWN_ROWS
         return f"… and {more:,} more rows" if more > 0 else ""
 

@@ -12,13 +12,13 @@ from sqlglot import exp
 from livingdb.errors import InvalidData, NotFound, Unsupported
 from livingdb.sql.planner import Planner
 from livingdb.sql.scope import Writer
-from livingdb.sql.store_assignment import assignment
+from livingdb.sql.store_assignment import assignment_query
 from livingdb.sql.table_conditions import column_named
 from livingdb.sql.table_names import SYSTEM, find_rows
 from livingdb.tables.letter_case import alike_names, check_clear, columns_of
 from livingdb.tables.schema import Column, TableSchema
 
-__all__ = ["Changes", "Target", "is_default", "known_column"]
+__all__ = ["StatementWriter", "Target", "is_default", "known_column"]
 
 
 class Target:
@@ -61,7 +61,7 @@ class Target:
         return exp.null() if column.default is None else self._planner.parameter(column.default)
 
 
-class Changes:
+class StatementWriter:
     """Writes what a statement computes and counts the rows."""
 
     def __init__(self, writer: Writer, planner: Planner):
@@ -87,9 +87,9 @@ class Changes:
 
     def computed(self, query: exp.Query, columns: Sequence[Column]) -> pa.Table:
         """The rows of a query as values of the table's columns, in that order."""
-        return self.assigned(self.planner.text(query), columns)
+        return self.assigned_rows(self.planner.text(query), columns)
 
-    def assigned(self, text: str, columns: Sequence[Column]) -> pa.Table:
+    def assigned_rows(self, text: str, columns: Sequence[Column]) -> pa.Table:
         """The rows of a planned query as values of the table's columns, in that order."""
         kinds = [kind for _, kind in self.planner.columns(text)]
         if len(kinds) != len(columns):
@@ -97,7 +97,7 @@ class Changes:
             raise InvalidData(
                 f"{len(kinds)} values for {len(columns)} columns; the columns are {names}"
             )
-        cast = assignment(text, kinds, columns)
+        cast = assignment_query(text, kinds, columns)
         rows = self.planner.session.query(cast, self.planner.values(text))
         return rows.rename_columns([column.name for column in columns])
 
@@ -119,7 +119,9 @@ class Changes:
             self.writer.delete(target.name, keys)
             self.count += keys.num_rows
 
-    def set(self, target: Target, rows: pa.Table, named: Collection[str]) -> Callable[[], None]:
+    def update_columns(
+        self, target: Target, rows: pa.Table, named: Collection[str]
+    ) -> Callable[[], None]:
         """Set the columns `named` of rows: old keys, then the columns.
 
         Where the key is set, the columns are all of the table's, and a row whose key changes is
@@ -130,7 +132,7 @@ class Changes:
             self.update(target, rows)
             return lambda: None
         whole = rows.select(range(len(target.key), rows.num_columns))
-        stays = _equal(keys, whole.select(target.schema.key))
+        stays = _equal_rows(keys, whole.select(target.schema.key))
         values = [name for name in named if name not in target.schema.key]
         self.count += int(pc.sum(stays).as_py() or 0) if not values else 0
         if values:
@@ -141,7 +143,7 @@ class Changes:
         return lambda: self.insert(target, whole.filter(moved))
 
 
-def _equal(first: pa.Table, second: pa.Table) -> pa.Array:
+def _equal_rows(first: pa.Table, second: pa.Table) -> pa.Array:
     """Which rows are equal in every column; none with a null."""
     same = pa.array(np.ones(first.num_rows, bool))
     for one, other in zip(first.columns, second.columns, strict=True):

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from livingdb.engines.request import Stored
+from livingdb.engines.request import TableLocation
 from livingdb.sql.table_statements import SchemaStatement
 from livingdb.sql.view_statements import ViewStatement
 from livingdb.tables.rows import RowSet
@@ -23,7 +23,7 @@ class Scope(Protocol):
         """The rows of a table here or at another ref; `@time` is the branch at that time."""
         ...
 
-    def stored(self, name: str, ref: str | None = None) -> Stored | None:
+    def stored(self, name: str, ref: str | None = None) -> TableLocation | None:
         """Where other processes find the table; None if only this one has it."""
         ...
 
@@ -35,11 +35,11 @@ class Scope(Protocol):
         """Whether there is a branch of that name."""
         ...
 
-    def system(self, name: str, arguments: Sequence[object]) -> pa.Table:
+    def system_table(self, name: str, arguments: Sequence[object]) -> pa.Table:
         """The system table `livingdb.name`, or what the function of that name gives."""
         ...
 
-    def unguarded(self, text: str) -> tuple[str, dict[str, Any]]:
+    def without_guard(self, text: str) -> tuple[str, dict[str, Any]]:
         """A statement that makes a sync without its WHEN … ELSE, and the conditions that says."""
         ...
 
@@ -51,7 +51,7 @@ class Scope(Protocol):
         """Make or drop a view; its first snapshot, or None if there is none."""
         ...
 
-    def writing(self) -> AbstractContextManager[Writer]:
+    def write_transaction(self) -> AbstractContextManager[Writer]:
         """One transaction: the open one, if the scope is a transaction."""
         ...
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import pyarrow as pa
 from sqlglot import exp
 
-from livingdb.engines.embedded.arrow_dataset import ScannedRows
-from livingdb.engines.embedded.duckdb_dialect import generated
+from livingdb.engines.embedded.arrow_dataset import RowSetDataset
+from livingdb.engines.embedded.duckdb_dialect import to_duckdb_sql
 from livingdb.engines.embedded.session import Session
 from livingdb.errors import Unsupported
 from livingdb.sql.condition_ranges import ranges_of
@@ -36,12 +36,12 @@ def select_where(rows: RowSet, where: str, columns: Sequence[str] | None = None)
     def owner(column: exp.Column) -> Column | None:
         return None if column.table else column_named(schema, column.name)
 
-    scanned = ScannedRows(rows, ranges_of(condition, owner, {}))
+    scanned = RowSetDataset(rows, ranges_of(condition, owner, {}))
     with Session() as session:
         name = session.register(scanned)
         shown = scanned.names_of([column.name for column in chosen or schema.shown[:1]])
         query = exp.select(*(exp.column(item, quoted=True) for item in shown))
-        found = session.query(generated(query.from_(name).where(condition)), {})
+        found = session.query(to_duckdb_sql(query.from_(name).where(condition)), {})
     if not chosen:
         return found.select([])
     fields = pa.schema([column.field for column in chosen])

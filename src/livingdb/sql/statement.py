@@ -9,9 +9,9 @@ import pyarrow as pa
 from sqlglot import exp
 
 from livingdb.engines.embedded.session import Session
-from livingdb.engines.engine_choice import choose, engine_named
+from livingdb.engines.engine_choice import choose_engine, engine_named
 from livingdb.errors import Unsupported
-from livingdb.sql.column_titles import titled
+from livingdb.sql.column_titles import with_spark_titles
 from livingdb.sql.delete import delete
 from livingdb.sql.insert import insert
 from livingdb.sql.merge import merge
@@ -19,11 +19,11 @@ from livingdb.sql.parameters import Parameters, bind_parameters
 from livingdb.sql.parse import POSSIBLE, is_definition, parse_statement
 from livingdb.sql.planner import Planner
 from livingdb.sql.result import Result
-from livingdb.sql.row_statements import Changes
+from livingdb.sql.row_statements import StatementWriter
 from livingdb.sql.scope import Scope
-from livingdb.sql.table_statements import read_definition, without_sync
+from livingdb.sql.table_statements import parse_schema_statement, without_sync
 from livingdb.sql.update import update
-from livingdb.sql.view_statements import read_view
+from livingdb.sql.view_statements import parse_view_statement
 
 __all__ = ["execute"]
 
@@ -48,28 +48,28 @@ def execute(
     _check(tree)
     if isinstance(tree, exp.Query):
         request = Planner(scope, values).request(tree)
-        name, reason = choose(request, engine)
+        name, reason = choose_engine(request, engine)
         if name == "spark" and engine is None:
             _log.warning("the query runs on Spark: %s", reason)
         found = engine_named(name).rows(request)
-        return Result(titled(tree, found), engine=name)
-    return _change(scope, tree, values)
+        return Result(with_spark_titles(tree, found), engine=name)
+    return _execute_change(scope, tree, values)
 
 
 def _define(scope: Scope, text: str) -> Result:
-    text, guard = scope.unguarded(text)
+    text, guard = scope.without_guard(text)
     text, options = without_sync(text)
     options |= guard
-    view = read_view(text, options)
+    view = parse_view_statement(text, options)
     if view is not None:
         return Result(pa.table({}), scope.define_view(view))
     tree = parse_statement(text)
-    return Result(pa.table({}), scope.define(read_definition(tree, options)))
+    return Result(pa.table({}), scope.define(parse_schema_statement(tree, options)))
 
 
-def _change(scope: Scope, tree: exp.Expr, values: Mapping[str, object]) -> Result:
-    with Session() as session, scope.writing() as writer:
-        changes = Changes(writer, Planner(writer, values, session))
+def _execute_change(scope: Scope, tree: exp.Expr, values: Mapping[str, object]) -> Result:
+    with Session() as session, scope.write_transaction() as writer:
+        changes = StatementWriter(writer, Planner(writer, values, session))
         if isinstance(tree, exp.Insert):
             insert(changes, tree)
         elif isinstance(tree, exp.Update):

@@ -15,7 +15,7 @@ from livingdb.errors import InvalidData
 from livingdb.tables.schema import Column
 from livingdb.tables.type_names import type_name
 
-__all__ = ["assignment"]
+__all__ = ["assignment_query"]
 
 _NUMBERS = (
     *("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT"),
@@ -28,7 +28,7 @@ _UNKNOWN = ('"NULL"', "NULL", "SQLNULL", "UNKNOWN")
 _ENGINE_TYPES = {"binary": "BLOB", "string": "VARCHAR"}
 
 
-def assignment(text: str, kinds: Sequence[str], columns: Sequence[Column]) -> str:
+def assignment_query(text: str, kinds: Sequence[str], columns: Sequence[Column]) -> str:
     """A query's text with its columns, in order, as values of those of the table."""
     inner = [f"c{at}" for at in range(len(columns))]
     casts = [
@@ -60,8 +60,8 @@ def _cast(name: str, kind: str, column: Column) -> str:
     )
     if not allowed:
         raise InvalidData(
-            f"column {column.name!r} is {type_name(target)} and takes no {_shown(kind)} values; "
-            "cast them if that is what is meant"
+            f"column {column.name!r} is {type_name(target)} and takes no {_type_label(kind)} "
+            "values; cast them if that is what is meant"
         )
     if tests.is_binary(target) and base in _TEXT:
         return f"encode({name})"
@@ -79,14 +79,14 @@ def _engine_type(target: pa.DataType) -> str:
     if tests.is_list(target):
         return f"{_engine_type(target.value_type)}[]"
     if tests.is_struct(target):
-        inner = [f"{_quoted(field.name)} {_engine_type(field.type)}" for field in target]
+        inner = [f"{_quote_name(field.name)} {_engine_type(field.type)}" for field in target]
         return f"STRUCT({', '.join(inner)})"
     return _ENGINE_TYPES.get(type_name(target), type_name(target))
 
 
-def _quoted(name: str) -> str:
+def _quote_name(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def _shown(kind: str) -> str:
+def _type_label(kind: str) -> str:
     return {"VARCHAR": "string", "BLOB": "binary", "INTEGER": "int"}.get(kind, kind.lower())

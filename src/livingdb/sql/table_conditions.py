@@ -23,7 +23,7 @@ def conditions_on(table: exp.Table) -> Iterator[exp.Expr]:
     select = table.find_ancestor(exp.Select)
     if select is None or not isinstance(table.parent, (exp.From, exp.Join)):
         return
-    if select.args.get("where") is not None and not _hidden(table):
+    if select.args.get("where") is not None and not _is_semi_join_side(table):
         yield select.args["where"].this
     for join in select.args.get("joins") or ():
         on = join.args.get("on")
@@ -36,7 +36,7 @@ def conditions_on(table: exp.Table) -> Iterator[exp.Expr]:
             yield on
 
 
-def _hidden(table: exp.Table) -> bool:
+def _is_semi_join_side(table: exp.Table) -> bool:
     """Whether the table is only looked up: the right side of a semi or anti join."""
     parent = table.parent
     return isinstance(parent, exp.Join) and parent.kind in ("SEMI", "ANTI")
@@ -71,7 +71,7 @@ def owner_of(table: exp.Table, sources: Mapping[int, RowSet | pa.Table]) -> Owne
             branch = column.args.get("db")
             if branch is not None and column.db.casefold() != table.db.casefold():
                 return None
-            if branch is None and _called_twice(select, own):
+            if branch is None and _is_duplicate_alias(select, own):
                 return None
             return found if column.table.casefold() == own else None
         shared = any(column_named(other, column.name) is not None for other in others)
@@ -93,7 +93,7 @@ def _neighbours(select: exp.Select, table: exp.Table) -> list[exp.Expr]:
     return [part.this for part in parts if part is not None and part.this is not table]
 
 
-def _called_twice(select: exp.Select, name: str) -> bool:
+def _is_duplicate_alias(select: exp.Select, name: str) -> bool:
     parts = [select.args.get("from_"), *(select.args.get("joins") or ())]
     called = [part.this.alias_or_name.casefold() for part in parts if part is not None]
     return called.count(name) > 1

@@ -32,7 +32,7 @@ __all__ = [
     "is_cte",
     "ref_of",
     "source_of",
-    "table_names",
+    "table_nodes",
 ]
 
 SYSTEM = "livingdb"
@@ -89,7 +89,7 @@ def _moment(value: object) -> str:
 def _system(scope: Scope, table: exp.Table, parameters: Mapping[str, object]) -> pa.Table:
     call = table.this
     if not isinstance(call, exp.Func):
-        return scope.system(table.name.casefold(), [])
+        return scope.system_table(table.name.casefold(), [])
     if not isinstance(call, exp.Anonymous):
         raise NotFound(f"there is no function livingdb.{function_name(call)}")
     arguments = []
@@ -98,7 +98,7 @@ def _system(scope: Scope, table: exp.Table, parameters: Mapping[str, object]) ->
         if value is None:
             raise InvalidData(f"livingdb.{call.name}: an argument is a value, not {item.sql()!r}")
         arguments.append(value)
-    return scope.system(call.name.casefold(), arguments)
+    return scope.system_table(call.name.casefold(), arguments)
 
 
 def find_rows(scope: Scope, name: str, ref: str | None = None) -> tuple[str, RowSet]:
@@ -114,7 +114,7 @@ def find_rows(scope: Scope, name: str, ref: str | None = None) -> tuple[str, Row
         alike = find_alike(name, known)
         if alike and alike[0] != name:
             return alike[0], scope.rows(alike[0], ref)
-        raise NotFound(_absent(str(error), name, known)) from None
+        raise NotFound(_not_found_message(str(error), name, known)) from None
 
 
 def check_columns(tree: exp.Expr, tables: Iterable[Sequence[str]]) -> None:
@@ -132,7 +132,7 @@ def check_columns(tree: exp.Expr, tables: Iterable[Sequence[str]]) -> None:
             check_clear("column", name, names)
 
 
-def _absent(message: str, name: str, known: Sequence[str]) -> str:
+def _not_found_message(message: str, name: str, known: Sequence[str]) -> str:
     if not known:
         return f"{message}; there are no tables"
     message = message.rstrip(".")
@@ -151,7 +151,7 @@ def check_sources(tree: exp.Expr) -> None:
             raise Unsupported(f"{lateral.this.name}(…) cannot stand in FROM")
 
 
-def table_names(tree: exp.Expr) -> list[exp.Table]:
+def table_nodes(tree: exp.Expr) -> list[exp.Table]:
     """The tables of a tree that are not names of its WITH clauses, in no particular order."""
     return [table for table in tree.find_all(exp.Table) if not is_cte(table)]
 
@@ -168,14 +168,14 @@ def is_cte(table: exp.Table) -> bool:
             inside = node
         clause = node.args.get("with_")
         if clause is not None:
-            if name in _visible(clause, inside):
+            if name in _visible_ctes(clause, inside):
                 return True
             inside = None
         node = node.parent
     return False
 
 
-def _visible(clause: exp.With, inside: exp.Expr | None) -> list[str]:
+def _visible_ctes(clause: exp.With, inside: exp.Expr | None) -> list[str]:
     """The names a WITH clause defines, as seen from the body or from one of its parts."""
     names: list[str] = []
     for part in clause.expressions:

@@ -18,7 +18,7 @@ from livingdb.sql.parameters import constant
 from livingdb.sql.parse import POSSIBLE
 from livingdb.sql.token_reader import TokenReader
 
-__all__ = ["SchemaStatement", "read_definition", "without_sync"]
+__all__ = ["SchemaStatement", "parse_schema_statement", "without_sync"]
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ def _sync_clause(reader: TokenReader) -> dict[str, Any]:
     return options if reader.is_done and (how is None) == (name is None) else {}
 
 
-def read_definition(tree: exp.Expr, options: dict[str, Any]) -> SchemaStatement:
+def parse_schema_statement(tree: exp.Expr, options: dict[str, Any]) -> SchemaStatement:
     """What a statement says; `Unsupported` for what it may say elsewhere only."""
     if isinstance(tree, exp.Create):
         return _create(tree, options)
@@ -161,12 +161,12 @@ def _column(item: exp.ColumnDef) -> dict[str, Any]:
 
 def _action(table: str, action: exp.Expr) -> Iterator[tuple[str, dict[str, Any]]]:
     if isinstance(action, exp.ColumnDef):
-        yield _added(table, action)
+        yield _add_column(table, action)
     elif isinstance(action, exp.Schema):
         for item in action.expressions:
-            yield _added(table, item)
+            yield _add_column(table, item)
     elif isinstance(action, exp.Drop):
-        yield from _dropped(table, action)
+        yield from _drop_items(table, action)
     elif isinstance(action, exp.RenameColumn):
         yield (
             "RenameColumn",
@@ -175,15 +175,15 @@ def _action(table: str, action: exp.Expr) -> Iterator[tuple[str, dict[str, Any]]
     elif isinstance(action, exp.AlterRename):
         yield "RenameTable", {"table": table, "to": _table(action.this)}
     elif isinstance(action, exp.AlterColumn):
-        yield _altered(table, action)
+        yield _alter_column(table, action)
     elif isinstance(action, exp.AddConstraint):
         for constraint in action.expressions:
-            yield _constrained(table, constraint)
+            yield _add_constraint(table, constraint)
     else:
         raise Unsupported(f"ALTER TABLE … {action.sql('spark')} is not possible")
 
 
-def _added(table: str, item: exp.Expr) -> tuple[str, dict[str, Any]]:
+def _add_column(table: str, item: exp.Expr) -> tuple[str, dict[str, Any]]:
     if not isinstance(item, exp.ColumnDef):
         raise Unsupported(f"ADD COLUMNS ({item.sql('spark')}) is not possible")
     given = _column(item)
@@ -192,7 +192,7 @@ def _added(table: str, item: exp.Expr) -> tuple[str, dict[str, Any]]:
     return "AddColumn", {"table": table, **given}
 
 
-def _dropped(table: str, action: exp.Drop) -> Iterator[tuple[str, dict[str, Any]]]:
+def _drop_items(table: str, action: exp.Drop) -> Iterator[tuple[str, dict[str, Any]]]:
     kind = str(action.args.get("kind")).upper()
     for item in action.args["tables"]:
         parts = item.expressions if isinstance(item, exp.Schema) else [item]
@@ -205,7 +205,7 @@ def _dropped(table: str, action: exp.Drop) -> Iterator[tuple[str, dict[str, Any]
                 raise Unsupported(f"ALTER TABLE … DROP {kind} is not possible")
 
 
-def _altered(table: str, action: exp.AlterColumn) -> tuple[str, dict[str, Any]]:
+def _alter_column(table: str, action: exp.AlterColumn) -> tuple[str, dict[str, Any]]:
     name = action.this.name
     data_type = action.args.get("dtype")
     if data_type is not None:
@@ -218,7 +218,7 @@ def _altered(table: str, action: exp.AlterColumn) -> tuple[str, dict[str, Any]]:
     return change, {"table": table, "not_null": name}
 
 
-def _constrained(table: str, constraint: exp.Expr) -> tuple[str, dict[str, Any]]:
+def _add_constraint(table: str, constraint: exp.Expr) -> tuple[str, dict[str, Any]]:
     given: dict[str, Any] = {"table": table}
     if isinstance(constraint, exp.Constraint):
         given["name"] = constraint.name

@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 from sqlglot import exp
 
 from livingdb.errors import InvalidData, Unsupported
-from livingdb.sql.row_statements import Changes, Target, is_default, known_column
+from livingdb.sql.row_statements import StatementWriter, Target, is_default, known_column
 from livingdb.tables.schema import Column
 
-__all__ = ["set_columns", "update"]
+__all__ = ["assigned_values", "update"]
 
 
-def update(changes: Changes, tree: exp.Update) -> None:
+def update(changes: StatementWriter, tree: exp.Update) -> None:
     """Set columns of the rows for which the condition holds.
 
     Only the key and the columns that are set travel.  Rows whose key is set are removed and
@@ -22,16 +22,16 @@ def update(changes: Changes, tree: exp.Update) -> None:
     if tree.args.get("from_") or tree.args.get("returning") or tree.args.get("limit"):
         raise Unsupported("UPDATE takes one table, SET and WHERE; MERGE joins with another table")
     target = changes.target(tree.this)
-    values = set_columns(target, tree.expressions)
+    values = assigned_values(target, tree.expressions)
     columns = [target.column(name) for name in values]
     if target.moves(values):
         columns = list(target.schema.columns)
     query = _query(tree, target, columns, values)
     rows = changes.computed(query, [*target.key, *columns])
-    changes.set(target, rows, values)()
+    changes.update_columns(target, rows, values)()
 
 
-def set_columns(target: Target, assignments: Sequence[exp.Expr]) -> dict[str, exp.Expr]:
+def assigned_values(target: Target, assignments: Sequence[exp.Expr]) -> dict[str, exp.Expr]:
     """What each column is set to."""
     values: dict[str, exp.Expr] = {}
     for item in assignments:

@@ -14,7 +14,7 @@ from typing import Any
 from livingdb.errors import InvalidData
 from livingdb.sql.token_reader import TokenReader
 
-__all__ = ["ViewStatement", "read_view"]
+__all__ = ["ViewStatement", "parse_view_statement"]
 
 _KNOWN = ("when", "refresh", "materialize", "key", "engine", "sync")
 
@@ -36,7 +36,7 @@ class ViewStatement:
     if_exists: bool = False
 
 
-def read_view(text: str, sync: Mapping[str, Any]) -> ViewStatement | None:
+def parse_view_statement(text: str, sync: Mapping[str, Any]) -> ViewStatement | None:
     """What a statement says about a view; None if it is about something else.
 
     `sync` is what SYNC and WHEN … ELSE at its end said.

@@ -17,7 +17,7 @@ from livingdb.chunks.store import ChunkStore, StoredChunk
 from livingdb.errors import Corruption
 from livingdb.tables.recipe import Change, Counts
 from livingdb.tables.schema import TableSchema
-from livingdb.trees.changes import DELETE, PATCH, Changes
+from livingdb.trees.changes import DELETE, PATCH, Delta
 from livingdb.trees.shape import Shape
 
 __all__ = ["load_delta", "store_delta"]
@@ -28,7 +28,7 @@ _SMALL_ROWS = 1_024
 
 def store_delta(
     schema: TableSchema,
-    changes: Changes,
+    changes: Delta,
     base: Address,
     counts: Counts | None,
     sink: Callable[[StoredChunk], None],
@@ -52,7 +52,7 @@ def store_delta(
         if not carries.any():
             continue
         carried.append(position)
-        arrays.append(_blanked(column, carries))
+        arrays.append(_null_where_absent(column, carries))
         if not carries[changes.ops == PATCH].all():
             masked.append(position)
             arrays.append(pa.array(carries))
@@ -74,7 +74,9 @@ def store_delta(
     )
 
 
-def _blanked(column: pa.Array, carries: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> pa.Array:
+def _null_where_absent(
+    column: pa.Array, carries: np.ndarray[tuple[int], np.dtype[np.bool_]]
+) -> pa.Array:
     """The column with null wherever a row does not carry it."""
     if carries.all():
         return column
@@ -85,7 +87,7 @@ def _blanked(column: pa.Array, carries: np.ndarray[tuple[int], np.dtype[np.bool_
     return column.take(pa.array(np.arange(len(column)), mask=~carries))
 
 
-def load_delta(store: ChunkStore, schema: TableSchema, shape: Shape, change: Change) -> Changes:
+def load_delta(store: ChunkStore, schema: TableSchema, shape: Shape, change: Change) -> Delta:
     """The changes a recipe names."""
     positions = {column.id: number for number, column in enumerate(schema.stored)}
     key_count = len(schema.key)
@@ -124,4 +126,4 @@ def load_delta(store: ChunkStore, schema: TableSchema, shape: Shape, change: Cha
         else:
             values[position] = array
     keys = shape.keys([value for value in values[:key_count] if value is not None])
-    return Changes(shape, keys, ops, tuple(values), tuple(masks))
+    return Delta(shape, keys, ops, tuple(values), tuple(masks))

@@ -95,7 +95,7 @@ def _fit_typed(values: pa.Array | pa.ChunkedArray, target: pa.DataType, name: st
     if kinds.is_decimal(target) and kinds.is_integer(given):
         values = values.cast(pa.decimal256(20 + target.scale, target.scale))
     array = normalise_array(values, target, name)
-    lost = _lost(values, array)
+    lost = _lossy_rows(values, array)
     if lost is not None:
         row = pc.index(lost, pa.scalar(True)).as_py()
         if row >= 0:
@@ -104,7 +104,7 @@ def _fit_typed(values: pa.Array | pa.ChunkedArray, target: pa.DataType, name: st
     return array
 
 
-def _lost(values: pa.Array | pa.ChunkedArray, array: pa.Array) -> pa.Array | None:
+def _lossy_rows(values: pa.Array | pa.ChunkedArray, array: pa.Array) -> pa.Array | None:
     """Which values a cast changed without a word."""
     if kinds.is_timestamp(values.type) and kinds.is_date(array.type):
         return pc.not_equal(values, array.cast(values.type))
@@ -187,23 +187,23 @@ _TAKES: tuple[tuple[Family, tuple[Family, ...]], ...] = (
 
 def _fit_plain(values: list[Any], column: Column) -> pa.Array:
     try:
-        return _of_plain(values, column.type, column.name)
+        return _plain_array(values, column.type, column.name)
     except (pa.ArrowException, InvalidData, TypeError, ValueError, OverflowError):
         row = _first_bad(
-            len(values), lambda stop: _of_plain(values[:stop], column.type, column.name)
+            len(values), lambda stop: _plain_array(values[:stop], column.type, column.name)
         )
         raise InvalidData(
             f"column {column.name!r}, row {row}: {values[row]!r:.80} does not fit {column.type}"
         ) from None
 
 
-def _of_plain(values: Sequence[Any], target: pa.DataType, name: str) -> pa.Array:
+def _plain_array(values: Sequence[Any], target: pa.DataType, name: str) -> pa.Array:
     """Python values as an array; an error of any of the kinds above if they do not fit."""
     if kinds.is_map(target):
         return _maps(values, target, name)
     if kinds.is_list(target):
-        inner, offsets = _unrolled(values, (list, tuple, np.ndarray))
-        made = _of_plain(inner, target.value_type, name)
+        inner, offsets = _flatten_values(values, (list, tuple, np.ndarray))
+        made = _plain_array(inner, target.value_type, name)
         return pa.ListArray.from_arrays(offsets, made, type=target)
     if kinds.is_struct(target):
         return _structs(values, target, name)
@@ -212,7 +212,7 @@ def _of_plain(values: Sequence[Any], target: pa.DataType, name: str) -> pa.Array
     return _fit_typed(pa.array(values), target, name)
 
 
-def _unrolled(values: Sequence[Any], takes: tuple[type, ...]) -> tuple[list[Any], pa.Array]:
+def _flatten_values(values: Sequence[Any], takes: tuple[type, ...]) -> tuple[list[Any], pa.Array]:
     """What the values hold, one after the other, and where each begins (null for None)."""
     for value in values:
         if value is not None and not isinstance(value, takes):
@@ -226,9 +226,9 @@ def _unrolled(values: Sequence[Any], takes: tuple[type, ...]) -> tuple[list[Any]
 
 def _maps(values: Sequence[Any], target: pa.DataType, name: str) -> pa.Array:
     pairs = [list(v.items()) if isinstance(v, Mapping) else v for v in values]
-    inner, offsets = _unrolled(pairs, (list, tuple))
-    keys = _of_plain([key for key, _ in inner], target.key_type, name)
-    items = _of_plain([item for _, item in inner], target.item_type, name)
+    inner, offsets = _flatten_values(pairs, (list, tuple))
+    keys = _plain_array([key for key, _ in inner], target.key_type, name)
+    items = _plain_array([item for _, item in inner], target.item_type, name)
     return pa.MapArray.from_arrays(offsets, keys, items, type=target)
 
 
@@ -239,7 +239,7 @@ def _structs(values: Sequence[Any], target: pa.DataType, name: str) -> pa.Array:
             raise TypeError(f"{value!r:.80} is no struct of {', '.join(fields)}")
     absent: Mask = np.fromiter((v is None for v in values), bool, len(values))
     parts = [
-        _of_plain([None if v is None else v.get(inner.name) for v in values], inner.type, name)
+        _plain_array([None if v is None else v.get(inner.name) for v in values], inner.type, name)
         for inner in target
     ]
     return pa.StructArray.from_arrays(parts, fields=list(target), mask=pa.array(absent))

@@ -14,33 +14,33 @@ import pyarrow as pa
 from livingdb.errors import DuplicateKey, InvalidData
 from livingdb.tables.fit import fit
 from livingdb.tables.schema import Column, TableSchema
-from livingdb.tables.tabular import Tabular, Values, is_table, tabular
-from livingdb.trees.changes import DELETE, PATCH, UPSERT, Changes
+from livingdb.tables.tabular import Tabular, Values, as_tabular, is_table
+from livingdb.trees.changes import DELETE, PATCH, UPSERT, Delta
 from livingdb.trees.keys import KeyArray
 from livingdb.trees.shape import Shape
 
-__all__ = ["carried", "deletes", "patches", "sorted_rows", "upserts", "whole_rows"]
+__all__ = ["carried_upserts", "deletes", "patches", "sorted_rows", "upserts", "whole_rows"]
 
 Mask = npt.NDArray[np.bool_]
 
 
-def upserts(schema: TableSchema, shape: Shape, data: object) -> Changes:
+def upserts(schema: TableSchema, shape: Shape, data: object) -> Delta:
     """Changes that upsert these rows; what a row does not name gets its default."""
     columns, keys = sorted_rows(schema, shape, data)
     ops = np.full(len(keys), UPSERT, np.int8)
-    return Changes(shape, keys, ops, tuple(columns), (None,) * len(columns))
+    return Delta(shape, keys, ops, tuple(columns), (None,) * len(columns))
 
 
-def carried(schema: TableSchema, shape: Shape, rows: pa.Table) -> Changes:
+def carried_upserts(schema: TableSchema, shape: Shape, rows: pa.Table) -> Delta:
     """Changes that upsert rows which another side gives: all columns, also fixed ones."""
-    columns, keys, _ = _sorted(schema, shape, whole_rows(schema, rows, fixed=True))
+    columns, keys, _ = _sort_by_key(schema, shape, whole_rows(schema, rows, fixed=True))
     ops = np.full(len(keys), UPSERT, np.int8)
-    return Changes(shape, keys, ops, tuple(columns), (None,) * len(columns))
+    return Delta(shape, keys, ops, tuple(columns), (None,) * len(columns))
 
 
 def sorted_rows(schema: TableSchema, shape: Shape, data: object) -> tuple[list[pa.Array], KeyArray]:
     """Whole rows as stored columns, sorted by key, and their keys."""
-    columns, keys, _ = _sorted(schema, shape, whole_rows(schema, data))
+    columns, keys, _ = _sort_by_key(schema, shape, whole_rows(schema, data))
     return columns, keys
 
 
@@ -49,25 +49,27 @@ def whole_rows(schema: TableSchema, data: object, fixed: bool = False) -> list[p
 
     `fixed`: they may name columns that users do not write.
     """
-    given = _checked_names(schema, tabular(data), fixed=fixed)
-    return [_whole(given, column) for column in schema.stored]
+    given = _check_columns(schema, as_tabular(data), fixed=fixed)
+    return [_filled_column(given, column) for column in schema.stored]
 
 
-def patches(schema: TableSchema, shape: Shape, data: object) -> Changes:
+def patches(schema: TableSchema, shape: Shape, data: object) -> Delta:
     """Changes that set only the columns a row names, of rows that exist."""
-    given = _checked_names(schema, tabular(data))
+    given = _check_columns(schema, as_tabular(data))
     named = [column for column in schema.stored if column.name in given.columns]
     arrays = [
         fit(given.columns[column.name], column, given.absent.get(column.name)) for column in named
     ]
-    sorted_columns, keys, order = _sorted(schema, shape, arrays)
+    sorted_columns, keys, order = _sort_by_key(schema, shape, arrays)
     by_name = {column.name: array for column, array in zip(named, sorted_columns, strict=True)}
     columns = tuple(by_name.get(column.name) for column in schema.stored)
-    present = tuple(_present(given, column, order) for column in schema.stored)
-    return Changes(shape, keys, np.full(len(keys), PATCH, np.int8), columns, present)
+    present = tuple(_presence_mask(given, column, order) for column in schema.stored)
+    return Delta(shape, keys, np.full(len(keys), PATCH, np.int8), columns, present)
 
 
-def _present(given: Tabular, column: Column, order: npt.NDArray[np.int64] | None) -> Mask | None:
+def _presence_mask(
+    given: Tabular, column: Column, order: npt.NDArray[np.int64] | None
+) -> Mask | None:
     """Which of the sorted rows name the column; None if all do (or none does)."""
     absent = given.absent.get(column.name)
     if absent is None:
@@ -75,14 +77,14 @@ def _present(given: Tabular, column: Column, order: npt.NDArray[np.int64] | None
     return ~absent if order is None else ~absent[order]
 
 
-def deletes(schema: TableSchema, shape: Shape, keys: object) -> Changes:
+def deletes(schema: TableSchema, shape: Shape, keys: object) -> Delta:
     """Changes that delete rows: key values, tuples, an Arrow array, or data with the key."""
     given = _keys(schema, keys)
     columns = [fit(given.columns[column.name], column) for column in schema.key_columns]
-    sorted_columns, encoded, _ = _sorted(schema, shape, columns)
+    sorted_columns, encoded, _ = _sort_by_key(schema, shape, columns)
     missing = (None,) * (len(schema.stored) - len(columns))
     ops = np.full(len(encoded), DELETE, np.int8)
-    return Changes(shape, encoded, ops, (*sorted_columns, *missing), (None,) * len(schema.stored))
+    return Delta(shape, encoded, ops, (*sorted_columns, *missing), (None,) * len(schema.stored))
 
 
 def _keys(schema: TableSchema, keys: object) -> Tabular:
@@ -91,17 +93,17 @@ def _keys(schema: TableSchema, keys: object) -> Tabular:
     if isinstance(keys, (pa.Array, pa.ChunkedArray)):
         if pa.types.is_struct(keys.type):
             fields = pa.table(keys.flatten(), [field.name for field in keys.type])
-            return _checked_names(schema, tabular(fields), only=names)
+            return _check_columns(schema, as_tabular(fields), only=names)
         if len(names) > 1:
             raise InvalidData(f"{keys.type} keys: expected structs of {', '.join(names)}")
         return Tabular(len(keys), {names[0]: keys})
     if isinstance(keys, Mapping) or is_table(keys):
-        return _checked_names(schema, tabular(keys), only=names)
+        return _check_columns(schema, as_tabular(keys), only=names)
     if isinstance(keys, (str, bytes)) or not isinstance(keys, Iterable):
         keys = [keys]
     items = list(keys)
     if items and isinstance(items[0], Mapping):
-        return _checked_names(schema, tabular(items), only=names)
+        return _check_columns(schema, as_tabular(items), only=names)
     if len(names) == 1:
         items = [item if isinstance(item, (tuple, list)) else (item,) for item in items]
     for number, item in enumerate(items):
@@ -113,7 +115,7 @@ def _keys(schema: TableSchema, keys: object) -> Tabular:
     return Tabular(len(items), columns)
 
 
-def _checked_names(
+def _check_columns(
     schema: TableSchema,
     given: Tabular,
     only: Sequence[str] | None = None,
@@ -144,7 +146,7 @@ def _check_fixed(schema: TableSchema, given: Tabular) -> None:
             raise InvalidData(f"column {column.name!r} {why}: leave it out")
 
 
-def _whole(given: Tabular, column: Column) -> pa.Array:
+def _filled_column(given: Tabular, column: Column) -> pa.Array:
     """The column of whole rows: its default where a row does not name it."""
     values = given.columns.get(column.name)
     if values is None:
@@ -172,7 +174,7 @@ def _default(column: Column, rows: int) -> pa.Array:
     return pa.nulls(rows, column.type)
 
 
-def _sorted(
+def _sort_by_key(
     schema: TableSchema, shape: Shape, columns: list[pa.Array]
 ) -> tuple[list[pa.Array], KeyArray, npt.NDArray[np.int64] | None]:
     """The rows sorted by key, their keys, and the order they came in (None: this one)."""

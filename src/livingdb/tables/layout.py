@@ -95,7 +95,7 @@ class Layout:
         rest = tuple(position for position in values if position not in seen)
         return (*groups, rest) if rest else tuple(groups)
 
-    def fold_due(self, tail_rows: int, tree_rows: int) -> bool:
+    def is_fold_due(self, tail_rows: int, tree_rows: int) -> bool:
         """Whether a tail of so many rows over a tree of so many should be folded."""
         if self.fold == "always":
             return tail_rows > 0

@@ -16,8 +16,8 @@ from livingdb.chunks.address import Address
 from livingdb.tables.batches import flat, large_batches
 from livingdb.tables.rows import RowSet
 from livingdb.tables.schema import TableSchema
-from livingdb.tables.virtual_forest import StandIn
-from livingdb.trees.changes import Changes
+from livingdb.tables.virtual_forest import VirtualForest
+from livingdb.trees.changes import Delta
 from livingdb.trees.forest import Grouping
 from livingdb.trees.keys import KeyArray, member
 from livingdb.trees.scan import ALL, Span, ZoneFilter
@@ -27,7 +27,7 @@ __all__ = ["MappedForest"]
 Function = Callable[[pa.Table], pa.Table]
 
 
-class MappedForest(StandIn):
+class MappedForest(VirtualForest):
     """Reads go to the source's rows and through the function.
 
     `drops` says whether the function may leave rows out.
@@ -49,7 +49,7 @@ class MappedForest(StandIn):
         self._names = list(reads) if reads is not None else source.schema.whole.names
         self._function = function
 
-    def _mapped(self, batch: pa.RecordBatch) -> tuple[KeyArray, list[pa.Array]]:
+    def _map_batch(self, batch: pa.RecordBatch) -> tuple[KeyArray, list[pa.Array]]:
         """Keys and stored columns of what rows of the source become."""
         made = self._function(pa.Table.from_batches([batch]))
         columns = [flat(made.column(column.name)) for column in self.schema.stored]
@@ -61,15 +61,15 @@ class MappedForest(StandIn):
         positions: Sequence[int] | None = None,
         span: Span = ALL,
         filters: Sequence[ZoneFilter] = (),
-        changes: Changes | None = None,
+        changes: Delta | None = None,
         keep: bool = False,
     ) -> Iterator[list[pa.Array]]:
         """Batches of the columns asked for, in key order, with the changes made."""
         whole = range(len(self.grouping.types))
         chosen = list(whole if positions is None else positions)
-        rest = None if changes is None else _within(changes, span)
+        rest = None if changes is None else _delta_within(changes, span)
         for batch in large_batches(self.source.batches(self._names, span)):
-            keys, columns = self._mapped(batch)
+            keys, columns = self._map_batch(batch)
             if not len(keys):
                 continue
             if rest is not None and len(rest):
@@ -90,7 +90,7 @@ class MappedForest(StandIn):
         """Which of the sorted keys are there, and the columns of those that are."""
         found, arrays = self.source.lookup(keys, self._names)
         batch = pa.RecordBatch.from_arrays(arrays, names=self._names)
-        there, columns = self._mapped(batch)
+        there, columns = self._map_batch(batch)
         if self.drops:
             found = member(keys, there)
         return found, [columns[at] for at in positions]
@@ -112,6 +112,6 @@ class MappedForest(StandIn):
         return self.source.forest.split(self.source.root, parts)
 
 
-def _within(changes: Changes, span: Span) -> Changes:
+def _delta_within(changes: Delta, span: Span) -> Delta:
     start, stop = span.rows(changes.keys)
     return changes.slice(start, stop)

@@ -11,25 +11,25 @@ import pyarrow as pa
 
 from livingdb.chunks.address import Address
 from livingdb.tables.rows import RowSet
-from livingdb.tables.virtual_forest import StandIn
-from livingdb.trees.changes import Changes, merge_changes
+from livingdb.tables.virtual_forest import VirtualForest
+from livingdb.trees.changes import Delta, merge_deltas
 from livingdb.trees.keys import KeyArray
 from livingdb.trees.scan import ALL, Span, ZoneFilter
 
-__all__ = ["PartedForest", "Piece"]
+__all__ = ["PartialForest", "Piece"]
 
 Piece = tuple[Sequence[Span], Sequence[ZoneFilter]]
 """Where rows may lie: in one of the ranges of keys, if they pass the filters."""
 
 
-class PartedForest(StandIn):
+class PartialForest(VirtualForest):
     """The stored rows, and with them the rest where it is needed.
 
     `rest` finds the other rows; all of them lie in one of the `pieces`, so that a read that meets
     none of these is answered by what is stored.
     """
 
-    def __init__(self, stored: RowSet, rest: Callable[[], Changes], pieces: Sequence[Piece]):
+    def __init__(self, stored: RowSet, rest: Callable[[], Delta], pieces: Sequence[Piece]):
         self.stored = stored
         self.grouping = stored.forest.grouping
         self._rest = rest
@@ -39,7 +39,7 @@ class PartedForest(StandIn):
     def whole(self) -> RowSet:
         """All rows: those stored with the rest over them."""
         rest, tail = self._rest(), self.stored.tail
-        return replace(self.stored, tail=rest if tail is None else merge_changes([tail, rest]))
+        return replace(self.stored, tail=rest if tail is None else merge_deltas([tail, rest]))
 
     def is_stored(self, span: Span, filters: Sequence[ZoneFilter]) -> bool:
         """Whether all rows of a read are stored."""
@@ -51,13 +51,13 @@ class PartedForest(StandIn):
         positions: Sequence[int] | None = None,
         span: Span = ALL,
         filters: Sequence[ZoneFilter] = (),
-        changes: Changes | None = None,
+        changes: Delta | None = None,
         keep: bool = False,
     ) -> Iterator[list[pa.Array]]:
         """Batches of the columns asked for, in key order, with the changes made."""
         rows = self.stored if self.is_stored(span, filters) else self.whole
         made = [part for part in (rows.tail, changes) if part is not None]
-        tail = merge_changes(made) if made else None
+        tail = merge_deltas(made) if made else None
         return rows.forest.scan(rows.root, positions, span, filters, tail, keep)
 
     def seek_many(
@@ -84,7 +84,7 @@ class PartedForest(StandIn):
 
 def _meets(piece: Piece, span: Span, filters: Sequence[ZoneFilter]) -> bool:
     spans, limits = piece
-    if all(span.meet(other).is_empty for other in spans):
+    if all(span.intersection(other).is_empty for other in spans):
         return False
     return all(
         one.meets(other) for one in filters for other in limits if one.position == other.position

@@ -21,8 +21,8 @@ _MASK = np.uint64((1 << 63) - 1)
 
 def encoded_rows(columns: Sequence[pa.Array]) -> pa.Array:
     """Rows as bytes: two rows have the same bytes if and only if they hold the same values."""
-    parts = [_encoded(from_arrow(column)) for column in columns]
-    return _joined(parts)
+    parts = [_encode_column(from_arrow(column)) for column in columns]
+    return _concat_bytes(parts)
 
 
 def numbered_rows(columns: Sequence[pa.Array]) -> tuple[Ids, Ids]:
@@ -52,14 +52,14 @@ def row_ids(rows: pa.Array, attempt: int = 0) -> Ids:
     return (np.frombuffer(digests, "<u8").astype(np.uint64) & _MASK).astype(np.int64)
 
 
-def _encoded(column: Column) -> pa.Array:
+def _encode_column(column: Column) -> pa.Array:
     """Each value as bytes that tell where it ends: absent, or present and the value."""
     if column.offsets is not None:
-        value = _lists(column)
+        value = _encode_lists(column)
     elif column.children:
-        value = _joined([_encoded(child) for child in column.children])
+        value = _concat_bytes([_encode_column(child) for child in column.children])
     else:
-        value = _fixed(column)
+        value = _encode_fixed(column)
     whole = pc.binary_join_element_wise(pa.scalar(b"\1"), value, b"")
     if column.validity is None:
         return whole
@@ -67,19 +67,19 @@ def _encoded(column: Column) -> pa.Array:
     return pc.if_else(pa.array(valid), whole, pa.scalar(b"\0"))
 
 
-def _joined(parts: Sequence[pa.Array]) -> pa.Array:
+def _concat_bytes(parts: Sequence[pa.Array]) -> pa.Array:
     return parts[0] if len(parts) == 1 else pc.binary_join_element_wise(*parts, b"")
 
 
-def _fixed(column: Column) -> pa.Array:
+def _encode_fixed(column: Column) -> pa.Array:
     data = column.data
     assert data is not None
     if data.ndim == 1 and data.dtype == np.uint8:
         data = np.unpackbits(data, count=column.rows, bitorder="little")
-    return _of_width(np.ascontiguousarray(data), column.rows)
+    return _fixed_size_binary(np.ascontiguousarray(data), column.rows)
 
 
-def _of_width(data: npt.NDArray[np.generic], rows: int) -> pa.Array:
+def _fixed_size_binary(data: npt.NDArray[np.generic], rows: int) -> pa.Array:
     """One value of so many bytes for each row."""
     if not rows:
         return pa.array([], pa.binary())
@@ -88,15 +88,15 @@ def _of_width(data: npt.NDArray[np.generic], rows: int) -> pa.Array:
     return pa.Array.from_buffers(pa.binary(width), rows, buffers).cast(pa.binary())
 
 
-def _lists(column: Column) -> pa.Array:
+def _encode_lists(column: Column) -> pa.Array:
     """Text, lists and maps: how many elements, and the elements one after the other."""
     assert column.offsets is not None
-    counts = _of_width(np.diff(column.offsets).astype("<i4"), column.rows)
+    counts = _fixed_size_binary(np.diff(column.offsets).astype("<i4"), column.rows)
     if column.data is not None:
         data = pa.py_buffer(np.ascontiguousarray(column.data))
         offsets = np.ascontiguousarray(column.offsets, np.int32)
     else:
-        elements = _joined([_encoded(child) for child in column.children])
+        elements = _concat_bytes([_encode_column(child) for child in column.children])
         _, starts, data = elements.buffers()
         bounds = np.zeros(1, np.int32)
         if len(elements):

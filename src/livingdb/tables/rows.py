@@ -14,13 +14,13 @@ from livingdb.chunks.address import Address
 from livingdb.errors import InvalidData
 from livingdb.tables.fit import fit
 from livingdb.tables.schema import TableSchema
-from livingdb.trees.changes import Changes
+from livingdb.trees.changes import Delta
 from livingdb.trees.forest import Forest
 from livingdb.trees.keys import KeyArray, member, search
 from livingdb.trees.scan import ALL, Span, ZoneFilter
 
 if TYPE_CHECKING:
-    from livingdb.tables.virtual_forest import StandIn
+    from livingdb.tables.virtual_forest import VirtualForest
 
 __all__ = ["RowSet"]
 
@@ -32,9 +32,9 @@ class RowSet:
     """The rows of one version."""
 
     schema: TableSchema
-    forest: Forest | StandIn
+    forest: Forest | VirtualForest
     root: Address
-    tail: Changes | None = None
+    tail: Delta | None = None
 
     def _positions(self, columns: Sequence[str] | None) -> list[int]:
         names = [column.name for column in self.schema.shown] if columns is None else columns
@@ -72,7 +72,7 @@ class RowSet:
     def get(self, *key: object) -> dict[str, Any] | None:
         """The row with this key as a dict; None if there is none."""
         names = [column.name for column in self.schema.shown]
-        encoded = self._encoded(key)
+        encoded = self._encode_key(key)
         if self.tail is not None:
             at = int(np.searchsorted(self.tail.keys, encoded))
             if at < len(self.tail) and self.tail.keys[at] == encoded:
@@ -88,7 +88,7 @@ class RowSet:
             return None
         return {name: value.as_py() for name, value in zip(names, values, strict=True)}
 
-    def _encoded(self, key: Sequence[object]) -> Any:
+    def _encode_key(self, key: Sequence[object]) -> Any:
         self.schema.require_key()
         columns = self.schema.key_columns
         if len(key) != len(columns):

@@ -110,7 +110,7 @@ class TableSchema:
         return cls(tuple(columns), keys, links, len(columns))
 
     @classmethod
-    def derived(
+    def of_query(
         cls, schema: pa.Schema, key: Sequence[str], hidden: Sequence[str] = ()
     ) -> TableSchema:
         """The schema of rows that a query gives: hidden columns first, then the others.
@@ -141,7 +141,7 @@ class TableSchema:
         return tuple(column for column in self.columns if not column.hidden)
 
     @cached_property
-    def shown_key(self) -> tuple[str, ...]:
+    def visible_key(self) -> tuple[str, ...]:
         """The names of the key columns that are not hidden."""
         return tuple(column.name for column in self.key_columns if not column.hidden)
 
@@ -169,7 +169,7 @@ class TableSchema:
 
     def require_key(self) -> None:
         """`Unsupported` if rows cannot be named by their key, because part of it is hidden."""
-        if len(self.shown_key) < len(self.key):
+        if len(self.visible_key) < len(self.key):
             raise Unsupported("these rows have no key to name one by: select them by a condition")
 
     def column(self, name: str) -> Column:

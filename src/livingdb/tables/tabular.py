@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from livingdb.errors import InvalidData
 
-__all__ = ["Tabular", "Values", "is_table", "tabular"]
+__all__ = ["Tabular", "Values", "as_tabular", "is_table"]
 
 Values: TypeAlias = pa.Array | pa.ChunkedArray | list[Any]
 
@@ -39,21 +39,21 @@ class Tabular:
         return Tabular(self.rows, {name: self.columns[name] for name in names}, absent)
 
 
-def tabular(data: object) -> Tabular:
+def as_tabular(data: object) -> Tabular:
     """The columns of the data; `InvalidData` if it is no table."""
     if isinstance(data, Tabular):
         return data
     if isinstance(data, pa.Table):
-        return _named(data.column_names, data.columns)
+        return _from_columns(data.column_names, data.columns)
     if isinstance(data, Mapping):
-        return _named(list(data), [_column(name, values) for name, values in data.items()])
+        return _from_columns(list(data), [_column(name, values) for name, values in data.items()])
     if hasattr(data, "iloc") and hasattr(data, "columns"):
         return _from_pandas(data)
     try:
         if hasattr(data, "__arrow_c_stream__") or hasattr(data, "__arrow_c_array__"):
-            return tabular(pa.table(data))
+            return as_tabular(pa.table(data))
         if hasattr(data, "to_arrow_table"):
-            return tabular(data.to_arrow_table())
+            return as_tabular(data.to_arrow_table())
     except (pa.ArrowException, TypeError, ValueError) as error:
         raise InvalidData(f"the data cannot be read as a table: {error}") from None
     if isinstance(data, Iterable) and not isinstance(data, (str, bytes)):
@@ -73,7 +73,7 @@ def is_table(data: object) -> bool:
     )
 
 
-def _named(names: Sequence[object], columns: Sequence[Values]) -> Tabular:
+def _from_columns(names: Sequence[object], columns: Sequence[Values]) -> Tabular:
     rows = len(columns[0]) if columns else 0
     named: dict[str, Values] = {}
     for name, column in zip(names, columns, strict=True):
@@ -122,7 +122,7 @@ def _from_pandas(frame: Any) -> Tabular:
         frame = frame.reset_index()
     names = list(frame.columns)
     columns = [_typed_values(name, frame.iloc[:, at]) for at, name in enumerate(names)]
-    return _named(names, columns)
+    return _from_columns(names, columns)
 
 
 def _from_rows(rows: list[Any]) -> Tabular:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Hashable
 
 from livingdb.chunks.address import Address
 from livingdb.tables.index import Version, VersionIndex, require, skip_depth
-from livingdb.trees.changes import Changes, merge_changes
+from livingdb.trees.changes import Delta, merge_deltas
 
 __all__ = ["Tails"]
 
@@ -24,17 +24,17 @@ class Tails:
     def __init__(
         self,
         index: VersionIndex,
-        load: Callable[[Version], Changes],
+        load: Callable[[Version], Delta],
         limit_rows: int = 4_000_000,
     ):
         self._index = index
         self._load = load
         self._limit_rows = limit_rows
-        self._kept: OrderedDict[Hashable, Changes] = OrderedDict()
+        self._kept: OrderedDict[Hashable, Delta] = OrderedDict()
         self._rows = 0
         self._lock = threading.Lock()
 
-    def tail(self, keyframe: Version, version: Version) -> Changes:
+    def tail(self, keyframe: Version, version: Version) -> Delta:
         """All changes after `keyframe` up to `version`, merged; there is at least one."""
         name = (keyframe.address, version.address)
         found = self._get(name)
@@ -43,16 +43,16 @@ class Tails:
         base = (keyframe.address, version.base)
         before = self._get(base)
         if before is not None:
-            merged = merge_changes([before, self.delta(version)])
+            merged = merge_deltas([before, self.delta(version)])
             self._forget(base)
         else:
-            merged = merge_changes(self._pieces(keyframe.depth, version))
+            merged = merge_deltas(self._pieces(keyframe.depth, version))
         self._put(name, merged)
         return merged
 
-    def _pieces(self, depth: int, version: Version) -> list[Changes]:
+    def _pieces(self, depth: int, version: Version) -> list[Delta]:
         """Runs and deltas that together cover the changes after `depth`, oldest first."""
-        pieces: list[Changes] = []
+        pieces: list[Delta] = []
         while version.depth > depth:
             if skip_depth(version.depth) >= depth:
                 pieces.append(self._run(version))
@@ -62,7 +62,7 @@ class Tails:
                 version = self._at(version.base)
         return pieces[::-1]
 
-    def _run(self, version: Version) -> Changes:
+    def _run(self, version: Version) -> Delta:
         """The changes from where the version skips to, merged."""
         floor = skip_depth(version.depth)
         if version.depth - floor == 1:
@@ -71,11 +71,11 @@ class Tails:
         found = self._get(name)
         if found is None:
             below = self._at(version.base)
-            found = merge_changes([*self._pieces(floor, below), self.delta(version)])
+            found = merge_deltas([*self._pieces(floor, below), self.delta(version)])
             self._put(name, found)
         return found
 
-    def delta(self, version: Version) -> Changes:
+    def delta(self, version: Version) -> Delta:
         """The changes of one version."""
         name = ("delta", version.address)
         found = self._get(name)
@@ -84,21 +84,21 @@ class Tails:
             self._put(name, found)
         return found
 
-    def remember(self, version: Address, changes: Changes) -> None:
+    def remember(self, version: Address, changes: Delta) -> None:
         """Keep a delta that was just written, so that it is not read back."""
         self._put(("delta", version), changes)
 
     def _at(self, address: Address | None) -> Version:
         return require(self._index, address)
 
-    def _get(self, name: Hashable) -> Changes | None:
+    def _get(self, name: Hashable) -> Delta | None:
         with self._lock:
             found = self._kept.get(name)
             if found is not None:
                 self._kept.move_to_end(name)
             return found
 
-    def _put(self, name: Hashable, changes: Changes) -> None:
+    def _put(self, name: Hashable, changes: Delta) -> None:
         with self._lock:
             old = self._kept.pop(name, None)
             self._kept[name] = changes

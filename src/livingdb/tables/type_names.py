@@ -67,12 +67,12 @@ def type_name(data_type: pa.DataType) -> str:
     if pa.types.is_list(data_type):
         return f"array<{type_name(data_type.value_type)}>"
     if pa.types.is_struct(data_type):
-        inner = ",".join(f"{_quoted(f.name)}:{type_name(f.type)}" for f in data_type)
+        inner = ",".join(f"{_quote_name(f.name)}:{type_name(f.type)}" for f in data_type)
         return f"struct<{inner}>"
     return type_name(normalise_type(data_type))
 
 
-def _quoted(name: str) -> str:
+def _quote_name(name: str) -> str:
     return name if re.fullmatch(r"\w+", name) else "`" + name.replace("`", "``") + "`"
 
 

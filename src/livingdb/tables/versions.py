@@ -31,9 +31,9 @@ from livingdb.tables.layout import FOLD_FLOOR_ROWS
 from livingdb.tables.recipe import Change, Counts, Definition, Derived, Recipe, Rows, load_recipe
 from livingdb.tables.rows import RowSet
 from livingdb.tables.tail import Tails
-from livingdb.tables.virtual_forest import StandIn
+from livingdb.tables.virtual_forest import VirtualForest
 from livingdb.trees.builder import Sink
-from livingdb.trees.changes import DELETE, UPSERT, Changes
+from livingdb.trees.changes import DELETE, UPSERT, Delta
 from livingdb.trees.compare import differs
 from livingdb.trees.forest import Forest
 from livingdb.trees.nodes import Cache
@@ -80,7 +80,7 @@ class Versions:
         self._tails = Tails(index, self._load_delta)
         self._definition = lru_cache(maxsize=1024)(lambda a: Definition.load(store, a))
         self._forest = lru_cache(maxsize=1024)(self._make_forest)
-        self._mapped = lru_cache(maxsize=256)(self._map)
+        self._mapped = lru_cache(maxsize=256)(self._mapped_rows)
         self._origin_recipe = lru_cache(maxsize=1024)(lambda a: load_recipe(store, a))
         self._empty: dict[Address, tuple[Forest, Address]] = {}
         self.keep_answer: KeepAnswer = self._put_answer
@@ -117,14 +117,14 @@ class Versions:
         return version
 
     def change(
-        self, base: Version, changes: Changes, sink: Sink, counts: Counts | None = None
+        self, base: Version, changes: Delta, sink: Sink, counts: Counts | None = None
     ) -> Version:
         """A version that is `base` with the changes made; `counts` if the caller knows them."""
         schema = self._definition(base.definition).schema
         recipe = store_delta(schema, changes, base.address, counts, sink)
         stored = recipe.stored()
         sink(stored)
-        rows = None if changes.structural else base.rows
+        rows = None if changes.is_structural else base.rows
         if counts is not None and base.rows is not None:
             rows = base.rows + counts.inserted - counts.deleted
         version = self._child(base, stored.address, len(changes), rows)
@@ -190,13 +190,13 @@ class Versions:
             is_origin = version.origin == version.address
             tail = None if is_origin else self._tails.tail(self.require(version.origin), version)
             return replace(mapped, tail=tail)
-        return self._over(kept if kept is not None else self._evaluate(version), version)
+        return self._rows_over(kept if kept is not None else self._evaluate(version), version)
 
     def tree_rows(self, version: Version) -> RowSet:
         """The rows of a version as a stored tree and the tail over it."""
-        return self._over(self.nearest(version), version)
+        return self._rows_over(self.nearest(version), version)
 
-    def _over(self, keyframe: Version, version: Version) -> RowSet:
+    def _rows_over(self, keyframe: Version, version: Version) -> RowSet:
         root = self.index.root(keyframe.address)
         assert root is not None
         schema = self.definition(version).schema
@@ -237,11 +237,11 @@ class Versions:
         base = self.require(recipe.base)
         return classify(self.rows(base), self._load_delta(version))[1]
 
-    def changes_between(self, old: Version, new: Version) -> Changes:
+    def delta_between(self, old: Version, new: Version) -> Delta:
         """The merged changes that made `new` of `old`, which it comes from and is not."""
         return self._tails.tail(old, new)
 
-    def delta(self, version: Version) -> Changes:
+    def delta(self, version: Version) -> Delta:
         """The changes that made a version of its base."""
         return self._tails.delta(version)
 
@@ -269,9 +269,9 @@ class Versions:
         for candidate in islice(nearby, _NEARBY):
             if ancestor_at(self.index, version, candidate.depth).address == candidate.address:
                 return candidate
-        return recorded if is_kept else self._kept_keyframe(recorded)
+        return recorded if is_kept else self._nearest_keyframe(recorded)
 
-    def _kept_keyframe(self, keyframe: Version) -> Version | None:
+    def _nearest_keyframe(self, keyframe: Version) -> Version | None:
         """The first keyframe still materialized, going back from one on record."""
         while self.index.root(keyframe.address) is None:
             if keyframe.keyframe == keyframe.address:
@@ -303,7 +303,7 @@ class Versions:
     def _put_answer(self, version: Version, recipe: Derived, chunks: Sequence[StoredChunk]) -> None:
         self.store.put(chunks)
 
-    def _map(self, origin: Address) -> RowSet | None:
+    def _mapped_rows(self, origin: Address) -> RowSet | None:
         """The rows of a derived version, if they can be found as they are read."""
         recipe = self.recipe(self.require(origin))
         assert isinstance(recipe, Derived)
@@ -315,7 +315,7 @@ class Versions:
             raise Unsupported(f"nothing here evaluates recipes of the kind {recipe.kind!r}")
         return evaluator
 
-    def _load_delta(self, version: Version) -> Changes:
+    def _load_delta(self, version: Version) -> Delta:
         recipe = self.recipe(version)
         assert isinstance(recipe, Change)
         schema = self._definition(version.definition).schema
@@ -323,7 +323,7 @@ class Versions:
 
     # --- materializing -----------------------------------------------------------------------
 
-    def fold_due(self, version: Version) -> bool:
+    def is_fold_due(self, version: Version) -> bool:
         """Whether the version's layout asks for a tree of its own."""
         layout = self.definition(version).layout
         recorded = self.require(version.keyframe)
@@ -334,8 +334,8 @@ class Versions:
         if layout.fold == "auto":
             tail = _weight(keyframe, version)
         if layout.fold in ("always", "never"):
-            return layout.fold_due(tail, 0)
-        return tail > 0 and layout.fold_due(tail, self.count(keyframe))
+            return layout.is_fold_due(tail, 0)
+        return tail > 0 and layout.is_fold_due(tail, self.count(keyframe))
 
     def fold(self, version: Version, sink: Sink) -> Address:
         """Materialize the version; its root."""
@@ -345,7 +345,7 @@ class Versions:
         if self.kept(version) is None and self._mapped(version.origin) is None:
             self._evaluate(version, sink)
         rows = self.rows(version)
-        if isinstance(rows.forest, StandIn):
+        if isinstance(rows.forest, VirtualForest):
             names = [column.name for column in rows.schema.stored]
             batches = (batch.columns for batch in rows.batches(names))
             root = self.forest(version).build(batches, sink)
@@ -402,7 +402,7 @@ def _weight(keyframe: Version, version: Version) -> int:
     return version.changed - keyframe.changed + _LINK_ROWS * links
 
 
-def classify(rows: RowSet, changes: Changes, strict: bool = False) -> tuple[Changes, Counts]:
+def classify(rows: RowSet, changes: Delta, strict: bool = False) -> tuple[Delta, Counts]:
     """Only the changes that change something, and how many rows they insert, update, delete.
 
     `strict`: `MissingKey` for a patch or delete of a row that is not there.
@@ -410,12 +410,12 @@ def classify(rows: RowSet, changes: Changes, strict: bool = False) -> tuple[Chan
     found, old = rows.lookup(changes.keys, [column.name for column in rows.schema.stored])
     absent = ~found & (changes.ops != UPSERT)
     if strict and absent.any():
-        shown = _shown(rows, changes, int(absent.argmax()))
+        shown = _key_values(rows, changes, int(absent.argmax()))
         raise MissingKey(f"the key {shown} is not in the table")
     effective = ~absent
     there = np.flatnonzero(found & (changes.ops != DELETE))
     if len(there):
-        effective[there] = _differing(changes, there, old, np.cumsum(found)[there] - 1)
+        effective[there] = _differing_rows(changes, there, old, np.cumsum(found)[there] - 1)
     kept = changes.select(np.flatnonzero(effective))
     hit = found[effective]
     deleted = kept.ops == DELETE
@@ -426,8 +426,8 @@ def classify(rows: RowSet, changes: Changes, strict: bool = False) -> tuple[Chan
     )
 
 
-def _differing(
-    changes: Changes,
+def _differing_rows(
+    changes: Delta,
     rows: np.ndarray[tuple[int], np.dtype[np.int64]],
     old: Sequence[pa.Array],
     old_rows: np.ndarray[tuple[int], np.dtype[np.int64]],
@@ -443,7 +443,7 @@ def _differing(
     return unequal
 
 
-def _shown(rows: RowSet, changes: Changes, row: int) -> dict[str, object]:
+def _key_values(rows: RowSet, changes: Delta, row: int) -> dict[str, object]:
     keys = changes.columns[: len(rows.schema.key)]
     values = [None if column is None else column[row].as_py() for column in keys]
     return dict(zip(rows.schema.key, values, strict=True))

@@ -11,16 +11,16 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from livingdb.chunks.address import Address
-from livingdb.trees.changes import Changes
+from livingdb.trees.changes import Delta
 from livingdb.trees.forest import Grouping
 from livingdb.trees.keys import KeyArray
 from livingdb.trees.scan import ALL, Span, ZoneFilter
 from livingdb.trees.shape import Shape
 
-__all__ = ["StandIn"]
+__all__ = ["VirtualForest"]
 
 
-class StandIn(ABC):
+class VirtualForest(ABC):
     """Read as a forest is.  Its roots name nothing that is stored: it cannot be edited."""
 
     grouping: Grouping
@@ -37,7 +37,7 @@ class StandIn(ABC):
         positions: Sequence[int] | None = None,
         span: Span = ALL,
         filters: Sequence[ZoneFilter] = (),
-        changes: Changes | None = None,
+        changes: Delta | None = None,
         keep: bool = False,
     ) -> Iterator[list[pa.Array]]:
         """Batches of the columns asked for, in key order, with the changes made."""

@@ -119,7 +119,7 @@ class FaultySyscalls(Syscalls):
         with self._lock:
             number = self._begin("create", path)
             descriptor = super().create(path)
-            node = self._disk.created(path) if self._disk is not None else 0
+            node = self._disk.log_create(path) if self._disk is not None else 0
             self._open[descriptor] = _OpenFile(path, node)
             self._end("create", path, number)
             return descriptor
@@ -146,10 +146,10 @@ class FaultySyscalls(Syscalls):
                 super().fsync(descriptor)
             except OSError:
                 if self._disk is not None:
-                    self._disk.sync_failed(file.node)
+                    self._disk.log_sync_failure(file.node)
                 raise
             if self._disk is not None:
-                self._disk.synced(file.node)
+                self._disk.log_sync(file.node)
             self._end("fsync", file.path, number)
 
     def close(self, descriptor: int) -> None:
@@ -173,7 +173,7 @@ class FaultySyscalls(Syscalls):
             number = self._begin("unlink", path)
             super().unlink(path)
             if self._disk is not None:
-                self._disk.removed(path)
+                self._disk.log_remove(path)
             self._end("unlink", path, number)
 
     def mkdir(self, path: str) -> None:
@@ -181,7 +181,7 @@ class FaultySyscalls(Syscalls):
             number = self._begin("mkdir", path)
             super().mkdir(path)
             if self._disk is not None:
-                self._disk.made_folder(path)
+                self._disk.log_mkdir(path)
             self._end("mkdir", path, number)
 
     def fsync_folder(self, path: str) -> None:
@@ -189,7 +189,7 @@ class FaultySyscalls(Syscalls):
             number = self._begin("fsync_folder", path)
             super().fsync_folder(path)
             if self._disk is not None:
-                self._disk.synced_folder(path)
+                self._disk.log_folder_sync(path)
             self._end("fsync_folder", path, number)
 
     def read(self, path: str) -> bytes:
@@ -211,7 +211,7 @@ class FaultySyscalls(Syscalls):
         written = super().write(descriptor, data)
         file = self._open[descriptor]
         if self._disk is not None and written:
-            self._disk.wrote(file.node, file.offset, bytes(data[:written]))
+            self._disk.log_write(file.node, file.offset, bytes(data[:written]))
         file.offset += written
         return written
 

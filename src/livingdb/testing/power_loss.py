@@ -25,20 +25,20 @@ _FOLDER = -1
 
 
 @dataclass(frozen=True, slots=True)
-class _Wrote:
+class _Write:
     node: int
     offset: int
     data: bytes
 
 
 @dataclass(frozen=True, slots=True)
-class _Synced:
+class _Sync:
     node: int
     kept: bool
 
 
 @dataclass(frozen=True, slots=True)
-class _Renamed:
+class _Rename:
     """One change of a folder: a name goes, a name comes, or both."""
 
     folder: str
@@ -48,23 +48,23 @@ class _Renamed:
 
 
 @dataclass(frozen=True, slots=True)
-class _SyncedFolder:
+class _FolderSync:
     folder: str
 
 
-_Event: TypeAlias = _Wrote | _Synced | _Renamed | _SyncedFolder
+_Event: TypeAlias = _Write | _Sync | _Rename | _FolderSync
 
 
 @dataclass(slots=True)
 class _File:
     durable: bytes = b""
-    pending: list[_Wrote] = field(default_factory=list)
+    pending: list[_Write] = field(default_factory=list)
 
 
 @dataclass(slots=True)
 class _Folder:
     durable: dict[str, int] = field(default_factory=dict)
-    pending: list[_Renamed] = field(default_factory=list)
+    pending: list[_Rename] = field(default_factory=list)
 
 
 class DiskLog:
@@ -88,7 +88,7 @@ class DiskLog:
         """How many changes there were: the number of the latest point a crash can be at."""
         return len(self._events)
 
-    def created(self, path: str) -> int:
+    def log_create(self, path: str) -> int:
         """A new, empty file; its number."""
         node = self._node_count
         self._node_count += 1
@@ -96,24 +96,24 @@ class DiskLog:
         self._rename(path, came=True)
         return node
 
-    def wrote(self, node: int, offset: int, data: bytes) -> None:
-        self._events.append(_Wrote(node, offset, data))
+    def log_write(self, node: int, offset: int, data: bytes) -> None:
+        self._events.append(_Write(node, offset, data))
 
-    def synced(self, node: int) -> None:
-        self._events.append(_Synced(node, kept=True))
+    def log_sync(self, node: int) -> None:
+        self._events.append(_Sync(node, kept=True))
 
-    def sync_failed(self, node: int) -> None:
+    def log_sync_failure(self, node: int) -> None:
         """The bytes not synced before will never be: a later sync finds nothing to do."""
-        self._events.append(_Synced(node, kept=False))
+        self._events.append(_Sync(node, kept=False))
 
-    def made_folder(self, path: str) -> None:
+    def log_mkdir(self, path: str) -> None:
         self._nodes[path] = _FOLDER
         self._rename(path, came=True)
 
-    def synced_folder(self, path: str) -> None:
-        self._events.append(_SyncedFolder(path))
+    def log_folder_sync(self, path: str) -> None:
+        self._events.append(_FolderSync(path))
 
-    def removed(self, path: str) -> None:
+    def log_remove(self, path: str) -> None:
         if path in self._nodes:
             self._rename(path, came=False)
             del self._nodes[path]
@@ -124,10 +124,10 @@ class DiskLog:
         folder, gone = os.path.split(source)
         target_folder, came = os.path.split(target)
         if folder == target_folder:
-            self._events.append(_Renamed(folder, gone, came, node))
+            self._events.append(_Rename(folder, gone, came, node))
         else:
-            self._events.append(_Renamed(target_folder, None, came, node))
-            self._events.append(_Renamed(folder, gone, None, node))
+            self._events.append(_Rename(target_folder, None, came, node))
+            self._events.append(_Rename(folder, gone, None, node))
 
     def write_image(
         self,
@@ -163,7 +163,7 @@ class DiskLog:
         folder, name = os.path.split(path)
         node = self._nodes[path]
         self._events.append(
-            _Renamed(folder, None, name, node) if came else _Renamed(folder, name, None, node)
+            _Rename(folder, None, name, node) if came else _Rename(folder, name, None, node)
         )
 
     def _replay(self, count: int) -> tuple[dict[str, _Folder], dict[int, _File]]:
@@ -172,16 +172,16 @@ class DiskLog:
         files = {node: _File(content) for node, content in enumerate(self._base_contents)}
         for event in self._events[:count]:
             match event:
-                case _Wrote(node=node):
+                case _Write(node=node):
                     files.setdefault(node, _File()).pending.append(event)
-                case _Synced(node=node, kept=kept):
+                case _Sync(node=node, kept=kept):
                     file = files.setdefault(node, _File())
                     if kept:
                         file.durable = _overlay(file.durable, file.pending)
                     file.pending.clear()
-                case _Renamed(folder=path):
+                case _Rename(folder=path):
                     folders.setdefault(path, _Folder()).pending.append(event)
-                case _SyncedFolder(folder=path):
+                case _FolderSync(folder=path):
                     folder = folders.setdefault(path, _Folder())
                     _rename_all(folder.durable, folder.pending)
                     folder.pending.clear()
@@ -228,20 +228,20 @@ class _Dice:
             )
         return content
 
-    def _blocks(self, wrote: _Wrote) -> Iterator[_Wrote]:
+    def _blocks(self, wrote: _Write) -> Iterator[_Write]:
         """The write in pieces that end where the disk's blocks end."""
         start = 0
         while start < len(wrote.data):
             offset = wrote.offset + start
             stop = start + self._block_bytes - offset % self._block_bytes
-            yield _Wrote(wrote.node, offset, wrote.data[start:stop])
+            yield _Write(wrote.node, offset, wrote.data[start:stop])
             start = stop
 
     def _coin(self) -> bool:
         return self._random.random() < 0.5
 
 
-def _overlay(content: bytes, writes: list[_Wrote]) -> bytes:
+def _overlay(content: bytes, writes: list[_Write]) -> bytes:
     """The content after the writes; what was never written in between is zero."""
     result = bytearray(content)
     for wrote in writes:
@@ -251,7 +251,7 @@ def _overlay(content: bytes, writes: list[_Wrote]) -> bytes:
     return bytes(result)
 
 
-def _rename_all(names: dict[str, int], changes: list[_Renamed]) -> None:
+def _rename_all(names: dict[str, int], changes: list[_Rename]) -> None:
     for change in changes:
         if change.gone is not None:
             names.pop(change.gone, None)

@@ -58,11 +58,11 @@ class Builder:
     def add_entries(self, level: int, entries: Entries) -> None:
         """Whole nodes of the level below `level`, where `aligned(level)` holds."""
         self._grow(level)
-        self._settle()
+        self._flush_leaves()
         if len(entries):
             self._open[level - 1].append(entries)
 
-    def aligned(self, level: int) -> bool:
+    def is_aligned(self, level: int) -> bool:
         """Whether nothing is open below the level."""
         if self._keys or (level > 1 and self._leaves):
             return False
@@ -123,7 +123,7 @@ class Builder:
         for chunk in chunks:
             self.sink(chunk)
 
-    def _settle(self) -> None:
+    def _flush_leaves(self) -> None:
         """Put the leaves so far among the open siblings."""
         while self._waiting:
             self._write(self._waiting.popleft().result())
@@ -135,7 +135,7 @@ class Builder:
     def close_nodes(self, level: int, final: bool = False) -> None:
         """Close what nodes of the level can be closed among the siblings so far."""
         if level == 1:
-            self._settle()
+            self._flush_leaves()
         self._grow(level + 1)
         if not self._open[level - 1]:
             return
@@ -171,7 +171,7 @@ class Builder:
     def finish(self) -> Address:
         """Close everything; the root: the one node of the lowest level that has just one."""
         self.close_leaves(final=True)
-        self._settle()
+        self._flush_leaves()
         self._write(compress_drafts(self._drafts))
         level = 1
         while True:

@@ -18,7 +18,7 @@ import pyarrow as pa
 from livingdb.trees.keys import KeyArray, align, search
 from livingdb.trees.shape import Shape
 
-__all__ = ["DELETE", "PATCH", "UPSERT", "Changes", "merge_changes", "no_changes", "upserts"]
+__all__ = ["DELETE", "PATCH", "UPSERT", "Delta", "empty_delta", "merge_deltas", "upserts"]
 
 UPSERT, PATCH, DELETE = 0, 1, 2
 
@@ -28,7 +28,7 @@ Positions = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Changes:
+class Delta:
     """Changes sorted by key, each key once.
 
     `columns` follows the shape; None stands for a column no row carries.  `present[i]`
@@ -44,11 +44,11 @@ class Changes:
     def __len__(self) -> int:
         return len(self.keys)
 
-    def slice(self, start: int, stop: int) -> Changes:
+    def slice(self, start: int, stop: int) -> Delta:
         """A run of the changes."""
         if start == 0 and stop == len(self):
             return self
-        return Changes(
+        return Delta(
             self.shape,
             self.keys[start:stop],
             self.ops[start:stop],
@@ -56,12 +56,12 @@ class Changes:
             tuple(None if p is None else p[start:stop] for p in self.present),
         )
 
-    def select(self, rows: Positions) -> Changes:
+    def select(self, rows: Positions) -> Delta:
         """Some of the changes."""
         if len(rows) == len(self):
             return self
         taken = pa.array(rows)
-        return Changes(
+        return Delta(
             self.shape,
             self.keys[rows],
             self.ops[rows],
@@ -82,7 +82,7 @@ class Changes:
         after[hit & (ops == DELETE)] = False
         return after
 
-    def between(self, lower: Any, upper: Any) -> Changes:
+    def between(self, lower: Any, upper: Any) -> Delta:
         """The changes with lower <= key < upper; None is no bound."""
         start = 0 if lower is None else int(self.keys.searchsorted(lower))
         stop = len(self) if upper is None else int(self.keys.searchsorted(upper))
@@ -97,7 +97,7 @@ class Changes:
         return carried if mask is None else mask & carried
 
     @property
-    def structural(self) -> bool:
+    def is_structural(self) -> bool:
         """Whether rows may appear or go, not only change in place."""
         return bool((self.ops != PATCH).any())
 
@@ -126,7 +126,7 @@ class Changes:
 class _Plan:
     """Which row of rows-then-changes stands at each place of the result."""
 
-    def __init__(self, keys: KeyArray, changes: Changes):
+    def __init__(self, keys: KeyArray, changes: Delta):
         self.rows = rows = len(keys)
         at = search(keys, changes.keys)
         if rows:
@@ -163,7 +163,7 @@ class _Plan:
         joined: KeyArray = np.concatenate([old, new])[self._finish(self.order)]
         return joined
 
-    def column(self, column: pa.Array, changes: Changes, position: int) -> pa.Array:
+    def column(self, column: pa.Array, changes: Delta, position: int) -> pa.Array:
         """One column of the result."""
         order = self.order
         fresh = changes.columns[position]
@@ -180,19 +180,19 @@ class _Plan:
         return pa.concat_arrays([column, fresh]).take(pa.array(self._finish(order)))
 
 
-def upserts(shape: Shape, columns: Sequence[pa.Array], keys: KeyArray | None = None) -> Changes:
+def upserts(shape: Shape, columns: Sequence[pa.Array], keys: KeyArray | None = None) -> Delta:
     """Changes that upsert these sorted rows."""
     keys = shape.keys(columns) if keys is None else keys
     ops = np.zeros(len(keys), np.int8)
-    return Changes(shape, keys, ops, tuple(columns), (None,) * len(columns))
+    return Delta(shape, keys, ops, tuple(columns), (None,) * len(columns))
 
 
-def no_changes(shape: Shape) -> Changes:
+def empty_delta(shape: Shape) -> Delta:
     """Nothing to change."""
     return upserts(shape, [pa.array([], data_type) for data_type in shape.types])
 
 
-def merge_changes(parts: Sequence[Changes]) -> Changes:
+def merge_deltas(parts: Sequence[Delta]) -> Delta:
     """One set of changes with the effect of all, the first first."""
     assert parts
     while len(parts) > 2:
@@ -201,7 +201,7 @@ def merge_changes(parts: Sequence[Changes]) -> Changes:
     return reduce(_merge, parts)
 
 
-def _merge(older: Changes, newer: Changes) -> Changes:
+def _merge(older: Delta, newer: Delta) -> Delta:
     if not len(older):
         return newer
     if not len(newer):
@@ -237,10 +237,10 @@ def _merge(older: Changes, newer: Changes) -> Changes:
         column, mask = _merge_column(older, newer, position, order)
         columns.append(column)
         present.append(mask)
-    return Changes(older.shape, keys, ops, tuple(columns), tuple(present))
+    return Delta(older.shape, keys, ops, tuple(columns), tuple(present))
 
 
-def _carried_throughout(changes: Changes, position: int) -> bool:
+def _is_carried_throughout(changes: Delta, position: int) -> bool:
     """Whether every upsert and patch carries the column."""
     if changes.columns[position] is None:
         return bool((changes.ops == DELETE).all())
@@ -276,13 +276,13 @@ class _Order:
 
 
 def _merge_column(
-    older: Changes, newer: Changes, position: int, order: _Order
+    older: Delta, newer: Delta, position: int, order: _Order
 ) -> tuple[pa.Array | None, Mask | None]:
     """One column of two merged changes, rows in this order, and who carries it."""
     first, second = older.columns[position], newer.columns[position]
     if first is None and second is None:
         return None, None
-    everywhere = _carried_throughout(older, position) and _carried_throughout(newer, position)
+    everywhere = _is_carried_throughout(older, position) and _is_carried_throughout(newer, position)
     column = order.take(first, second)
     if everywhere or position < older.shape.key_count:
         return column, None

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from livingdb.chunks.address import Address
 from livingdb.chunks.chunk import Chunk, decompress_ahead
-from livingdb.trees.changes import DELETE, UPSERT, Changes
+from livingdb.trees.changes import DELETE, UPSERT, Delta
 from livingdb.trees.compare import choose, differs
 from livingdb.trees.keys import KeyArray, align, search
 from livingdb.trees.nodes import Entries, Entry, Leaf, Reader, node_entry
@@ -36,7 +36,7 @@ __all__ = [
     "diff",
     "differing_regions",
     "region_diff",
-    "to_changes",
+    "to_delta",
 ]
 
 INSERTED, UPDATED, DELETED = 0, 1, 2
@@ -96,11 +96,11 @@ class Region:
 
 def diff(reader: Reader, before: Address, after: Address, span: Span = ALL) -> Iterator[DiffBatch]:
     """The rows that differ between two roots, within a range of keys."""
-    regions = _grouped(reader, before, after, span)
+    regions = _region_groups(reader, before, after, span)
     for group in in_order(partial(_fetch, reader), regions, ahead=2):
         for pair in group:
             batch = _compare_pair(reader, pair)
-            if batch is not None and span.bounded:
+            if batch is not None and span.is_bounded:
                 start, stop = span.rows(batch.keys)
                 batch = batch.select(np.arange(start, stop)) if stop > start else None
             if batch is not None:
@@ -116,7 +116,9 @@ class _Pair:
     changed: list[int]
 
 
-def _grouped(reader: Reader, before: Address, after: Address, span: Span) -> Iterator[list[Region]]:
+def _region_groups(
+    reader: Reader, before: Address, after: Address, span: Span
+) -> Iterator[list[Region]]:
     regions = (region for region in differing_regions(reader, before, after) if region.meets(span))
     while group := list(itertools.islice(regions, _GROUP_REGIONS)):
         yield group
@@ -152,11 +154,11 @@ def region_diff(reader: Reader, region: Region) -> DiffBatch | None:
     return _compare_pair(reader, _pair(reader, region))
 
 
-def to_changes(shape: Shape, batch: DiffBatch) -> Changes:
+def to_delta(shape: Shape, batch: DiffBatch) -> Delta:
     """The changes that turn the first tree into the second."""
     ops = np.where(batch.kinds == DELETED, DELETE, UPSERT).astype(np.int8)
     columns = [*batch.key_columns(shape.key_count), *batch.after[shape.key_count :]]
-    return Changes(shape, batch.keys, ops, tuple(columns), (None,) * len(columns))
+    return Delta(shape, batch.keys, ops, tuple(columns), (None,) * len(columns))
 
 
 # --- which leaves ---------------------------------------------------------------------------
@@ -200,7 +202,7 @@ def _as_entries(reader: Reader, root: Address) -> Entries:
 def _entry(node: Entries | Leaf, address: Address) -> Entry:
     if isinstance(node, Entries):
         return node_entry(node, address)
-    zones = [zone_of(node.column(position)) for position in node.shape.zoned]
+    zones = [zone_of(node.column(position)) for position in node.shape.zoned_positions]
     return Entry(node.keys[-1], address, node.rows, zones)
 
 
@@ -267,13 +269,13 @@ def _ends_with(leaves: Entries, end: KeyArray) -> bool:
 
 def _compare_pair(reader: Reader, pair: _Pair) -> DiffBatch | None:
     if pair.leaves is not None:
-        return _same_keys(*pair.leaves, pair.changed)
+        return _compare_same_keys(*pair.leaves, pair.changed)
     old_keys, old_columns = _rows(reader, pair.region.before)
     new_keys, new_columns = _rows(reader, pair.region.after)
     return _compare(old_keys, old_columns, new_keys, new_columns)
 
 
-def _same_keys(old: Leaf, new: Leaf, changed: list[int]) -> DiffBatch | None:
+def _compare_same_keys(old: Leaf, new: Leaf, changed: list[int]) -> DiffBatch | None:
     """Compare two leaves with the same keys in the columns whose digests differ."""
     mask = np.zeros(old.rows, bool)
     for position in changed:
@@ -321,9 +323,13 @@ def _compare(
     kept = np.zeros(len(old_keys), bool)
     kept[at[hit]] = True
     same_old, same_new = at[hit], np.flatnonzero(hit)
-    unequal = _differing(old, same_old, new, same_new)
-    old_rows = np.concatenate([np.flatnonzero(~kept), same_old[unequal], _absent((~hit).sum())])
-    new_rows = np.concatenate([_absent((~kept).sum()), same_new[unequal], np.flatnonzero(~hit)])
+    unequal = _differing_rows(old, same_old, new, same_new)
+    old_rows = np.concatenate(
+        [np.flatnonzero(~kept), same_old[unequal], _absent_positions((~hit).sum())]
+    )
+    new_rows = np.concatenate(
+        [_absent_positions((~kept).sum()), same_new[unequal], np.flatnonzero(~hit)]
+    )
     if not len(old_rows):
         return None
     keys = np.concatenate([old_keys[~kept], new_keys[same_new[unequal]], new_keys[~hit]])
@@ -334,7 +340,7 @@ def _compare(
     return DiffBatch(keys[order], kinds.astype(np.int8), before, after)
 
 
-def _differing(
+def _differing_rows(
     old: list[pa.Array], old_rows: Positions, new: list[pa.Array], new_rows: Positions
 ) -> npt.NDArray[np.bool_]:
     unequal = np.zeros(len(old_rows), bool)
@@ -345,7 +351,7 @@ def _differing(
     return unequal
 
 
-def _absent(count: int) -> Positions:
+def _absent_positions(count: int) -> Positions:
     return np.full(int(count), -1, np.int64)
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from livingdb.chunks.address import Address
 from livingdb.trees.builder import Builder, Sink
-from livingdb.trees.changes import Changes, no_changes
+from livingdb.trees.changes import Delta, empty_delta
 from livingdb.trees.keys import KeyArray, search
 from livingdb.trees.nodes import Entries, Leaf, Reader
 from livingdb.trees.scan import leaf_rows
@@ -42,10 +42,10 @@ class Editor:
     def __init__(self, reader: Reader, sink: Sink):
         self.reader = reader
         self.builder = Builder(reader.shape, sink)
-        self.nothing = no_changes(reader.shape)
+        self.nothing = empty_delta(reader.shape)
         self.no_leaves = Replacements(self.nothing.keys, ())
 
-    def leaf(self, address: Address, changes: Changes) -> None:
+    def leaf(self, address: Address, changes: Delta) -> None:
         """Feed the rows of one leaf."""
         keys, columns = leaf_rows(self.reader, address)
         if len(changes):
@@ -53,7 +53,7 @@ class Editor:
         self.builder.add_rows(columns, keys)
         self.builder.close_leaves()
 
-    def node(self, node: Entries, changes: Changes, replaced: Replacements) -> None:
+    def node(self, node: Entries, changes: Delta, replaced: Replacements) -> None:
         """Feed the children of a node of level 1 or more."""
         most = len(node) - 1
         owners = np.minimum(search(node.keys, changes.keys), most)
@@ -68,7 +68,7 @@ class Editor:
         self.pass_over(node, position, len(node))
         self.builder.close_nodes(node.level)
 
-    def child(self, node: Entries, child: int, changes: Changes, replaced: Replacements) -> None:
+    def child(self, node: Entries, child: int, changes: Delta, replaced: Replacements) -> None:
         """Feed one child, changed or replaced."""
         address = node.addresses[child]
         if node.level > 1:
@@ -84,7 +84,7 @@ class Editor:
 
     def pass_over(self, node: Entries, start: int, stop: int) -> None:
         """Feed untouched children, whole as soon as nothing below is open."""
-        while start < stop and not self.builder.aligned(node.level):
+        while start < stop and not self.builder.is_aligned(node.level):
             self.child(node, start, self.nothing, self.no_leaves)
             start += 1
         if start < stop:
@@ -98,7 +98,7 @@ def _run(owners: np.ndarray[tuple[int], np.dtype[np.int64]], child: int) -> tupl
 def edit(
     reader: Reader,
     root: Address,
-    changes: Changes,
+    changes: Delta,
     sink: Sink,
     replacements: Replacements | None = None,
 ) -> Address:

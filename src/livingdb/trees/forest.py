@@ -27,7 +27,7 @@ from livingdb.trees import merge as tree_merge
 from livingdb.trees import scan as tree_scan
 from livingdb.trees import seek as tree_seek
 from livingdb.trees.builder import Builder, Sink, check_sorted
-from livingdb.trees.changes import Changes
+from livingdb.trees.changes import Delta
 from livingdb.trees.edit import edit
 from livingdb.trees.join import join
 from livingdb.trees.keys import KeyArray
@@ -111,13 +111,13 @@ class Forest:
         return self.grouping.whole
 
     @property
-    def single(self) -> bool:
+    def is_single(self) -> bool:
         """Whether there is one group only."""
         return len(self.readers) == 1
 
     def roots(self, root: Address) -> list[Address]:
         """The root of each group's tree."""
-        if self.single:
+        if self.is_single:
             return [root]
         record = read_record(Chunk(root, self.store.get(root), self.store.get))
         try:
@@ -129,7 +129,7 @@ class Forest:
         return roots
 
     def _join(self, roots: Sequence[Address], sink: Sink) -> Address:
-        if self.single:
+        if self.is_single:
             return roots[0]
         payload = json.dumps({"groups": [root.hex() for root in roots]}, separators=(",", ":"))
         stored = encode_record(payload.encode())
@@ -139,14 +139,14 @@ class Forest:
     def _project(self, columns: Sequence[pa.Array], group: int) -> list[pa.Array]:
         return [columns[position] for position in self.grouping.positions(group)]
 
-    def _changes(self, changes: Changes, group: int) -> Changes | None:
+    def _group_delta(self, changes: Delta, group: int) -> Delta | None:
         """What of the changes concerns a group; None if nothing does."""
-        if self.single:
+        if self.is_single:
             return changes
-        if not changes.structural and not changes.touches(self.grouping.groups[group]):
+        if not changes.is_structural and not changes.touches(self.grouping.groups[group]):
             return None
         chosen = self.grouping.positions(group)
-        return Changes(
+        return Delta(
             self.grouping.shapes[group],
             changes.keys,
             changes.ops,
@@ -168,15 +168,15 @@ class Forest:
             check_sorted(self.shape, keys, last, seen, columns)
             last, seen = keys[-1:], seen + len(keys)
             for group, builder in enumerate(builders):
-                builder.add_rows(columns if self.single else self._project(columns, group), keys)
+                builder.add_rows(columns if self.is_single else self._project(columns, group), keys)
                 builder.close_full()
         return self._join([builder.finish() for builder in builders], sink)
 
-    def edit(self, root: Address, changes: Changes, sink: Sink) -> Address:
+    def edit(self, root: Address, changes: Delta, sink: Sink) -> Address:
         """The root with the changes made."""
         roots = self.roots(root)
         for group, reader in enumerate(self.readers):
-            mine = self._changes(changes, group)
+            mine = self._group_delta(changes, group)
             if mine is not None:
                 roots[group] = edit(reader, roots[group], mine, sink)
         return self._join(roots, sink)
@@ -220,11 +220,11 @@ class Forest:
         positions: Sequence[int] | None = None,
         span: tree_scan.Span = tree_scan.ALL,
         filters: Sequence[tree_scan.ZoneFilter] = (),
-        changes: Changes | None = None,
+        changes: Delta | None = None,
         keep: bool = False,
     ) -> Iterator[list[pa.Array]]:
         """Batches of the columns asked for, in key order; see `trees.scan.scan`."""
-        if self.single:
+        if self.is_single:
             reader = self.readers[0]
             yield from tree_scan.scan(reader, root, positions, span, filters, changes, keep)
             return
@@ -236,7 +236,7 @@ class Forest:
         root: Address,
         span: tree_scan.Span,
         filters: Sequence[tree_scan.ZoneFilter],
-        changes: Changes | None,
+        changes: Delta | None,
     ) -> list[tree_scan.Span]:
         """The key ranges to read: those that the trees of all filtered columns keep."""
         spans = [span]
@@ -246,7 +246,7 @@ class Forest:
             moved = tree_scan.ZoneFilter(inner, item.least, item.greatest)
             reader, mine = self.readers[group], changes
             if changes is not None:
-                mine = self._changes(changes, group) or changes
+                mine = self._group_delta(changes, group) or changes
             spans = [
                 kept
                 for outer in spans
@@ -259,7 +259,7 @@ class Forest:
         root: Address,
         positions: Sequence[int] | None,
         span: tree_scan.Span,
-        changes: Changes | None,
+        changes: Delta | None,
         keep: bool,
     ) -> Iterator[list[pa.Array]]:
         """The columns of several groups, batch by batch."""
@@ -268,7 +268,7 @@ class Forest:
         roots = self.roots(root)
         streams = []
         for group, inner in wanted.items():
-            mine = None if changes is None else self._changes(changes, group)
+            mine = None if changes is None else self._group_delta(changes, group)
             streams.append(
                 tree_scan.scan(self.readers[group], roots[group], inner, span, (), mine, keep)
             )
@@ -320,7 +320,7 @@ class Forest:
         self, before: Address, after: Address, span: tree_scan.Span = tree_scan.ALL
     ) -> Iterator[tree_diff.DiffBatch]:
         """The rows that differ within a range of keys, whole, in key order."""
-        if self.single:
+        if self.is_single:
             yield from tree_diff.diff(self.readers[0], before, after, span)
             return
         olds, news = self.roots(before), self.roots(after)
@@ -357,9 +357,9 @@ class Forest:
         )
         return tree_diff.DiffBatch(keys, kinds.astype(np.int8), before, after)
 
-    def to_changes(self, batch: tree_diff.DiffBatch) -> Changes:
+    def to_delta(self, batch: tree_diff.DiffBatch) -> Delta:
         """The changes that turn the first root of a diff into the second."""
-        return tree_diff.to_changes(self.shape, batch)
+        return tree_diff.to_delta(self.shape, batch)
 
     def merge(
         self,
@@ -368,21 +368,21 @@ class Forest:
         theirs: Address,
         sink: Sink,
         resolve: tree_merge.Resolve | None = None,
-    ) -> tree_merge.Merged:
+    ) -> tree_merge.MergeResult:
         """`ours` with what `theirs` changed since `base`; see `trees.merge.merge`."""
-        if self.single:
+        if self.is_single:
             return tree_merge.merge(self.readers[0], base, ours, theirs, sink, resolve)
         if theirs in (base, ours):
-            return tree_merge.Merged(ours, [])
+            return tree_merge.MergeResult(ours, [])
         if base == ours:
-            return tree_merge.Merged(theirs, [])
+            return tree_merge.MergeResult(theirs, [])
         ours_changed = list(self.diff(base, ours))
         changes, conflicts = tree_merge.resolve_rows(
             self.shape, self.diff(base, theirs), ours_changed, resolve
         )
         if conflicts:
-            return tree_merge.Merged(None, conflicts)
-        return tree_merge.Merged(self.edit(ours, changes, sink), [])
+            return tree_merge.MergeResult(None, conflicts)
+        return tree_merge.MergeResult(self.edit(ours, changes, sink), [])
 
 
 def _zip(streams: Sequence[Iterator[list[pa.Array]]]) -> Iterator[list[pa.Array]]:

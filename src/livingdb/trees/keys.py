@@ -67,16 +67,18 @@ class KeyCodec:
         if self.packed:
             packed = np.zeros(rows, np.uint64)
             for array, data_type in zip(arrays, self.types, strict=True):
-                bits = _unsigned(array, data_type)
+                bits = _as_unsigned(array, data_type)
                 width = _width(data_type)
                 assert width is not None
                 packed = bits if width == 8 else (packed << np.uint64(8 * width)) | bits
             return packed
         if self.width is not None:
-            pieces = [_big_endian(a, t) for a, t in zip(arrays, self.types, strict=True)]
+            pieces = [_as_big_endian(a, t) for a, t in zip(arrays, self.types, strict=True)]
             return np.ascontiguousarray(np.hstack(pieces)).view(f"S{self.width}").reshape(-1)
         parts = [
-            _marked(array, data_type) if position in self.nullable else _as_binary(array, data_type)
+            _encode_nullable(array, data_type)
+            if position in self.nullable
+            else _as_binary(array, data_type)
             for position, (array, data_type) in enumerate(zip(arrays, self.types, strict=True))
         ]
         whole = parts[0] if len(parts) == 1 else pc.binary_join_element_wise(*parts, b"")
@@ -128,7 +130,7 @@ def _width(data_type: pa.DataType) -> int | None:
     return flat_width_bytes(data_type)
 
 
-def _unsigned(array: pa.Array, data_type: pa.DataType) -> UInt64s:
+def _as_unsigned(array: pa.Array, data_type: pa.DataType) -> UInt64s:
     """Order-preserving unsigned numbers of a column at most eight bytes wide."""
     if pa.types.is_boolean(data_type):
         return np.asarray(array.to_numpy(zero_copy_only=False)).astype(np.uint64)
@@ -153,7 +155,7 @@ def _unsigned(array: pa.Array, data_type: pa.DataType) -> UInt64s:
     return np.asarray(np.where(bits & sign, negated, bits | sign), np.uint64)
 
 
-def _big_endian(array: pa.Array, data_type: pa.DataType) -> npt.NDArray[np.uint8]:
+def _as_big_endian(array: pa.Array, data_type: pa.DataType) -> npt.NDArray[np.uint8]:
     """Order-preserving bytes, one row each, of a fixed-width column."""
     width = _width(data_type)
     assert width is not None
@@ -169,14 +171,14 @@ def _big_endian(array: pa.Array, data_type: pa.DataType) -> npt.NDArray[np.uint8
         swapped = raw.reshape(rows, 16)[:, ::-1].copy()
         swapped[:, 0] ^= 0x80
         return swapped
-    bits = _unsigned(array, data_type).astype(">u8").view(np.uint8)
+    bits = _as_unsigned(array, data_type).astype(">u8").view(np.uint8)
     return bits.reshape(rows, 8)[:, 8 - width :]
 
 
 def _as_binary(array: pa.Array, data_type: pa.DataType) -> pa.Array:
     width = _width(data_type)
     if width is not None:
-        raw = np.ascontiguousarray(_big_endian(array, data_type)).tobytes()
+        raw = np.ascontiguousarray(_as_big_endian(array, data_type)).tobytes()
         fixed = pa.Array.from_buffers(pa.binary(width), len(array), [None, pa.py_buffer(raw)])
         return fixed.cast(pa.binary())
     data = array.cast(pa.binary())
@@ -185,7 +187,7 @@ def _as_binary(array: pa.Array, data_type: pa.DataType) -> pa.Array:
     return pc.binary_join_element_wise(data, pa.scalar(b"\0\0"), b"")
 
 
-def _marked(array: pa.Array, data_type: pa.DataType) -> pa.Array:
+def _encode_nullable(array: pa.Array, data_type: pa.DataType) -> pa.Array:
     """The encoding of a column that may be null: a byte that says so, then the value if any."""
     if array.null_count == len(array):
         return pa.array([NULL], pa.binary()).take(pa.array(np.zeros(len(array), np.int64)))

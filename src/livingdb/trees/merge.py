@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from livingdb.chunks.address import Address
 from livingdb.trees.builder import Sink
-from livingdb.trees.changes import Changes, merge_changes, no_changes
+from livingdb.trees.changes import Delta, empty_delta, merge_deltas
 from livingdb.trees.compare import choose, differs
 from livingdb.trees.diff import (
     DELETED,
@@ -23,14 +23,14 @@ from livingdb.trees.diff import (
     Region,
     differing_regions,
     region_diff,
-    to_changes,
+    to_delta,
 )
 from livingdb.trees.edit import Replacements, edit, touched_leaves
 from livingdb.trees.keys import KeyArray, align
 from livingdb.trees.nodes import Entries, Reader
 from livingdb.trees.shape import Shape
 
-__all__ = ["Conflicts", "Merged", "Resolve", "merge", "resolve_rows"]
+__all__ = ["Conflicts", "MergeResult", "Resolve", "merge", "resolve_rows"]
 
 Mask = npt.NDArray[np.bool_]
 
@@ -69,14 +69,14 @@ class Conflicts:
 
 
 @dataclass(frozen=True)
-class Merged:
+class MergeResult:
     """The merged root, or the conflicts that stand in its way."""
 
     root: Address | None
     conflicts: list[Conflicts]
 
 
-Resolve = Callable[[Conflicts], Changes | None]
+Resolve = Callable[[Conflicts], Delta | None]
 
 
 def merge(
@@ -86,25 +86,25 @@ def merge(
     theirs: Address,
     sink: Sink,
     resolve: Resolve | None = None,
-) -> Merged:
+) -> MergeResult:
     """`ours` with what `theirs` changed since `base`.
 
     `resolve` answers conflicts with the changes to make to ours; None leaves them open.
     """
     if theirs in (base, ours):
-        return Merged(ours, [])
+        return MergeResult(ours, [])
     if base == ours:
-        return Merged(theirs, [])
+        return MergeResult(theirs, [])
     their_regions = list(differing_regions(reader, base, theirs))
     our_regions = list(differing_regions(reader, base, ours))
-    clean, contested = _sort_out(their_regions, our_regions)
+    clean, contested = _split_regions(their_regions, our_regions)
     ours_changed = _differences(reader, our_regions if contested else [])
     differences = _differences(reader, contested)
     rows, conflicts = resolve_rows(reader.shape, differences, ours_changed, resolve)
     if conflicts:
-        return Merged(None, conflicts)
-    clean, rows = _apart(reader, ours, clean, rows)
-    return Merged(edit(reader, ours, rows, sink, _replacements(reader, clean)), [])
+        return MergeResult(None, conflicts)
+    clean, rows = _separate(reader, ours, clean, rows)
+    return MergeResult(edit(reader, ours, rows, sink, _replacements(reader, clean)), [])
 
 
 def resolve_rows(
@@ -112,9 +112,9 @@ def resolve_rows(
     theirs: Iterable[DiffBatch],
     ours: Sequence[DiffBatch],
     resolve: Resolve | None,
-) -> tuple[Changes, list[Conflicts]]:
+) -> tuple[Delta, list[Conflicts]]:
     """Their changes to make to ours, and the conflicts nobody resolved."""
-    changes: list[Changes] = [no_changes(shape)]
+    changes: list[Delta] = [empty_delta(shape)]
     conflicts: list[Conflicts] = []
     for batch in theirs:
         free, both = _split_overlap(shape, batch, ours)
@@ -126,12 +126,12 @@ def resolve_rows(
             conflicts.append(both)
         else:
             changes.append(answer)
-    return merge_changes(changes), conflicts
+    return merge_deltas(changes), conflicts
 
 
-def _apart(
-    reader: Reader, ours: Address, clean: list[Region], rows: Changes
-) -> tuple[list[Region], Changes]:
+def _separate(
+    reader: Reader, ours: Address, clean: list[Region], rows: Delta
+) -> tuple[list[Region], Delta]:
     """Regions and row changes that meet in no leaf of ours: a region that does becomes rows.
 
     A row of a contested region can belong to a leaf of a clean one when ours has emptied
@@ -142,24 +142,24 @@ def _apart(
     meeting: list[Region] = []
     for region in clean:
         (apart if opened.isdisjoint(region.before.addresses) else meeting).append(region)
-    more = [to_changes(reader.shape, batch) for batch in _differences(reader, meeting)]
-    return apart, merge_changes([rows, *more])
+    more = [to_delta(reader.shape, batch) for batch in _differences(reader, meeting)]
+    return apart, merge_deltas([rows, *more])
 
 
-def _sort_out(theirs: list[Region], ours: list[Region]) -> tuple[list[Region], list[Region]]:
+def _split_regions(theirs: list[Region], ours: list[Region]) -> tuple[list[Region], list[Region]]:
     """Their regions: those whose keys ours left alone, and those it touched too."""
     clean: list[Region] = []
     contested: list[Region] = []
     at = 0
     for region in theirs:
-        while at < len(ours) and _before(ours[at], region):
+        while at < len(ours) and _is_before(ours[at], region):
             at += 1
-        free = at == len(ours) or _before(region, ours[at])
+        free = at == len(ours) or _is_before(region, ours[at])
         (clean if free and len(region.before) else contested).append(region)
     return clean, contested
 
 
-def _before(one: Region, other: Region) -> bool:
+def _is_before(one: Region, other: Region) -> bool:
     """Whether all keys of one region are less than all keys of the other."""
     if one.last is None or other.above is None:
         return False
@@ -173,7 +173,7 @@ def _differences(reader: Reader, regions: Sequence[Region]) -> list[DiffBatch]:
 
 def _split_overlap(
     shape: Shape, theirs: DiffBatch, ours: Sequence[DiffBatch]
-) -> tuple[Changes, Conflicts | None]:
+) -> tuple[Delta, Conflicts | None]:
     """Their changes that meet none of ours (or are the same), and the conflicts."""
     free = np.ones(len(theirs.keys), bool)
     parts: list[Conflicts] = []
@@ -186,7 +186,7 @@ def _split_overlap(
         free[mine] = False
         if conflict is not None:
             parts.append(conflict)
-    changes = to_changes(shape, theirs).select(np.flatnonzero(free))
+    changes = to_delta(shape, theirs).select(np.flatnonzero(free))
     if not parts:
         return changes, None
     return changes, _concat(parts)
@@ -246,7 +246,7 @@ def _replacements(reader: Reader, regions: Sequence[Region]) -> Replacements:
         keys.append(region.before.keys)
         leaves += [after] + [None] * (len(region.before) - 1)
     if not keys:
-        return Replacements(no_changes(reader.shape).keys, ())
+        return Replacements(empty_delta(reader.shape).keys, ())
     joined = keys[0]
     for more in keys[1:]:
         joined = np.concatenate(align(joined, more))

@@ -68,7 +68,7 @@ class Entries:
             pa.array([entry.address for entry in entries], pa.binary(32)),
             pa.array([entry.rows for entry in entries], pa.int64()),
         ]
-        for index, position in enumerate(shape.zoned):
+        for index, position in enumerate(shape.zoned_positions):
             zones = [entry.zones[index] for entry in entries]
             types = zone_types(shape.types[position])
             if len(types) == 3:
@@ -131,9 +131,9 @@ class Entries:
     def zone_columns(self, index: int) -> list[pa.Array]:
         """The zone-map columns of the index-th zoned column."""
         at = 3
-        for position in self.shape.zoned[:index]:
+        for position in self.shape.zoned_positions[:index]:
             at += len(zone_types(self.shape.types[position]))
-        width = len(zone_types(self.shape.types[self.shape.zoned[index]]))
+        width = len(zone_types(self.shape.types[self.shape.zoned_positions[index]]))
         return [self.column(position) for position in range(at, at + width)]
 
     def slice(self, start: int, stop: int) -> Entries:
@@ -174,7 +174,7 @@ def _key_array(shape: Shape, keys: Sequence[Any]) -> KeyArray:
 def draft_leaf(shape: Shape, columns: Sequence[pa.Array], last_key: Any) -> tuple[Entry, Draft]:
     """A chunk of rows, not yet compressed, and its entry."""
     draft = draft_chunk(columns, names=shape.names)
-    zones = [zone_of(columns[position]) for position in shape.zoned]
+    zones = [zone_of(columns[position]) for position in shape.zoned_positions]
     return Entry(last_key, draft.address, len(columns[0]), zones), draft
 
 
@@ -187,7 +187,9 @@ def encode_node(shape: Shape, children: Entries, level: int) -> tuple[Entry, Sto
 def node_entry(children: Entries, address: Address) -> Entry:
     """The entry of the node at the address that has these children."""
     shape = children.shape
-    zones = [join_zones(children.zone_columns(index)) for index in range(len(shape.zoned))]
+    zones = [
+        join_zones(children.zone_columns(index)) for index in range(len(shape.zoned_positions))
+    ]
     return Entry(children.keys[-1], address, int(children.rows.sum()), zones)
 
 

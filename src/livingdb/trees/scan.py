@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from livingdb.chunks.address import Address
 from livingdb.chunks.chunk import decompress_ahead
-from livingdb.trees.changes import Changes
+from livingdb.trees.changes import Delta
 from livingdb.trees.keys import KeyArray, align
 from livingdb.trees.nodes import Entries, Leaf, Reader
 from livingdb.trees.workers import in_order
@@ -67,7 +67,7 @@ class Span:
             stop = min(int(np.searchsorted(keys, self.upper)) + 1, stop)
         return start, max(start, stop)
 
-    def meet(self, other: Span) -> Span:
+    def intersection(self, other: Span) -> Span:
         """The keys in both ranges; `other` lies in no gap of this one."""
         lower, lower_open = self.lower, self.lower_open
         if other.lower is not None and (lower is None or other.lower > lower):
@@ -78,7 +78,7 @@ class Span:
         return Span(lower, upper, lower_open, upper_open)
 
     @property
-    def bounded(self) -> bool:
+    def is_bounded(self) -> bool:
         """Whether there is any bound."""
         return self.lower is not None or self.upper is not None
 
@@ -95,7 +95,7 @@ class Span:
 ALL = Span()
 
 
-def _below(greatest: Any, least: Any) -> bool:
+def _is_below(greatest: Any, least: Any) -> bool:
     return greatest is not None and least is not None and bool(greatest < least)
 
 
@@ -112,14 +112,14 @@ class ZoneFilter:
 
     def meets(self, other: ZoneFilter) -> bool:
         """Whether a row can pass both, if both are of one column."""
-        return not (_below(self.greatest, other.least) or _below(other.greatest, self.least))
+        return not (_is_below(self.greatest, other.least) or _is_below(other.greatest, self.least))
 
     def keeps(self, entries: Entries) -> Mask:
         """Which children may hold such a row."""
         keep = np.ones(len(entries), bool)
-        if self.position not in entries.shape.zoned:
+        if self.position not in entries.shape.zoned_positions:
             return keep
-        columns = entries.zone_columns(entries.shape.zoned.index(self.position))
+        columns = entries.zone_columns(entries.shape.zoned_positions.index(self.position))
         if len(columns) != 3:
             return keep
         lows, highs, _ = columns
@@ -139,7 +139,7 @@ class _Task:
     """One leaf to read, the changes that lie over it, and its keys: above one, up to one."""
 
     address: Address
-    changes: Changes | None
+    changes: Delta | None
     above: Any = None
     last: Any = None
 
@@ -168,7 +168,7 @@ def scan(
     positions: Sequence[int] | None = None,
     span: Span = ALL,
     filters: Sequence[ZoneFilter] = (),
-    changes: Changes | None = None,
+    changes: Delta | None = None,
     keep: bool = False,
 ) -> Iterator[list[pa.Array]]:
     """Batches of the columns asked for, in key order.
@@ -176,14 +176,14 @@ def scan(
     `filters` prune leaves and do not filter rows.  `changes` are seen as made.  `keep` puts
     leaves into the cache, which a scan of a whole table had better not.
     """
-    if changes is not None and span.bounded:
+    if changes is not None and span.is_bounded:
         changes = changes.slice(*span.rows(changes.keys))
     if changes is not None and not len(changes):
         changes = None
 
     wanted = range(len(reader.shape.types)) if positions is None else positions
     needed = wanted
-    if changes is not None or span.bounded:
+    if changes is not None or span.is_bounded:
         needed = sorted({*range(reader.shape.key_count), *wanted})
 
     def fetch(group: list[_Task]) -> list[tuple[_Task, Entries | Leaf]]:
@@ -191,7 +191,7 @@ def scan(
         decompress_ahead([n.chunk for _, n in nodes if isinstance(n, Leaf) and n.fresh], needed)
         return nodes
 
-    groups = _grouped(_tasks(reader, root, span, filters, changes))
+    groups = _task_groups(_tasks(reader, root, span, filters, changes))
     for group in in_order(fetch, groups, ahead=_AHEAD_GROUPS):
         for task, node in group:
             if isinstance(node, Entries) and task.changes is None:
@@ -201,7 +201,7 @@ def scan(
                 yield from _read(reader, node, task, positions, span)
 
 
-def _grouped(tasks: Iterator[_Task]) -> Iterator[list[_Task]]:
+def _task_groups(tasks: Iterator[_Task]) -> Iterator[list[_Task]]:
     """Runs of leaves to fetch together: few at first, so that a short read starts at once."""
     size = 1
     while group := list(itertools.islice(tasks, size)):
@@ -224,8 +224,8 @@ def _read(
     else:
         assert isinstance(node, Leaf)
         columns = node.columns(positions)
-        keys = node.keys if span.bounded else None
-    if span.bounded and keys is not None:
+        keys = node.keys if span.is_bounded else None
+    if span.is_bounded and keys is not None:
         start, stop = span.rows(keys)
         if (start, stop) != (0, len(keys)):
             columns = [column.slice(start, stop - start) for column in columns]
@@ -238,7 +238,7 @@ def _tasks(
     root: Address,
     span: Span,
     filters: Sequence[ZoneFilter],
-    changes: Changes | None,
+    changes: Delta | None,
 ) -> Iterator[_Task]:
     """The leaves to read, in key order; a leaf under changes is never pruned."""
     top = reader.read(root)
@@ -253,7 +253,7 @@ def _descend(
     node: Entries,
     span: Span,
     filters: Sequence[ZoneFilter],
-    changes: Changes | None,
+    changes: Delta | None,
     above: Any,
     last: bool,
 ) -> Iterator[_Task]:
@@ -270,7 +270,7 @@ def _descend(
     before = 0
     addresses = node.addresses
     for child in range(len(node)):
-        over: Changes | None = None
+        over: Delta | None = None
         if changes is not None:
             over = changes.slice(before, edges[child]) if edges[child] > before else None
             before = edges[child]
@@ -291,7 +291,7 @@ def kept_spans(
     root: Address,
     span: Span,
     filters: Sequence[ZoneFilter],
-    changes: Changes | None,
+    changes: Delta | None,
 ) -> list[Span]:
     """The key ranges, in order, of the leaves that a scan with these filters would read."""
     spans: list[Span] = []
@@ -302,7 +302,7 @@ def kept_spans(
     end = count_rows(reader, root) and reader.read(root).keys[-1]
     if spans and changes is not None and spans[-1].upper == end:
         spans[-1] = replace(spans[-1], upper=None)
-    return [kept.meet(span) for kept in spans]
+    return [kept.intersection(span) for kept in spans]
 
 
 def count_rows(reader: Reader, root: Address) -> int:

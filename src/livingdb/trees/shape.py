@@ -46,7 +46,7 @@ class Shape:
         return pa.schema(list(zip(self.names, self.types, strict=True)))
 
     @cached_property
-    def zoned(self) -> tuple[int, ...]:
+    def zoned_positions(self) -> tuple[int, ...]:
         """Positions of the columns with zone maps: all but the leading key column."""
         return tuple(range(1, len(self.types)))
 
@@ -54,7 +54,7 @@ class Shape:
     def entry_types(self) -> tuple[pa.DataType, ...]:
         """Types of the columns of an interior node."""
         types = [pa.binary(), pa.binary(32), pa.int64()]
-        for position in self.zoned:
+        for position in self.zoned_positions:
             types += zone_types(self.types[position])
         return tuple(types)
 

@@ -15,7 +15,7 @@ from tests.unit.alerts import receivers
 
 import livingdb
 from livingdb import alert
-from livingdb.alerts.raise_alert import raised
+from livingdb.alerts.raise_alert import raise_alert
 from livingdb.graph.graph import now
 
 TRUST = ["tests.unit.alerts.receivers", "command:*", "env:LIVINGDB_TEST_*"]
@@ -37,7 +37,7 @@ class Receiver:
     port: int = 0
     answers: list[int] = field(default_factory=list)
     requests: list[Request] = field(default_factory=list)
-    hangs: bool = False
+    is_hanging: bool = False
     arrived: threading.Event = field(default_factory=threading.Event)
     go_on: threading.Event = field(default_factory=threading.Event)
 
@@ -59,7 +59,7 @@ def receiver(monkeypatch: pytest.MonkeyPatch) -> Iterator[Receiver]:
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             found.requests.append(Request(self.path, dict(self.headers), body))
             found.arrived.set()
-            if found.hangs:
+            if found.is_hanging:
                 found.go_on.wait(30)
             status = found.answers.pop(0) if found.answers else 200
             self.send_response(status)
@@ -102,7 +102,7 @@ def tell(db: livingdb.Database) -> Tell:
         graph = db._graph
         given = {"about": "main/v", "message": "it broke", "time": now(), **given}
         with graph.catalog.write() as connection:
-            return raised(graph, connection, event=event, severity=severity, **given)
+            return raise_alert(graph, connection, event=event, severity=severity, **given)
 
     return act
 
@@ -110,5 +110,5 @@ def tell(db: livingdb.Database) -> Tell:
 @pytest.fixture
 def quiet(db: livingdb.Database) -> livingdb.Database:
     """The database without a thread that sends: only `deliver_alerts` does."""
-    db._graph.alerted = None
+    db._graph.on_alert = None
     return db

@@ -12,7 +12,7 @@ from tests.unit.database.test_postgres import Place, place  # noqa: F401
 
 import livingdb
 from livingdb import alert
-from livingdb.alerts.raise_alert import raised
+from livingdb.alerts.raise_alert import raise_alert
 from livingdb.commit import watch_rounds
 from livingdb.graph.graph import now
 
@@ -21,7 +21,7 @@ from livingdb.graph.graph import now
 def shared(place: Place) -> Iterator[livingdb.Database]:  # noqa: F811
     receivers.forget()
     with livingdb.create(place.url(), trust=TRUST, engine="embedded") as db:
-        db._graph.alerted = None
+        db._graph.on_alert = None
         db.set_alert_sinks([alert.callback("tests.unit.alerts.receivers:take")])
         yield db
 
@@ -33,7 +33,7 @@ def together(url: str, count: int, act: Callable[[livingdb.Database], object]) -
     def run() -> None:
         try:
             with livingdb.open(url, trust=TRUST, engine="embedded") as mine:
-                mine._graph.alerted = None
+                mine._graph.on_alert = None
                 barrier.wait()
                 act(mine)
         except BaseException as error:
@@ -54,7 +54,7 @@ def test_the_same_from_several_hosts_is_told_once(
     def tell(db: livingdb.Database) -> None:
         for _ in range(3):
             with db._graph.catalog.write() as connection:
-                raised(db._graph, connection, "main/v", "lag", "error", "late", now())
+                raise_alert(db._graph, connection, "main/v", "lag", "error", "late", now())
 
     together(place.url(), 4, tell)
     found = shared.alerts()

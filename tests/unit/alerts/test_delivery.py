@@ -158,7 +158,7 @@ def test_a_bad_variable_is_not_shown(
 def test_a_server_that_hangs_is_left_after_a_while(
     quiet: livingdb.Database, tell: Tell, receiver: Receiver
 ) -> None:
-    receiver.hangs = True
+    receiver.is_hanging = True
     quiet.set_alert_sinks([receiver.sink(timeout_seconds=0.2)])
     tell()
     (done,) = quiet.deliver_alerts()
@@ -168,7 +168,7 @@ def test_a_server_that_hangs_is_left_after_a_while(
 def test_a_commit_comes_back_while_a_sink_hangs_and_others_are_served(
     db: livingdb.Database, receiver: Receiver
 ) -> None:
-    receiver.hangs = True
+    receiver.is_hanging = True
     db.set_alert_sinks(
         [receiver.sink(timeout_seconds=60), alert.callback("tests.unit.alerts.receivers:take")]
     )
@@ -383,9 +383,9 @@ def test_who_sends_too_late_does_not_undo_what_another_did(
     with catalog.write() as connection:
         second = catalog.outbox.claim(connection, catalog.outbox.all()[0], clock() + 9)
         assert second is not None
-        assert not catalog.outbox.again(connection, first, 0, "late")
+        assert not catalog.outbox.retry_later(connection, first, 0, "late")
         assert not catalog.outbox.give_up(connection, first, "late")
-        catalog.outbox.sent(connection, second.id)
+        catalog.outbox.mark_sent(connection, second.id)
         assert not catalog.outbox.give_up(connection, second, "later")
     assert deliveries(quiet) == [("sent", 2)]
 

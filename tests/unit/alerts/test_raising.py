@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import livingdb
 from livingdb import InvalidData, alert
-from livingdb.alerts.raise_alert import raised, settled
+from livingdb.alerts.raise_alert import raise_alert, resolve_alerts
 from livingdb.graph.graph import now
 
 MINUTE = 60_000_000
@@ -102,7 +102,7 @@ def test_filters(quiet: livingdb.Database, tell: Tell) -> None:
 
 
 def test_the_sinks_of_a_sync_and_of_the_database(db: livingdb.Database) -> None:
-    db._graph.alerted = None
+    db._graph.on_alert = None
     main = db.branch("main")
     main.create_table("t", {"id": "bigint", "n": "bigint"}, key="id")
     main.derive("v", "SELECT id, 10 % n AS rest FROM t", when="immediate")
@@ -128,7 +128,7 @@ def test_an_alert_is_there_with_what_it_tells_of_or_not_at_all(
     graph = quiet._graph
     quiet.set_alert_sinks([alert.log()])
     with pytest.raises(ZeroDivisionError), graph.catalog.write() as connection:
-        raised(graph, connection, "main/v", "detached", "error", "no", now())
+        raise_alert(graph, connection, "main/v", "detached", "error", "no", now())
         raise ZeroDivisionError
     assert quiet.alerts() == []
     assert graph.catalog.outbox.all() == []
@@ -141,9 +141,9 @@ def test_settled(quiet: livingdb.Database, tell: Tell) -> None:
     quiet.alerts()[1].acknowledge(by="bo", note="hm")
     graph = quiet._graph
     with graph.catalog.write() as connection:
-        assert settled(graph, connection, "main/v", "ann", "active again") == 2
+        assert resolve_alerts(graph, connection, "main/v", "ann", "active again") == 2
     with graph.catalog.write() as connection:
-        assert settled(graph, connection, "main/v", "ann") == 0
+        assert resolve_alerts(graph, connection, "main/v", "ann") == 0
     assert [one.sync for one in quiet.alerts(state="open")] == ["main/w"]
     done = quiet.alerts(state="resolved", severity="warning", sync="main/v")
     assert [one.details["resolved"]["by"] for one in done] == ["ann", "ann"]
@@ -190,7 +190,7 @@ def test_every_event_is_a_row_and_no_sink_is_told_twice_within_its_cool_down(
         tempfile.TemporaryDirectory() as folder,
         livingdb.create(f"{folder}/db", author="ann") as db,
     ):
-        db._graph.alerted = None
+        db._graph.on_alert = None
         pauses = [0, 90, 600]
         db.set_alert_sinks([alert.command(f"c{p}", cool_down=p) for p in pauses])
         graph = db._graph
@@ -200,11 +200,11 @@ def test_every_event_is_a_row_and_no_sink_is_told_twice_within_its_cool_down(
             name = data.draw(st.sampled_from(["a", "b"]))
             if data.draw(st.integers(0, 5)) == 0:
                 with graph.catalog.write() as connection:
-                    settled(graph, connection, name, "ann")
+                    resolve_alerts(graph, connection, name, "ann")
                 is_open[name] = False
                 continue
             with graph.catalog.write() as connection:
-                number = raised(graph, connection, name, "lag", "error", "", moment)
+                number = raise_alert(graph, connection, name, "lag", "error", "", moment)
             count += 1
             expected = []
             for pause in pauses:

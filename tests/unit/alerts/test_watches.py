@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import livingdb
 from livingdb import AlreadyExists, InvalidData, InvalidName, NotFound, alert
-from livingdb.alerts.watch import Watched
+from livingdb.alerts.watch import WatchTarget
 from livingdb.commit import watch_rounds
 from livingdb.evolution import AddColumn, DropColumn, RenameColumn, RenameTable
 from livingdb.graph.graph import now
@@ -179,18 +179,18 @@ def test_lag_is_told_once_for_each_crossing(
     assert quiet.check_watches() == []
     main.insert("orders", [{"id": 20, "amount": 20}])
     graph = quiet._graph
-    assert watch_rounds.check(graph, now() + HOUR // 2) == []
-    (number,) = watch_rounds.check(graph, now() + HOUR)
-    assert watch_rounds.check(graph, now() + 2 * HOUR) == []
+    assert watch_rounds.check_watches(graph, now() + HOUR // 2) == []
+    (number,) = watch_rounds.check_watches(graph, now() + HOUR)
+    assert watch_rounds.check_watches(graph, now() + 2 * HOUR) == []
     (first,) = quiet.alerts()
     assert (first.id, first.sync, first.event) == (number, "main/v", "lag")
     assert first.details["snapshots"] == 1
     assert quiet.watches()[0].state == {"over": True}
     quiet.refresh("v")
-    assert watch_rounds.check(graph, now() + 2 * HOUR) == []
+    assert watch_rounds.check_watches(graph, now() + 2 * HOUR) == []
     assert quiet.watches()[0].state == {"over": False}
     main.insert("orders", [{"id": 21, "amount": 20}])
-    assert len(watch_rounds.check(graph, now() + HOUR)) == 1
+    assert len(watch_rounds.check_watches(graph, now() + HOUR)) == 1
     assert quiet.alerts()[0].details["repeats"] == number
     assert len(quiet.alerts()[0].deliveries) == 1
 
@@ -233,13 +233,13 @@ def test_growth(
     fired = []
     for hour, bytes_ in [(1, 1_100), (2, 1_250), (3, 1_490), (4, 1_500), (5, 1_600), (26, 1_600)]:
         size[0] = bytes_ * 1000
-        watch_rounds.check(graph, start + hour * HOUR)
+        watch_rounds.check_watches(graph, start + hour * HOUR)
         fired.append(len(quiet.alerts()))
     assert fired == [0, 1, 1, 2, 2, 2]
     states = {watch.name: watch.state for watch in quiet.watches()}
     assert states["bytes"]["over"] is False, "within the last day it grew by less"
     size[0] = 2_200_000
-    watch_rounds.check(graph, start + 27 * HOUR)
+    watch_rounds.check_watches(graph, start + 27 * HOUR)
     assert len(quiet.alerts()) == 3
     assert quiet.alerts()[0].sync == "bytes"
     assert all(len(watch.state["samples"]) <= 50 for watch in quiet.watches())
@@ -259,7 +259,7 @@ def test_samples_are_bounded(quiet: livingdb.Database) -> None:
     quiet.watch("any", alert.on_growth(10**12, per="1 hour"))
     start = now()
     for step in range(200):
-        watch_rounds.check(quiet._graph, start + step * HOUR // 50)
+        watch_rounds.check_watches(quiet._graph, start + step * HOUR // 50)
     assert len(quiet.watches()[0].state["samples"]) <= 50
 
 
@@ -296,7 +296,7 @@ def test_a_watch_whose_sync_is_gone_says_so_once(
     assert quiet.check_watches() == []
     main.derive("v", "SELECT id FROM orders", when="on demand")
     main.insert("orders", [{"id": 20}])
-    assert len(watch_rounds.check(quiet._graph, now() + HOUR)) == 1
+    assert len(watch_rounds.check_watches(quiet._graph, now() + HOUR)) == 1
 
 
 # --- the watches themselves ------------------------------------------------------------------
@@ -372,10 +372,10 @@ def test_growth_in_words(given_: Any, size_bytes: int | None, share: float | Non
         st.builds(alert.on_growth, st.integers(1) | st.floats(1e-9, 1e9), st.floats(1, 1e9)),
     )
 )
-def test_what_is_watched_is_the_same_after_it_was_stored(what: Watched) -> None:
+def test_what_is_watched_is_the_same_after_it_was_stored(what: WatchTarget) -> None:
     import json
 
-    assert Watched.from_json(json.loads(json.dumps(what.to_json()))) == what
+    assert WatchTarget.from_json(json.loads(json.dumps(what.to_json()))) == what
 
 
 def test_something_that_a_newer_program_watches(

@@ -25,7 +25,7 @@ from livingdb.chunks.chunk import (
 )
 from livingdb.chunks.memory import MemoryStore
 from livingdb.chunks.pack_store import PackStore
-from livingdb.chunks.repack import Repacked, repack
+from livingdb.chunks.repack import RepackReport, repack
 from livingdb.chunks.repack_packs import PackSwap, repack_packs
 from livingdb.chunks.store import StoredChunk
 from livingdb.errors import Corruption, NotFound, StorageFailure
@@ -79,7 +79,7 @@ def in_turn(chunks: list[StoredChunk]) -> dict[Address, Address]:
 
 def repacked(
     chunks: list[StoredChunk], older: dict[Address, Address] | None = None, depth_limit: int = 4
-) -> tuple[MemoryStore, Repacked]:
+) -> tuple[MemoryStore, RepackReport]:
     source, out = MemoryStore(chunks), MemoryStore()
     pairs = [(chunk.address, (older or {}).get(chunk.address)) for chunk in chunks]
     report = repack(pairs, source.get, lambda chunk: out.put([chunk]), depth_limit=depth_limit)

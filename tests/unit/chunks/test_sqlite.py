@@ -12,7 +12,7 @@ import pytest
 from sqlalchemy import Engine, MetaData, text
 
 from livingdb.catalog.journal import Journal, journal_table
-from livingdb.catalog.sql.sqlite import sqlite_engine, writing
+from livingdb.catalog.sql.sqlite import sqlite_engine, writing_engine
 from livingdb.errors import Corruption, Locked, StorageFailure, Unsupported
 from livingdb.testing.store_contract import chunk_of, small_chunks
 
@@ -28,7 +28,7 @@ def test_a_reader_never_waits_for_a_writer(tmp_path: Path) -> None:
     engine = sqlite_engine(tmp_path / "catalog.db", timeout_seconds=0.05)
     journal = journal_on(engine)
     journal.put(small_chunks(1))
-    with writing(engine).begin() as connection:
+    with writing_engine(engine).begin() as connection:
         journal.put(small_chunks(9, seed=1), connection)
         with ThreadPoolExecutor(1) as pool:
             assert pool.submit(len, journal).result() == 1
@@ -49,7 +49,7 @@ def test_a_reader_sees_one_snapshot(tmp_path: Path) -> None:
 def test_a_second_writer_waits_then_gives_up(tmp_path: Path) -> None:
     engine = sqlite_engine(tmp_path / "catalog.db", timeout_seconds=0.05)
     journal = journal_on(engine)
-    with writing(engine).begin(), pytest.raises(Locked):
+    with writing_engine(engine).begin(), pytest.raises(Locked):
         journal.put(small_chunks(1))
     journal.put(small_chunks(1))
     assert len(journal) == 1
@@ -69,7 +69,7 @@ def test_many_open_the_same_new_file(tmp_path: Path) -> None:
     def open_it(_: int) -> str:
         gate.wait()
         engine = sqlite_engine(tmp_path / "catalog.db", timeout_seconds=20)
-        with writing(engine).begin() as connection:
+        with writing_engine(engine).begin() as connection:
             connection.exec_driver_sql("CREATE TABLE IF NOT EXISTS t (x INTEGER)")
             return str(connection.exec_driver_sql("PRAGMA journal_mode").scalar())
 
@@ -92,7 +92,7 @@ def test_a_file_that_is_no_database(tmp_path: Path) -> None:
 def test_a_disk_that_is_full(tmp_path: Path) -> None:
     engine = sqlite_engine(tmp_path / "catalog.db")
     journal = journal_on(engine)
-    with writing(engine).connect() as connection:
+    with writing_engine(engine).connect() as connection:
         connection.exec_driver_sql("PRAGMA max_page_count=20")
         with pytest.raises(StorageFailure):
             journal.put([chunk_of(bytes(1_000_000))], connection)

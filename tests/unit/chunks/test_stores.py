@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy import Engine, MetaData, create_engine
 
 from livingdb.catalog.journal import Journal, journal_table
-from livingdb.catalog.sql.sqlite import sqlite_engine, writing
+from livingdb.catalog.sql.sqlite import sqlite_engine, writing_engine
 from livingdb.chunks.address import digest
 from livingdb.chunks.layered import LayeredStore
 from livingdb.chunks.memory import MemoryStore
@@ -77,10 +77,10 @@ class TestJournal(ChunkStoreContract):
 
     def test_a_put_joins_a_transaction(self, engine: Engine, store: Journal) -> None:
         kept, dropped = small_chunks(5), small_chunks(5, seed=1)
-        with writing(engine).begin() as connection:
+        with writing_engine(engine).begin() as connection:
             store.put(kept, connection)
             assert len(store) == 0
-        with writing(engine).connect() as connection:
+        with writing_engine(engine).connect() as connection:
             store.put(dropped, connection)
             connection.rollback()
         assert set(store.addresses()) == {chunk.address for chunk in kept}
@@ -108,7 +108,7 @@ class TestJournal(ChunkStoreContract):
     def test_a_removal_joins_a_transaction(self, engine: Engine, store: Journal) -> None:
         chunks = small_chunks(3)
         store.put(chunks)
-        with writing(engine).connect() as connection:
+        with writing_engine(engine).connect() as connection:
             store.remove([chunk.address for chunk in chunks], connection)
             connection.rollback()
         assert len(store) == 3

@@ -9,7 +9,7 @@ import livingdb
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.catalog.syncs import ACTIVE, SyncRow
 from livingdb.graph.graph import now
-from livingdb.guard.conditions.pending_change import Both, Crossing
+from livingdb.guard.conditions.pending_change import PendingChange, VersionPair
 
 
 def tables_at(db: livingdb.Database, row: SnapshotRow | None) -> dict[str, Any]:
@@ -27,13 +27,13 @@ def crossing(
     kind: str = "evolve",
     spec: Mapping[str, Any] | None = None,
     **other: Any,
-) -> Crossing:
+) -> PendingChange:
     """A crossing whose source and target both change as a branch did between two refs."""
     graph = db._graph
     new = db._resolve(after).snapshot
     old = None if before is None else db._resolve(before).snapshot
     then, then_not = tables_at(db, new), tables_at(db, old)
-    sides = {n: Both(then_not.get(n), then.get(n)) for n in sorted({*then, *then_not})}
+    sides = {n: VersionPair(then_not.get(n), then.get(n)) for n in sorted({*then, *then_not})}
     branch = graph.branch("main")
     sync = SyncRow(
         1, "main/v", kind, (branch.id,), branch.id, "forward", "deferred", ACTIVE, "", 0, spec or {}
@@ -49,4 +49,4 @@ def crossing(
         "trust": db.trust,
         **other,
     }
-    return Crossing(graph, sync, **given)
+    return PendingChange(graph, sync, **given)

@@ -311,7 +311,7 @@ def test_statistics_are_not_read_again(
     def never(*_: object) -> None:
         raise AssertionError("a whole column was read")
 
-    monkeypatch.setattr(Statistics, "_scanned", never)
+    monkeypatch.setattr(Statistics, "_scan_column", never)
     for number in range(21, 25):
         main.insert("orders", [order(number)])
         main.update("orders", [{"id": 3, "amount": number}])

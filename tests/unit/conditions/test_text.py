@@ -20,7 +20,7 @@ from livingdb.guard.conditions import registry
 from livingdb.guard.conditions.condition import from_json, to_json
 from livingdb.guard.conditions.metric import Bound
 from livingdb.guard.conditions.text import parse
-from livingdb.guard.conditions.when_else import when_else
+from livingdb.guard.conditions.when_else import split_when_else
 
 texts = st.text(min_size=1, max_size=8).filter(lambda t: "\0" not in t)
 maybe = st.none() | texts
@@ -232,7 +232,11 @@ pieces = st.sampled_from(re.split(" ", PIECES))
 
 @given(st.one_of(st.text(), st.lists(pieces, max_size=12).map(" ".join)))
 def test_nothing_else_is_raised(text: str) -> None:
-    for read in (parse, when_else, lambda t: when_else(f"CREATE VIEW v AS SELECT 1 WHEN {t}")):
+    for read in (
+        parse,
+        split_when_else,
+        lambda t: split_when_else(f"CREATE VIEW v AS SELECT 1 WHEN {t}"),
+    ):
         try:
             found: Any = read(text)
         except InvalidData:
@@ -299,7 +303,7 @@ HOLD = c.max_changed_share(0.2, action="hold")
     ],
 )
 def test_at_the_end_of_statements(sql: str, rest: str, wanted: list[Condition]) -> None:
-    assert when_else(sql) == (rest, wanted)
+    assert split_when_else(sql) == (rest, wanted)
 
 
 @pytest.mark.parametrize(
@@ -314,7 +318,7 @@ def test_at_the_end_of_statements(sql: str, rest: str, wanted: list[Condition]) 
 )
 def test_clauses_refused(clause: str, why: str) -> None:
     with pytest.raises(InvalidData, match=why):
-        when_else(f"CREATE VIEW v AS SELECT 1 {clause}")
+        split_when_else(f"CREATE VIEW v AS SELECT 1 {clause}")
 
 
 def test_the_public_names() -> None:

@@ -14,7 +14,7 @@ from tests.unit.conditions.crossings import crossing
 import livingdb
 from livingdb import condition as c
 from livingdb.errors import InvalidData
-from livingdb.guard.conditions.kinds.time_windows import window
+from livingdb.guard.conditions.kinds.time_windows import parse_window
 
 SECOND = 1_000_000
 
@@ -26,7 +26,7 @@ def micro(text: str) -> int:
 
 def is_frozen(start: str, end: str, zone: str, moment: str) -> bool:
     """Whether a moment, in UTC, lies in a window."""
-    return window(start, end, zone).until(micro(moment + "+00:00")) is not None
+    return parse_window(start, end, zone).until(micro(moment + "+00:00")) is not None
 
 
 OSLO = "Europe/Oslo"
@@ -100,7 +100,7 @@ def test_daily_windows_follow_the_clock(start: datetime, end: datetime, moment: 
         return
     clock = local.time()
     inside = start <= clock < end if start < end else clock >= start or clock < end
-    found = window(f"{start:%H:%M}", f"{end:%H:%M}", OSLO)
+    found = parse_window(f"{start:%H:%M}", f"{end:%H:%M}", OSLO)
     until = found.until(int(moment.replace(tzinfo=UTC).timestamp() * SECOND))
     at = moment.replace(tzinfo=UTC).timestamp() * SECOND
     if abs(at - round(at)) < 0.5 and moment.microsecond == 0:

@@ -27,7 +27,7 @@ from livingdb import (
     TransactionConflict,
 )
 from livingdb.evolution import AddColumn
-from livingdb.graph.graph import AlreadyDone
+from livingdb.graph.graph import BatchAlreadyStored
 
 CANARY = "hunter2-canary"
 ORDERS = {"id": "bigint", "city": "string", "amount": "double"}
@@ -95,7 +95,7 @@ def test_create_and_open(place: Place) -> None:
 def test_a_batch_of_a_stream_is_in_once(db: Database) -> None:
     main = db.branch("main")
     for number, city in ((0, "Oslo"), (1, "Oslo"), (1, "again")):
-        with suppress(AlreadyDone), main.transaction() as tx:
+        with suppress(BatchAlreadyStored), main.transaction() as tx:
             tx.mark("stream", number)
             tx.upsert("orders", orders(100 + 10 * number, 10, city))
     assert ids(main.table("orders")) == [*range(20), *range(100, 120)]

@@ -10,7 +10,7 @@ import pytest
 
 import livingdb
 from livingdb import Database
-from livingdb.graph.storage.drain_journal import drain
+from livingdb.graph.storage.drain_journal import drain_journal
 
 
 def fill(db: Database, commits: int = 40, rows: int = 3_000) -> dict[str, pa.Table]:
@@ -76,7 +76,7 @@ def test_a_transaction_survives_a_compaction(db: Database) -> None:
 def test_the_journal_is_drained_and_pages_given_back(db: Database) -> None:
     fill(db, commits=20)
     catalog = Path(db.name) / "catalog.db"
-    assert drain(db._graph.store) > 0
+    assert drain_journal(db._graph.store) > 0
     assert len(db._graph.store.journal) == 0
     small = catalog.stat().st_size
     main = db.branch("main")
@@ -85,10 +85,10 @@ def test_the_journal_is_drained_and_pages_given_back(db: Database) -> None:
     for number in range(12):
         main.upsert("blobs", {"id": [number], "b": [blob[number:]]})
     assert db._graph.store.journal.size_bytes() < 1 << 20
-    drain(db._graph.store)
+    drain_journal(db._graph.store)
     assert catalog.stat().st_size < small + 300_000
     assert db.check().ok
-    assert drain(db._graph.store) == 0
+    assert drain_journal(db._graph.store) == 0
 
 
 def test_storage_weighs_and_finds_sharing(db: Database) -> None:
@@ -108,7 +108,7 @@ def test_storage_weighs_and_finds_sharing(db: Database) -> None:
 
 def test_check_finds_what_is_wrong(db: Database, tmp_path: Path) -> None:
     fill(db, commits=3)
-    drain(db._graph.store)
+    drain_journal(db._graph.store)
     db.close()
     pack = next((Path(db_path(tmp_path)) / "packs").glob("*.pack"))
     data = bytearray(pack.read_bytes())
@@ -130,7 +130,7 @@ def test_small_packs_are_joined(db: Database) -> None:
     main.create_table("t", {"id": "int", "v": "int"}, key="id")
     for number in range(30):
         main.upsert("t", {"id": [number], "v": [number]})
-        drain(db._graph.store)
+        drain_journal(db._graph.store)
     names = db._graph.catalog.packs.names()
     assert len(names) < 10
     assert sorted(path.name for path in (Path(db.name) / "packs").iterdir()) == sorted(names)
@@ -149,7 +149,7 @@ def test_what_was_dropped_is_written_again(db: Database) -> None:
         for name, root in roots.items():
             assert other.at(name).table("t").root() == root
             assert db.at(name).table("t").root() == root
-        drain(other._graph.store)
+        drain_journal(other._graph.store)
         assert other.check().ok
     report = db.check()
     assert report.ok, report

@@ -10,9 +10,9 @@ import pytest
 from tests.property.view_lab import Lab, Memory
 
 from livingdb.derivation.compiler.plan_query import WEIGHT, Ask, Input, NeedsFull, Plan, plan
-from livingdb.derivation.operators.additive_groups import Additive, Slot
+from livingdb.derivation.operators.additive_groups import AdditiveGroups, Slot
 from livingdb.derivation.operators.node import Leaf, Run
-from livingdb.derivation.weighted_rows import among, consolidated, difference, distinct
+from livingdb.derivation.weighted_rows import consolidate, difference, distinct_rows, semi_join
 from livingdb.errors import InvalidData, NotFound
 from livingdb.sql.parse import parse_statement
 
@@ -325,7 +325,7 @@ def test_averages_of_decimals_are_rounded_as_spark_does(values: list[str], avera
     """Spark stores decimal(p + 4, s + 4), rounded half up."""
     kind, target = pa.decimal128(10, 2), pa.decimal128(14, 6)
     leaf = Leaf("rows", {"g": pa.int64(), "a": kind}, None)
-    groups = Additive(
+    groups = AdditiveGroups(
         leaf,
         [("g", "g")],
         [
@@ -358,7 +358,7 @@ def test_rows_that_are_alike_become_one() -> None:
             WEIGHT: pa.array([1, 1, 1, -1, 2, -1]),
         }
     )
-    found = consolidated(rows)
+    found = consolidate(rows)
     assert sorted(found.to_pylist(), key=str) == [{"a": 0.0, WEIGHT: 2}, {"a": None, WEIGHT: 1}]
 
 
@@ -374,12 +374,12 @@ def test_nested_rows_are_compared_by_value() -> None:
         None,
     ]
     rows = pa.table({"v": pa.array(values, kind)})
-    assert distinct(rows).num_rows == 5
+    assert distinct_rows(rows).num_rows == 5
     assert difference(rows, rows.slice(1)).to_pylist() == [{"v": rows["v"][0].as_py(), WEIGHT: -1}]
-    assert among(rows, ["v"], rows.slice(5, 1)).num_rows == 2
+    assert semi_join(rows, ["v"], rows.slice(5, 1)).num_rows == 2
 
 
 def test_values_are_looked_for_in_other_integers() -> None:
     rows = pa.table({"a": pa.array([1, 2, None], pa.int8())})
     values = pa.table({"a": pa.array([1, 300, None], pa.int64())})
-    assert among(rows, ["a"], values).column("a").to_pylist() == [1, None]
+    assert semi_join(rows, ["a"], values).column("a").to_pylist() == [1, None]

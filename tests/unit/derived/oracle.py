@@ -9,7 +9,7 @@ import pyarrow as pa
 
 import livingdb
 from livingdb.catalog.snapshots import SnapshotRow
-from livingdb.derivation.source_positions import found, made_from
+from livingdb.derivation.source_positions import source_positions, source_versions
 from livingdb.derivation.view import KIND, View
 from livingdb.engines.embedded.session import EmbeddedEngine
 from livingdb.engines.request import Request, Source
@@ -18,7 +18,7 @@ from livingdb.engines.request import Request, Source
 def recomputed(db: livingdb.Database, view: View, row: SnapshotRow) -> pa.Table:
     """The query of a view over the snapshots that one of its snapshots was made from."""
     graph = db._graph
-    tables = found(graph, view, made_from(graph, row))
+    tables = source_versions(graph, view, source_positions(graph, row))
     sources = {name: Source(graph.versions.rows(item.version)) for name, item in tables.items()}
     return EmbeddedEngine().rows(Request(view.tree(), sources))
 

@@ -160,12 +160,12 @@ def test_a_slow_runner_never_goes_back(
         found = seen(*given)
         if other.branch("totals").head.sources["main"] != other.branch("main").head.id:
             with monkeypatch.context() as quick:
-                quick.setattr(deriving, "heads", seen)
+                quick.setattr(deriving, "source_heads", seen)
                 other.branch("main").insert("orders", [order(101)])
                 other.refresh("totals")
         return found
 
-    monkeypatch.setattr(deriving, "heads", slow)
+    monkeypatch.setattr(deriving, "source_heads", slow)
     with other:
         assert db.propagate() == []
     assert places(db, "totals") == [places(db, "totals")[0], places(db, "totals")[0] + 2]
@@ -176,7 +176,7 @@ def test_a_runner_that_saw_the_old_query(db: Database, main: Branch) -> None:
     derive(main, "deferred", "totals")
     main.insert("orders", [order(100)])
     graph = db._graph
-    (stale,) = runner.due(graph)
+    (stale,) = runner.due_syncs(graph)
     main.evolve(RenameColumn("orders", "amount", "money"))
     main.insert("orders", [{"id": 101, "city": "Oslo", "customer": 1, "money": 5}])
     made = deriving.refresh(graph, stale, "ann", "embedded", ())
@@ -188,7 +188,7 @@ def test_a_runner_that_saw_the_old_query(db: Database, main: Branch) -> None:
 def test_a_runner_that_saw_it_attached(db: Database, main: Branch) -> None:
     derive(main, "deferred", "totals")
     main.insert("orders", [order(100)])
-    (stale,) = runner.due(db._graph)
+    (stale,) = runner.due_syncs(db._graph)
     db.sync("totals").detach()
     before = db.branch("totals").head.id
     with pytest.raises(TransactionConflict, match="not active any more"):
@@ -207,14 +207,14 @@ def test_what_passes_detaches_nothing(
         raise Locked("somebody else writes")
 
     with monkeypatch.context() as busy:
-        busy.setattr(views, "made", locked)
+        busy.setattr(views, "derive_version", locked)
         head = main.head.id
         with pytest.raises(Locked):
             main.insert("orders", [order(100)])
         assert main.head.id == head
     main.insert("orders", [order(100)])
     with monkeypatch.context() as busy:
-        busy.setattr(deriving, "made", locked)
+        busy.setattr(deriving, "derive_version", locked)
         (run,) = db.propagate()
         assert (run.name, run.error) == ("totals", "somebody else writes")
     assert [sync.state for sync in db.syncs()] == ["active", "active"]

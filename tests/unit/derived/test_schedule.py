@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 import pytest
 
 import livingdb
-from livingdb.commit.runner import due, propagate
+from livingdb.commit.runner import due_syncs, propagate
 from livingdb.errors import InvalidData
-from livingdb.graph.schedule import Schedule, next_time, schedule
+from livingdb.graph.schedule import Schedule, next_time, parse_schedule
 
 
 def at(text: str) -> float:
@@ -42,8 +42,8 @@ def at(text: str) -> float:
     ],
 )
 def test_words(text: str, meant: Schedule) -> None:
-    assert schedule(text) == meant
-    assert schedule(meant.text) == meant
+    assert parse_schedule(text) == meant
+    assert parse_schedule(meant.text) == meant
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_what_was_said_is_shown_in_plain_words(seconds: float, text: str) -> Non
 )
 def test_words_that_say_nothing(text: object, why: str) -> None:
     with pytest.raises(InvalidData, match=why.replace("*", r"\*")):
-        schedule(text)
+        parse_schedule(text)
 
 
 # --- cron ------------------------------------------------------------------------------------
@@ -112,17 +112,17 @@ def test_a_line_of_cron_that_never_fires() -> None:
 
 
 def test_due_by_the_clock() -> None:
-    every = schedule("every 10 minutes")
+    every = parse_schedule("every 10 minutes")
     assert not every.is_due(now=1599, last=1000, oldest=0)
     assert every.is_due(now=1600, last=1000, oldest=1600)
-    cron = schedule("0 * * * *")
+    cron = parse_schedule("0 * * * *")
     last = at("2026-11-15T10:30:00")
     assert not cron.is_due(at("2026-11-15T10:59:59"), last, 0)
     assert cron.is_due(at("2026-11-15T11:00:00"), last, 0)
 
 
 def test_due_by_lag() -> None:
-    lag = schedule("lag 10 minutes")
+    lag = parse_schedule("lag 10 minutes")
     assert not lag.is_due(now=1000, last=0, oldest=1000)
     assert not lag.is_due(now=1000, last=0, oldest=800)
     # Half of the lag is left for the refresh itself.
@@ -131,8 +131,8 @@ def test_due_by_lag() -> None:
 
 def test_what_is_never_due_by_itself() -> None:
     for text in ("immediate", "on demand", "downstream"):
-        assert not schedule(text).is_due(now=1e12, last=0, oldest=0)
-    assert schedule("deferred").is_due(now=0, last=0, oldest=0)
+        assert not parse_schedule(text).is_due(now=1e12, last=0, oldest=0)
+    assert parse_schedule("deferred").is_due(now=0, last=0, oldest=0)
 
 
 COUNT = "SELECT city, count(*) AS n FROM {} GROUP BY city"
@@ -141,7 +141,7 @@ COUNT = "SELECT city, count(*) AS n FROM {} GROUP BY city"
 def names(db: livingdb.Database, later_seconds: float = 0.0) -> list[str]:
     """What is due so long after now."""
     now = db.branch("main").head.time.timestamp()
-    return [sync.spec["name"] for sync in due(db._graph, time=now + later_seconds)]
+    return [sync.spec["name"] for sync in due_syncs(db._graph, time=now + later_seconds)]
 
 
 def test_which_are_due(db: livingdb.Database, main: livingdb.Branch) -> None:
@@ -154,7 +154,7 @@ def test_which_are_due(db: livingdb.Database, main: livingdb.Branch) -> None:
         "fresh": "lag 20 minutes",
     }.items():
         main.derive(name, COUNT.format("orders"), when=when)
-        assert db.sync(name).when == schedule(when).text
+        assert db.sync(name).when == parse_schedule(when).text
     main.update("orders", [{"id": 1, "amount": 5, "city": "Bern"}])
     assert names(db) == ["soon"]
     assert names(db, 300) == ["soon"]

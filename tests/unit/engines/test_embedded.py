@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 import pytest
 
 from livingdb.chunks.memory import MemoryStore
-from livingdb.engines.embedded.arrow_dataset import ScannedRows
+from livingdb.engines.embedded.arrow_dataset import RowSetDataset
 from livingdb.engines.embedded.session import Session
 from livingdb.errors import InvalidData, LivingDBError, NotFound, Unsupported
 from livingdb.tables import ingest
@@ -49,7 +49,7 @@ def test_odd_names_of_columns_are_read_and_filtered() -> None:
     names = ["id", "a.b", "sp ace", 'quo"te', "x[0]", "Ünïcode", "id_2", "new\nline"]
     data = pa.table({name: list(range(100)) for name in names})
     with Session() as session:
-        view = session.register(ScannedRows(rows_of(data, "id")))
+        view = session.register(RowSetDataset(rows_of(data, "id")))
         for name in names:
             quoted = '"' + name.replace('"', '""') + '"'
             found = session.query(f"SELECT id FROM {view} WHERE {quoted} = 7 OR id = 9", {})
@@ -57,7 +57,7 @@ def test_odd_names_of_columns_are_read_and_filtered() -> None:
 
 
 def test_a_filter_may_name_columns_that_are_not_read() -> None:
-    scanned = ScannedRows(
+    scanned = RowSetDataset(
         rows_of(pa.table({"id": [1, 2, 3], "v": [5, 6, 7], "w": ["x", "y", "z"]}), "id")
     )
     found = scanned.scanner(columns=["id"], filter=pc.field("v") > 5).to_reader().read_all()
@@ -69,7 +69,7 @@ def test_groups_of_columns() -> None:
     data = pa.table({"id": range(500), "a": range(500), "b": [str(i) for i in range(500)]})
     rows = rows_of(data, "id", Layout(target_rows=64, groups=[["a"], ["b"]]))
     with Session() as session:
-        view = session.register(ScannedRows(rows))
+        view = session.register(RowSetDataset(rows))
         found = session.query(f"SELECT b FROM {view} WHERE a = 77 AND id > 3", {})
         assert found.to_pylist() == [{"b": "77"}]
 
@@ -79,7 +79,7 @@ def test_sessions_in_many_threads() -> None:
 
     def ask(number: int) -> int:
         with Session() as session:
-            name = session.register(ScannedRows(scanned))
+            name = session.register(RowSetDataset(scanned))
             text = f"SELECT count(*) AS n FROM {name} WHERE id < $p"
             return int(session.query(text, {"p": number})["n"][0].as_py())
 

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 from sqlglot import exp
 
-from livingdb.engines.embedded.duckdb_dialect import generated
+from livingdb.engines.embedded.duckdb_dialect import to_duckdb_sql
 from livingdb.engines.embedded.session import Session
-from livingdb.engines.portable.portable import Portable, as_spark, portable
+from livingdb.engines.portable.portable import PortableQuery, as_spark_types, check_portability
 from livingdb.errors import InvalidData
 from livingdb.sql.parse import parse_statement
 
@@ -49,13 +49,13 @@ def query_of(text: str) -> exp.Query:
     return tree
 
 
-def found(text: str, **parameters: object) -> Portable | str:
-    return portable(query_of(text), SCHEMAS, parameters)
+def found(text: str, **parameters: object) -> PortableQuery | str:
+    return check_portability(query_of(text), SCHEMAS, parameters)
 
 
 def type_of(expression: str, **parameters: object) -> pa.DataType:
     answer = found(f"SELECT {expression} AS v FROM t", **parameters)
-    assert isinstance(answer, Portable), answer
+    assert isinstance(answer, PortableQuery), answer
     [(name, data_type)] = answer.columns
     assert name == "v"
     return data_type
@@ -169,7 +169,7 @@ def test_some_parameters_are_not_portable(value: object) -> None:
 )
 def test_names(text: str, names: list[str]) -> None:
     answer = found(text)
-    assert isinstance(answer, Portable), answer
+    assert isinstance(answer, PortableQuery), answer
     assert [name for name, _ in answer.columns] == names
 
 
@@ -218,17 +218,17 @@ def test_what_is_not_portable_says_why(text: str, reason: str) -> None:
 def test_the_tree_stays_as_it_is() -> None:
     text = "SELECT tiny + 1 AS v, upper(s) AS u FROM t WHERE day > '2024-01-01'"
     tree = query_of(text)
-    portable(tree, SCHEMAS)
+    check_portability(tree, SCHEMAS)
     assert tree == query_of(text)
     assert tree.sql("spark") == query_of(text).sql("spark")
 
 
 def test_a_small_query_is_typed_at_once() -> None:
     tree = query_of("SELECT s, sum(price) AS p FROM t WHERE i > 3 GROUP BY s ORDER BY p DESC")
-    portable(tree, SCHEMAS)
+    check_portability(tree, SCHEMAS)
     start = time.perf_counter()
     for _ in range(20):
-        portable(tree, SCHEMAS)
+        check_portability(tree, SCHEMAS)
     assert (time.perf_counter() - start) / 20 < 0.005
 
 
@@ -236,19 +236,19 @@ def test_a_deep_query_is_refused_not_an_error() -> None:
     deep = exp.column("i")
     for _ in range(5_000):
         deep = exp.Paren(this=deep)
-    assert "too deeply" in str(portable(exp.select(deep).from_("t"), SCHEMAS))
+    assert "too deeply" in str(check_portability(exp.select(deep).from_("t"), SCHEMAS))
 
 
 def answered(text: str, table: pa.Table) -> pa.Table:
     """The embedded engine's answer to a portable query over `t`."""
     tree = query_of(text)
-    known = portable(tree, {"t": table.schema})
-    assert isinstance(known, Portable), known
+    known = check_portability(tree, {"t": table.schema})
+    assert isinstance(known, PortableQuery), known
     with Session() as session:
         for node in list(tree.find_all(exp.Table)):
             node.set("alias", exp.TableAlias(this=exp.to_identifier("t")))
             node.set("this", exp.to_identifier(session.register(table)))
-        return as_spark(session.query(generated(tree), {}), known)
+        return as_spark_types(session.query(to_duckdb_sql(tree), {}), known)
 
 
 def test_notes_of_types_make_the_embedded_engine_exact() -> None:
@@ -276,7 +276,7 @@ def test_a_sum_too_large_for_bigint_is_an_error(text: str) -> None:
 
 def test_results_are_brought_to_sparks_types() -> None:
     table = pa.table({"a": pa.array([1], pa.int64()), "b": pa.array([None], pa.int32())})
-    known = Portable((("a", pa.int32()), ("b", pa.null())))
-    assert as_spark(table, known).schema == pa.schema([("a", pa.int32()), ("b", pa.null())])
+    known = PortableQuery((("a", pa.int32()), ("b", pa.null())))
+    assert as_spark_types(table, known).schema == pa.schema([("a", pa.int32()), ("b", pa.null())])
     with pytest.raises(InvalidData, match="column 'a'"):
-        as_spark(pa.table({"a": [2**40]}), Portable((("a", pa.int32()),)))
+        as_spark_types(pa.table({"a": [2**40]}), PortableQuery((("a", pa.int32()),)))

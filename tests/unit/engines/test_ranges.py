@@ -17,13 +17,13 @@ from hypothesis import strategies as st
 from livingdb.engines.value_ranges import (
     Range,
     Ranges,
-    after,
     codec_of,
-    compared,
-    either,
+    comparison_ranges,
     hull,
-    meet,
-    starting_with,
+    intersect_ranges,
+    prefix_ranges,
+    prefix_successor,
+    union_ranges,
 )
 
 COMPARE = {
@@ -73,7 +73,7 @@ def test_no_value_is_left_out(
 ) -> None:
     data_type, values, bounds = case
     value, bound = data.draw(values), data.draw(bounds)
-    ranges = compared(data_type, sign, bound)
+    ranges = comparison_ranges(data_type, sign, bound)
     left, right = (value.encode(), bound.encode()) if isinstance(value, str) else (value, bound)
     if isinstance(left, float) and isinstance(right, decimal.Decimal):
         right = float(np.float32(right))
@@ -86,7 +86,7 @@ def test_no_value_is_left_out(
 
 @given(prefix=st.text(min_size=1, max_size=3), rest=TEXTS, other=TEXTS)
 def test_prefixes(prefix: str, rest: str, other: str) -> None:
-    ranges = starting_with(pa.string(), prefix)
+    ranges = prefix_ranges(pa.string(), prefix)
     assert ranges is not None
     assert held(ranges, prefix + rest, pa.string())
     assert held(ranges, other, pa.string()) == other.startswith(prefix)
@@ -108,17 +108,17 @@ def test_prefixes(prefix: str, rest: str, other: str) -> None:
     ],
 )
 def test_what_cannot_be_compared_prunes_nothing(data_type: pa.DataType, value: object) -> None:
-    assert compared(data_type, "=", value) is None
+    assert comparison_ranges(data_type, "=", value) is None
 
 
 def test_algebra() -> None:
     low, high = Range(b"a", b"c"), Range(b"b", None)
-    assert meet((low,), (high,)) == (Range(b"b", b"c"),)
-    assert meet((low,), (Range(b"c", None),)) == ()
-    assert either([(high,), (low,)]) == (low, high)
+    assert intersect_ranges((low,), (high,)) == (Range(b"b", b"c"),)
+    assert intersect_ranges((low,), (Range(b"c", None),)) == ()
+    assert union_ranges([(high,), (low,)]) == (low, high)
     assert hull((low, high)) == (Range(b"a", None),)
-    assert either([(Range(bytes([i]), bytes([i, 1])),) for i in range(200)]) == (
+    assert union_ranges([(Range(bytes([i]), bytes([i, 1])),) for i in range(200)]) == (
         Range(b"\0", b"\xc7\x01"),
     )
-    assert after(b"a\xff") == b"b"
-    assert after(b"\xff") is None
+    assert prefix_successor(b"a\xff") == b"b"
+    assert prefix_successor(b"\xff") is None

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from livingdb.engines.range_text import wanted_as_text, wanted_of_text
-from livingdb.engines.value_ranges import Range, compared, either
+from livingdb.engines.range_text import ranges_from_text, ranges_to_text
+from livingdb.engines.value_ranges import Range, comparison_ranges, union_ranges
 
 
 def test_ranges_survive_the_way() -> None:
-    points = either(compared(pa.string(), "=", text) or () for text in ("", "c\0", "Ærø"))
+    points = union_ranges(
+        comparison_ranges(pa.string(), "=", text) or () for text in ("", "c\0", "Ærø")
+    )
     wanted = {
         "": (Range(),),
         'city, `odd` "name"': points,
-        "id": compared(pa.int64(), "<", 7) or (),
+        "id": comparison_ranges(pa.int64(), "<", 7) or (),
         "none": (),
         "open": (Range(b"\xff\x00"),),
     }
     assert wanted["id"]
-    assert wanted_of_text(wanted_as_text(wanted)) == wanted
-    assert wanted_of_text(wanted_as_text({})) == {}
+    assert ranges_from_text(ranges_to_text(wanted)) == wanted
+    assert ranges_from_text(ranges_to_text({})) == {}

@@ -63,7 +63,7 @@ def test_what_never_fails_does_not_and_what_can_fail_does(
     assert made.null_count == failed.sum() + 1
     assert failed.any() != cast.is_total
     if cast.can_clamp:
-        assert cast.clamped(given).null_count == 1
+        assert cast.clamped_values(given).null_count == 1
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def test_values(source: str, target: str, value: object, made: object) -> None:
 )
 def test_the_nearest_value(source: str, target: str, values: list[Any], made: list[Any]) -> None:
     cast = Cast(parse_type(source), parse_type(target))
-    assert cast.clamped(pa.array(values, cast.source)).to_pylist() == made
+    assert cast.clamped_values(pa.array(values, cast.source)).to_pylist() == made
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,6 @@ import livingdb
 from livingdb.evolution import (
     AddColumn,
     AddConstraint,
-    Change,
     ChangeKey,
     ConcatColumns,
     CreateTable,
@@ -32,6 +31,7 @@ from livingdb.evolution import (
     RenameColumn,
     RenameTable,
     RetypeColumn,
+    SchemaChange,
     SplitColumn,
     SplitTable,
     UnionTables,
@@ -48,14 +48,18 @@ class Variant:
     """A change, the directions it is legal in, and what the others are refused with."""
 
     name: str
-    change: Change
+    change: SchemaChange
     legal: frozenset[str]
     reason: str = ""
     scans: bool = False
 
 
 def variant(
-    name: str, change: Change, legal: frozenset[str] = ALL, reason: str = "", scans: bool = False
+    name: str,
+    change: SchemaChange,
+    legal: frozenset[str] = ALL,
+    reason: str = "",
+    scans: bool = False,
 ) -> Variant:
     return Variant(name, change, legal, reason, scans)
 

@@ -412,12 +412,12 @@ def test_sql_changes_schemas(db: livingdb.Database) -> None:
 
 
 def test_rows_that_come_as_trees_bring_no_computed_columns(db: livingdb.Database) -> None:
-    from livingdb.engines.tree_parts import Built
+    from livingdb.engines.tree_parts import TreeParts
 
     main = db.branch("main")
     main.evolve(AddColumn("orders", "twice", "double", computed="amount * 2"))
     with pytest.raises(livingdb.Unsupported, match="'twice'"), main.transaction() as tx:
-        tx.replace("orders", Built((), 0, ()))
+        tx.replace("orders", TreeParts((), 0, ()))
 
 
 def test_the_schema_changes_between_two_snapshots(db: livingdb.Database) -> None:
@@ -432,8 +432,10 @@ def test_the_schema_changes_between_two_snapshots(db: livingdb.Database) -> None
     main.delete("orders", [1])
     lifter = db._graph.lifter
     assert lifter is not None
-    steps = lifter.steps(start._row, main.head._row)
+    steps = lifter.schema_changes_between(start._row, main.head._row)
     names = [type(change).__name__ for step in steps for change in lifter.changes(step)]
     assert names == ["AddColumn", "RenameColumn"]
-    assert lifter.steps(steps[1], main.head._row) == []
-    assert [step.sequence for step in lifter.steps(steps[0], main.head._row)] == [steps[1].sequence]
+    assert lifter.schema_changes_between(steps[1], main.head._row) == []
+    assert [step.sequence for step in lifter.schema_changes_between(steps[0], main.head._row)] == [
+        steps[1].sequence
+    ]

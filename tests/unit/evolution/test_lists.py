@@ -12,16 +12,16 @@ import livingdb
 from livingdb.evolution import (
     AddColumn,
     AddConstraint,
-    Change,
     DropColumn,
     Normalize,
     RenameColumn,
+    SchemaChange,
 )
 
 VAT = AddColumn("orders", "vat", "double", default=0.25)
 TOTAL = RenameColumn("orders", "amount", "total")
 CITIES = Normalize("orders", ["city"], "cities")
-LIST: list[Change] = [VAT, TOTAL, CITIES]
+LIST: list[SchemaChange] = [VAT, TOTAL, CITIES]
 PLACES = ({"keep": "other"}, {"to": "other"})
 
 
@@ -48,7 +48,7 @@ def everything(db: livingdb.Database) -> Everything:
         "logs": [graph.branches.log(row) for row in graph.branches.all()],
         "syncs": graph.catalog.syncs.all(),
         "epoch": graph.branch("main").epoch,
-        "pulse": graph.catalog.pulse(),
+        "pulse": graph.catalog.write_counters(),
         "journal": db.storage().journal_bytes,
         "snapshots": [snapshot.id for snapshot in db.snapshots()],
     }
@@ -94,7 +94,7 @@ def test_a_list_is_one_snapshot_of_the_branch(db: livingdb.Database, place: dict
     ids=["not there", "rows against it", "illegal"],
 )
 def test_a_third_change_that_fails(
-    db: livingdb.Database, place: dict[str, str], third: Change, error: type[Exception]
+    db: livingdb.Database, place: dict[str, str], third: SchemaChange, error: type[Exception]
 ) -> None:
     before = everything(db)
     with pytest.raises(error):

@@ -29,7 +29,6 @@ from livingdb.errors import (
 from livingdb.evolution import (
     AddColumn,
     AddConstraint,
-    Change,
     ConcatColumns,
     CreateTable,
     DropColumn,
@@ -39,6 +38,7 @@ from livingdb.evolution import (
     RenameColumn,
     RenameTable,
     RetypeColumn,
+    SchemaChange,
     SplitColumn,
 )
 from livingdb.evolution.lenses.lens import Lens
@@ -85,11 +85,11 @@ def definitions() -> dict[str, Definition]:
     }
 
 
-def plan(change: Change) -> Lens:
+def plan(change: SchemaChange) -> Lens:
     return change.plan(definitions())
 
 
-def new_schema(change: Change, table: str = "orders") -> TableSchema:
+def new_schema(change: SchemaChange, table: str = "orders") -> TableSchema:
     return plan(change).new[table].schema
 
 
@@ -99,7 +99,7 @@ def names(schema: TableSchema) -> list[str]:
 
 # --- directions -----------------------------------------------------------------------------------
 
-LEGAL: list[tuple[Change, set[str]]] = [
+LEGAL: list[tuple[SchemaChange, set[str]]] = [
     (AddColumn("orders", "vat", "double"), ALL),
     (AddColumn("orders", "vat", "double not null", default=0.0), ALL),
     (AddColumn("orders", "vat", "double", nullable=False), REVERSE),
@@ -158,7 +158,7 @@ def _shown(value: object) -> str:
 
 
 @pytest.mark.parametrize(("change", "legal"), LEGAL, ids=_shown)
-def test_directions_are_legal_as_the_table_says(change: Change, legal: set[str]) -> None:
+def test_directions_are_legal_as_the_table_says(change: SchemaChange, legal: set[str]) -> None:
     if not legal:
         with pytest.raises(LivingDBError):
             plan(change)
@@ -170,8 +170,8 @@ def test_directions_are_legal_as_the_table_says(change: Change, legal: set[str])
 
 
 @pytest.mark.parametrize(("change", "_"), LEGAL, ids=_shown)
-def test_changes_survive_json(change: Change, _: object) -> None:
-    assert Change.from_json(json.loads(json.dumps(change.to_json()))) == change
+def test_changes_survive_json(change: SchemaChange, _: object) -> None:
+    assert SchemaChange.from_json(json.loads(json.dumps(change.to_json()))) == change
 
 
 @pytest.mark.parametrize(
@@ -192,13 +192,13 @@ def test_changes_survive_json(change: Change, _: object) -> None:
     ],
     ids=lambda change: str(change)[:60],
 )  # fmt: skip
-def test_arguments_of_every_type_survive_json(change: Change) -> None:
-    assert Change.from_json(json.loads(json.dumps(change.to_json()))) == change
+def test_arguments_of_every_type_survive_json(change: SchemaChange) -> None:
+    assert SchemaChange.from_json(json.loads(json.dumps(change.to_json()))) == change
 
 
 def test_a_change_nobody_knows() -> None:
     with pytest.raises(Corruption, match="there is no schema change 'Nothing'"):
-        Change.from_json({"change": "Nothing"})
+        SchemaChange.from_json({"change": "Nothing"})
 
 
 # --- schemas --------------------------------------------------------------------------------------
@@ -347,7 +347,7 @@ def test_a_renamed_table_has_the_same_rows() -> None:
 
 # --- errors ---------------------------------------------------------------------------------------
 
-WRONG: list[tuple[Change, type[LivingDBError], str]] = [
+WRONG: list[tuple[SchemaChange, type[LivingDBError], str]] = [
     (AddColumn("nothing", "a", "int"), NotFound, "there is no table 'nothing'"),
     (AddColumn("orders", "amount", "int"), InvalidData, "there is a column 'amount' already"),
     (AddColumn("orders", "", "int"), InvalidName, "not a column name"),
@@ -448,7 +448,7 @@ WRONG: list[tuple[Change, type[LivingDBError], str]] = [
 
 
 @pytest.mark.parametrize(("change", "kind", "words"), WRONG, ids=lambda value: str(value)[:60])
-def test_what_is_wrong_is_said(change: Change, kind: type[LivingDBError], words: str) -> None:
+def test_what_is_wrong_is_said(change: SchemaChange, kind: type[LivingDBError], words: str) -> None:
     with pytest.raises(kind) as caught:
         plan(change)
     assert words in str(caught.value)

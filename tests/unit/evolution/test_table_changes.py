@@ -28,7 +28,7 @@ from livingdb.evolution.changes.split_table import SplitTable
 from livingdb.evolution.changes.union_tables import UnionTables
 from livingdb.evolution.lenses import lookup_lens as lookups
 from livingdb.evolution.lenses.lens import DIRECTIONS
-from livingdb.evolution.schema_change import Change
+from livingdb.evolution.schema_change import SchemaChange
 from livingdb.tables.layout import Layout
 from livingdb.tables.recipe import Definition
 from livingdb.tables.schema import TableSchema
@@ -237,7 +237,7 @@ ALL: dict[str, str] = {}
     ],
     ids=str,
 )
-def test_directions(change: Change, reasons: dict[str, str], scans: str | None) -> None:
+def test_directions(change: SchemaChange, reasons: dict[str, str], scans: str | None) -> None:
     lens = change.plan(PAIRS)
     verdicts = lens.directions()
     assert list(verdicts) == list(DIRECTIONS)
@@ -264,9 +264,9 @@ def test_directions(change: Change, reasons: dict[str, str], scans: str | None) 
     ],
     ids=str,
 )
-def test_json(change: Change) -> None:
+def test_json(change: SchemaChange) -> None:
     data = json.loads(json.dumps(change.to_json()))
-    assert Change.from_json(data) == change
+    assert SchemaChange.from_json(data) == change
 
 
 # --- what is refused --------------------------------------------------------------------------

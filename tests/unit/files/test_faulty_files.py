@@ -140,7 +140,7 @@ def test_unsynced_bytes_are_torn_at_blocks(tmp_path: Path) -> None:
     files = FaultyFiles(tmp_path / "root", power_loss=True)
     with files.create("a") as writer:
         writer.write(LONG)
-        files.disk.synced_folder(files.root)
+        files.disk.log_folder_sync(files.root)
         lengths, torn = set(), 0
         for seed in range(40):
             image = tmp_path / f"image-{seed}"

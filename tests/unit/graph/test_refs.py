@@ -172,7 +172,7 @@ def test_a_prefix_of_two_ids_is_refused(
     """Two ids that begin alike are made up: nobody finds them in a test."""
     snapshots = db._graph.snapshots
     both = [db.branch("main").head._row, db.at("main~1")._row]
-    monkeypatch.setattr(snapshots, "prefixed", lambda prefix: both)
+    monkeypatch.setattr(snapshots, "with_prefix", lambda prefix: both)
     for ref in ("abcdef", "id:abcdef"):
         with pytest.raises(InvalidName, match="more than one"):
             db.at(ref)
@@ -183,7 +183,7 @@ def test_all_prefixes_stay_unique_or_are_refused(db: livingdb.Database) -> None:
     snapshots = db._graph.snapshots
     for length in range(1, 5):
         for prefix in {identity[:length] for identity in ids}:
-            found = {row.address.hex() for row in snapshots.prefixed(prefix)}
+            found = {row.address.hex() for row in snapshots.with_prefix(prefix)}
             same = {identity for identity in ids if identity.startswith(prefix)}
             assert found <= same
             assert len(found) == min(2, len(same))

@@ -15,9 +15,9 @@ from livingdb.derivation.column_lineage.query_columns import columns_of_query
 from livingdb.derivation.compiler.plan_query import Input, plan
 from livingdb.engines.request import Request, Source
 from livingdb.sql.parse import parse_statement
-from livingdb.tracing.lineage.query_rows import rows_behind
-from livingdb.tracing.lineage.trace_query import Known
-from livingdb.tracing.lineage.wanted_rows import Wanted
+from livingdb.tracing.lineage.query_rows import trace_rows
+from livingdb.tracing.lineage.trace_query import KnownTable
+from livingdb.tracing.lineage.wanted_rows import RequestedRows
 
 NOT_SUFFICIENT = {22}
 """Its mean is of customers who have orders, too, and are not counted only because of these."""
@@ -38,7 +38,7 @@ def _answer(number: int, data: dict[str, pa.Table]) -> pa.Table:
 def test_a_query(number: int, data: dict[str, pa.Table]) -> None:
     tree = parse_statement(QUERIES[number])
     used = {table.name for table in tree.find_all(exp.Table)}
-    tables = {n: Known(Source(rows), KEYS[n]) for n, rows in data.items() if n in used}
+    tables = {n: KnownTable(Source(rows), KEYS[n]) for n, rows in data.items() if n in used}
     answer = _answer(number, data)
     inputs = {name: Input(rows.schema, KEYS[name]) for name, rows in data.items()}
     key = plan(parse_statement(QUERIES[number]), inputs).stages[-1].key
@@ -48,8 +48,8 @@ def test_a_query(number: int, data: dict[str, pa.Table]) -> None:
     found = columns_of_query(parse_statement(QUERIES[number]), schemas)
     assert len(found.values) == len(names)
     for row in {0, answer.num_rows // 2} if answer.num_rows else ():
-        wanted = Wanted(answer.slice(row, 1).select(list(places)), tuple(places))
-        behind = rows_behind(tree, tables, wanted, ENGINE.rows)
+        wanted = RequestedRows(answer.slice(row, 1).select(list(places)), tuple(places))
+        behind = trace_rows(tree, tables, wanted, ENGINE.rows)
         assert not any(some.is_whole for some in behind.values())
         again = _answer(number, {**data, **{name: some.rows for name, some in behind.items()}})
         is_there = any(alike(rows_of(answer)[row], other) for other in rows_of(again))

@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import livingdb
-from livingdb.evolution import AddColumn, Change, RenameColumn, RenameTable, RetypeColumn
+from livingdb.evolution import AddColumn, RenameColumn, RenameTable, RetypeColumn, SchemaChange
 
 KEYS = [("a", 1), ("a", 2), ("ø", 1), ("ø", 2)]
-CHANGES: list[tuple[list[Change], str, str]] = [
+CHANGES: list[tuple[list[SchemaChange], str, str]] = [
     ([AddColumn("t", "extra", "bigint", default=7)], "t", "v"),
     ([RenameTable("t", "s")], "s", "v"),
     ([RenameColumn("t", "v", "w"), RetypeColumn("t", "w", "double", policy="reject")], "t", "w"),
@@ -33,7 +33,7 @@ step = st.tuples(
     st.booleans(),
 )
 def test_the_last_writer_is_named(
-    change: tuple[list[Change], str, str],
+    change: tuple[list[SchemaChange], str, str],
     first: list[tuple[str, int]],
     steps: list[tuple[str, str, list[tuple[str, int]]]],
     columns: bool,

@@ -8,9 +8,9 @@ from typing import Any
 
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.chunks.address import Address
-from livingdb.render.arrange import Item, arranged
+from livingdb.render.arrange import Item, arrange_graph
 from livingdb.render.picture import START, Node, SnapshotGraph
-from livingdb.render.sync_lanes import Standing
+from livingdb.render.sync_lanes import DrawnSync
 
 NOON = 1_794_744_000_000_000  # 2026-11-15 12:00 UTC, in microseconds
 MINUTE = 60_000_000
@@ -68,7 +68,7 @@ def small() -> SnapshotGraph:
         item(12, 4, [3], message="an attempt"),
     ]
     syncs = [
-        Standing(
+        DrawnSync(
             "main/totals",
             "derive",
             ("main",),
@@ -79,7 +79,7 @@ def small() -> SnapshotGraph:
             "too many rows",
             ("at most 20% changed ⇒ hold",),
         ),
-        Standing(
+        DrawnSync(
             "main/main_v2",
             "schema_change",
             ("main",),
@@ -92,7 +92,7 @@ def small() -> SnapshotGraph:
         ),
     ]
     names = ["main", "dev", "totals", "main_v2", "try"]
-    return arranged("shop.ldb", items, names, 4, syncs)
+    return arrange_graph("shop.ldb", items, names, 4, syncs)
 
 
 def large(count: int, lanes: int, seed: int = 1, messages: Sequence[str] = ()) -> SnapshotGraph:
@@ -131,10 +131,12 @@ def large(count: int, lanes: int, seed: int = 1, messages: Sequence[str] = ()) -
             heads[lane] = number
     names = ["main", *(f"branch-{lane}" for lane in range(1, lanes))]
     syncs = [
-        Standing(f"main/{names[v]}", "derive", ("main",), names[v], "forward", "deferred", "active")
+        DrawnSync(
+            f"main/{names[v]}", "derive", ("main",), names[v], "forward", "deferred", "active"
+        )
         for v in views
     ]
-    return arranged("large.ldb", items, names, lanes, syncs, MadeUp())
+    return arrange_graph("large.ldb", items, names, lanes, syncs, MadeUp())
 
 
 class MadeUp:

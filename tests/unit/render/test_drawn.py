@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.render.pictures import item, large, small
 
-from livingdb.render.arrange import arranged
-from livingdb.render.mermaid import escaped
+from livingdb.render.arrange import arrange_graph
+from livingdb.render.mermaid import escape_label
 from livingdb.render.picture import SnapshotGraph
 
 HOSTILE = [
@@ -41,7 +41,7 @@ def hostile() -> SnapshotGraph:
 
 
 def empty() -> SnapshotGraph:
-    return arranged("empty", [], [], 0, [])
+    return arrange_graph("empty", [], [], 0, [])
 
 
 GRAPHS = {"small": small(), "hostile": hostile(), "empty": empty(), "wide": large(400, 50)}
@@ -88,7 +88,7 @@ def test_mermaid_draws_kinds_and_syncs_as_they_are() -> None:
 
 @given(st.text())
 def test_an_escaped_label_has_nothing_of_mermaids_own(text: str) -> None:
-    label = escaped(text)
+    label = escape_label(text)
     assert not set('"<>`[]{}|&;'.replace(";", "")) & set(label)
     back = re.sub(r"#(\d+);", lambda found: chr(int(found[1])), label)
     assert back == text
@@ -207,4 +207,4 @@ def test_a_branch_goes_on_from_its_start() -> None:
     place = next(at for at, node in enumerate(graph.nodes) if node.is_start)
     after = [graph.nodes[link.target] for link in graph.links if link.source == place]
     assert [node.message for node in after] == ["fix city"]
-    assert arranged("t", [item(1, 0)], ["main"], 1, []).links == ()
+    assert arrange_graph("t", [item(1, 0)], ["main"], 1, []).links == ()

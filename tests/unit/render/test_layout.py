@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.render.pictures import item, large, small, start
 
-from livingdb.render.arrange import Item, arranged
+from livingdb.render.arrange import Item, arrange_graph
 from livingdb.render.geometry import Geometry, sync_tracks
 from livingdb.render.layout import columns_of, lane_order, slots_of
 from livingdb.render.picture import SnapshotGraph
@@ -50,7 +50,7 @@ def test_no_two_are_in_one_place_and_what_came_before_is_to_the_left(
 ) -> None:
     items, lanes = history
     names = [f"b{lane}" for lane in range(lanes)]
-    check_places(arranged("t", items, names, lanes, []))
+    check_places(arrange_graph("t", items, names, lanes, []))
 
 
 @given(histories(), st.data())
@@ -60,7 +60,7 @@ def test_the_laws_hold_where_some_are_not_shown(
     items, lanes = history
     kept = [i for i in items if data.draw(st.booleans())]
     names = [f"b{lane}" for lane in range(lanes)]
-    graph = arranged("t", kept, names, lanes, [])
+    graph = arrange_graph("t", kept, names, lanes, [])
     check_places(graph)
     shown = {i.row.sequence for i in kept if i.kind != "start"}
     for node, made in zip(graph.nodes, kept, strict=True):
@@ -116,7 +116,7 @@ def test_syncs_of_one_source_share_a_track_and_others_do_not_overlap() -> None:
 
 def test_a_link_along_a_lane_is_straight_and_one_past_a_node_is_not() -> None:
     items = [item(1, 0), item(2, 0, [1]), item(3, 0, [1])]
-    graph = arranged("t", items, ["main"], 1, [])
+    graph = arrange_graph("t", items, ["main"], 1, [])
     place = Geometry(graph)
     routes = {(k.source, k.target): place.route(k).path for k in graph.links}
     assert "C" not in routes[0, 1]

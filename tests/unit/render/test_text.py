@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.render.pictures import item, large, small
 
-from livingdb.render.arrange import arranged
-from livingdb.render.labels import cut, one_line, shown_width
+from livingdb.render.arrange import arrange_graph
+from livingdb.render.labels import cut, display_width, one_line
 
 GOLDEN = """\
 shop.ldb: 12 snapshots on 4 branches, 2 syncs, 2026-11-15
@@ -55,25 +55,26 @@ def test_no_line_is_wider_than_it_may_be(width: int) -> None:
     for graph in (small(), large(200, 50, messages=hostile)):
         lines = graph.to_text(width=width).splitlines()
         if width > 60:
-            assert all(shown_width(line) <= width for line in lines)
+            assert all(display_width(line) <= width for line in lines)
         assert not any(ord(letter) < 32 for line in lines for letter in line)
 
 
 def test_an_empty_graph_has_a_title_only() -> None:
     assert (
-        arranged("empty", [], [], 0, []).to_text(width=80) == "empty: 0 snapshots on 0 branches\n"
+        arrange_graph("empty", [], [], 0, []).to_text(width=80)
+        == "empty: 0 snapshots on 0 branches\n"
     )
 
 
 def test_one_that_follows_what_is_not_shown_says_so() -> None:
-    graph = arranged("t", [item(2, 0, [1])], ["main"], 1, [])
+    graph = arrange_graph("t", [item(2, 0, [1])], ["main"], 1, [])
     assert "(older ones are not shown)" in graph.to_text(width=100)
 
 
 @given(st.text(), st.integers(0, 60))
 def test_a_cut_text_fits_and_is_on_one_line(text: str, width: int) -> None:
     shown = cut(text, width)
-    assert shown_width(shown) <= width
+    assert display_width(shown) <= width
     assert one_line(shown) == shown
     assert "\n" not in shown
     shown.encode()

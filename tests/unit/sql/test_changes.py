@@ -108,7 +108,7 @@ def test_null_conditions_change_nothing(main: BranchScope) -> None:
 
 
 def test_a_transaction_sees_its_own_changes(main: BranchScope) -> None:
-    with main.writing() as transaction:
+    with main.write_transaction() as transaction:
         transaction.sql("INSERT INTO orders (id) VALUES (500)")
         transaction.sql("UPDATE orders SET amount = 1 WHERE id = 500")
         (found,) = transaction.sql("SELECT amount FROM orders WHERE id = 500")

@@ -103,7 +103,7 @@ class BranchScope:
     name: str
     read_only: bool = False
 
-    def unguarded(self, text: str) -> tuple[str, dict[str, Any]]:
+    def without_guard(self, text: str) -> tuple[str, dict[str, Any]]:
         return text, {}
 
     def _state(self, ref: str | None) -> Tables:
@@ -129,7 +129,7 @@ class BranchScope:
     def is_branch(self, name: str) -> bool:
         return name in self.database.branches
 
-    def system(self, name: str, arguments: Sequence[object]) -> pa.Table:
+    def system_table(self, name: str, arguments: Sequence[object]) -> pa.Table:
         self.database.asked.append((name, list(arguments)))
         if name == "log":
             return pa.table({"id": ["a1", "b2"], "message": ["first", "second"]})
@@ -138,7 +138,7 @@ class BranchScope:
         raise NotFound(f"there is no system table {name!r}")
 
     @contextmanager
-    def writing(self) -> Iterator[Transaction]:
+    def write_transaction(self) -> Iterator[Transaction]:
         if self.read_only:
             raise ReadOnlyBranch(f"the branch {self.name!r} is the target of a sync")
         states = self.database.branches[self.name]
@@ -167,7 +167,7 @@ class Transaction(BranchScope):
         return self.pending if ref is None else super()._state(ref)
 
     @contextmanager
-    def writing(self) -> Iterator[Transaction]:
+    def write_transaction(self) -> Iterator[Transaction]:
         yield self
 
     def _apply(self, table: str, make: Any, data: Any, strict: bool = False) -> None:

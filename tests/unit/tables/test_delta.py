@@ -14,21 +14,21 @@ from livingdb.tables import ingest
 from livingdb.tables.delta import load_delta, store_delta
 from livingdb.tables.recipe import Change, Definition, load_recipe
 from livingdb.tables.records import record
-from livingdb.trees.changes import Changes, merge_changes
+from livingdb.trees.changes import Delta, merge_deltas
 
 LAB = Lab({"id": "int", "a": "int", "b": "string"}, "id")
 BASE = record({}).address
 
 
-def stored(changes: Changes) -> Change:
+def stored(changes: Delta) -> Change:
     return store_delta(LAB.schema, changes, BASE, None, LAB.sink)
 
 
-def upserts(data: object) -> Changes:
+def upserts(data: object) -> Delta:
     return ingest.upserts(LAB.schema, LAB.shape, data)
 
 
-def patches(data: object) -> Changes:
+def patches(data: object) -> Delta:
     return ingest.patches(LAB.schema, LAB.shape, data)
 
 
@@ -49,15 +49,15 @@ def test_a_mask_is_there_only_where_rows_differ_in_what_they_carry() -> None:
     mixed = stored(patches([{"id": 1, "a": 1}, {"id": 2, "b": None}]))
     assert (mixed.columns, mixed.masked) == ((1, 2), (1, 2))
     deletes = ingest.deletes(LAB.schema, LAB.shape, [3])
-    with_delete = stored(merge_changes([upserts({"id": [1]}), deletes]))
+    with_delete = stored(merge_deltas([upserts({"id": [1]}), deletes]))
     assert (with_delete.columns, with_delete.masked) == ((1, 2), ())
 
 
 def test_equal_changes_are_equal_chunks_whatever_lies_under_what_is_not_carried() -> None:
-    deleted = merge_changes([upserts({"id": [1], "a": [5]}), patches({"id": [2], "a": [7]})])
+    deleted = merge_deltas([upserts({"id": [1], "a": [5]}), patches({"id": [2], "a": [7]})])
     gone = ingest.deletes(LAB.schema, LAB.shape, [1])
-    long_way = merge_changes([deleted, gone])
-    short_way = merge_changes([gone, patches({"id": [2], "a": [7]})])
+    long_way = merge_deltas([deleted, gone])
+    short_way = merge_deltas([gone, patches({"id": [2], "a": [7]})])
     one, other = (
         load_delta(LAB.store, LAB.schema, LAB.shape, stored(c)) for c in (long_way, short_way)
     )

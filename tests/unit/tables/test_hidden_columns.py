@@ -17,7 +17,7 @@ from livingdb.tables.recipe import Definition
 from livingdb.tables.schema import TableSchema
 from livingdb.trees.forest import Forest
 
-BAG = TableSchema.derived(
+BAG = TableSchema.of_query(
     pa.schema(
         [
             ("city", pa.string()),
@@ -28,7 +28,7 @@ BAG = TableSchema.derived(
     key=["_row"],
     hidden=["_row"],
 )
-GROUPS = TableSchema.derived(
+GROUPS = TableSchema.of_query(
     pa.schema([("city", pa.string()), ("sum", pa.int64()), ("_count", pa.int64())]),
     key=["city"],
     hidden=["_count"],
@@ -78,10 +78,10 @@ def test_hidden_columns_come_first_and_are_not_in_the_arrow_schema() -> None:
     assert BAG.arrow.names == ["city", "sum"]
     assert BAG.whole.names == ["_row", "city", "sum"]
     assert BAG.whole.field("_row") == pa.field("_row", pa.binary(), nullable=False)
-    assert BAG.shown_key == ()
+    assert BAG.visible_key == ()
     assert GROUPS.whole.names == ["_count", "city", "sum"]
     assert [column.name for column in GROUPS.stored] == ["city", "_count", "sum"]
-    assert GROUPS.shown_key == GROUPS.key == ("city",)
+    assert GROUPS.visible_key == GROUPS.key == ("city",)
 
 
 def test_hidden_is_in_the_record_only_where_it_is_true() -> None:
@@ -92,9 +92,9 @@ def test_hidden_is_in_the_record_only_where_it_is_true() -> None:
 
 def test_what_cannot_be_hidden() -> None:
     with pytest.raises(InvalidData, match="'x' is not in the schema"):
-        TableSchema.derived(pa.schema([("a", pa.int64())]), ["a"], ["x"])
+        TableSchema.of_query(pa.schema([("a", pa.int64())]), ["a"], ["x"])
     with pytest.raises(InvalidData, match="at least one column"):
-        TableSchema.derived(pa.schema([("a", pa.int64())]), [])
+        TableSchema.of_query(pa.schema([("a", pa.int64())]), [])
     with pytest.raises(NotFound, match=r"the columns are city, sum$"):
         BAG.column("town")
 
@@ -198,7 +198,7 @@ def test_blame_and_history(db: livingdb.Database, main: livingdb.Branch) -> None
 
 def test_the_change_feed(main: livingdb.Branch) -> None:
     pytest.importorskip("pyspark")
-    from livingdb.graph.change_feed import feed_steps
+    from livingdb.graph.change_feed import feed_entries
     from livingdb.spark.change_feed import feed_rows
 
     graph = main.database._graph
@@ -206,7 +206,7 @@ def test_the_change_feed(main: livingdb.Branch) -> None:
     start = graph.snapshots.ancestor(graph.snapshots.at(branch.head), 0)
     rows = [
         row
-        for step in feed_steps(graph, branch, "bag", start, -1, branch.position)
+        for step in feed_entries(graph, branch, "bag", start, -1, branch.position)
         for batch in step.batches(graph)
         for row in feed_rows(BAG, step, batch).to_pylist()
     ]

@@ -20,7 +20,7 @@ from livingdb.tables.layout import Layout
 from livingdb.tables.recipe import Definition
 from livingdb.tables.schema import TableSchema
 from livingdb.tables.versions import Versions
-from livingdb.trees.changes import Changes
+from livingdb.trees.changes import Delta
 from livingdb.trees.shape import Shape
 
 UTC = datetime.UTC
@@ -64,7 +64,7 @@ def shape_of(schema: TableSchema) -> Shape:
     return Layout().grouping(schema).whole
 
 
-def shown(schema: TableSchema, changes: Changes) -> list[dict[str, Any]]:
+def shown(schema: TableSchema, changes: Delta) -> list[dict[str, Any]]:
     """What the changes carry, in key order."""
     rows: list[dict[str, Any]] = [{} for _ in range(len(changes))]
     for position, column in enumerate(schema.stored):

@@ -94,15 +94,15 @@ def test_splitters() -> None:
 
 
 def test_when_a_tail_is_folded() -> None:
-    assert [Layout(fold="always").fold_due(rows, 10) for rows in (0, 1)] == [False, True]
-    assert not Layout(fold="never").fold_due(10**9, 1)
-    assert [Layout(fold=0.5).fold_due(rows, 100) for rows in (50, 51)] == [False, True]
-    assert [Layout(fold=0).fold_due(rows, 100) for rows in (0, 1)] == [False, True]
+    assert [Layout(fold="always").is_fold_due(rows, 10) for rows in (0, 1)] == [False, True]
+    assert not Layout(fold="never").is_fold_due(10**9, 1)
+    assert [Layout(fold=0.5).is_fold_due(rows, 100) for rows in (50, 51)] == [False, True]
+    assert [Layout(fold=0).is_fold_due(rows, 100) for rows in (0, 1)] == [False, True]
     auto = Layout(fold="auto")
-    assert not auto.fold_due(FOLD_FLOOR_ROWS, 0)
-    assert auto.fold_due(FOLD_FLOOR_ROWS + 1, 0)
+    assert not auto.is_fold_due(FOLD_FLOOR_ROWS, 0)
+    assert auto.is_fold_due(FOLD_FLOOR_ROWS + 1, 0)
     share = int(FOLD_SHARE * 10**6)
-    assert [auto.fold_due(rows, 10**6) for rows in (share, share + 1)] == [False, True]
+    assert [auto.is_fold_due(rows, 10**6) for rows in (share, share + 1)] == [False, True]
 
 
 @pytest.mark.parametrize(

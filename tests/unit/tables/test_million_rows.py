@@ -19,7 +19,7 @@ from livingdb.tables.layout import Layout
 from livingdb.tables.recipe import Definition
 from livingdb.tables.schema import TableSchema
 from livingdb.tables.versions import Versions, classify
-from livingdb.trees.changes import Changes, merge_changes
+from livingdb.trees.changes import Delta, merge_deltas
 from livingdb.trees.diff import DELETED, INSERTED, UPDATED
 
 SHOPS, IDS = 100, 20_000
@@ -83,9 +83,9 @@ class Shop:
             columns, _ = ingest.sorted_rows(SCHEMA, SHAPE, table)
             return self.versions.create(DEFINITION, [columns], lambda chunk: stream.put([chunk]))
 
-    def commit(self, base: Version, parts: list[Changes]) -> Version:
+    def commit(self, base: Version, parts: list[Delta]) -> Version:
         made: list[StoredChunk] = []
-        changes, counts = classify(self.versions.rows(base), merge_changes(parts))
+        changes, counts = classify(self.versions.rows(base), merge_deltas(parts))
         version = self.versions.change(base, changes, made.append, counts)
         self.store.put(made)
         return version
@@ -133,7 +133,7 @@ def random_commit(shop: Shop, head: Version, model: Model, chance: np.random.Gen
     new, patched, gone = np.split(places, [700, 900])
     model.put(new, chance)
     amounts = chance.integers(0, 10**6, len(patched)) / 100
-    parts: list[Changes] = [
+    parts: list[Delta] = [
         ingest.upserts(SCHEMA, SHAPE, model.table(new)),
         ingest.patches(SCHEMA, SHAPE, {**model.keys(patched), "amount": amounts}),
         ingest.deletes(SCHEMA, SHAPE, pa.table(model.keys(gone))),

@@ -30,7 +30,7 @@ SMALL = Layout(target_rows=8)
 
 
 def definition(schema: pa.Schema, *key: str, layout: Layout = SMALL) -> Definition:
-    return Definition(TableSchema.derived(schema, key), layout)
+    return Definition(TableSchema.of_query(schema, key), layout)
 
 
 def encoded(codec: KeyCodec, *keys: tuple[Any, ...]) -> list[Any]:
@@ -191,7 +191,7 @@ def test_users_keys_stay_not_null() -> None:
 
 def test_a_derived_schema_takes_its_fields_as_they_are() -> None:
     fields = pa.schema([pa.field("n", pa.int64()), pa.field("city", pa.large_string(), False)])
-    schema = TableSchema.derived(fields, ("city", "n"))
+    schema = TableSchema.of_query(fields, ("city", "n"))
     assert schema.arrow == pa.schema(
         [pa.field("n", pa.int64()), pa.field("city", pa.string(), False)]
     )
@@ -203,7 +203,7 @@ def test_a_derived_schema_takes_its_fields_as_they_are() -> None:
 
 def test_every_group_of_columns_has_the_same_keys() -> None:
     layout = Layout(groups=[["sum"]])
-    schema = TableSchema.derived(pa.schema([*CITIES, ("note", pa.string())]), ["city", "year"])
+    schema = TableSchema.of_query(pa.schema([*CITIES, ("note", pa.string())]), ["city", "year"])
     assert [shape.nullable for shape in layout.grouping(schema).shapes] == [(0, 1), (0, 1)]
 
 
@@ -365,12 +365,15 @@ def test_ranges_in_sql(wide: livingdb.Branch, condition: str, passes: Any) -> No
 
 
 def test_an_equality_reads_few_leaves(wide: livingdb.Branch) -> None:
-    from livingdb.engines.pruning import part_of
-    from livingdb.engines.value_ranges import compared
+    from livingdb.engines.pruning import scan_bounds
+    from livingdb.engines.value_ranges import comparison_ranges
 
     rows = wide.table("cities").rows
-    wanted = {"city": compared(pa.string(), "=", "Oslo"), "year": compared(pa.int32(), "<", -8)}
-    part = part_of(rows.schema, {name: ranges for name, ranges in wanted.items() if ranges})
+    wanted = {
+        "city": comparison_ranges(pa.string(), "=", "Oslo"),
+        "year": comparison_ranges(pa.int32(), "<", -8),
+    }
+    part = scan_bounds(rows.schema, {name: ranges for name, ranges in wanted.items() if ranges})
     (span,) = part.spans
     assert rows.to_arrow(span=span).select(["city", "year"]).to_pylist() == [
         {"city": "Oslo", "year": -10},

@@ -19,7 +19,7 @@ from livingdb.tables.layout import Layout
 from livingdb.tables.recipe import Counts
 from livingdb.tables.tail import Tails
 from livingdb.tables.versions import Versions, classify
-from livingdb.trees.changes import Changes
+from livingdb.trees.changes import Delta
 
 LONG = 100_000
 
@@ -81,7 +81,7 @@ def test_the_nearest_keyframe_is_found_in_few_steps(
     assert versions.nearest(head) == origin
     assert lab.index.asked <= 5
     assert versions.tail_rows(head) == LONG
-    assert not versions.fold_due(head)
+    assert not versions.is_fold_due(head)
     middle = ancestor_at(lab.index, head, 54_321)
     lab.index.materialize(middle.address, address(-1 % 2**64))
     lab.reopen()
@@ -145,7 +145,7 @@ def test_a_hundred_thousand_changes_folded_as_they_come() -> None:
         key = chance.randrange(2000)
         head = lab.upsert(head, {"id": [key], "a": [number]})
         model[key] = number
-        if number % 500 == 0 and lab.versions.fold_due(head):
+        if number % 500 == 0 and lab.versions.is_fold_due(head):
             lab.fold(head)
             lab.versions.thin(head)
     versions = lab.reopen()
@@ -171,11 +171,11 @@ class CountingTails(Tails):
         super().__init__(lab.index, self.load, limit_rows)
         self.lab = lab
 
-    def load(self, version: Version) -> Changes:
+    def load(self, version: Version) -> Delta:
         self.loads[version.address] += 1
         return ingest.upserts(self.lab.schema, self.lab.shape, {"id": [version.depth]})
 
-    def _put(self, name: Hashable, changes: Changes) -> None:
+    def _put(self, name: Hashable, changes: Delta) -> None:
         super()._put(name, changes)
         self.most_rows = max(self.most_rows, self._rows)
         if isinstance(name, tuple) and name[0] == "run":
@@ -250,7 +250,7 @@ def test_a_tail_of_nothing_folds_to_the_same_tree() -> None:
     origin = lab.create({"id": [1]})
     version = lab.upsert(origin, [])
     assert lab.rows(version) == [{"id": 1}]
-    assert not lab.versions.fold_due(version)
+    assert not lab.versions.is_fold_due(version)
     assert lab.fold(version) == lab.index.root(origin.address)
 
 
@@ -312,7 +312,7 @@ def test_fold_due_follows_the_layout() -> None:
         lab = Lab({"id": "int"}, "id", Layout(fold=fold))
         origin = lab.create({"id": list(range(10))})
         version = lab.upsert(origin, {"id": [50, 51]})
-        assert [lab.versions.fold_due(v) for v in (origin, version)] == [bool(d) for d in due]
+        assert [lab.versions.is_fold_due(v) for v in (origin, version)] == [bool(d) for d in due]
 
 
 # --- recipes --------------------------------------------------------------------------------

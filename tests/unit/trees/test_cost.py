@@ -14,7 +14,7 @@ from livingdb.chunks.address import Address
 from livingdb.chunks.chunk import Chunk
 from livingdb.chunks.store import StoredChunk
 from livingdb.trees.builder import build
-from livingdb.trees.changes import DELETE, PATCH, UPSERT, Changes
+from livingdb.trees.changes import DELETE, PATCH, UPSERT, Delta
 from livingdb.trees.diff import diff
 from livingdb.trees.edit import edit
 from livingdb.trees.merge import merge
@@ -51,7 +51,7 @@ class Trees:
     def sink(self, chunk: StoredChunk) -> None:
         self.store.put([chunk])
 
-    def edit(self, changes: Changes, root: Address | None = None) -> Address:
+    def edit(self, changes: Delta, root: Address | None = None) -> Address:
         return edit(self.reader(), self.root if root is None else root, changes, self.sink)
 
     def leaves(self, root: Address) -> dict[Address, tuple[int, int]]:
@@ -81,13 +81,13 @@ def columns(ids: np.ndarray, version: int = 0) -> list[pa.Array]:
     ]
 
 
-def changes(ids: list[int], op: int = UPSERT, version: int = 1) -> Changes:
+def changes(ids: list[int], op: int = UPSERT, version: int = 1) -> Delta:
     arrays = columns(np.array(ids, np.int64), version)
     ops = np.full(len(ids), op, np.int8)
     carried: list[pa.Array | None] = list(arrays)
     if op == PATCH:
         carried[DAY] = carried[PRICE] = None
-    return Changes(SHAPE, SHAPE.keys(arrays), ops, tuple(carried), (None,) * 4)
+    return Delta(SHAPE, SHAPE.keys(arrays), ops, tuple(carried), (None,) * 4)
 
 
 def key(place: int) -> object:
@@ -122,7 +122,7 @@ def test_the_tree_is_tall_enough_to_measure(trees: Trees) -> None:
     ],
     ids=["update", "insert", "delete", "append"],
 )
-def test_a_diff_of_one_row_reads_a_handful_of_chunks(trees: Trees, change: Changes) -> None:
+def test_a_diff_of_one_row_reads_a_handful_of_chunks(trees: Trees, change: Delta) -> None:
     other = trees.edit(change)
     batches = list(diff(trees.reader(), trees.root, other))
     assert sum(len(batch.keys) for batch in batches) == 1

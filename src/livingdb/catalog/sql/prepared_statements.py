@@ -16,12 +16,12 @@ from sqlalchemy.sql.expression import ClauseElement
 from livingdb.catalog.sql.postgres import postgres_failure
 from livingdb.catalog.sql.sqlite import sqlite_failure
 
-__all__ = ["Prepared"]
+__all__ = ["PreparedStatement"]
 
 Values = Mapping[str, Any]
 
 
-class Prepared:
+class PreparedStatement:
     """One statement of one database, compiled when it is first run."""
 
     def __init__(self, engine: Engine, statement: ClauseElement) -> None:
@@ -30,7 +30,7 @@ class Prepared:
         self._failure = sqlite_failure if engine.dialect.name == "sqlite" else postgres_failure
 
     @cached_property
-    def _compiled(self) -> tuple[str, list[str] | None, dict[str, Any]]:
+    def _compiled_statement(self) -> tuple[str, list[str] | None, dict[str, Any]]:
         """Its text, the order of its values if they go by order, and values it brings along."""
         compiled = self._statement.compile(dialect=self._dialect)
         given = compiled.params if isinstance(compiled, SQLCompiler) else {}
@@ -41,24 +41,24 @@ class Prepared:
         """Run it in the connection's transaction; the driver's cursor."""
         cursor = _cursor(connection)
         try:
-            cursor.execute(self._compiled[0], self._bound(values))
+            cursor.execute(self._compiled_statement[0], self._bind(values))
         except Exception as error:
             raise self._failure(error) or error from None
         return cursor
 
     def run_many(self, connection: Connection, values: Iterable[Values]) -> None:
         """Run it once for each of the values."""
-        bound = [self._bound(each) for each in values]
+        bound = [self._bind(each) for each in values]
         cursor = _cursor(connection)
         try:
-            cursor.executemany(self._compiled[0], bound)
+            cursor.executemany(self._compiled_statement[0], bound)
         except Exception as error:
             raise self._failure(error) or error from None
         finally:
             cursor.close()
 
-    def _bound(self, values: Values) -> Any:
-        _, order, fixed = self._compiled
+    def _bind(self, values: Values) -> Any:
+        _, order, fixed = self._compiled_statement
         if fixed:
             values = {**fixed, **values}
         return values if order is None else [values[name] for name in order]

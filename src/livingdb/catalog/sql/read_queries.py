@@ -13,8 +13,8 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine, Executable
 
-from livingdb.catalog.sql.prepared_statements import Prepared
-from livingdb.catalog.sql.sqlite import reading
+from livingdb.catalog.sql.prepared_statements import PreparedStatement
+from livingdb.catalog.sql.sqlite import reading_engine
 
 __all__ = ["Queries"]
 
@@ -23,7 +23,7 @@ class Queries:
     """Reads from one database; threads may share it."""
 
     def __init__(self, engine: Engine) -> None:
-        self._engine = reading(engine)
+        self._engine = reading_engine(engine)
         self._local = threading.local()
         self._open: weakref.WeakSet[Connection] = weakref.WeakSet()
         self._opening = threading.Lock()
@@ -40,7 +40,7 @@ class Queries:
         """The first value of the first row; None if there is none."""
         return self._run(statement, parameters).scalar()
 
-    def prepared(self, statement: Prepared, values: Mapping[str, Any]) -> list[Any]:
+    def run_prepared(self, statement: PreparedStatement, values: Mapping[str, Any]) -> list[Any]:
         """Every row of a prepared statement's answer: nothing of it stays open."""
         connection = self._connection()
         try:

@@ -19,7 +19,13 @@ from sqlalchemy.pool import ConnectionPoolEntry
 
 from livingdb.errors import Corruption, LivingDBError, Locked, StorageFailure
 
-__all__ = ["BUSY_TIMEOUT_SECONDS", "reading", "sqlite_engine", "sqlite_failure", "writing"]
+__all__ = [
+    "BUSY_TIMEOUT_SECONDS",
+    "reading_engine",
+    "sqlite_engine",
+    "sqlite_failure",
+    "writing_engine",
+]
 
 BUSY_TIMEOUT_SECONDS = 30.0
 
@@ -74,11 +80,11 @@ def sqlite_engine(path: str | Path, *, timeout_seconds: float = BUSY_TIMEOUT_SEC
 
     event.listen(engine, "connect", configure)
     event.listen(engine, "begin", _begin)
-    event.listen(engine, "handle_error", _translated)
+    event.listen(engine, "handle_error", _translate_error)
     return engine
 
 
-def reading(engine: Engine) -> Engine:
+def reading_engine(engine: Engine) -> Engine:
     """The same engine and connections, for reads of one statement each: no `BEGIN` around it.
 
     Engines of other databases commit after every statement.
@@ -89,7 +95,7 @@ def reading(engine: Engine) -> Engine:
     return engine.execution_options(**options)
 
 
-def writing(engine: Engine) -> Engine:
+def writing_engine(engine: Engine) -> Engine:
     """The same engine and connections, whose transactions take the write lock as they begin.
 
     Engines of other databases come back with their transactions unchanged.
@@ -121,7 +127,7 @@ def _use_write_ahead_log(connection: sqlite3.Connection, timeout_seconds: float)
         time.sleep(0.005)
 
 
-def _translated(context: ExceptionContext) -> BaseException | None:
+def _translate_error(context: ExceptionContext) -> BaseException | None:
     return sqlite_failure(context.original_exception)
 
 

@@ -68,7 +68,7 @@ def ack(context: typer.Context, number: Number, by: By = None, note: Note = "") 
     Example:
       livingdb alerts ack 3 --by eva --note "looking"
     """
-    _set(context, "acknowledge", number, by, note)
+    _set_state(context, "acknowledge", number, by, note)
 
 
 @alerts.command()
@@ -79,10 +79,10 @@ def resolve(context: typer.Context, number: Number, by: By = None, note: Note = 
     Example:
       livingdb alerts resolve 3 --note "repaired"
     """
-    _set(context, "resolve", number, by, note)
+    _set_state(context, "resolve", number, by, note)
 
 
-def _set(context: typer.Context, method: str, number: int, by: str | None, note: str) -> None:
+def _set_state(context: typer.Context, method: str, number: int, by: str | None, note: str) -> None:
     settings = Settings.of(context)
     with settings.open() as db:
         found = next((each for each in db.alerts(state=None) if each.id == number), None)

@@ -34,11 +34,11 @@ _COLUMNS = ("branch", "head", "time", "author", "message", "tables")
 def default(context: typer.Context) -> None:
     """List the branches unless another thing is asked for."""
     if context.invoked_subcommand is None:
-        every(context)
+        list_branches(context)
 
 
 @branch.command("list")
-def every(context: typer.Context) -> None:
+def list_branches(context: typer.Context) -> None:
     """Every branch and where it stands.
 
     \b

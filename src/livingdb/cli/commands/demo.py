@@ -71,7 +71,7 @@ def demo(
         chapters = story.tell(folder, rows, bars(Console(stderr=True)), graph)
         if settings.output().is_text:
             show(chapters, page_console())
-            typer.echo(_next(keep, graph))
+            typer.echo(_next_steps_text(keep, graph))
         else:
             facts = [_row(chapter) for chapter in chapters]
             settings.output().many(("chapter", "title", "seconds", "facts"), facts)
@@ -108,12 +108,12 @@ def show(chapters: Iterable[Chapter], console: Console) -> None:
 def _parts(chapter: Chapter, width: int) -> Iterable[RenderableType]:
     from rich.text import Text
 
-    from livingdb.cli.story import Code, Said
+    from livingdb.cli.story import Code, Sentence
 
     for part in chapter.parts:
         if isinstance(part, Code):
             yield _code(part, width)
-        elif isinstance(part, Said):
+        elif isinstance(part, Sentence):
             yield Text(part.text)
         else:
             yield _listing(part)
@@ -127,7 +127,7 @@ def _code(code: Code, width: int) -> RenderableType:
     for number, line in enumerate(code.text.splitlines()):
         shown.append("\n... " if number else ">>> ", "dim")
         shown.append(line, "cyan")
-    took = _took(code.seconds)
+    took = _duration_text(code.seconds)
     if took:
         room = width - len(shown.plain.splitlines()[-1]) - len(took)
         space = " " * room if room >= 2 else "\n" + " " * (width - len(took))
@@ -135,7 +135,7 @@ def _code(code: Code, width: int) -> RenderableType:
     return shown
 
 
-def _took(seconds: float | None) -> str:
+def _duration_text(seconds: float | None) -> str:
     if seconds is None:
         return ""
     return f"{seconds * 1000:,.0f} ms" if seconds < 1 else f"{seconds:.1f} s"
@@ -171,7 +171,7 @@ def _row(chapter: Chapter) -> dict[str, Any]:
     }
 
 
-def _next(keep: Path | None, graph: Path | None) -> str:
+def _next_steps_text(keep: Path | None, graph: Path | None) -> str:
     """What to try now."""
     import shlex
 

@@ -43,12 +43,17 @@ def diff(
     settings = Settings.of(context)
     output = settings.output()
     with settings.open() as db:
-        found = _found(db, before, after, table)
-        told = list(_each(found) if rows else (_counted(db, before, after, d) for d in found))
+        found = _visible_diffs(db, before, after, table)
+        told = list(
+            _diff_rows(found) if rows else (_summary_row(db, before, after, d) for d in found)
+        )
         if not rows:
             told = [row for row in told if row["schema"] != "same" or _total(row)]
         if rows and output.is_text:
-            told = [{**row, "key": _values(row["key"]), "values": _changed(row)} for row in told]
+            told = [
+                {**row, "key": _values(row["key"]), "values": _changed_values_text(row)}
+                for row in told
+            ]
             output.many(("table", "change", "key", "values"), told, (), "nothing differs")
         else:
             output.many(_ROWS if rows else _COUNTS, told, (), "nothing differs")
@@ -56,18 +61,18 @@ def diff(
         raise typer.Exit(DIFFERS)
 
 
-def _found(db: Database, before: str, after: str, names: list[str] | None) -> list[Diff]:
+def _visible_diffs(db: Database, before: str, after: str, names: list[str] | None) -> list[Diff]:
     from livingdb.graph.names import is_hidden
 
     found = db.diff(before, after, tables=names or None)
     return [each for name, each in found.items() if not is_hidden(name)]
 
 
-def _counted(db: Database, before: str, after: str, each: Diff) -> dict[str, Any]:
-    return {"table": each.table, "schema": _schema(db, before, after, each), **each.summary()}
+def _summary_row(db: Database, before: str, after: str, each: Diff) -> dict[str, Any]:
+    return {"table": each.table, "schema": _schema_state(db, before, after, each), **each.summary()}
 
 
-def _schema(db: Database, before: str, after: str, each: Diff) -> str:
+def _schema_state(db: Database, before: str, after: str, each: Diff) -> str:
     if each.before is None or each.after is None:
         return "added" if each.before is None else "dropped"
     old, new = db.at(before).table(each.table), db.at(after).table(each.table)
@@ -79,7 +84,7 @@ def _total(row: Mapping[str, Any]) -> int:
     return sum(row[name] for name in ("inserted", "updated", "deleted"))
 
 
-def _each(found: Iterable[Diff]) -> Iterable[dict[str, Any]]:
+def _diff_rows(found: Iterable[Diff]) -> Iterable[dict[str, Any]]:
     for each in found:
         for batch in each.batches():
             for row in batch.to_pylist():
@@ -93,14 +98,14 @@ def _each(found: Iterable[Diff]) -> Iterable[dict[str, Any]]:
 
 
 def _values(row: Mapping[str, Any]) -> str:
-    from livingdb.cli.values import shown
+    from livingdb.cli.values import value_text
 
-    return ", ".join(f"{name} {shown(value)}" for name, value in row.items())
+    return ", ".join(f"{name} {value_text(value)}" for name, value in row.items())
 
 
-def _changed(row: Mapping[str, Any]) -> str:
+def _changed_values_text(row: Mapping[str, Any]) -> str:
     """The values of a row that came or went; of one that changed, those that are other now."""
-    from livingdb.cli.values import shown
+    from livingdb.cli.values import value_text
 
     before, after = row["before"], row["after"]
     if before is None or after is None:
@@ -108,4 +113,6 @@ def _changed(row: Mapping[str, Any]) -> str:
         return _values({name: v for name, v in whole.items() if name not in row["key"]})
     names = [*after, *(name for name in before if name not in after)]
     pairs = [(name, before.get(name), after.get(name)) for name in names]
-    return ", ".join(f"{n} {shown(old)} → {shown(new)}" for n, old, new in pairs if old != new)
+    return ", ".join(
+        f"{n} {value_text(old)} → {value_text(new)}" for n, old, new in pairs if old != new
+    )

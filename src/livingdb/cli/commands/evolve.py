@@ -58,7 +58,7 @@ def evolve(
     output = settings.output()
     with settings.open() as db:
         branch = settings.on(db)
-        wanted, options = _wanted(branch, changes)
+        wanted, options = _parse_changes(branch, changes)
         if explain:
             seen = branch.explain_evolution(wanted)
             told = {
@@ -73,31 +73,31 @@ def evolve(
         if not wanted:
             output.one({"snapshot": None, "branch": None}, "there is nothing to do")
             return
-        made = branch.evolve(wanted, message=message or _said(changes), **options)
+        made = branch.evolve(wanted, message=message or _default_message(changes), **options)
         name = options.get("to") or branch.name
         told = {"snapshot": made.id, "branch": name}
         output.one(told, f"{name} stands on {made.id[:12]}")
 
 
-def _said(changes: list[str]) -> str:
+def _default_message(changes: list[str]) -> str:
     return "; ".join(text.strip() for text in changes)[:200]
 
 
-def _wanted(branch: Branch, texts: list[str]) -> tuple[list[Change], dict[str, Any]]:
+def _parse_changes(branch: Branch, texts: list[str]) -> tuple[list[Change], dict[str, Any]]:
     """The changes, and what the statements say about the sync."""
     found: list[Change] = []
     options: dict[str, Any] = {}
     for text in texts:
         if text.lstrip()[:1] in ("[", "{"):
-            found += _of_json(text)
+            found += _changes_from_json(text)
             continue
-        changes, said = _of_sql(branch, text)
+        changes, said = _changes_from_sql(branch, text)
         found += changes
         options |= said
     return found, options
 
 
-def _of_json(text: str) -> list[Change]:
+def _changes_from_json(text: str) -> list[Change]:
     from livingdb.evolution import Change
 
     try:
@@ -119,16 +119,16 @@ def _of_json(text: str) -> list[Change]:
     return found
 
 
-def _of_sql(branch: Branch, text: str) -> tuple[list[Change], dict[str, Any]]:
+def _changes_from_sql(branch: Branch, text: str) -> tuple[list[Change], dict[str, Any]]:
     import livingdb.evolution as known
     from livingdb.sql.parse import parse_statement
-    from livingdb.sql.table_statements import read_definition, without_sync
+    from livingdb.sql.table_statements import parse_schema_statement, without_sync
 
     text, options = without_sync(text)
     tree = parse_statement(text)
     if tree.key not in ("alter", "create", "drop"):
         raise InvalidData("a schema is changed by ALTER, CREATE or DROP TABLE")
-    statement = read_definition(tree, options)
+    statement = parse_schema_statement(tree, options)
     is_there = statement.table in branch.tables()
     if (statement.if_exists and not is_there) or (statement.if_missing and is_there):
         return [], {}

@@ -16,7 +16,7 @@ from livingdb.errors import InvalidData, Unsupported
 
 if TYPE_CHECKING:
     from livingdb import Branch
-    from livingdb.cli.import_sources import FileFormat, Incoming
+    from livingdb.cli.import_sources import FileFormat, ImportSource
 
 __all__ = ["import_files"]
 
@@ -31,7 +31,7 @@ class Mode(StrEnum):
     instead = "replace"
 
 
-class Written(StrEnum):
+class FormatName(StrEnum):
     """What files are written in."""
 
     csv = "csv"
@@ -51,7 +51,8 @@ def import_files(
         str | None, typer.Option("--key", help="Key columns of a new table, with commas between.")
     ] = None,
     written: Annotated[
-        Written | None, typer.Option("--format", help="What is in the files.  [default: by name]")
+        FormatName | None,
+        typer.Option("--format", help="What is in the files.  [default: by name]"),
     ] = None,
     mode: Annotated[
         Mode, typer.Option("--mode", help="append: new keys only; replace: instead of all rows.")
@@ -77,16 +78,16 @@ def import_files(
     with settings.open() as db:
         from rich.console import Console
 
-        from livingdb.cli.import_sources import Incoming
+        from livingdb.cli.import_sources import ImportSource
         from livingdb.cli.load_rows import Load, load
         from livingdb.cli.progress import bars
 
         branch = settings.on(db)
         kind = _format(files, written)
-        wanted = _wanted(branch, table, types or [])
+        wanted = _column_types(branch, table, types or [])
         steps = bars(Console(stderr=True))
         with steps("looking at the columns"):
-            incoming = Incoming(files, kind, wanted)
+            incoming = ImportSource(files, kind, wanted)
         with incoming:
             chosen = _key(branch, table, incoming, key)
             said = message or f"import {', '.join(file.name for file in files)}"[:200]
@@ -104,7 +105,7 @@ def import_files(
         settings.output().one(told, f"{count} into {table}, {made.id[:12]}")
 
 
-def _format(files: Sequence[Path], written: Written | None) -> FileFormat:
+def _format(files: Sequence[Path], written: FormatName | None) -> FileFormat:
     """What the files are written in; they have to be there."""
     from livingdb.cli.import_sources import FileFormat, format_of
 
@@ -122,7 +123,7 @@ def _format(files: Sequence[Path], written: Written | None) -> FileFormat:
     return FileFormat(str(found.pop()))
 
 
-def _wanted(branch: Branch, table: str, said: Sequence[str]) -> dict[str, str]:
+def _column_types(branch: Branch, table: str, said: Sequence[str]) -> dict[str, str]:
     """The types that columns shall have, in DuckDB's words: those said, those of the table."""
     from livingdb.cli.duckdb_types import duckdb_type
     from livingdb.tables.type_names import parse_type
@@ -143,7 +144,7 @@ def _is_large(files: Sequence[Path], kind: FileFormat, engine: EngineName) -> bo
     """Whether Spark does it."""
     from livingdb.cli.import_sources import size_bytes
 
-    is_arrow = kind.value == Written.arrow
+    is_arrow = kind.value == FormatName.arrow
     if engine is EngineName.spark and is_arrow:
         raise Unsupported("Spark reads no Arrow files: --engine embedded does")
     if engine is EngineName.auto and not is_arrow:
@@ -151,7 +152,7 @@ def _is_large(files: Sequence[Path], kind: FileFormat, engine: EngineName) -> bo
     return engine is EngineName.spark
 
 
-def _key(branch: Branch, table: str, incoming: Incoming, said: str | None) -> tuple[str, ...]:
+def _key(branch: Branch, table: str, incoming: ImportSource, said: str | None) -> tuple[str, ...]:
     """The key columns: those of the table, those said, or those that seem to be."""
     given = None if said is None else tuple(part.strip() for part in said.split(","))
     if table in branch.tables():
@@ -162,7 +163,7 @@ def _key(branch: Branch, table: str, incoming: Incoming, said: str | None) -> tu
             )
         return known
     if given is None:
-        given = _guessed(table, incoming)
+        given = _guess_or_ask_key(table, incoming)
     for name in given:
         if name not in incoming.types:
             raise typer.BadParameter(
@@ -172,7 +173,7 @@ def _key(branch: Branch, table: str, incoming: Incoming, said: str | None) -> tu
     return given
 
 
-def _guessed(table: str, incoming: Incoming) -> tuple[str, ...]:
+def _guess_or_ask_key(table: str, incoming: ImportSource) -> tuple[str, ...]:
     """The key that seems to be; on a terminal somebody is asked if it is not clear."""
     found = incoming.guess(table)
     if found is None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from livingdb.cli.complete import derived, tables
+from livingdb.cli.complete import derived_objects, tables
 from livingdb.cli.open_database import Settings, Trust
 from livingdb.errors import InvalidData
 
@@ -23,7 +23,7 @@ __all__ = ["lineage"]
 def lineage(
     context: typer.Context,
     view: Annotated[
-        str | None, typer.Argument(help="The derived object.", autocompletion=derived)
+        str | None, typer.Argument(help="The derived object.", autocompletion=derived_objects)
     ] = None,
     key: Annotated[str | None, typer.Argument(help="Its row: 42, or Oslo,42, or JSON.")] = None,
     columns: Annotated[
@@ -56,11 +56,11 @@ def lineage(
         )
     with settings.open(trust) as db:
         if forward is not None:
-            _rows(output, _forward(db, settings.branch, forward, view), "object")
+            _tell_rows(output, _forward_lineage(db, settings.branch, forward, view), "object")
         elif columns:
-            _columns(output, db.column_lineage(view))
+            _tell_columns(output, db.column_lineage(view))
         else:
-            _rows(output, db.lineage(view, key=_key(db, view, key)), "table")
+            _tell_rows(output, db.lineage(view, key=_key(db, view, key)), "table")
 
 
 def _key(db: Database, view: str, text: str | None) -> Any:
@@ -82,7 +82,7 @@ def _key(db: Database, view: str, text: str | None) -> Any:
     return key_of(found, text)
 
 
-def _forward(db: Database, branch: str, table: str, text: str) -> Mapping[str, pa.Table]:
+def _forward_lineage(db: Database, branch: str, table: str, text: str) -> Mapping[str, pa.Table]:
     from livingdb.cli.keys import key_of
 
     key = key_of(db.branch(branch).table(table), text)
@@ -90,7 +90,7 @@ def _forward(db: Database, branch: str, table: str, text: str) -> Mapping[str, p
     return found
 
 
-def _rows(output: Output, found: Mapping[str, Any], title: str) -> None:
+def _tell_rows(output: Output, found: Mapping[str, Any], title: str) -> None:
     """Rows by where they are: a table each for people, one list for scripts."""
     if output.is_text:
         for name, rows in found.items():
@@ -103,6 +103,6 @@ def _rows(output: Output, found: Mapping[str, Any], title: str) -> None:
     output.many((title, "row"), told)
 
 
-def _columns(output: Output, found: Mapping[str, Any]) -> None:
+def _tell_columns(output: Output, found: Mapping[str, Any]) -> None:
     told = [{"column": name, "from": list(sources)} for name, sources in found.items()]
     output.many(("column", "from"), told)

@@ -35,12 +35,12 @@ def log(
     """
     settings = Settings.of(context)
     with settings.open() as db:
-        from livingdb.cli.snapshot_rows import names_of, snapshot_row
+        from livingdb.cli.snapshot_rows import refs_by_snapshot, snapshot_row
         from livingdb.database.snapshot import Snapshot
         from livingdb.graph import ancestry as history
 
         begin = db.at(settings.branch if ref is None else ref)
-        names = names_of(db)
+        names = refs_by_snapshot(db)
         lineage = history.log(db._graph.snapshots, begin._row)
         made = (Snapshot(db, row) for row in islice(lineage, number or None))
         rows = [snapshot_row(each, names.get(each.id, ())) for each in made]

@@ -76,7 +76,7 @@ def merge(
         if preview:
             seen = db.preview_merge(source, target, policy, granularity.value)
             changes = {name: dict(counts) for name, counts in seen.changes.items()}
-            told = _told(None, target, changes, seen.conflicts, seen.schema_conflicts)
+            told = _merge_record(None, target, changes, seen.conflicts, seen.schema_conflicts)
             _tell(output, {**told, "fast_forward": seen.fast_forward})
             if not seen.is_clean:
                 raise typer.Exit(DIFFERS)
@@ -92,11 +92,14 @@ def merge(
                 message=message,
             )
         except MergeConflict as conflict:
-            _tell(output, _told(None, target, {}, conflict.conflicts, conflict.schema_conflicts))
+            _tell(
+                output,
+                _merge_record(None, target, {}, conflict.conflicts, conflict.schema_conflicts),
+            )
             says = "nothing was merged; --on-conflict ours or theirs says who wins"
             typer.echo(f"livingdb: {says}", err=True)
             raise typer.Exit(DIFFERS) from None
-        told = _told(made.id, target, {}, {}, {})
+        told = _merge_record(made.id, target, {}, {}, {})
         output.one(told, f"{target} stands on {made.id[:12]}: {made.message or 'merged'}")
 
 
@@ -112,7 +115,7 @@ def _policy(words: Sequence[str]) -> str | dict[str, str]:
     return {name: word for name, _, word in pairs}
 
 
-def _told(
+def _merge_record(
     snapshot: str | None,
     into: str,
     changes: Mapping[str, Mapping[str, int]],
@@ -124,7 +127,7 @@ def _told(
         "into": into,
         "changes": [{"table": name, **counts} for name, counts in changes.items()],
         "conflicts": [
-            {"table": name, **_conflict(row)}
+            {"table": name, **_conflict_record(row)}
             for name, rows in conflicts.items()
             for row in rows.to_pylist()
         ],
@@ -134,16 +137,16 @@ def _told(
     }
 
 
-def _conflict(row: Mapping[str, Any]) -> dict[str, Any]:
+def _conflict_record(row: Mapping[str, Any]) -> dict[str, Any]:
     """A row both changed: its key, and what each side has."""
     sides = ("_base", "_ours", "_theirs")
     key = {name: value for name, value in row.items() if name not in sides}
     return {"key": key, "base": row["_base"], "ours": row["_ours"], "theirs": row["_theirs"]}
 
 
-def _seen(row: Mapping[str, Any]) -> dict[str, str]:
+def _conflict_text(row: Mapping[str, Any]) -> dict[str, str]:
     """A row both changed for people: of each side, the values that are not the same on all."""
-    from livingdb.cli.values import shown
+    from livingdb.cli.values import value_text
 
     sides = [row[side] for side in _SIDES]
     known = [side for side in sides if side is not None]
@@ -153,10 +156,10 @@ def _seen(row: Mapping[str, Any]) -> dict[str, str]:
         if len(known) < len(sides) or any(s.get(name) != known[0][name] for s in known)
     ]
     words = [
-        "no row" if side is None else ", ".join(f"{n} {shown(side.get(n))}" for n in names)
+        "no row" if side is None else ", ".join(f"{n} {value_text(side.get(n))}" for n in names)
         for side in sides
     ]
-    key = ", ".join(f"{name} {shown(value)}" for name, value in row["key"].items())
+    key = ", ".join(f"{name} {value_text(value)}" for name, value in row["key"].items())
     return {"table": row["table"], "key": key, **dict(zip(_SIDES, words, strict=True))}
 
 
@@ -171,7 +174,7 @@ def _tell(output: Output, told: Mapping[str, Any]) -> None:
             output.one(told)
         return
     output.many(("table", "inserted", "updated", "deleted"), told["changes"])
-    output.many(columns, [_seen(row) for row in conflicts])
+    output.many(columns, [_conflict_text(row) for row in conflicts])
     output.many(("table", "reason"), told["schema_conflicts"])
     count = len(conflicts) + len(told["schema_conflicts"])
     output.say(f"{count:,} in conflict" if count else "nothing is in conflict")

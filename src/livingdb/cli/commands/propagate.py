@@ -77,12 +77,12 @@ def _watch(db: Database, output: Output, pause_seconds: float) -> None:
     it is told once.
     """
     from livingdb.cli.runs import tell_runs
-    from livingdb.cli.signals import Ending
+    from livingdb.cli.signals import StopSignal
 
     told: dict[str, str | None] = {}
     is_first = True
-    with Ending() as ending:
-        while not ending.is_asked:
+    with StopSignal() as ending:
+        while not ending.is_requested:
             try:
                 runs = _round(db, is_first)
                 is_first = False

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from livingdb.cli.complete import derived
+from livingdb.cli.complete import derived_objects
 from livingdb.cli.open_database import Engine, Settings, Trust
 
 __all__ = ["refresh"]
@@ -14,7 +14,9 @@ __all__ = ["refresh"]
 
 def refresh(
     context: typer.Context,
-    name: Annotated[str, typer.Argument(help="The derived object.", autocompletion=derived)],
+    name: Annotated[
+        str, typer.Argument(help="The derived object.", autocompletion=derived_objects)
+    ],
     full: Annotated[
         bool, typer.Option("--full", help="Make all of it anew, whatever changed.")
     ] = False,

@@ -60,18 +60,18 @@ def sql(
 
             prompt(db, settings, rows or sys.maxsize)
             return
-        from livingdb.cli.interrupts import interrupting
+        from livingdb.cli.interrupts import exit_on_second_interrupt
         from livingdb.cli.statements import statements
 
         output = settings.output()
         for text in statements(_text(statement, file)):
-            with interrupting():
+            with exit_on_second_interrupt():
                 result = _run(db, settings, at, text, message)
             tell_result(output, text, result, rows or sys.maxsize)
 
 
 def _text(statement: str | None, file: Path | None) -> str:
-    from livingdb.cli.statements import decoded, read_text
+    from livingdb.cli.statements import decode_text, read_text
 
     if file is not None:
         return read_text(file)
@@ -79,7 +79,7 @@ def _text(statement: str | None, file: Path | None) -> str:
         stream = getattr(sys.stdin, "buffer", None)
         if stream is None:
             return sys.stdin.read()
-        return decoded(stream.read(), "standard input")
+        return decode_text(stream.read(), "standard input")
     return statement
 
 

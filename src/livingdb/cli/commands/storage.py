@@ -35,7 +35,7 @@ def storage(context: typer.Context) -> None:
         found = db.storage()
         tables = [{"table": name, **vars(weight)} for name, weight in found.tables.items()]
         branches = [{"branch": name, **vars(weight)} for name, weight in found.branches.items()]
-        tables, branches = _visible(tables, "table"), _visible(branches, "branch")
+        tables, branches = _visible_rows(tables, "table"), _visible_rows(branches, "branch")
         told: dict[str, Any] = {name: getattr(found, name) for name in _FIGURES}
         told |= {"sharing": round(found.sharing, 4), "tables": tables, "branches": branches}
         output.one(told, str(found))
@@ -44,7 +44,7 @@ def storage(context: typer.Context) -> None:
             output.many(("branch", "bytes", "chunks"), branches)
 
 
-def _visible(rows: list[dict[str, Any]], name: str) -> list[dict[str, Any]]:
+def _visible_rows(rows: list[dict[str, Any]], name: str) -> list[dict[str, Any]]:
     """What users know of, the heaviest first."""
     from livingdb.graph.names import is_hidden
 

@@ -32,11 +32,11 @@ _COLUMNS = ("tag", "snapshot", "time", "author", "message")
 def default(context: typer.Context) -> None:
     """List the tags unless another thing is asked for."""
     if context.invoked_subcommand is None:
-        every(context)
+        list_tags(context)
 
 
 @tag.command("list")
-def every(context: typer.Context) -> None:
+def list_tags(context: typer.Context) -> None:
     """Every tag and its snapshot.
 
     \b

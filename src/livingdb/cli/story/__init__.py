@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from livingdb.cli.story.page import Chapter, Code, Listing, Part, Said
+from livingdb.cli.story.page import Chapter, Code, Listing, Part, Sentence
 from livingdb.cli.story.telling import tell
 
-__all__ = ["Chapter", "Code", "Listing", "Part", "Said", "tell"]
+__all__ = ["Chapter", "Code", "Listing", "Part", "Sentence", "tell"]

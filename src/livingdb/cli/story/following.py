@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import livingdb
 from livingdb.cli.story import returns
-from livingdb.cli.story.page import Page, timed
+from livingdb.cli.story.page import Page, measure_time
 from livingdb.cli.story.stage import CITY
 from livingdb.evolution import MaskColumn
 
 if TYPE_CHECKING:
-    from livingdb.cli.story.stage import Stage
+    from livingdb.cli.story.stage import DemoContext
 
 __all__ = ["derive", "mask"]
 
@@ -28,14 +28,14 @@ _REPORT = (
 _SALE_ROWS = 200
 
 
-def derive(stage: Stage, page: Page) -> None:
+def derive(stage: DemoContext, page: Page) -> None:
     """Three derived objects, a sale, and how each of them learns of it."""
     _create(stage, page)
-    before = stage.takings()
-    sale = stage.shop.sold(CITY, 0, _SALE_ROWS)
-    with timed() as clock:
+    before = stage.city_revenue()
+    sale = stage.shop.new_orders(CITY, 0, _SALE_ROWS)
+    with measure_time() as clock:
         stage.main.insert("orders", sale, author="new application", message=f"sales: {CITY}")
-    after = stage.takings()
+    after = stage.city_revenue()
     page.code(f'main.insert("orders", {_SALE_ROWS} sales in {CITY})', clock.seconds)
     lags = {name: int(stage.db.sync(name).lag) for name in ("revenue", "report", "returns")}
     page.say(
@@ -51,7 +51,7 @@ def derive(stage: Stage, page: Page) -> None:
         [(run.name, run.strategy, run.engine, run.rows, f"{run.seconds:.2f}") for run in runs],
     )
     _versions(stage, page)
-    page.know(
+    page.add_facts(
         city=CITY,
         revenue_before=before,
         revenue_after=after,
@@ -64,9 +64,9 @@ def derive(stage: Stage, page: Page) -> None:
     )
 
 
-def _create(stage: Stage, page: Page) -> None:
+def _create(stage: DemoContext, page: Page) -> None:
     limit = livingdb.condition.max_changed_share(0.2, table="orders", of="source", action="hold")
-    with timed() as clock:
+    with measure_time() as clock:
         stage.main.derive("revenue", sql=_DASHBOARD, when="immediate", conditions=[limit])
     stage.db.tag("dashboard_v1", "revenue")
     page.code(
@@ -74,18 +74,18 @@ def _create(stage: Stage, page: Page) -> None:
         '    conditions=[max_changed_share(0.2, table="orders", of="source", action="hold")])',
         clock.seconds,
     )
-    with stage.spark("a report through Spark"), timed() as clock:
+    with stage.spark("a report through Spark"), measure_time() as clock:
         stage.main.derive("report", sql=_REPORT, when="every 1 hour")
     page.code(
         'main.derive("report", sql="… percentile_approx …", when="every 1 hour")', clock.seconds
     )
     function = f"{returns.__name__}:train"
-    with timed() as clock:
+    with measure_time() as clock:
         stage.main.derive("returns", model=function, tables=["orders"])
     page.code(f'main.derive("returns", model="{function}")', clock.seconds)
 
 
-def _versions(stage: Stage, page: Page) -> None:
+def _versions(stage: DemoContext, page: Page) -> None:
     """The model's versions, and what the newest one says."""
     old, new = stage.db.at("returns~1"), stage.db.at("returns")
     artefact = new.artifact()
@@ -100,15 +100,15 @@ def _versions(stage: Stage, page: Page) -> None:
         f"Five pieces at 900 come back with {chance:.0%}, says the newest; the one before is still "
         "there with what it was trained on."
     )
-    page.know(
+    page.add_facts(
         model_versions=[{**made.metrics, "source": made.sources["main"]} for made in (old, new)]
     )
 
 
-def mask(stage: Stage, page: Page) -> None:
+def mask(stage: DemoContext, page: Page) -> None:
     """A branch that follows main, without e-mail addresses."""
     main = stage.main
-    with timed() as clock:
+    with measure_time() as clock:
         analyst = main.clone(
             "analyst",
             transform=[MaskColumn("customers", "email", key="a secret")],
@@ -140,5 +140,5 @@ def mask(stage: Stage, page: Page) -> None:
     except livingdb.ReadOnlyBranch as refused:
         page.code("analyst.sql(\"UPDATE customers SET email = ''\")")
         page.say(f"ReadOnlyBranch: {refused}.")
-        page.know(refused=str(refused))
-    page.know(clone_seconds=clock.seconds, main=clear, analyst=hidden)
+        page.add_facts(refused=str(refused))
+    page.add_facts(clone_seconds=clock.seconds, main=clear, analyst=hidden)

@@ -6,29 +6,29 @@ from typing import TYPE_CHECKING
 
 import pyarrow.compute as pc
 
-from livingdb.cli.story.page import Page, timed
+from livingdb.cli.story.page import Page, measure_time
 from livingdb.cli.story.stage import CITY
 
 if TYPE_CHECKING:
-    from livingdb.cli.story.stage import Stage
+    from livingdb.cli.story.stage import DemoContext
 
 __all__ = ["trace", "travel"]
 
 
-def trace(stage: Stage, page: Page) -> None:
+def trace(stage: DemoContext, page: Page) -> None:
     """From one number of the dashboard to rows, commits and people."""
     db = stage.db
-    with timed() as clock:
+    with measure_time() as clock:
         found = db.lineage("revenue", key=(CITY,))
     page.code(f'found = db.lineage("revenue", key=("{CITY}",))', clock.seconds)
     orders = found["orders"]
     value = pc.sum(pc.multiply(orders.column("price"), orders.column("quantity"))).as_py()
     counts = {name: rows.num_rows for name, rows in found.items()}
     page.say(
-        f"{stage.takings():,} rests on {counts['orders']:,} orders of customers in {CITY}, read at "
-        f"{found.snapshots['orders'][:8]}; adding them up by hand gives {value:,}."
+        f"{stage.city_revenue():,} rests on {counts['orders']:,} orders of customers in {CITY}, "
+        f"read at {found.snapshots['orders'][:8]}; adding them up by hand gives {value:,}."
     )
-    with timed() as clock:
+    with measure_time() as clock:
         commits = found.commits["orders"]
     page.code('found.commits["orders"]', clock.seconds)
     columns = ["snapshot", "author", "message"]
@@ -40,32 +40,32 @@ def trace(stage: Stage, page: Page) -> None:
         ("orders", "written by", "in", "message"),
         [(row["id_count"], row["author"], row["snapshot"][:8], row["message"]) for row in told],
     )
-    page.know(sources=counts, recomputed=value, commits=told)
+    page.add_facts(sources=counts, recomputed=value, commits=told)
     _provenance(stage, page)
 
 
-def _provenance(stage: Stage, page: Page) -> None:
-    with timed() as clock:
+def _provenance(stage: DemoContext, page: Page) -> None:
+    with measure_time() as clock:
         root = stage.db.provenance("revenue").root
     page.code('db.provenance("revenue")', clock.seconds)
     made = [root, *root.children, *(below for child in root.children for below in child.children)]
     page.rows(
         ("", "snapshot", "what", "by", "message"),
         [
-            (node.role or "this", node.snapshot[:8], _how(node), node.author, node.message)
+            (node.role or "this", node.snapshot[:8], _edge_text(node), node.author, node.message)
             for node in made
         ],
     )
-    page.know(provenance=[node.snapshot for node in made])
+    page.add_facts(provenance=[node.snapshot for node in made])
 
 
-def _how(node: object) -> str:
+def _edge_text(node: object) -> str:
     strategy = getattr(node, "strategy", "")
     kind = str(getattr(node, "kind", "")).replace("_", " ")
     return f"{kind}, {strategy}" if strategy else kind
 
 
-def travel(stage: Stage, page: Page) -> None:
+def travel(stage: DemoContext, page: Page) -> None:
     """The dashboard by version, by time, and as of a snapshot of main from before it was made."""
     db = stage.db
     log = db.branch("revenue").log()
@@ -92,11 +92,11 @@ def travel(stage: Stage, page: Page) -> None:
     query = (
         f"SELECT orders, revenue FROM revenue VERSION AS OF 'dashboard_v1' WHERE city = '{CITY}'"
     )
-    with timed() as clock:
+    with measure_time() as clock:
         (row,) = stage.main.sql(query)
     page.code(f'main.sql("{query}")', clock.seconds)
     page.say(f"{row['orders']:,} orders, {row['revenue']:,}.")
-    page.know(
+    page.add_facts(
         versions=[
             {"asked": text, "orders": count, "revenue": revenue, "source": made.sources["main"]}
             for text, count, revenue, _, made in told

@@ -8,11 +8,21 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-__all__ = ["Chapter", "Clock", "Code", "Listing", "Page", "Part", "Said", "sized", "timed"]
+__all__ = [
+    "Chapter",
+    "Clock",
+    "Code",
+    "Listing",
+    "Page",
+    "Part",
+    "Sentence",
+    "bytes_text",
+    "measure_time",
+]
 
 
 @dataclass(frozen=True)
-class Said:
+class Sentence:
     """A sentence or two."""
 
     text: str
@@ -35,7 +45,7 @@ class Listing:
     text: str = ""
 
 
-Part: TypeAlias = Said | Code | Listing
+Part: TypeAlias = Sentence | Code | Listing
 
 
 @dataclass(frozen=True)
@@ -58,7 +68,7 @@ class Page:
 
     def say(self, text: str) -> None:
         """Tell something."""
-        self.parts.append(Said(text))
+        self.parts.append(Sentence(text))
 
     def code(self, text: str, seconds: float | None = None) -> None:
         """Show what was typed."""
@@ -72,7 +82,7 @@ class Page:
         """Show text as it stands."""
         self.parts.append(Listing((), text=text))
 
-    def know(self, **facts: Any) -> None:
+    def add_facts(self, **facts: Any) -> None:
         """Note what scripts want to know."""
         self.facts.update(facts)
 
@@ -85,7 +95,7 @@ class Clock:
 
 
 @contextmanager
-def timed() -> Iterator[Clock]:
+def measure_time() -> Iterator[Clock]:
     """Look at the clock before and after."""
     clock, started = Clock(), time.perf_counter()
     try:
@@ -94,7 +104,7 @@ def timed() -> Iterator[Clock]:
         clock.seconds = time.perf_counter() - started
 
 
-def sized(size_bytes: int) -> str:
+def bytes_text(size_bytes: int) -> str:
     """Bytes for people."""
     if size_bytes < 10_000:
         return f"{size_bytes:,} B"

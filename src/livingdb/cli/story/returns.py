@@ -25,7 +25,7 @@ def train(tables: Mapping[str, pa.Table], steps: int = 8) -> tuple[bytes, dict[s
     features = _features(orders)
     came_back = pc.equal(orders.column("status"), "returned").to_numpy().astype(np.float64)
     is_held = orders.column("id").to_numpy() % _HELD_BACK == 0
-    weights = _fitted(features[~is_held], came_back[~is_held], steps)
+    weights = _fit_weights(features[~is_held], came_back[~is_held], steps)
     score = _area_under_roc(features[is_held] @ weights, came_back[is_held] > 0)
     artefact = json.dumps(dict(zip(FEATURES, weights.tolist(), strict=True))).encode()
     return artefact, {"auc": round(score, 6), "orders": orders.num_rows}
@@ -44,7 +44,7 @@ def _features(orders: pa.Table) -> Numbers:
     return np.column_stack([np.ones(len(price)), price, quantity])
 
 
-def _fitted(features: Numbers, wanted: Numbers, steps: int) -> Numbers:
+def _fit_weights(features: Numbers, wanted: Numbers, steps: int) -> Numbers:
     weights = np.zeros(features.shape[1])
     for _ in range(steps):
         chance = 1 / (1 + np.exp(-np.clip(features @ weights, -30, 30)))

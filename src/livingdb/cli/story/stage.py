@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from livingdb import Branch, Database
 
-__all__ = ["CITY", "Progress", "Report", "Stage"]
+__all__ = ["CITY", "DemoContext", "Progress", "Report"]
 
 Report: TypeAlias = Callable[[int, int], object]
 Progress: TypeAlias = Callable[[str], AbstractContextManager[Report | None]]
@@ -27,7 +27,7 @@ CITY = "Oslo"
 
 
 @dataclass
-class Stage:
+class DemoContext:
     """What chapters work with."""
 
     folder: Path
@@ -46,14 +46,14 @@ class Stage:
     def spark(self, doing: str) -> Iterator[SparkSession]:
         """Spark, started if it is not there yet, and how far its jobs are."""
         import livingdb.spark
-        from livingdb.spark.progress import watched
+        from livingdb.spark.progress import watch_jobs
 
         with self.progress("starting Spark"):
             session = livingdb.spark.session()
-        with self.progress(doing) as report, watched(session, report):
+        with self.progress(doing) as report, watch_jobs(session, report):
             yield session
 
-    def takings(self) -> Decimal:
+    def city_revenue(self) -> Decimal:
         """The dashboard's figure for the city."""
         row = self.db.branch("revenue").table("revenue").get(CITY)
         assert row is not None

@@ -8,12 +8,12 @@ from pathlib import Path
 import livingdb
 from livingdb.cli.shop import Shop
 from livingdb.cli.story import beginning, ending, following, looking_back, returns, trouble
-from livingdb.cli.story.page import Chapter, Page, timed
-from livingdb.cli.story.stage import Progress, Stage
+from livingdb.cli.story.page import Chapter, Page, measure_time
+from livingdb.cli.story.stage import DemoContext, Progress
 
 __all__ = ["CHAPTERS", "tell"]
 
-CHAPTERS: tuple[tuple[str, Callable[[Stage, Page], None]], ...] = (
+CHAPTERS: tuple[tuple[str, Callable[[DemoContext, Page], None]], ...] = (
     ("A shop moves in", beginning.load),
     ("The schema changes, and the old application stays", beginning.evolve),
     ("A dashboard, an hourly report and a model", following.derive),
@@ -33,9 +33,9 @@ def tell(
     """Let the story happen in a folder; the database is `shop.ldb` there."""
     place = folder / "shop.ldb"
     with livingdb.create(place, author="you", trust=[returns.__name__]) as db:
-        stage = Stage(folder, db, Shop.of(rows), progress, picture)
+        stage = DemoContext(folder, db, Shop.of(rows), progress, picture)
         for number, (title, happen) in enumerate(CHAPTERS, 1):
             page = Page()
-            with timed() as clock:
+            with measure_time() as clock:
                 happen(stage, page)
             yield Chapter(number, title, clock.seconds, tuple(page.parts), dict(page.facts))

@@ -5,26 +5,26 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import livingdb
-from livingdb.cli.story.page import Page, timed
+from livingdb.cli.story.page import Page, measure_time
 from livingdb.cli.story.stage import CITY
 
 if TYPE_CHECKING:
-    from livingdb.cli.story.stage import Stage
+    from livingdb.cli.story.stage import DemoContext
 
 __all__ = ["mistake", "what_if"]
 
 _DEAR = 3
 
 
-def what_if(stage: Stage, page: Page) -> None:
+def what_if(stage: DemoContext, page: Page) -> None:
     """A discount tried on a branch, while main corrects three of the same orders."""
     db, main = stage.db, stage.main
-    with timed() as clock:
+    with measure_time() as clock:
         trial = main.clone("what_if")
     page.code('main.clone("what_if")', clock.seconds)
     first, last = stage.shop.rows - stage.shop.rows // 100, stage.shop.rows
     discount = f"UPDATE orders SET price = round(price * 0.9, 2) WHERE id >= {first}"
-    with timed() as clock:
+    with measure_time() as clock:
         changed = trial.sql(discount, author="eva", message="what if: 10 % off").changed
     page.code(f'what_if.sql("{discount}")', clock.seconds)
     correction = (
@@ -41,9 +41,9 @@ def what_if(stage: Stage, page: Page) -> None:
         sides = ("_base", "_ours", "_theirs")
         told = [(str(row["id"]), *(row[side]["price"] for side in sides)) for row in rows]
         page.rows(("order", "price before", "ours: main", "theirs: what_if"), told)
-        page.know(conflicts=[dict(zip(("id", *sides), row, strict=True)) for row in told])
+        page.add_facts(conflicts=[dict(zip(("id", *sides), row, strict=True)) for row in told])
     policy = {"orders.price": "theirs"}
-    with timed() as clock:
+    with measure_time() as clock:
         db.merge(trial, into="main", on_conflict=policy, message="10 % off", author="eva")
     merge = 'db.merge("what_if", into="main", on_conflict={"orders.price": "theirs"})'
     page.code(merge, clock.seconds)
@@ -51,21 +51,21 @@ def what_if(stage: Stage, page: Page) -> None:
     page.say(
         f"Merged: {changed:,} orders are cheaper, on main and everywhere that follows it. The "
         f"merge has both parents, {parts[0][:8]} and {parts[1][:8]}; the dashboard says "
-        f"{stage.takings():,} for {CITY}."
+        f"{stage.city_revenue():,} for {CITY}."
     )
-    page.know(discounted=changed, merge_seconds=clock.seconds, revenue=stage.takings())
+    page.add_facts(discounted=changed, merge_seconds=clock.seconds, revenue=stage.city_revenue())
 
 
-def mistake(stage: Stage, page: Page) -> None:
+def mistake(stage: DemoContext, page: Page) -> None:
     """All prices are lost; the dashboard's condition holds it where it was."""
     db, main = stage.db, stage.main
-    before = stage.takings()
-    with timed() as clock:
+    before = stage.city_revenue()
+    with measure_time() as clock:
         done = main.sql("UPDATE orders SET price = 0", author="lars", message="reset prices")
     page.code('main.sql("UPDATE orders SET price = 0")', clock.seconds)
     sync = db.sync("revenue")
     alert = db.alerts(state="open")[0]
-    held = stage.takings()
+    held = stage.city_revenue()
     page.say(
         f"{done.changed:,} orders cost nothing now. The dashboard still says {held:,} for {CITY}: "
         f"its sync is {sync.state}, and an alert is open."
@@ -74,7 +74,7 @@ def mistake(stage: Stage, page: Page) -> None:
         ("alert", "severity", "about", "what"),
         [(alert.id, alert.severity, alert.sync, alert.message)],
     )
-    page.know(
+    page.add_facts(
         changed=done.changed,
         state=sync.state,
         alert={"severity": alert.severity, "sync": alert.sync, "message": alert.message},
@@ -82,15 +82,17 @@ def mistake(stage: Stage, page: Page) -> None:
         revenue_held=held,
     )
     alert.acknowledge(by="you", note="looking")
-    with timed() as clock:
+    with measure_time() as clock:
         main.revert("main", message="prices back", author="you")
     page.code('main.revert("main")', clock.seconds)
-    with timed() as clock:
+    with measure_time() as clock:
         sync.resume(by="you")
     page.code('db.sync("revenue").resume()', clock.seconds)
     sync = db.sync("revenue")
     page.say(
         f"The prices are back, the sync is {sync.state}, {int(sync.lag)} snapshots behind; the "
-        f"dashboard says {stage.takings():,}, and it never said anything else."
+        f"dashboard says {stage.city_revenue():,}, and it never said anything else."
     )
-    page.know(state_after=sync.state, lag_after=int(sync.lag), revenue_after=stage.takings())
+    page.add_facts(
+        state_after=sync.state, lag_after=int(sync.lag), revenue_after=stage.city_revenue()
+    )

@@ -10,10 +10,10 @@ from sqlglot import exp
 
 from livingdb.derivation.column_lineage.query_tree import (
     Untraceable,
-    own,
-    prepared,
+    normalize_query,
+    own_nodes,
     relations_of,
-    unaliased,
+    without_alias,
     without_parentheses,
 )
 
@@ -40,7 +40,7 @@ class QueryColumns:
 def columns_of_query(query: exp.Query, schemas: Mapping[str, pa.Schema]) -> QueryColumns:
     """The columns behind those of a query; all of all tables if more cannot be said."""
     try:
-        return _Columns(prepared(query, schemas), schemas).found()
+        return _ColumnTracer(normalize_query(query, schemas), schemas).found()
     except Untraceable:
         every = frozenset(
             (name, field) for name, schema in schemas.items() for field in schema.names
@@ -48,7 +48,7 @@ def columns_of_query(query: exp.Query, schemas: Mapping[str, pa.Schema]) -> Quer
         return QueryColumns([every] * len(query.selects), {})
 
 
-class _Columns:
+class _ColumnTracer:
     def __init__(self, tree: exp.Query, schemas: Mapping[str, pa.Schema]):
         self._tree = tree
         self._schemas = schemas
@@ -62,39 +62,39 @@ class _Columns:
     def found(self) -> QueryColumns:
         values = self._outputs(self._tree)
         for select in self._tree.find_all(exp.Select):
-            self._uses(select)
+            self._collect_uses(select)
         for operation in self._tree.find_all(exp.Except):
             for some in self._outputs(operation.expression):
                 self._used["set"] |= some
         used = {use: frozenset(some) for use, some in self._used.items() if some}
         return QueryColumns(values, used)
 
-    def _uses(self, select: exp.Select) -> None:
+    def _collect_uses(self, select: exp.Select) -> None:
         for clause in ("where", "having", "qualify"):
-            self._use("filter", select.args.get(clause))
+            self._add_use("filter", select.args.get(clause))
         for _, join in relations_of(select):
-            self._use("join", None if join is None else join.args.get("on"))
-        self._use("group", select.args.get("group"))
+            self._add_use("join", None if join is None else join.args.get("on"))
+        self._add_use("group", select.args.get("group"))
         if select.args.get("limit") is not None:
             order = select.args.get("order")
             for item in order.expressions if order is not None else ():
-                self._used["order"] |= self._ordered(select, item.this)
-        for window in own(select, exp.Window):
+                self._used["order"] |= self._order_columns(select, item.this)
+        for window in own_nodes(select, exp.Window):
             for part in window.args.get("partition_by") or ():
-                self._use("window", part)
-            self._use("window", window.args.get("order"))
+                self._add_use("window", part)
+            self._add_use("window", window.args.get("order"))
 
-    def _ordered(self, select: exp.Select, item: exp.Expr) -> frozenset[Column]:
+    def _order_columns(self, select: exp.Select, item: exp.Expr) -> frozenset[Column]:
         """What an ORDER BY item is computed from; it may be the name of one of the items."""
         if isinstance(item, exp.Column) and not item.table:
             names = [e.alias_or_name.casefold() for e in select.expressions]
             if item.name.casefold() in names:
                 return self._outputs(select)[names.index(item.name.casefold())]
-        return self._behind(item)
+        return self._source_columns(item)
 
-    def _use(self, use: str, expression: exp.Expr | None) -> None:
+    def _add_use(self, use: str, expression: exp.Expr | None) -> None:
         if expression is not None:
-            self._used[use] |= self._behind(expression)
+            self._used[use] |= self._source_columns(expression)
 
     # --- values ---------------------------------------------------------------------------------
 
@@ -108,19 +108,21 @@ class _Columns:
             return [one | other for one, other in zip(left, right, strict=True)]
         if not isinstance(query, exp.Select):
             raise Untraceable(type(query).__name__)
-        return [self._behind(unaliased(item), values=True) for item in query.expressions]
+        return [
+            self._source_columns(without_alias(item), values=True) for item in query.expressions
+        ]
 
-    def _behind(self, expression: exp.Expr, values: bool = False) -> frozenset[Column]:
+    def _source_columns(self, expression: exp.Expr, values: bool = False) -> frozenset[Column]:
         """The columns of tables an expression is computed from."""
         found: set[Column] = set()
         for node in _parts(expression, values):
             if isinstance(node, exp.Column):
-                found |= self._column(node)
+                found |= self._column_sources(node)
             else:
                 found |= self._outputs(node)[0]
         return frozenset(found)
 
-    def _column(self, column: exp.Column) -> frozenset[Column]:
+    def _column_sources(self, column: exp.Column) -> frozenset[Column]:
         if not column.table:
             return frozenset()
         relation = self._relation(column.table)
@@ -130,14 +132,14 @@ class _Columns:
         if name not in self._relations:
             if name not in self._nodes:
                 raise Untraceable(f"there is no relation {name}")
-            self._relations[name] = self._read(self._nodes[name])
+            self._relations[name] = self._relation_columns(self._nodes[name])
         return self._relations[name]
 
-    def _read(self, node: exp.Expr) -> dict[str, frozenset[Column]]:
+    def _relation_columns(self, node: exp.Expr) -> dict[str, frozenset[Column]]:
         alias = node.args.get("alias")
         given = [column.name.casefold() for column in (alias.columns if alias is not None else ())]
         if isinstance(node, exp.Lateral):
-            return dict.fromkeys(given, self._behind(node.this))
+            return dict.fromkeys(given, self._source_columns(node.this))
         if isinstance(node, exp.Table):
             names = self._schemas[node.name].names
             made = [frozenset([(node.name, name)]) for name in names]

@@ -15,15 +15,15 @@ from sqlglot.errors import SqlglotError
 
 __all__ = [
     "Untraceable",
-    "aggregates_of",
-    "defined",
+    "has_aggregate",
     "is_correlated",
     "is_grouped",
-    "own",
-    "prepared",
+    "normalize_query",
+    "own_nodes",
+    "relation_names",
     "relations_of",
     "selects_of",
-    "unaliased",
+    "without_alias",
     "without_parentheses",
 ]
 
@@ -32,12 +32,12 @@ class Untraceable(Exception):
     """A query of which nothing can be said but which tables it reads."""
 
 
-def prepared(query: exp.Query, schemas: Mapping[str, pa.Schema]) -> exp.Query:
+def normalize_query(query: exp.Query, schemas: Mapping[str, pa.Schema]) -> exp.Query:
     """The query with every name spelled out; `Untraceable` if that cannot be done."""
     from sqlglot.optimizer.qualify import qualify
 
     made = query.copy()
-    _inline(made)
+    _inline_ctes(made)
     known: dict[str, object] = {
         name: {field.name: "unknown" for field in schema} for name, schema in schemas.items()
     }
@@ -45,16 +45,16 @@ def prepared(query: exp.Query, schemas: Mapping[str, pa.Schema]) -> exp.Query:
         found = qualify(made, dialect="spark", schema=known, isolate_tables=False)
     except SqlglotError as error:
         raise Untraceable(str(error)) from None
-    _restore(found, schemas)
-    _number(found)
-    _flatten(found)
+    _restore_names(found, schemas)
+    _number_relations(found)
+    _flatten_subqueries(found)
     return found
 
 
 # --- WITH -----------------------------------------------------------------------------------
 
 
-def _inline(tree: exp.Expr) -> None:
+def _inline_ctes(tree: exp.Expr) -> None:
     """Put what a WITH clause defines where its names stand, the innermost clauses first."""
     holders = [node for node in tree.find_all(exp.Query) if node.args.get("with_")]
     for holder in reversed(holders):
@@ -64,7 +64,7 @@ def _inline(tree: exp.Expr) -> None:
         parts = list(clause.expressions)
         for place, part in enumerate(parts):
             for scope in (*parts[place + 1 :], *_bodies(holder)):
-                _put(scope, part)
+                _replace_references(scope, part)
         holder.set("with_", None)
 
 
@@ -78,7 +78,7 @@ def _bodies(holder: exp.Expr) -> Iterator[exp.Expr]:
                 yield item
 
 
-def _put(scope: exp.Expr, part: exp.CTE) -> None:
+def _replace_references(scope: exp.Expr, part: exp.CTE) -> None:
     for table in list(scope.find_all(exp.Table)):
         same = isinstance(table.this, exp.Identifier) and not table.db
         if not same or table.name.casefold() != part.alias.casefold():
@@ -99,7 +99,7 @@ def _put(scope: exp.Expr, part: exp.CTE) -> None:
 # --- names ----------------------------------------------------------------------------------
 
 
-def _restore(tree: exp.Expr, schemas: Mapping[str, pa.Schema]) -> None:
+def _restore_names(tree: exp.Expr, schemas: Mapping[str, pa.Schema]) -> None:
     """Let tables have the names they have, in their case."""
     names = {name.casefold(): name for name in schemas}
     for table in tree.find_all(exp.Table):
@@ -109,7 +109,7 @@ def _restore(tree: exp.Expr, schemas: Mapping[str, pa.Schema]) -> None:
         table.set("this", exp.to_identifier(name, quoted=True))
 
 
-def _number(tree: exp.Expr) -> None:
+def _number_relations(tree: exp.Expr) -> None:
     """Give every relation a name of its own."""
     made: list[tuple[exp.Expr, str]] = []
     renamed: dict[tuple[int, str], str] = {}
@@ -139,7 +139,7 @@ def _number(tree: exp.Expr) -> None:
 # --- queries in FROM ------------------------------------------------------------------------
 
 
-def _flatten(tree: exp.Expr) -> None:
+def _flatten_subqueries(tree: exp.Expr) -> None:
     """Read tables themselves, where queries in FROM do no more than name their columns.
 
     And keep some of their rows, if nothing else stands in FROM.
@@ -147,29 +147,29 @@ def _flatten(tree: exp.Expr) -> None:
     for select in reversed(list(tree.find_all(exp.Select))):
         for node, join in relations_of(select):
             inner = node.this if isinstance(node, exp.Subquery) else None
-            if not isinstance(inner, exp.Select) or not _only_names(inner):
+            if not isinstance(inner, exp.Select) or not _is_projection(inner):
                 continue
             where = inner.args.get("where")
             is_alone = join is None and len(relations_of(select)) == 1
             if where is not None and (not is_alone or select.args.get("laterals")):
                 continue
-            _read_itself(tree, select, node, inner)
+            _inline_table(tree, select, node, inner)
 
 
-def _only_names(select: exp.Select) -> bool:
+def _is_projection(select: exp.Select) -> bool:
     parts = {key for key, value in select.args.items() if value}
-    plain = all(isinstance(unaliased(item), exp.Column) for item in select.expressions)
+    plain = all(isinstance(without_alias(item), exp.Column) for item in select.expressions)
     table = select.args["from_"].this if "from_" in parts else None
     return plain and isinstance(table, exp.Table) and parts <= {"expressions", "from_", "where"}
 
 
-def _read_itself(tree: exp.Expr, select: exp.Select, node: exp.Expr, inner: exp.Select) -> None:
+def _inline_table(tree: exp.Expr, select: exp.Select, node: exp.Expr, inner: exp.Select) -> None:
     """Put the table of a query in its place."""
     table = inner.args["from_"].this
     given = [column.name for column in node.args["alias"].args.get("columns") or ()]
     shown = given or [item.alias_or_name for item in inner.expressions]
     names = {
-        name.casefold(): unaliased(item).this
+        name.casefold(): without_alias(item).this
         for name, item in zip(shown, inner.expressions, strict=True)
     }
     for column in list(tree.find_all(exp.Column)):
@@ -193,7 +193,7 @@ def relations_of(select: exp.Select) -> list[tuple[exp.Expr, exp.Join | None]]:
     return [(clause.this, None), *((join.this, join) for join in select.args.get("joins") or ())]
 
 
-def defined(tree: exp.Expr) -> set[str]:
+def relation_names(tree: exp.Expr) -> set[str]:
     """The names of the relations that a query has, wherever in it."""
     names: set[str] = set()
     for select in tree.find_all(exp.Select):
@@ -204,7 +204,7 @@ def defined(tree: exp.Expr) -> set[str]:
 
 def is_correlated(query: exp.Expr) -> bool:
     """Whether a query speaks of rows of one around it."""
-    inside = defined(query)
+    inside = relation_names(query)
     return any(c.table and c.table not in inside for c in query.find_all(exp.Column))
 
 
@@ -226,27 +226,27 @@ def selects_of(query: exp.Expr) -> Iterator[exp.Select]:
             yield from selects_of(query.expression)
 
 
-def unaliased(item: exp.Expr) -> exp.Expr:
+def without_alias(item: exp.Expr) -> exp.Expr:
     """An item of SELECT without its name."""
     return cast("exp.Expr", item.this) if isinstance(item, exp.Alias) else item
 
 
-def own(root: exp.Expr, *kinds: type[exp.Expr]) -> Iterator[exp.Expr]:
+def own_nodes(root: exp.Expr, *kinds: type[exp.Expr]) -> Iterator[exp.Expr]:
     """The nodes of these kinds in an expression, but not in queries within it."""
     if isinstance(root, kinds):
         yield root
     for child in root.iter_expressions():
         if not isinstance(child, exp.Query) or isinstance(child, kinds):
-            yield from own(child, *kinds)
+            yield from own_nodes(child, *kinds)
 
 
-def aggregates_of(expression: exp.Expr) -> bool:
+def has_aggregate(expression: exp.Expr) -> bool:
     """Whether an expression has an aggregate that is no window's."""
-    for node in own(expression, exp.AggFunc):
+    for node in own_nodes(expression, exp.AggFunc):
         above, inside = node.parent, False
         while above is not None and above is not expression.parent:
             if isinstance(above, exp.Window):
-                inside = _is_windows_own(above, node)
+                inside = _is_window_function(above, node)
                 break
             above = above.parent
         if not inside:
@@ -254,7 +254,7 @@ def aggregates_of(expression: exp.Expr) -> bool:
     return False
 
 
-def _is_windows_own(window: exp.Window, node: exp.Expr) -> bool:
+def _is_window_function(window: exp.Window, node: exp.Expr) -> bool:
     """Whether an aggregate is what a window computes, not what it is computed from."""
     called = window.this
     while isinstance(called, (exp.IgnoreNulls, exp.RespectNulls, exp.Filter)):
@@ -270,4 +270,4 @@ def is_grouped(select: exp.Select) -> bool:
     for clause in ("qualify", "order"):
         if select.args.get(clause) is not None:
             roots.append(select.args[clause])
-    return any(aggregates_of(root) for root in roots)
+    return any(has_aggregate(root) for root in roots)

@@ -10,20 +10,20 @@ import pyarrow as pa
 
 from livingdb.catalog.syncs import SyncRow
 from livingdb.chunks.address import Address
-from livingdb.derivation.column_lineage.change_columns import through_change
+from livingdb.derivation.column_lineage.change_columns import column_sources
 from livingdb.derivation.column_lineage.query_columns import Column, QueryColumns, columns_of_query
 from livingdb.derivation.view import KIND, SourceTable, View
 from livingdb.graph.graph import Graph
 from livingdb.graph.names import is_hidden
 
-__all__ = ["ColumnStep", "Reached", "sources_of_columns"]
+__all__ = ["SourceColumn", "SyncColumns", "sources_of_columns"]
 
 Tables = Mapping[str, Sequence[str]]
 """The columns of tables, by name."""
 
 
 @dataclass(frozen=True, order=True)
-class Reached:
+class SourceColumn:
     """A column of a table of a branch; `masked`: what it holds is not to be seen further on."""
 
     branch: int
@@ -38,7 +38,7 @@ def sources_of_columns(graph: Graph, sync: SyncRow) -> dict[str, set[Column]]:
     Columns are named as in `orders.city`, or as `city` where the sync makes one table of its
     own name.  What is masked on the way does not reach it.
     """
-    step = ColumnStep(graph, sync)
+    step = SyncColumns(graph, sync)
     found: dict[str, set[Column]] = {}
     for table, columns in step.tables().items():
         for column in columns:
@@ -48,7 +48,7 @@ def sources_of_columns(graph: Graph, sync: SyncRow) -> dict[str, set[Column]]:
     return found
 
 
-class ColumnStep:
+class SyncColumns:
     """One sync: from columns of its target to columns of the branches that users see."""
 
     def __init__(self, graph: Graph, sync: SyncRow):
@@ -64,48 +64,48 @@ class ColumnStep:
 
     def tables(self) -> dict[str, list[str]]:
         """The tables that the sync makes, and their columns."""
-        target = self._graph.branches.numbered(self._sync.target)
+        target = self._graph.branches.by_id(self._sync.target)
         assert target is not None
         return _columns_at(self._graph, self._graph.snapshots.at(target.head).address)
 
-    def behind(self, table: str, column: str) -> list[Reached]:
+    def behind(self, table: str, column: str) -> list[SourceColumn]:
         """The source columns that a column is computed from."""
         view = self._view
         if view is None:
-            return self._changed(table, column)
+            return self._schema_change_columns(table, column)
         if view.what == "clone":
-            return self._cloned(view, table, column)
+            return self._clone_columns(view, table, column)
         if view.what != "sql":
             return [
-                Reached(source.branch, source.table, name)
+                SourceColumn(source.branch, source.table, name)
                 for source in view.tables.values()
                 for name in self._schema(source).names
             ]
         columns = self.tables().get(table, [])
         if column not in columns:
             return []
-        values = self._query(view).values[columns.index(column)]
-        return sorted(self._reached(view, values))
+        values = self._query_columns(view).values[columns.index(column)]
+        return sorted(self._to_source_columns(view, values))
 
-    def used(self) -> dict[str, list[Reached]]:
+    def used(self) -> dict[str, list[SourceColumn]]:
         """The source columns that decide which rows there are: by filter, join, group, ….."""
         view = self._view
         if view is None or view.what != "sql":
             return {}
-        used = self._query(view).used
-        return {use: sorted(self._reached(view, some)) for use, some in used.items()}
+        used = self._query_columns(view).used
+        return {use: sorted(self._to_source_columns(view, some)) for use, some in used.items()}
 
     # --- queries --------------------------------------------------------------------------------
 
-    def _query(self, view: View) -> QueryColumns:
+    def _query_columns(self, view: View) -> QueryColumns:
         if self._known is None:
             schemas = {name: self._schema(source) for name, source in view.tables.items()}
             self._known = columns_of_query(view.tree(), schemas)
         return self._known
 
-    def _reached(self, view: View, columns: frozenset[Column]) -> set[Reached]:
+    def _to_source_columns(self, view: View, columns: frozenset[Column]) -> set[SourceColumn]:
         return {
-            Reached(view.tables[table].branch, view.tables[table].table, column)
+            SourceColumn(view.tables[table].branch, view.tables[table].table, column)
             for table, column in columns
         }
 
@@ -114,7 +114,7 @@ class ColumnStep:
         if source.snapshot:
             row = graph.snapshots.find(Address(bytes.fromhex(source.snapshot)))
         else:
-            branch = graph.branches.numbered(source.branch)
+            branch = graph.branches.by_id(source.branch)
             assert branch is not None
             row = graph.snapshots.at(branch.head)
         assert row is not None
@@ -122,49 +122,53 @@ class ColumnStep:
 
     # --- schema changes ---------------------------------------------------------------------
 
-    def _cloned(self, view: View, table: str, column: str) -> list[Reached]:
-        branch = self._graph.branches.numbered(view.branches[0])
+    def _clone_columns(self, view: View, table: str, column: str) -> list[SourceColumn]:
+        branch = self._graph.branches.by_id(view.branches[0])
         assert branch is not None
         versions = self._graph.versions
         tables = self._graph.tables(self._graph.snapshots.at(branch.head))
         now: Any = {n: versions.definition(versions.require(a)) for n, a in tables.items()}
         from livingdb.evolution import evolve
-        from livingdb.evolution.schema_change import Change
+        from livingdb.evolution.schema_change import SchemaChange
 
-        change_of = Change.from_json
+        change_of = SchemaChange.from_json
         stages: list[Tables] = []
         for change in view.changes:
             stages.append({name: known.schema.arrow.names for name, known in now.items()})
-            now = evolve.planned(now, [change_of(change)]).tables
-        wanted = [Reached(branch.id, table, column)]
+            now = evolve.plan_changes(now, [change_of(change)]).tables
+        wanted = [SourceColumn(branch.id, table, column)]
         for change, old in zip(reversed(view.changes), reversed(stages), strict=True):
-            wanted = [found for item in wanted for found in _through(change, item, old, branch.id)]
+            wanted = [
+                found for item in wanted for found in _through_change(change, item, old, branch.id)
+            ]
         return sorted(set(wanted))
 
-    def _changed(self, table: str, column: str) -> list[Reached]:
+    def _schema_change_columns(self, table: str, column: str) -> list[SourceColumn]:
         graph, sync = self._graph, self._sync
-        source = graph.branches.numbered(sync.sources[0])
+        source = graph.branches.by_id(sync.sources[0])
         assert source is not None
         old = _columns_at(graph, Address(bytes.fromhex(sync.spec["snapshot"])))
-        item = Reached(source.id, table, column)
-        found = _through(sync.spec["change"], item, old, source.id)
+        item = SourceColumn(source.id, table, column)
+        found = _through_change(sync.spec["change"], item, old, source.id)
         before = [s for s in graph.catalog.syncs.all() if s.target == source.id]
         if not is_hidden(source.name) or not before:
             return sorted(set(found))
-        step = ColumnStep(graph, before[0])
+        step = SyncColumns(graph, before[0])
         return sorted(
             {
-                Reached(older.branch, older.table, older.column, older.masked or part.masked)
+                SourceColumn(older.branch, older.table, older.column, older.masked or part.masked)
                 for part in found
                 for older in step.behind(part.table, part.column)
             }
         )
 
 
-def _through(change: Mapping[str, Any], item: Reached, old: Tables, branch: int) -> list[Reached]:
-    made = through_change(change, item.table, item.column, old)
+def _through_change(
+    change: Mapping[str, Any], item: SourceColumn, old: Tables, branch: int
+) -> list[SourceColumn]:
+    made = column_sources(change, item.table, item.column, old)
     masked = item.masked or made.masked
-    return [Reached(branch, table, column, masked) for table, column in made.columns]
+    return [SourceColumn(branch, table, column, masked) for table, column in made.columns]
 
 
 def _columns_at(graph: Graph, snapshot: Address) -> dict[str, list[str]]:

@@ -11,12 +11,12 @@ from livingdb.engines.embedded.macros import MACROS
 from livingdb.engines.portable.signature_matching import CALLS
 
 __all__ = [
+    "additive_part",
     "aggregates_in",
-    "check_functions",
     "is_aggregate",
     "is_exact",
-    "part_of",
-    "summable",
+    "is_summable",
+    "unmaintainable_function",
 ]
 
 
@@ -71,7 +71,7 @@ _TIMED_NODES = (
 _ORDERED = (exp.RowNumber, exp.Ntile, exp.PercentRank, exp.CumeDist)
 
 
-def check_functions(query: exp.Expr) -> str | None:
+def unmaintainable_function(query: exp.Expr) -> str | None:
     """The reason why functions of a query keep it from being maintained; None if none does."""
     for node in query.walk():
         name = node.name.casefold() if isinstance(node, exp.Anonymous) else ""
@@ -98,7 +98,7 @@ def aggregates_in(expression: exp.Expr) -> Iterator[exp.Expr]:
     if isinstance(expression, (exp.Query, exp.Subquery)):
         return
     if isinstance(expression, exp.Window):
-        for inner in _within(expression):
+        for inner in _window_operands(expression):
             yield from aggregates_in(inner)
         return
     if is_aggregate(expression):
@@ -108,7 +108,7 @@ def aggregates_in(expression: exp.Expr) -> Iterator[exp.Expr]:
         yield from aggregates_in(child)
 
 
-def _within(window: exp.Window) -> Iterator[exp.Expr]:
+def _window_operands(window: exp.Window) -> Iterator[exp.Expr]:
     """The expressions a window is over: all but the function itself."""
     call = window.this
     while isinstance(call, (exp.Filter, exp.IgnoreNulls, exp.RespectNulls)):
@@ -122,7 +122,7 @@ def _within(window: exp.Window) -> Iterator[exp.Expr]:
                 yield item
 
 
-def part_of(call: exp.Expr) -> tuple[str, exp.Expr | None] | None:
+def additive_part(call: exp.Expr) -> tuple[str, exp.Expr | None] | None:
     """What an aggregate adds up: "count", "sum", "avg", "min" or "max" of an expression.
 
     Counting without an expression is of rows; None if it cannot be kept by adding.
@@ -160,7 +160,7 @@ def is_exact(expression: exp.Expr, types: Mapping[tuple[str, str], pa.DataType |
     """Whether an expression calculates with integers and decimals only, whatever its type."""
     if isinstance(expression, exp.Column):
         kind = types.get((expression.table, expression.name))
-        return kind is not None and summable("sum", kind)
+        return kind is not None and is_summable("sum", kind)
     if isinstance(expression, exp.Literal):
         return not expression.is_string and "e" not in expression.name.lower()
     if isinstance(expression, (exp.Add, exp.Sub, exp.Mul)):
@@ -173,7 +173,7 @@ def is_exact(expression: exp.Expr, types: Mapping[tuple[str, str], pa.DataType |
     return isinstance(expression, (exp.Paren, exp.Neg)) and is_exact(expression.this, types)
 
 
-def summable(kind: str, data_type: pa.DataType | None) -> bool:
+def is_summable(kind: str, data_type: pa.DataType | None) -> bool:
     """Whether an aggregate over values of a type can be kept by adding."""
     if kind == "count":
         return True

@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from sqlglot import exp
 
-from livingdb.derivation.operators.value_lookups import comparable
+from livingdb.derivation.operators.value_lookups import is_comparable
 
 if TYPE_CHECKING:
-    from livingdb.derivation.operators.linear_block import Linear
+    from livingdb.derivation.operators.linear_block import LinearBlock
 
 __all__ = ["joined_key"]
 
 
-def joined_key(node: Linear) -> tuple[str, ...] | None:
+def joined_key(node: LinearBlock) -> tuple[str, ...] | None:
     """The key of inner joins: the keys of their sources, without those the others determine."""
     if any(source.key is None for source in node.sources.values()):
         return None
-    alike = _alike(node)
+    alike = _equal_columns(node)
     left = list(node.sources)
     for name in list(reversed(left)):
         key = node.sources[name].key or ()
@@ -46,7 +46,7 @@ def joined_key(node: Linear) -> tuple[str, ...] | None:
     return tuple(found)
 
 
-def _alike(node: Linear) -> dict[tuple[str, str], set[tuple[str, str]]]:
+def _equal_columns(node: LinearBlock) -> dict[tuple[str, str], set[tuple[str, str]]]:
     """For each column those that are equal to it in every row; ("", …) is a constant."""
     found: dict[tuple[str, str], set[tuple[str, str]]] = {}
     for condition in node.conditions:
@@ -66,16 +66,16 @@ def _alike(node: Linear) -> dict[tuple[str, str], set[tuple[str, str]]]:
     return found
 
 
-def _is_certain(node: Linear, column: exp.Column, other: exp.Expr) -> bool:
+def _is_certain(node: LinearBlock, column: exp.Column, other: exp.Expr) -> bool:
     """Whether what equals the other thing is one value only; text '1' and '01' both equal 1."""
     kind = _type(node, column)
     if isinstance(other, exp.Column):
-        return comparable(kind, _type(node, other))
+        return is_comparable(kind, _type(node, other))
     if not isinstance(other, exp.Literal) or kind is None:
         return False
     return bool(pa.types.is_string(kind) if other.is_string else pa.types.is_integer(kind))
 
 
-def _type(node: Linear, column: exp.Column) -> pa.DataType | None:
+def _type(node: LinearBlock, column: exp.Column) -> pa.DataType | None:
     source = node.sources.get(column.table)
     return None if source is None else source.types.get(column.name)

@@ -10,23 +10,23 @@ from sqlglot import exp
 from livingdb.derivation.compiler import query_trees as trees
 from livingdb.derivation.compiler.aggregates import aggregates_in
 from livingdb.derivation.compiler.flow import Flow
-from livingdb.derivation.operators.linear_block import Linear
+from livingdb.derivation.operators.linear_block import LinearBlock
 from livingdb.derivation.operators.node import Node
 from livingdb.derivation.plan import Unplannable
 
 __all__ = [
-    "Tied",
+    "CorrelatedQuery",
+    "block_expression",
+    "has_only_aggregates",
     "is_monotone",
     "is_simple",
-    "is_total",
     "kept_keys",
-    "onto_rows",
     "queries_in",
 ]
 
 
 @dataclass(frozen=True)
-class Tied:
+class CorrelatedQuery:
     """A query that depends on the row: its rows, and what is equal to what.
 
     `pairs` are expressions of the outer row and columns of the rows `r`; `rest` are further
@@ -51,7 +51,9 @@ class Tied:
         return exp.Exists(this=made) if self.value is None else exp.Subquery(this=made)
 
 
-def onto_rows(expression: exp.Expr, flow: Flow, name: str, columns: Sequence[str] = ()) -> exp.Expr:
+def block_expression(
+    expression: exp.Expr, flow: Flow, name: str, columns: Sequence[str] = ()
+) -> exp.Expr:
     """An expression over the columns of a block that the flow was closed to.
 
     What is among its columns already is not calculated again.
@@ -60,14 +62,14 @@ def onto_rows(expression: exp.Expr, flow: Flow, name: str, columns: Sequence[str
     for node in list(whole.find_all(exp.Column)):
         if f"{node.table}_{node.name}" in columns:
             node.replace(trees.column(name, f"{node.table}_{node.name}"))
-    root = exp.Paren(this=flow.located(trees.unwrapped(whole)))
+    root = exp.Paren(this=flow.substitute(trees.unwrap(whole)))
     for node in list(root.find_all(exp.Column)):
         if node.table in flow.sources:
             node.replace(trees.column(name, f"{node.table}_{node.name}"))
-    return trees.unwrapped(root)
+    return trees.unwrap(root)
 
 
-def kept_keys(left: Linear, shown: Sequence[str], usable: Sequence[int]) -> dict[str, int]:
+def kept_keys(left: LinearBlock, shown: Sequence[str], usable: Sequence[int]) -> dict[str, int]:
     items = dict(left.projections)
     found = {}
     for at, number in enumerate(usable):
@@ -111,7 +113,7 @@ def is_simple(query: exp.Select, kind: str) -> bool:
     return not any(value and key not in plain for key, value in query.args.items())
 
 
-def is_total(item: exp.Expr) -> bool:
+def has_only_aggregates(item: exp.Expr) -> bool:
     """Whether a value is made of aggregates alone."""
     inside = {id(node) for call in aggregates_in(item) for node in call.find_all(exp.Column)}
     some = any(True for _ in aggregates_in(item))

@@ -18,23 +18,23 @@ def expand_stars(tree: exp.Expr, tables: Mapping[str, Sequence[str]]) -> None:
     """Replace the stars of every SELECT whose sources are known, the innermost first."""
     selects = list(tree.find_all(exp.Select))
     for select in reversed(selects):
-        if any(_star(item) for item in select.expressions):
-            _expand(select, tables)
+        if any(_is_star(item) for item in select.expressions):
+            _expand_select(select, tables)
 
 
-def _star(item: exp.Expr) -> bool:
+def _is_star(item: exp.Expr) -> bool:
     is_all = isinstance(item, exp.Star)
     return is_all or (isinstance(item, exp.Column) and isinstance(item.this, exp.Star))
 
 
-def _expand(select: exp.Select, tables: Mapping[str, Sequence[str]]) -> None:
+def _expand_select(select: exp.Select, tables: Mapping[str, Sequence[str]]) -> None:
     sources = _sources(select, tables)
     if sources is None:
         return
     made: list[exp.Expr] = []
     for item in select.expressions:
         star = item if isinstance(item, exp.Star) else item.this
-        if not _star(item):
+        if not _is_star(item):
             made.append(item)
             continue
         if star.args.get("except_") or star.args.get("replace") or star.args.get("rename"):
@@ -79,7 +79,7 @@ def _columns(
     if alias is not None and alias.args.get("columns"):
         return [str(column.name) for column in alias.args["columns"]]
     if isinstance(node, exp.Subquery) and isinstance(node.this, exp.Query):
-        return _titles(node.this)
+        return _output_names(node.this)
     if not isinstance(node, exp.Table) or node.args.get("joins"):
         return None
     if not is_cte(node):
@@ -91,12 +91,12 @@ def _columns(
             if part.alias.casefold() == node.name.casefold():
                 if part.args["alias"].args.get("columns"):
                     return [str(column.name) for column in part.args["alias"].args["columns"]]
-                return _titles(part.this)
+                return _output_names(part.this)
         scope = scope.parent
     return None
 
 
-def _titles(query: exp.Expr) -> Sequence[str] | None:
+def _output_names(query: exp.Expr) -> Sequence[str] | None:
     """The names of a query's columns; None if one has none, or there is a star left."""
     if not isinstance(query, exp.Query):
         return None

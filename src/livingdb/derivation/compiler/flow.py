@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from sqlglot import exp
 
 from livingdb.derivation.compiler import query_trees as trees
-from livingdb.derivation.operators.linear_block import Linear
+from livingdb.derivation.operators.linear_block import LinearBlock
 from livingdb.derivation.operators.node import Leaf, Node
 
 __all__ = ["Flow"]
@@ -31,22 +31,22 @@ class Flow:
 
     def add(self, relation: str, node: Node) -> None:
         """Join a node; what is linear itself becomes part of this block."""
-        if not isinstance(node, Linear) or not _is_open(node):
+        if not isinstance(node, LinearBlock) or not _is_inlinable(node):
             self.sources[relation] = node
             return
         renamed = {name: self.fresh() for name in node.sources}
         for name, source in node.sources.items():
             self.sources[renamed[name]] = source
         for condition in node.conditions:
-            self.conditions.append(_moved(condition, renamed))
+            self.conditions.append(_rename_relations(condition, renamed))
         for name, item in node.projections:
-            self.places[relation, name] = _moved(item, renamed)
+            self.places[relation, name] = _rename_relations(item, renamed)
 
     def where(self, condition: exp.Expr) -> None:
         """Keep only the rows that meet a condition."""
-        self.conditions.append(self.located(condition))
+        self.conditions.append(self.substitute(condition))
 
-    def located(self, expression: exp.Expr) -> exp.Expr:
+    def substitute(self, expression: exp.Expr) -> exp.Expr:
         """The expression over the sources as they are by now."""
         root = exp.Paren(this=expression.copy())
         for _ in range(100):
@@ -54,11 +54,11 @@ class Flow:
             for node in list(root.find_all(exp.Column, exp.Placeholder)):
                 found = self._place(node)
                 if found is not None:
-                    node.replace(trees.guarded(found.copy(), node))
+                    node.replace(trees.parenthesize(found.copy(), node))
                     is_settled = False
             if is_settled:
                 break
-        return trees.unwrapped(root)
+        return trees.unwrap(root)
 
     def _place(self, node: exp.Expr) -> exp.Expr | None:
         if isinstance(node, exp.Placeholder):
@@ -71,7 +71,7 @@ class Flow:
         extra: Sequence[tuple[str, exp.Expr]] = (),
         with_keys: bool = False,
         settled: bool = False,
-    ) -> Linear:
+    ) -> LinearBlock:
         """The block so far, with the columns that later expressions speak of.
 
         A column is called by the name of its relation and its own.  With `settled`, columns that
@@ -79,10 +79,10 @@ class Flow:
         """
         later = list(later)
         if settled:
-            extra = [*extra, *self._calculated(later)]
+            extra = [*extra, *self._computed_columns(later)]
         spoken: dict[tuple[str, str], None] = {}
         for expression in later:
-            for place in trees.columns_in(self.located(expression)):
+            for place in trees.columns_in(self.substitute(expression)):
                 if place[0] in self.sources or self._is_lateral(place[0]):
                     spoken[place] = None
         if with_keys and all(node.key is not None for node in self.sources.values()):
@@ -92,21 +92,23 @@ class Flow:
             first = next(iter(self.sources))
             spoken[first, self.sources[first].columns[0]] = None
         items = [(f"{name}_{column}", trees.column(name, column)) for name, column in spoken]
-        return self.made([*items, *((name, self.located(item)) for name, item in extra)])
+        return self.made([*items, *((name, self.substitute(item)) for name, item in extra)])
 
-    def _calculated(self, later: Sequence[exp.Expr]) -> list[tuple[str, exp.Expr]]:
+    def _computed_columns(self, later: Sequence[exp.Expr]) -> list[tuple[str, exp.Expr]]:
         """The columns of relations that are expressions by now."""
         found: dict[str, exp.Expr] = {}
         for name, column in trees.columns_in(*later):
-            made = self.located(trees.column(name, column))
+            made = self.substitute(trees.column(name, column))
             tables = {table for table, _ in trees.columns_in(made)}
             if not isinstance(made, exp.Column) and tables & set(self.sources):
                 found[f"{name}_{column}"] = made
         return list(found.items())
 
-    def made(self, projections: Sequence[tuple[str, exp.Expr]]) -> Linear:
+    def made(self, projections: Sequence[tuple[str, exp.Expr]]) -> LinearBlock:
         """The block so far, with these columns."""
-        return Linear(self.sources, self.conditions, projections, self.laterals, self.constants)
+        return LinearBlock(
+            self.sources, self.conditions, projections, self.laterals, self.constants
+        )
 
     def reopen(self, node: Node, names: Iterable[str] | None = None) -> str:
         """Go on from a node whose columns are called as `close` calls them; its name."""
@@ -122,7 +124,7 @@ class Flow:
         return any(lateral.args["alias"].name == name for lateral in self.laterals)
 
 
-def _is_open(node: Linear) -> bool:
+def _is_inlinable(node: LinearBlock) -> bool:
     """Whether a linear block can become part of another.
 
     A literal in an expression is not quite a column that holds it: it has its own digits.
@@ -135,7 +137,7 @@ def _is_open(node: Linear) -> bool:
     )
 
 
-def _moved(expression: exp.Expr, renamed: Mapping[str, str]) -> exp.Expr:
+def _rename_relations(expression: exp.Expr, renamed: Mapping[str, str]) -> exp.Expr:
     made = expression.copy()
     for node in made.find_all(exp.Column):
         if node.table in renamed:

@@ -8,18 +8,18 @@ import pyarrow as pa
 from sqlglot import exp
 
 from livingdb.derivation.compiler import query_trees as trees
-from livingdb.derivation.compiler.titles import title
-from livingdb.engines.portable.portable import Portable, portable
+from livingdb.derivation.compiler.titles import output_name
+from livingdb.engines.portable.portable import PortableQuery, check_portability
 from livingdb.errors import InvalidData
 
 if TYPE_CHECKING:
     from livingdb.derivation.compiler.query_compiler import Compiler, Environment
     from livingdb.derivation.operators.node import Leaf
 
-__all__ = ["written"]
+__all__ = ["build_full_query"]
 
 
-def written(
+def build_full_query(
     compiler: Compiler, tree: exp.Expr, around: Environment
 ) -> tuple[exp.Query, list[str], list[Leaf]]:
     """The query over tables by their names, the columns it gives, and the tables it reads."""
@@ -38,7 +38,7 @@ def written(
     _name_items(query)
     reads: dict[str, Leaf] = {}
     for node in query.find_all(exp.Table):
-        if not isinstance(node.this, exp.Identifier) or _is_clause(node, query):
+        if not isinstance(node.this, exp.Identifier) or _is_cte(node, query):
             continue
         leaf = compiler.leaf(node.name)
         reads[leaf.name] = leaf
@@ -47,11 +47,11 @@ def written(
             alias.set("this", exp.to_identifier(node.name, quoted=True))
             node.set("alias", alias)
         node.set("this", exp.to_identifier(leaf.name, quoted=True))
-    columns = _columns(query, list(reads.values()))
+    columns = _column_names(query, list(reads.values()))
     return query, columns, list(reads.values())
 
 
-def _is_clause(table: exp.Table, query: exp.Query) -> bool:
+def _is_cte(table: exp.Table, query: exp.Query) -> bool:
     """Whether a name in FROM is one of a WITH clause; a clause does not see itself."""
     name = table.name.casefold()
     within = []
@@ -73,33 +73,35 @@ def _name_items(query: exp.Expr) -> None:
     for item in query.args.get("expressions") or () if isinstance(query, exp.Select) else ():
         if item.is_star or isinstance(item, (exp.Alias, exp.Column, exp.Dot, *several)):
             continue
-        name = title(item)
-        item.replace(trees.aliased(item.copy(), name))
+        name = output_name(item)
+        item.replace(trees.with_alias(item.copy(), name))
 
 
-def _columns(query: exp.Query, reads: list[Leaf]) -> list[str]:
+def _column_names(query: exp.Query, reads: list[Leaf]) -> list[str]:
     """The names of the columns, which every item has to have."""
     schemas = {
         leaf.name: pa.schema([(n, kind or pa.null()) for n, kind in leaf.types.items()])
         for leaf in reads
     }
-    known = portable(query.copy(), schemas)
-    if isinstance(known, Portable) and all(name for name, _ in known.columns):
+    known = check_portability(query.copy(), schemas)
+    if isinstance(known, PortableQuery) and all(name for name, _ in known.columns):
         return [name for name, _ in known.columns]
-    return _spoken(query, {name.casefold(): schema.names for name, schema in schemas.items()})
+    return _output_columns(
+        query, {name.casefold(): schema.names for name, schema in schemas.items()}
+    )
 
 
-def _spoken(query: exp.Expr, tables: dict[str, list[str]]) -> list[str]:
+def _output_columns(query: exp.Expr, tables: dict[str, list[str]]) -> list[str]:
     tables = dict(tables)
     clause = query.args.get("with_")
     for part in clause.expressions if clause is not None else ():
-        tables[part.alias.casefold()] = _aliased(part, _spoken(part.this, tables))
+        tables[part.alias.casefold()] = _alias_columns(part, _output_columns(part.this, tables))
     if isinstance(query, (exp.Subquery, exp.SetOperation)):
-        return _spoken(query.this, tables)
+        return _output_columns(query.this, tables)
     found: list[str] = []
     for item in query.args.get("expressions") or ():
         if not item.is_star:
-            found.append(title(item))
+            found.append(output_name(item))
             continue
         wanted = item.table.casefold() if isinstance(item, exp.Column) else ""
         sources = [query.args["from_"].this, *(j.this for j in query.args.get("joins") or ())]
@@ -109,12 +111,12 @@ def _spoken(query: exp.Expr, tables: dict[str, list[str]]) -> list[str]:
             if isinstance(source, exp.Table):
                 columns = tables.get(source.name.casefold(), [])
             else:
-                columns = _spoken(source, tables)
-            found += _aliased(source, columns)
+                columns = _output_columns(source, tables)
+            found += _alias_columns(source, columns)
     return found
 
 
-def _aliased(part: exp.Expr, columns: list[str]) -> list[str]:
+def _alias_columns(part: exp.Expr, columns: list[str]) -> list[str]:
     alias = part.args.get("alias")
     names = [name.name for name in alias.columns] if isinstance(alias, exp.TableAlias) else []
     return names or columns

@@ -6,30 +6,30 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from livingdb.derivation.operators.additive_groups import Additive
-from livingdb.derivation.operators.linear_block import Linear
+from livingdb.derivation.operators.additive_groups import AdditiveGroups
+from livingdb.derivation.operators.linear_block import LinearBlock
 from livingdb.derivation.operators.node import Leaf, Node
-from livingdb.derivation.operators.touched_values import Touched
+from livingdb.derivation.operators.touched_values import PartitionedBlock
 
-__all__ = ["fused"]
+__all__ = ["fuse"]
 
 
-def fused(after: Linear, before: Node | Additive) -> Node | Additive | None:
+def fuse(after: LinearBlock, before: Node | AdditiveGroups) -> Node | AdditiveGroups | None:
     """A selection over the only rows it reads, as one block; None if they have to be apart."""
     if after.laterals or len(after.sources) != 1:
         return None
-    if isinstance(before, Additive):
-        return _renamed(after, before)
+    if isinstance(before, AdditiveGroups):
+        return _fuse_additive(after, before)
     if (
-        isinstance(before, Touched)
+        isinstance(before, PartitionedBlock)
         and not before.is_by_row
         and (before.key is None or after.key is not None)
     ):
-        return _selected(after, before)
+        return _fuse_touched(after, before)
     return None
 
 
-def _renamed(after: Linear, before: Additive) -> Additive | None:
+def _fuse_additive(after: LinearBlock, before: AdditiveGroups) -> AdditiveGroups | None:
     """Groups whose every column is shown as it is."""
     if not after.is_rename or before.is_global:
         return None
@@ -46,12 +46,12 @@ def _renamed(after: Linear, before: Additive) -> Additive | None:
         )
         for slot in before.slots
     ]
-    return Additive(before.node, groups, slots, after.columns)
+    return AdditiveGroups(before.node, groups, slots, after.columns)
 
 
-def _selected(after: Linear, before: Touched) -> Touched:
+def _fuse_touched(after: LinearBlock, before: PartitionedBlock) -> PartitionedBlock:
     (name,) = after.sources
-    query = after.over(
+    query = after.query_over(
         exp.Subquery(
             this=before.query.copy(),
             alias=exp.TableAlias(this=exp.to_identifier(name, quoted=True)),
@@ -59,7 +59,7 @@ def _selected(after: Linear, before: Touched) -> Touched:
     )
     plain = {shown: item.name for shown, item in after.projections if isinstance(item, exp.Column)}
     constants: dict[str, Leaf] = {**before.constants, **after.constants}
-    return Touched(
+    return PartitionedBlock(
         query,
         before.nodes,
         before.by,

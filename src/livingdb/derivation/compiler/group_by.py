@@ -9,52 +9,54 @@ from sqlglot import exp
 
 from livingdb.derivation.compiler import query_trees as trees
 from livingdb.derivation.compiler.aggregates import (
+    additive_part,
     aggregates_in,
     is_aggregate,
     is_exact,
-    part_of,
-    summable,
+    is_summable,
 )
-from livingdb.derivation.compiler.correlation import onto_rows
-from livingdb.derivation.operators.additive_groups import Additive, Slot
+from livingdb.derivation.compiler.correlation import block_expression
+from livingdb.derivation.operators.additive_groups import AdditiveGroups, Slot
 from livingdb.derivation.operators.node import Leaf
-from livingdb.derivation.operators.touched_values import Touched
+from livingdb.derivation.operators.touched_values import PartitionedBlock
 from livingdb.derivation.plan import Unplannable
 from livingdb.derivation.weighted_rows import is_groupable
 
 if TYPE_CHECKING:
-    from livingdb.derivation.compiler.select_clauses import Selecting
+    from livingdb.derivation.compiler.select_clauses import SelectCompiler
 
-__all__ = ["grouped"]
+__all__ = ["apply_group_by"]
 
 
-def grouped(selecting: Selecting) -> None:
+def apply_group_by(selecting: SelectCompiler) -> None:
     """Go on from the groups: the items speak of them from here on."""
     flow, compiler = selecting.flow, selecting.compiler
-    later = selecting.later()
+    later = selecting.later_expressions()
     within = [call for e in later for call in aggregates_in(e)]
-    for name, tied in list(selecting.subqueries.scalars_in([*within, *(selecting.groups or ())])):
+    for name, tied in list(
+        selecting.subqueries.scalar_queries_in([*within, *(selecting.groups or ())])
+    ):
         selecting.subqueries.add_column(name, tied)
-    if any(selecting.subqueries.names_in(e) for e in later):
+    if any(selecting.subqueries.placeholders_in(e) for e in later):
         raise Unplannable("CORRELATED_IN_GROUPS")
     if flow.laterals:
         flow.reopen(flow.close(later))
     groups: list[exp.Expr] = []
     for group in selecting.groups or ():
-        located = flow.located(group)
+        located = flow.substitute(group)
         if located not in groups:
             groups.append(located)
     calls: list[exp.Expr] = []
     for expression in later:
-        for call in aggregates_in(flow.located(expression)):
+        for call in aggregates_in(flow.substitute(expression)):
             if call not in calls:
                 calls.append(call)
-    made = _additive(selecting, groups, calls) or _redone(selecting, groups, calls)
+    made = _plan_additive(selecting, groups, calls) or _plan_touched(selecting, groups, calls)
     leaf, values = made
     relation = compiler.fresh()
 
     def moved(expression: exp.Expr) -> exp.Expr:
-        return _over_groups(flow.located(expression), groups, calls, relation, values)
+        return _over_groups(flow.substitute(expression), groups, calls, relation, values)
 
     selecting.items = [(name, moved(item)) for name, item in selecting.items]
     having = [moved(condition) for condition in selecting.having]
@@ -70,12 +72,12 @@ def grouped(selecting: Selecting) -> None:
         flow.where(condition)
 
 
-def _additive(
-    selecting: Selecting, groups: list[exp.Expr], calls: list[exp.Expr]
+def _plan_additive(
+    selecting: SelectCompiler, groups: list[exp.Expr], calls: list[exp.Expr]
 ) -> tuple[Leaf, list[exp.Expr]] | None:
     """The groups kept by adding, and how each aggregate is read; None if that is not exact."""
     flow = selecting.flow
-    parts = [part_of(call) for call in calls]
+    parts = [additive_part(call) for call in calls]
     values: list[exp.Expr] = []
     for part in parts:
         if part is None:
@@ -110,7 +112,7 @@ def _additive(
         kind, value = part
         column = None if value is None else f"a{values.index(value)}"
         known = rows.types.get(column or "")
-        can_add = value is None or summable(kind, known)
+        can_add = value is None or is_summable(kind, known)
         if not can_add and (known is not None or kind not in ("sum", "avg")):
             return None
         if value is not None and not can_add and not is_exact(value, types):
@@ -129,13 +131,15 @@ def _additive(
             found.append(exp.Paren(this=quotient))
         else:
             found.append(trees.column("", slot(kind, column).name))
-    node = Additive(rows, [(f"g{at}", f"g{at}") for at in range(len(groups))], list(slots.values()))
+    node = AdditiveGroups(
+        rows, [(f"g{at}", f"g{at}") for at in range(len(groups))], list(slots.values())
+    )
     selecting.compiler.note("group by" if groups else "aggregate", "additive")
-    return selecting.compiler.staged(node), found
+    return selecting.compiler.add_stage(node), found
 
 
-def _redone(
-    selecting: Selecting, groups: list[exp.Expr], calls: list[exp.Expr]
+def _plan_touched(
+    selecting: SelectCompiler, groups: list[exp.Expr], calls: list[exp.Expr]
 ) -> tuple[Leaf, list[exp.Expr]]:
     """The groups answered again where they are touched."""
     flow = selecting.flow
@@ -144,10 +148,10 @@ def _redone(
     keys = [(f"g{at}", group) for at, group in enumerate(groups)]
     rows = flow.close(calls, keys)
     _check_groups([rows.types.get(name) for name, _ in keys])
-    items = [trees.aliased(trees.column("r", name), name) for name, _ in keys]
+    items = [trees.with_alias(trees.column("r", name), name) for name, _ in keys]
     names = [f"f{at}" for at in range(len(calls))]
     items += [
-        trees.aliased(onto_rows(call, flow, "r"), name)
+        trees.with_alias(block_expression(call, flow, "r"), name)
         for name, call in zip(names, calls, strict=True)
     ]
     query = exp.Select(
@@ -156,19 +160,19 @@ def _redone(
     )
     query.set("from_", exp.From(this=trees.table("r", "r")))
     columns = [*(name for name, _ in keys), *names]
-    node = Touched(
+    node = PartitionedBlock(
         query,
         {"r": rows},
         {"r": [name for name, _ in keys]},
         columns=columns,
-        types=trees.typed(query, {"r": rows.types}),
+        types=trees.column_types(query, {"r": rows.types}),
         key=tuple(name for name, _ in keys),
         kept={name: at for at, (name, _) in enumerate(keys)},
         leading="r",
         constants=flow.constants,
     )
     selecting.compiler.note("group by", "touched")
-    return selecting.compiler.staged(node), [trees.column("", name) for name in names]
+    return selecting.compiler.add_stage(node), [trees.column("", name) for name in names]
 
 
 def _check_groups(kinds: list[object]) -> None:
@@ -205,7 +209,7 @@ def _over_groups(
             visit(child)
 
     visit(root.this)
-    return trees.unwrapped(root)
+    return trees.unwrap(root)
 
 
 def _is_windowed(node: exp.Expr) -> bool:

@@ -10,22 +10,22 @@ from sqlglot import exp
 
 from livingdb.derivation.compiler import query_trees as trees
 from livingdb.derivation.compiler.flow import Flow
-from livingdb.derivation.compiler.name_resolution import Seen
+from livingdb.derivation.compiler.name_resolution import VisibleRelation
 from livingdb.derivation.operators.node import Node
-from livingdb.derivation.operators.touched_values import Touched
-from livingdb.derivation.operators.value_lookups import comparable
+from livingdb.derivation.operators.touched_values import PartitionedBlock
+from livingdb.derivation.operators.value_lookups import is_comparable
 from livingdb.derivation.plan import Unplannable
 
 if TYPE_CHECKING:
-    from livingdb.derivation.compiler.select_clauses import Selecting
+    from livingdb.derivation.compiler.select_clauses import SelectCompiler
 
-__all__ = ["Joined", "Pair", "join_all", "pairs_of"]
+__all__ = ["EqualPair", "JoinedRelation", "equal_pairs", "join_all"]
 
 _OUTER = {"LEFT": "left join", "RIGHT": "right join", "FULL": "full join"}
 
 
 @dataclass
-class Joined:
+class JoinedRelation:
     """A relation in FROM and how it is joined to those before it."""
 
     relation: str
@@ -35,7 +35,7 @@ class Joined:
     on: list[exp.Expr] = field(default_factory=list)
     lateral: exp.Expr | None = None
 
-    def read(self, selecting: Selecting, join: exp.Join, seen: Seen) -> None:
+    def read(self, selecting: SelectCompiler, join: exp.Join, seen: VisibleRelation) -> None:
         """What the join says, in resolved names."""
         plain = {"this", "side", "kind", "on", "using", "method"}
         if any(value and key not in plain for key, value in join.args.items()):
@@ -59,13 +59,15 @@ class Joined:
             mine = {name.casefold() for name, _ in seen.columns}
             using = [name for name, _ in scope.star() if name.casefold() in mine]
         if using:
-            self._using(selecting, using, seen)
+            self._apply_using(selecting, using, seen)
             return
         scope.seen.append(seen)
-        self.on = [selecting.resolved(part) for part in trees.conjuncts(join.args.get("on"))]
+        self.on = [selecting.resolve(part) for part in trees.conjuncts(join.args.get("on"))]
         scope.seen.pop()
 
-    def _using(self, selecting: Selecting, names: Sequence[str], seen: Seen) -> None:
+    def _apply_using(
+        self, selecting: SelectCompiler, names: Sequence[str], seen: VisibleRelation
+    ) -> None:
         scope = selecting.scope
         for name in names:
             folded = name.casefold()
@@ -83,14 +85,14 @@ class Joined:
 
 
 @dataclass(frozen=True)
-class Pair:
+class EqualPair:
     """Two expressions that are equal: of rows on one side and of rows on the other."""
 
     left: exp.Expr
     right: exp.Expr
 
 
-def join_all(selecting: Selecting, later: list[exp.Expr]) -> None:
+def join_all(selecting: SelectCompiler, later: list[exp.Expr]) -> None:
     """Bring all relations of FROM into the flow."""
     flow, waiting = selecting.flow, list(selecting.joined)
     later = [*later, *selecting.conditions, *selecting.subqueries.spoken()]
@@ -101,24 +103,24 @@ def join_all(selecting: Selecting, later: list[exp.Expr]) -> None:
         if joined.lateral is not None:
             if not flow.laterals and (flow.conditions or len(flow.sources) > 1):
                 flow.reopen(flow.close([*rest, joined.lateral]))
-            flow.laterals.append(flow.located(joined.lateral))
+            flow.laterals.append(flow.substitute(joined.lateral))
             selecting.compiler.note("lateral view", "linear")
         elif joined.side or joined.kind:
-            _outer(selecting, joined, rest)
+            _apply_outer_join(selecting, joined, rest)
         else:
             assert joined.node is not None
             flow.add(joined.relation, joined.node)
             for condition in joined.on:
-                if selecting.subqueries.names_in(condition):
+                if selecting.subqueries.placeholders_in(condition):
                     raise Unplannable("SUBQUERY_IN_JOIN")
                 flow.where(condition)
             if len(selecting.joined) > 1 and joined is not selecting.joined[0]:
                 selecting.compiler.note("join", "join")
 
 
-def pairs_of(
+def equal_pairs(
     conditions: Sequence[exp.Expr], left: set[str], right: set[str]
-) -> tuple[list[Pair], list[exp.Expr]]:
+) -> tuple[list[EqualPair], list[exp.Expr]]:
     """The equalities between two sides among conditions, and the other conditions."""
     pairs, rest = [], []
     for condition in conditions:
@@ -131,7 +133,7 @@ def pairs_of(
                 mine = {name for name, _ in trees.columns_in(one)}
                 theirs = {name for name, _ in trees.columns_in(other)}
                 if mine and theirs and mine <= left and theirs <= right:
-                    sides.append(Pair(one, other))
+                    sides.append(EqualPair(one, other))
         if sides:
             pairs.append(sides[0])
         else:
@@ -139,7 +141,9 @@ def pairs_of(
     return pairs, rest
 
 
-def _outer(selecting: Selecting, joined: Joined, later: list[exp.Expr]) -> None:
+def _apply_outer_join(
+    selecting: SelectCompiler, joined: JoinedRelation, later: list[exp.Expr]
+) -> None:
     """An outer, semi or anti join as a block of its own."""
     flow, compiler = selecting.flow, selecting.compiler
     other = Flow(compiler.fresh, compiler.constants)
@@ -150,7 +154,7 @@ def _outer(selecting: Selecting, joined: Joined, later: list[exp.Expr]) -> None:
     if flow.laterals:
         flow.reopen(flow.close([*later, *joined.on]))
     mine, theirs = (flow, other) if joined.side != "RIGHT" else (other, flow)
-    on = [theirs.located(mine.located(condition)) for condition in joined.on]
+    on = [theirs.substitute(mine.substitute(condition)) for condition in joined.on]
     node = joined_node(joined.side, joined.kind, mine, theirs, on, later)
     for place, made in other.places.items():
         flow.places.setdefault(place, made)
@@ -166,9 +170,9 @@ def joined_node(
     theirs: Flow,
     on: Sequence[exp.Expr],
     later: Sequence[exp.Expr],
-) -> Touched:
+) -> PartitionedBlock:
     """The block of a join whose first side leads (FULL: neither does)."""
-    pairs, _ = pairs_of(on, set(mine.sources), set(theirs.sources))
+    pairs, _ = equal_pairs(on, set(mine.sources), set(theirs.sources))
     left_keys = [(f"k_{at}", pair.left) for at, pair in enumerate(pairs)]
     right_keys = [(f"k_{at}", pair.right) for at, pair in enumerate(pairs)]
     left = mine.close([*later, *on], left_keys, settled=side == "FULL")
@@ -176,7 +180,7 @@ def joined_node(
     usable = [
         at
         for at in range(len(pairs))
-        if comparable(left.types.get(f"k_{at}"), right.types.get(f"k_{at}"))
+        if is_comparable(left.types.get(f"k_{at}"), right.types.get(f"k_{at}"))
     ]
     if not usable:
         raise Unplannable("JOIN_KEY_TYPES" if pairs else "OUTER_JOIN_WITHOUT_EQUALITY")
@@ -189,13 +193,13 @@ def joined_node(
     if not shown:
         shown["t0_k"] = ("l", "k_0")
     query = exp.Select(
-        expressions=[trees.aliased(trees.column(*place), name) for name, place in shown.items()]
+        expressions=[trees.with_alias(trees.column(*place), name) for name, place in shown.items()]
     )
     query.set("from_", exp.From(this=trees.table("l", "l")))
-    condition = trees.and_all([_sided(part, mine, theirs) for part in on])
+    condition = trees.and_all([_block_condition(part, mine, theirs) for part in on])
     word = {"side": "FULL", "kind": "OUTER"} if side == "FULL" else {"side": "LEFT", "kind": kind}
     query.append("joins", exp.Join(this=trees.table("r", "r"), on=condition, **word))
-    types = trees.typed(query, {"l": left.types, "r": right.types})
+    types = trees.column_types(query, {"l": left.types, "r": right.types})
     leading = None if side == "FULL" else "l"
     kept: dict[str, int] = {}
     if leading:
@@ -210,7 +214,7 @@ def joined_node(
         if leading and source == "l" and column in left.required
     )
     whole = set(right.key or ()) <= _equal_columns(right, usable) and right.key is not None
-    return Touched(
+    return PartitionedBlock(
         query,
         {"l": left, "r": right},
         by,
@@ -246,7 +250,7 @@ def _key(
     return found if set(found) <= shown else None
 
 
-def _sided(condition: exp.Expr, mine: Flow, theirs: Flow) -> exp.Expr:
+def _block_condition(condition: exp.Expr, mine: Flow, theirs: Flow) -> exp.Expr:
     """A condition over the columns of the two blocks."""
     made = condition.copy()
     root = exp.Paren(this=made)
@@ -255,4 +259,4 @@ def _sided(condition: exp.Expr, mine: Flow, theirs: Flow) -> exp.Expr:
             if node.table in flow.sources:
                 node.replace(trees.column(name, f"{node.table}_{node.name}"))
                 break
-    return trees.unwrapped(root)
+    return trees.unwrap(root)

@@ -10,7 +10,7 @@ from sqlglot import exp
 from livingdb.derivation.compiler import query_trees as trees
 from livingdb.derivation.plan import Unplannable
 
-__all__ = ["Scope", "Seen", "UnknownColumn"]
+__all__ = ["Scope", "UnknownColumn", "VisibleRelation"]
 
 
 class UnknownColumn(Unplannable):
@@ -21,7 +21,7 @@ class UnknownColumn(Unplannable):
 
 
 @dataclass(frozen=True)
-class Seen:
+class VisibleRelation:
     """A relation in FROM: what the query calls it, and its columns by the names they have."""
 
     alias: str
@@ -45,7 +45,7 @@ class Scope:
     """
 
     outer: Scope | None = None
-    seen: list[Seen] = field(default_factory=list)
+    seen: list[VisibleRelation] = field(default_factory=list)
     merged: dict[str, exp.Expr] = field(default_factory=dict)
     aliases: dict[str, exp.Expr] = field(default_factory=dict)
     is_after_select: bool = False
@@ -76,7 +76,7 @@ class Scope:
         if len(parts) == 1 and parts[0] in self.aliases:
             alias = self.aliases[parts[0]]
             if found_plain is None:
-                return trees.guarded(alias.copy(), node)
+                return trees.parenthesize(alias.copy(), node)
             if self.is_after_select and alias != found_plain:
                 raise Unplannable("AMBIGUOUS_COLUMN")
         return None if found_plain is None else _fields(found_plain, fields[1:])

@@ -14,7 +14,7 @@ from livingdb.derivation.plan import Unplannable
 if TYPE_CHECKING:
     from livingdb.derivation.compiler.query_compiler import Block, Compiler
 
-__all__ = ["is_limited", "limited", "ordered_limit"]
+__all__ = ["add_limit_stage", "apply_limit", "is_limited"]
 
 
 def is_limited(tree: exp.Expr) -> bool:
@@ -22,7 +22,7 @@ def is_limited(tree: exp.Expr) -> bool:
     return tree.args.get("limit") is not None or tree.args.get("offset") is not None
 
 
-def limited(compiler: Compiler, block: Block, tree: exp.Expr, scope: Scope) -> Block:
+def apply_limit(compiler: Compiler, block: Block, tree: exp.Expr, scope: Scope) -> Block:
     """The rows of a set operation that its LIMIT leaves."""
     if not is_limited(tree):
         return block
@@ -37,10 +37,10 @@ def limited(compiler: Compiler, block: Block, tree: exp.Expr, scope: Scope) -> B
             for node in list(made.find_all(exp.Column)):
                 node.replace(scope.column(node))
         items.append(made)
-    return ordered_limit(compiler, block, tree, items)
+    return add_limit_stage(compiler, block, tree, items)
 
 
-def ordered_limit(
+def add_limit_stage(
     compiler: Compiler, block: Block, tree: exp.Expr, order: Sequence[exp.Expr]
 ) -> Block:
     """A stage that is answered in full, over the stage of the rows it chooses from."""
@@ -50,10 +50,10 @@ def ordered_limit(
         part = tree.args.get(clause)
         if part is not None and not isinstance(part, (exp.Limit, exp.Offset)):
             raise Unplannable("UNSUPPORTED_CLAUSE")
-    source, reads = compiler.small(block.node, "r")
+    source, reads = compiler.full_source(block.node, "r")
     columns = [column for _, column in block.names]
     query = exp.Select(
-        expressions=[trees.aliased(trees.column("r", name), name) for name in columns]
+        expressions=[trees.with_alias(trees.column("r", name), name) for name in columns]
     )
     query.set("from_", exp.From(this=source))
     if order:
@@ -70,5 +70,5 @@ def ordered_limit(
     if key is not None and not (key and set(key) <= set(columns)):
         key = None
     compiler.note("order by … limit", "full", "TOP_K")
-    made = compiler.fully(query, reads, columns, key, "TOP_K")
+    made = compiler.add_full_stage(query, reads, columns, key, "TOP_K")
     return Block(made, block.names)

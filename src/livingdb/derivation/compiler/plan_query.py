@@ -11,15 +11,15 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from livingdb.derivation.compiler.aggregates import check_functions
+from livingdb.derivation.compiler.aggregates import unmaintainable_function
 from livingdb.derivation.compiler.flow import Flow
-from livingdb.derivation.compiler.fuse_stages import fused
+from livingdb.derivation.compiler.fuse_stages import fuse
 from livingdb.derivation.compiler.query_compiler import Block, Compiler, Environment
 from livingdb.derivation.compiler.query_trees import column
-from livingdb.derivation.operators.additive_groups import Additive
-from livingdb.derivation.operators.linear_block import Linear
+from livingdb.derivation.operators.additive_groups import AdditiveGroups
+from livingdb.derivation.operators.linear_block import LinearBlock
 from livingdb.derivation.operators.node import Leaf, Node
-from livingdb.derivation.operators.stage import renamed_stage, stage_of
+from livingdb.derivation.operators.stage import build_stage, renamed_stage
 from livingdb.derivation.plan import (
     WEIGHT,
     Ask,
@@ -41,19 +41,19 @@ def plan(query: exp.Query, tables: Mapping[str, Input], key: Sequence[str] | Non
     The tables of the query are plain names, keys of `tables`.
     """
     compiler = Compiler(tables)
-    reason = check_functions(query)
+    reason = unmaintainable_function(query)
     if query.find(exp.Placeholder) is not None:
         reason = "PARAMETER"
     if reason is not None:
-        block = compiler.in_full(query, Environment(), reason)
+        block = compiler.compile_in_full(query, Environment(), reason)
     else:
         block = compiler.query(query, Environment())
     _check_names(block, key or ())
-    last = _last(compiler, block, None if key is None else tuple(key))
-    return Plan((*_needed(compiler.stages, last), last), tuple(compiler.notes))
+    last = _last_stage(compiler, block, None if key is None else tuple(key))
+    return Plan((*_required_stages(compiler.stages, last), last), tuple(compiler.notes))
 
 
-def _needed(stages: Sequence[Stage], last: Stage) -> list[Stage]:
+def _required_stages(stages: Sequence[Stage], last: Stage) -> list[Stage]:
     """The stages that the last one reads, through others as well."""
     read, found = set(last.reads), []
     for stage in reversed(stages):
@@ -75,7 +75,7 @@ def _check_names(block: Block, key: Sequence[str]) -> None:
         raise InvalidName(f"the columns {one!r} and {other!r} of the view differ in case only")
 
 
-def _last(compiler: Compiler, block: Block, key: tuple[str, ...] | None) -> Stage:
+def _last_stage(compiler: Compiler, block: Block, key: tuple[str, ...] | None) -> Stage:
     """The stage of the view; the last hidden stage, if that is already it."""
     stages = compiler.stages
     shown = [name for name, _ in block.names]
@@ -88,30 +88,30 @@ def _last(compiler: Compiler, block: Block, key: tuple[str, ...] | None) -> Stag
         relation = compiler.fresh()
         flow.add(relation, node)
         node = flow.made(
-            [(name, flow.located(column(relation, place))) for name, place in block.names]
+            [(name, flow.substitute(column(relation, place))) for name, place in block.names]
         )
-    whole = _whole(compiler, node)
+    whole = _merge_full_stage(compiler, node)
     if whole is not None:
         return renamed_stage(whole, "", whole.key if key is None else key)
-    made = _fused(compiler, node)
-    return stage_of("", made, made.key if key is None else key)
+    made = _fuse_last_stage(compiler, node)
+    return build_stage("", made, made.key if key is None else key)
 
 
-def _whole(compiler: Compiler, node: Node) -> Stage | None:
+def _merge_full_stage(compiler: Compiler, node: Node) -> Stage | None:
     """A selection over a stage that is answered in full is answered with it."""
-    if not isinstance(node, Linear) or not _reads_last(compiler, node):
+    if not isinstance(node, LinearBlock) or not _reads_only_last(compiler, node):
         return None
     last = compiler.stages[-1]
     if last.strategy != "full" or node.constants:
         return None
     (name,) = node.sources
     alias = exp.TableAlias(this=exp.to_identifier(name, quoted=True))
-    query = node.over(exp.Subquery(this=last.ask.query.copy(), alias=alias))
+    query = node.query_over(exp.Subquery(this=last.ask.query.copy(), alias=alias))
     compiler.stages.pop()
     return replace(last, ask=Ask(query, last.ask.relations), key=node.key)
 
 
-def _reads_last(compiler: Compiler, node: Linear) -> bool:
+def _reads_only_last(compiler: Compiler, node: LinearBlock) -> bool:
     """Whether the last hidden stage is all that a selection reads."""
     if len(node.sources) != 1 or not compiler.stages or node.laterals:
         return False
@@ -121,12 +121,12 @@ def _reads_last(compiler: Compiler, node: Linear) -> bool:
     return isinstance(source, Leaf) and source.name == last and read.count(last) == 1
 
 
-def _fused(compiler: Compiler, node: Node) -> Node | Additive:
+def _fuse_last_stage(compiler: Compiler, node: Node) -> Node | AdditiveGroups:
     """The node with the last hidden stage in it, if nothing else reads that."""
-    if not isinstance(node, Linear) or not _reads_last(compiler, node):
+    if not isinstance(node, LinearBlock) or not _reads_only_last(compiler, node):
         return node
     before = compiler.made.get(compiler.stages[-1].name)
-    made = None if before is None else fused(node, before)
+    made = None if before is None else fuse(node, before)
     if made is None:
         return node
     compiler.stages.pop()

@@ -11,11 +11,11 @@ from sqlglot import exp
 from livingdb.derivation.compiler import query_trees as trees
 from livingdb.derivation.compiler.name_resolution import Scope, UnknownColumn
 from livingdb.derivation.operators import stage as stages
-from livingdb.derivation.operators.additive_groups import Additive
-from livingdb.derivation.operators.linear_block import Linear
+from livingdb.derivation.operators.additive_groups import AdditiveGroups
+from livingdb.derivation.operators.linear_block import LinearBlock
 from livingdb.derivation.operators.node import Leaf, Node
 from livingdb.derivation.plan import Ask, Input, Stage, Unplannable
-from livingdb.engines.portable.portable import Portable, portable
+from livingdb.engines.portable.portable import PortableQuery, check_portability
 from livingdb.errors import NotFound
 from livingdb.graph.names import is_hidden
 
@@ -47,7 +47,7 @@ class Compiler:
     def __init__(self, tables: Mapping[str, Input]):
         self.tables = {name.casefold(): (name, given) for name, given in tables.items()}
         self.stages: list[Stage] = []
-        self.made: dict[str, Node | Additive] = {}
+        self.made: dict[str, Node | AdditiveGroups] = {}
         self.leaves: dict[str, Leaf] = {}
         self.notes: list[tuple[str, str, str | None]] = []
         self.constants: dict[str, Leaf] = {}
@@ -70,42 +70,42 @@ class Compiler:
         """A query as a block.  What cannot be maintained is a stage that is answered in full."""
         mark = len(self.stages), len(self.notes)
         try:
-            return self._query(tree, around, outer)
+            return self._compile_query(tree, around, outer)
         except UnknownColumn:
             del self.stages[mark[0] :], self.notes[mark[1] :]
-            if outer is not None or not _is_closed(tree):
+            if outer is not None or not _is_uncorrelated(tree):
                 raise
-            return self.in_full(tree, around, "UNKNOWN_COLUMN")
+            return self.compile_in_full(tree, around, "UNKNOWN_COLUMN")
         except Unplannable as refusal:
-            if outer is not None or not _is_closed(tree):
+            if outer is not None or not _is_uncorrelated(tree):
                 raise
             del self.stages[mark[0] :], self.notes[mark[1] :]
-            return self.in_full(tree, around, refusal.code)
+            return self.compile_in_full(tree, around, refusal.code)
 
-    def _query(self, tree: exp.Expr, around: Environment, outer: Scope | None) -> Block:
-        from livingdb.derivation.compiler.select_clauses import Selecting
-        from livingdb.derivation.compiler.set_operations import combined
+    def _compile_query(self, tree: exp.Expr, around: Environment, outer: Scope | None) -> Block:
+        from livingdb.derivation.compiler.select_clauses import SelectCompiler
+        from livingdb.derivation.compiler.set_operations import compile_set_operation
 
-        around = self._with(tree, around)
+        around = self._add_ctes(tree, around)
         if isinstance(tree, exp.Subquery):
             plain = {"this", "with_", "alias"}
             if any(value and key not in plain for key, value in tree.args.items()):
                 raise Unplannable("UNSUPPORTED_CLAUSE")
-            return self._query(tree.this, around, outer)
+            return self._compile_query(tree.this, around, outer)
         if isinstance(tree, exp.SetOperation):
-            return combined(self, tree, around)
+            return compile_set_operation(self, tree, around)
         if isinstance(tree, exp.Select):
-            return Selecting(self, tree, around, outer).block()
+            return SelectCompiler(self, tree, around, outer).build_block()
         raise Unplannable("UNSUPPORTED_QUERY")
 
-    def _with(self, tree: exp.Expr, around: Environment) -> Environment:
+    def _add_ctes(self, tree: exp.Expr, around: Environment) -> Environment:
         clause = tree.args.get("with_")
         if clause is None:
             return around
         if clause.args.get("recursive"):
             raise Unplannable("RECURSIVE")
         for part in clause.expressions:
-            block = _renamed(self.query(part.this, around), part.args.get("alias"))
+            block = _rename_columns(self.query(part.this, around), part.args.get("alias"))
             blocks = {**around.blocks, part.alias.casefold(): block}
             around = Environment(blocks, (*around.clauses, part))
         return around
@@ -123,11 +123,11 @@ class Compiler:
         elif isinstance(tree, exp.Subquery) and isinstance(tree.this, exp.Query):
             if any(v and k not in ("this", "alias", "with_") for k, v in tree.args.items()):
                 raise Unplannable("UNSUPPORTED_CLAUSE")
-            block = self.query(tree.this, self._with(tree, around))
+            block = self.query(tree.this, self._add_ctes(tree, around))
         else:
             code = "VALUES" if isinstance(tree, exp.Values) else "UNSUPPORTED_RELATION"
             raise Unplannable(code)
-        return tree.alias_or_name.casefold(), _renamed(block, alias)
+        return tree.alias_or_name.casefold(), _rename_columns(block, alias)
 
     def _table(self, name: str) -> Block:
         leaf = self.leaf(name)
@@ -147,26 +147,26 @@ class Compiler:
 
     # --- stages ---------------------------------------------------------------------------------
 
-    def staged(self, node: Node | Additive, key: tuple[str, ...] | None = None) -> Leaf:
+    def add_stage(self, node: Node | AdditiveGroups, key: tuple[str, ...] | None = None) -> Leaf:
         """A node as a stage of its own, which later stages read."""
         if isinstance(node, Leaf):
             return node
         name = f"~{len(self.stages) + 1}"
-        stage = stages.stage_of(name, node, node.key if key is None else key)
+        stage = stages.build_stage(name, node, node.key if key is None else key)
         self.made[name] = node
-        is_single = isinstance(node, Additive) and node.is_global
-        return self._kept(stage, node.types, node.columns, () if is_single else stage.key)
+        is_single = isinstance(node, AdditiveGroups) and node.is_global
+        return self._append_stage(stage, node.types, node.columns, () if is_single else stage.key)
 
-    def small(self, node: Node, alias: str) -> tuple[exp.Expr, list[Leaf]]:
+    def full_source(self, node: Node, alias: str) -> tuple[exp.Expr, list[Leaf]]:
         """A node to be read as a whole: as a stage of its own, if it is not made of stages only."""
         leaves = [part for part in node.parts() if isinstance(part, Leaf)]
-        if isinstance(node, Linear) and all(is_hidden(leaf.name) for leaf in leaves):
+        if isinstance(node, LinearBlock) and all(is_hidden(leaf.name) for leaf in leaves):
             named = exp.TableAlias(this=exp.to_identifier(alias, quoted=True))
-            return exp.Subquery(this=node.full(), alias=named), leaves
-        leaf = self.staged(node)
+            return exp.Subquery(this=node.full_query(), alias=named), leaves
+        leaf = self.add_stage(node)
         return trees.table(leaf.name, alias), [leaf]
 
-    def _kept(
+    def _append_stage(
         self,
         stage: Stage,
         types: Mapping[str, pa.DataType | None],
@@ -176,7 +176,7 @@ class Compiler:
         self.stages.append(stage)
         return Leaf(stage.name, {column: types.get(column) for column in columns}, key)
 
-    def fully(
+    def add_full_stage(
         self,
         query: exp.Query,
         reads: Sequence[Leaf],
@@ -189,28 +189,28 @@ class Compiler:
             leaf.name: pa.schema([(n, kind or pa.null()) for n, kind in leaf.types.items()])
             for leaf in reads
         }
-        known = portable(query.copy(), schemas)
+        known = check_portability(query.copy(), schemas)
         found: dict[str, pa.DataType | None] = dict.fromkeys(columns)
-        if isinstance(known, Portable):
+        if isinstance(known, PortableQuery):
             found = dict(zip(columns, (kind for _, kind in known.columns), strict=True))
         names = tuple(dict.fromkeys(leaf.name for leaf in reads))
         used = {
-            leaf.name: trees.spoken_columns(query, leaf.columns)
+            leaf.name: trees.mentioned_columns(query, leaf.columns)
             for leaf in reads
             if not is_hidden(leaf.name)
         }
         name = f"~{len(self.stages) + 1}"
         ask = Ask(query, names)
         stage = Stage(name, ask, key, names, "full", reason, used, None)
-        return self._kept(stage, found, columns, key)
+        return self._append_stage(stage, found, columns, key)
 
-    def in_full(self, tree: exp.Expr, around: Environment, reason: str) -> Block:
+    def compile_in_full(self, tree: exp.Expr, around: Environment, reason: str) -> Block:
         """A query as a stage that is answered as it is written."""
-        from livingdb.derivation.compiler.full_query import written
+        from livingdb.derivation.compiler.full_query import build_full_query
 
-        query, columns, reads = written(self, tree, around)
+        query, columns, reads = build_full_query(self, tree, around)
         self.note(_construct(reason), "full", reason)
-        leaf = self.fully(query, reads, columns, None, reason)
+        leaf = self.add_full_stage(query, reads, columns, None, reason)
         return Block(leaf, [(column, column) for column in columns])
 
 
@@ -219,7 +219,7 @@ def _construct(reason: str) -> str:
     return reason.lower().replace("_", " ")
 
 
-def _is_closed(tree: exp.Expr) -> bool:
+def _is_uncorrelated(tree: exp.Expr) -> bool:
     """Whether a query cannot depend on rows of one around it."""
     parent = tree.parent
     while isinstance(parent, (exp.Subquery, exp.SetOperation)):
@@ -229,7 +229,7 @@ def _is_closed(tree: exp.Expr) -> bool:
     return parent is None or isinstance(parent, (exp.From, exp.Join, exp.CTE))
 
 
-def _renamed(block: Block, alias: exp.Expr | None) -> Block:
+def _rename_columns(block: Block, alias: exp.Expr | None) -> Block:
     names = [name.name for name in alias.columns] if isinstance(alias, exp.TableAlias) else []
     if not names:
         return block

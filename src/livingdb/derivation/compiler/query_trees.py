@@ -7,22 +7,22 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import pyarrow as pa
 from sqlglot import exp
 
-from livingdb.engines.portable.portable import Portable, portable
+from livingdb.engines.portable.portable import PortableQuery, check_portability
 
 __all__ = [
-    "aliased",
     "and_all",
     "column",
+    "column_types",
     "columns_in",
     "conjuncts",
-    "guarded",
-    "is_plain",
+    "is_column",
     "is_resolved",
     "mark_resolved",
-    "spoken_columns",
+    "mentioned_columns",
+    "parenthesize",
     "table",
-    "typed",
-    "unwrapped",
+    "unwrap",
+    "with_alias",
 ]
 
 _RESOLVED = "resolved"
@@ -54,7 +54,7 @@ def table(name: str, alias: str | None = None) -> exp.Table:
     return found
 
 
-def aliased(expression: exp.Expr, name: str) -> exp.Alias:
+def with_alias(expression: exp.Expr, name: str) -> exp.Alias:
     """An expression as a column of a result."""
     return exp.Alias(this=expression, alias=exp.to_identifier(name, quoted=True))
 
@@ -92,19 +92,19 @@ def columns_in(*expressions: exp.Expr | None) -> Iterator[tuple[str, str]]:
             yield node.table, node.name
 
 
-def is_plain(expression: exp.Expr) -> bool:
+def is_column(expression: exp.Expr) -> bool:
     """Whether an expression is a column as it is."""
     return isinstance(expression, exp.Column)
 
 
-def unwrapped(root: exp.Paren) -> exp.Expr:
+def unwrap(root: exp.Paren) -> exp.Expr:
     """The expression that was put in parentheses, so that all of it could be replaced."""
     made: exp.Expr = root.this
     made.pop()
     return made
 
 
-def spoken_columns(query: exp.Expr, columns: Sequence[str]) -> frozenset[str]:
+def mentioned_columns(query: exp.Expr, columns: Sequence[str]) -> frozenset[str]:
     """The columns of a table that a query may use: those whose names are anywhere in it."""
     is_whole = any(not isinstance(star.parent, exp.Count) for star in query.find_all(exp.Star))
     if is_whole or any(join.method for join in query.find_all(exp.Join)):
@@ -113,7 +113,7 @@ def spoken_columns(query: exp.Expr, columns: Sequence[str]) -> frozenset[str]:
     return frozenset(name for name in columns if name.casefold() in spoken)
 
 
-def typed(
+def column_types(
     select: exp.Select, schemas: Mapping[str, Mapping[str, pa.DataType | None]]
 ) -> dict[str, pa.DataType | None]:
     """The types of the columns of a query over relations; None where they are not known."""
@@ -122,9 +122,9 @@ def typed(
         for name, types in schemas.items()
     }
     names = [item.alias for item in select.expressions]
-    found = portable(select.copy(), given)
-    if isinstance(found, Portable):
-        return _known(names, [kind for _, kind in found.columns])
+    found = check_portability(select.copy(), given)
+    if isinstance(found, PortableQuery):
+        return _known_types(names, [kind for _, kind in found.columns])
     out: dict[str, pa.DataType | None] = {}
     for item in select.expressions:
         inner = item.this
@@ -133,19 +133,21 @@ def typed(
             continue
         alone = select.copy()
         alone.set("expressions", [item.copy()])
-        one = portable(alone, given)
-        out[item.alias] = one.columns[0][1] if isinstance(one, Portable) else None
+        one = check_portability(alone, given)
+        out[item.alias] = one.columns[0][1] if isinstance(one, PortableQuery) else None
     return out
 
 
-def _known(names: Iterable[str], kinds: Iterable[pa.DataType]) -> dict[str, pa.DataType | None]:
+def _known_types(
+    names: Iterable[str], kinds: Iterable[pa.DataType]
+) -> dict[str, pa.DataType | None]:
     return {
         name: None if pa.types.is_null(kind) else kind
         for name, kind in zip(names, kinds, strict=True)
     }
 
 
-def guarded(found: exp.Expr, node: exp.Expr) -> exp.Expr:
+def parenthesize(found: exp.Expr, node: exp.Expr) -> exp.Expr:
     """The expression so that it stays one where it is put, in the place of a node."""
     is_alone = isinstance(found, (exp.Column, exp.Func, exp.Paren, exp.Literal, exp.Cast))
     is_free = isinstance(node.parent, (exp.Alias, exp.Paren)) or node.parent is None

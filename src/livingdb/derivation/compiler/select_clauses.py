@@ -9,20 +9,20 @@ from sqlglot import exp
 from livingdb.derivation.compiler import query_trees as trees
 from livingdb.derivation.compiler.aggregates import aggregates_in
 from livingdb.derivation.compiler.flow import Flow
-from livingdb.derivation.compiler.group_by import grouped
-from livingdb.derivation.compiler.joins import Joined, join_all
-from livingdb.derivation.compiler.name_resolution import Scope, Seen
-from livingdb.derivation.compiler.order_limit import is_limited, ordered_limit
-from livingdb.derivation.compiler.set_operations import each_once
+from livingdb.derivation.compiler.group_by import apply_group_by
+from livingdb.derivation.compiler.joins import JoinedRelation, join_all
+from livingdb.derivation.compiler.name_resolution import Scope, VisibleRelation
+from livingdb.derivation.compiler.order_limit import add_limit_stage, is_limited
+from livingdb.derivation.compiler.set_operations import distinct_node
 from livingdb.derivation.compiler.subqueries import Subqueries
-from livingdb.derivation.compiler.titles import title
-from livingdb.derivation.compiler.window_functions import windowed
+from livingdb.derivation.compiler.titles import output_name
+from livingdb.derivation.compiler.window_functions import apply_windows
 from livingdb.derivation.plan import Unplannable
 
 if TYPE_CHECKING:
     from livingdb.derivation.compiler.query_compiler import Block, Compiler, Environment
 
-__all__ = ["Selecting"]
+__all__ = ["SelectCompiler"]
 
 _CLAUSES = {
     "with_", "expressions", "from_", "joins", "where", "group", "having", "order", "limit",
@@ -30,7 +30,7 @@ _CLAUSES = {
 }  # fmt: skip
 
 
-class Selecting:
+class SelectCompiler:
     """A SELECT on its way to a block."""
 
     def __init__(
@@ -45,7 +45,7 @@ class Selecting:
         self.around = around
         self.scope = Scope(outer)
         self.flow = Flow(compiler.fresh, compiler.constants)
-        self.joined: list[Joined] = []
+        self.joined: list[JoinedRelation] = []
         self.subqueries = Subqueries(self)
         self.items: list[tuple[str, exp.Expr]] = []
         self.conditions: list[exp.Expr] = []
@@ -56,47 +56,45 @@ class Selecting:
 
     # --- clauses --------------------------------------------------------------------------------
 
-    def block(self) -> Block:
+    def build_block(self) -> Block:
         """The block the query is."""
         self.read()
-        join_all(self, self.later())
+        join_all(self, self.later_expressions())
         self.apply_where()
         if self.is_grouped:
-            grouped(self)
-        for name, expression in list(self.subqueries.scalars_in(self.later())):
+            apply_group_by(self)
+        for name, expression in list(self.subqueries.scalar_queries_in(self.later_expressions())):
             self.subqueries.add_column(name, expression)
-        windows = [e for e in self.later() if e.find(exp.Window) is not None]
+        windows = [e for e in self.later_expressions() if e.find(exp.Window) is not None]
         if windows:
-            windowed(self)
+            apply_windows(self)
         for condition in self.qualify:
             self.flow.where(condition)
-        return self._result()
+        return self._build_result()
 
     def read(self) -> None:
         """Find out what every name stands for."""
         tree = self.tree
-        self._from()
+        self._add_relations()
         where = tree.args.get("where")
         self.conditions = [
-            self.resolved(part) for part in trees.conjuncts(where.this if where else None)
+            self.resolve(part) for part in trees.conjuncts(where.this if where else None)
         ]
         for item in tree.expressions:
-            self.items += self._item(item)
-        self._grouping()
+            self.items += self._resolve_item(item)
+        self._resolve_groups()
         having, qualify = tree.args.get("having"), tree.args.get("qualify")
         self.scope.aliases |= {name.casefold(): made for name, made in self.items}
         self.scope.is_after_select = True
-        self.having = [self.resolved(p) for p in trees.conjuncts(having.this if having else None)]
-        self.qualify = [
-            self.resolved(p) for p in trees.conjuncts(qualify.this if qualify else None)
-        ]
+        self.having = [self.resolve(p) for p in trees.conjuncts(having.this if having else None)]
+        self.qualify = [self.resolve(p) for p in trees.conjuncts(qualify.this if qualify else None)]
         order = tree.args.get("order")
         if is_limited(tree) and order is not None:
-            self.order = [self._ordered(item) for item in order.expressions]
+            self.order = [self._resolve_order(item) for item in order.expressions]
         if is_limited(tree) and any(tree.args.get(k) for k in ("sort", "cluster", "distribute")):
             raise Unplannable("UNSUPPORTED_CLAUSE")
 
-    def later(self) -> list[exp.Expr]:
+    def later_expressions(self) -> list[exp.Expr]:
         """The expressions that come after WHERE."""
         items = [made for _, made in self.items]
         groups = self.groups or []
@@ -107,9 +105,9 @@ class Selecting:
         """Whether rows come in groups."""
         if self.groups is not None or self.having:
             return True
-        return any(True for e in self.later() for _ in aggregates_in(e))
+        return any(True for e in self.later_expressions() for _ in aggregates_in(e))
 
-    def resolved(self, expression: exp.Expr) -> exp.Expr:
+    def resolve(self, expression: exp.Expr) -> exp.Expr:
         """An expression with names that say where their columns are; queries in it prepared."""
         root = exp.Paren(this=expression.copy())
         self.subqueries.prepare(root)
@@ -117,30 +115,30 @@ class Selecting:
             if trees.is_resolved(node) or isinstance(node.this, exp.Star):
                 continue
             node.replace(self.scope.column(node))
-        return trees.unwrapped(root)
+        return trees.unwrap(root)
 
-    def _from(self) -> None:
+    def _add_relations(self) -> None:
         tree = self.tree
-        self._join(tree.args["from_"].this, None)
+        self._add_relation(tree.args["from_"].this, None)
         for join in tree.args.get("joins") or ():
-            self._join(join.this, join)
+            self._add_relation(join.this, join)
         for lateral in tree.args.get("laterals") or ():
-            self._lateral(lateral)
+            self._add_lateral(lateral)
 
-    def _join(self, source: exp.Expr, join: exp.Join | None) -> None:
+    def _add_relation(self, source: exp.Expr, join: exp.Join | None) -> None:
         alias, block = self.compiler.relation(source, self.around)
         relation = self.compiler.fresh()
-        seen = Seen(alias, relation, block.names)
+        seen = VisibleRelation(alias, relation, block.names)
         if any(other.alias == alias for other in self.scope.seen):
             raise Unplannable("AMBIGUOUS_RELATION")
-        joined = Joined(relation, block.node)
+        joined = JoinedRelation(relation, block.node)
         if join is not None:
             joined.read(self, join, seen)
         if joined.kind not in ("SEMI", "ANTI"):
             self.scope.seen.append(seen)
         self.joined.append(joined)
 
-    def _lateral(self, lateral: exp.Expr) -> None:
+    def _add_lateral(self, lateral: exp.Expr) -> None:
         alias = lateral.args.get("alias")
         if not isinstance(lateral, exp.Lateral) or not lateral.args.get("view") or alias is None:
             raise Unplannable("LATERAL")
@@ -151,18 +149,18 @@ class Selecting:
             raise Unplannable("LATERAL_FUNCTION")
         relation = self.compiler.fresh()
         made = lateral.copy()
-        made.set("this", self.resolved(lateral.this))
+        made.set("this", self.resolve(lateral.this))
         columns = [exp.to_identifier(name, quoted=True) for name in names]
         made.set(
             "alias",
             exp.TableAlias(this=exp.to_identifier(relation, quoted=True), columns=columns),
         )
         self.scope.seen.append(
-            Seen(alias.name.casefold(), relation, [(name, name) for name in names])
+            VisibleRelation(alias.name.casefold(), relation, [(name, name) for name in names])
         )
-        self.joined.append(Joined(relation, None, lateral=made))
+        self.joined.append(JoinedRelation(relation, None, lateral=made))
 
-    def _item(self, item: exp.Expr) -> list[tuple[str, exp.Expr]]:
+    def _resolve_item(self, item: exp.Expr) -> list[tuple[str, exp.Expr]]:
         if item.is_star:
             star = item if isinstance(item, exp.Star) else item.this
             if any(star.args.get(key) for key in ("except_", "replace", "rename", "ilike")):
@@ -171,14 +169,14 @@ class Selecting:
             return self.scope.star(relation)
         if isinstance(item, exp.Aliases):
             raise Unplannable("SEVERAL_COLUMNS")
-        name = title(item)
+        name = output_name(item)
         inner = item.this if isinstance(item, exp.Alias) else item
-        made = self.resolved(inner)
+        made = self.resolve(inner)
         if isinstance(item, exp.Alias):
             self.scope.aliases[name.casefold()] = made
         return [(name, made)]
 
-    def _grouping(self) -> None:
+    def _resolve_groups(self) -> None:
         group = self.tree.args.get("group")
         if group is None:
             return
@@ -197,9 +195,9 @@ class Selecting:
             if isinstance(part, exp.Literal) and part.name.isdecimal():
                 self.groups.append(self.items[int(part.name) - 1][1].copy())
             else:
-                self.groups.append(self.resolved(part))
+                self.groups.append(self.resolve(part))
 
-    def _ordered(self, item: exp.Expr) -> exp.Ordered:
+    def _resolve_order(self, item: exp.Expr) -> exp.Ordered:
         if not isinstance(item, exp.Ordered):
             raise Unplannable("UNSUPPORTED_CLAUSE")
         made = item.copy()
@@ -212,7 +210,7 @@ class Selecting:
                 if name.casefold() == place.name.casefold():
                     made.set("this", found.copy())
                     return made
-        made.set("this", self.resolved(place))
+        made.set("this", self.resolve(place))
         return made
 
     # --- what they make -------------------------------------------------------------------------
@@ -221,7 +219,7 @@ class Selecting:
         """Keep the rows that meet the conditions; those with queries last."""
         held = []
         for condition in self.conditions:
-            if self.subqueries.names_in(condition):
+            if self.subqueries.placeholders_in(condition):
                 held.append(condition)
             else:
                 self.flow.where(condition)
@@ -229,9 +227,9 @@ class Selecting:
         self.conditions = held
         while self.conditions:
             condition = self.conditions.pop(0)
-            self.subqueries.apply(condition, [*self.later(), *self.conditions])
+            self.subqueries.apply(condition, [*self.later_expressions(), *self.conditions])
 
-    def _result(self) -> Block:
+    def _build_result(self) -> Block:
         from livingdb.derivation.compiler.query_compiler import Block
 
         names: list[tuple[str, str]] = []
@@ -243,11 +241,11 @@ class Selecting:
                 column = f"{column}_{len(items)}"
             taken.add(column.casefold())
             names.append((name, column))
-            items.append((column, self.flow.located(made)))
+            items.append((column, self.flow.substitute(made)))
         order = []
         extra = []
         for place, item in enumerate(self.order):
-            wanted = self.flow.located(item.this)
+            wanted = self.flow.substitute(item.this)
             column = next((name for name, made in items if made == wanted), "")
             if not column:
                 column = f"~o{place}"
@@ -262,10 +260,10 @@ class Selecting:
         self.compiler.note("projection", "linear")
         block = Block(node, names)
         if distinct is not None:
-            block = Block(each_once(node), names)
+            block = Block(distinct_node(node), names)
             self.compiler.note("distinct", "touched")
         if is_limited(self.tree):
-            return ordered_limit(self.compiler, block, self.tree, order)
+            return add_limit_stage(self.compiler, block, self.tree, order)
         return block
 
 

@@ -9,18 +9,18 @@ import pyarrow as pa
 from sqlglot import exp
 
 from livingdb.derivation.compiler import query_trees as trees
-from livingdb.derivation.compiler.name_resolution import Scope, Seen
-from livingdb.derivation.compiler.order_limit import limited
+from livingdb.derivation.compiler.name_resolution import Scope, VisibleRelation
+from livingdb.derivation.compiler.order_limit import apply_limit
 from livingdb.derivation.operators.node import Leaf, Node, Run
-from livingdb.derivation.operators.touched_values import Touched
+from livingdb.derivation.operators.touched_values import PartitionedBlock
 from livingdb.derivation.plan import WEIGHT, Ask, Relation, Side, Unplannable
-from livingdb.derivation.weighted_rows import is_groupable, stacked
-from livingdb.engines.spark_types import common
+from livingdb.derivation.weighted_rows import concat_rows, is_groupable
+from livingdb.engines.spark_types import common_type
 
 if TYPE_CHECKING:
     from livingdb.derivation.compiler.query_compiler import Block, Compiler, Environment
 
-__all__ = ["Concat", "combined", "each_once"]
+__all__ = ["Concat", "compile_set_operation", "distinct_node"]
 
 
 class Concat(Node):
@@ -35,7 +35,7 @@ class Concat(Node):
         self.columns = left.columns
         self.types = left.types
         self.required = left.required & right.required
-        self._ask = Ask(self._union(trees.table("l", "l"), trees.table("r", "r")), ("l", "r"))
+        self._ask = Ask(self._union_query(trees.table("l", "l"), trees.table("r", "r")), ("l", "r"))
 
     def inputs(self) -> Mapping[str, Node]:
         return self.nodes
@@ -43,28 +43,28 @@ class Concat(Node):
     def used(self, name: str) -> tuple[str, ...]:
         return self.columns
 
-    def full(self) -> exp.Query:
+    def full_query(self) -> exp.Query:
         left, right = (
             exp.Subquery(
-                this=node.full(),
+                this=node.full_query(),
                 alias=exp.TableAlias(this=exp.to_identifier(name, quoted=True)),
             )
             for name, node in self.nodes.items()
         )
-        return self._union(left, right)
+        return self._union_query(left, right)
 
-    def _union(self, left: exp.Expr, right: exp.Expr) -> exp.Query:
-        return _union(exp.Union, left, right, self.columns, is_distinct=False)
+    def _union_query(self, left: exp.Expr, right: exp.Expr) -> exp.Query:
+        return _set_operation_query(exp.Union, left, right, self.columns, is_distinct=False)
 
     def delta(self, run: Run) -> pa.Table:
         wanted = [*self.columns, WEIGHT]
         deltas = [run.delta(node) for node in self.nodes.values()]
         found = [delta.select(wanted) for delta in deltas if delta.num_rows]
-        return stacked(found) if found else self.empty()
+        return concat_rows(found) if found else self.empty()
 
-    def restricted(self, run: Run, side: Side, values: pa.Table) -> pa.Table:
-        parts = [node.restricted(run, side, values) for node in self.nodes.values()]
-        return stacked([part.select(list(self.columns)) for part in parts])
+    def semi_join(self, run: Run, side: Side, values: pa.Table) -> pa.Table:
+        parts = [node.semi_join(run, side, values) for node in self.nodes.values()]
+        return concat_rows([part.select(list(self.columns)) for part in parts])
 
     def all(self, run: Run, side: Side) -> Relation:
         return run.relations.answer(
@@ -72,7 +72,7 @@ class Concat(Node):
         )
 
 
-def combined(compiler: Compiler, tree: exp.SetOperation, around: Environment) -> Block:
+def compile_set_operation(compiler: Compiler, tree: exp.SetOperation, around: Environment) -> Block:
     """A set operation as a block."""
     from livingdb.derivation.compiler.query_compiler import Block
 
@@ -84,30 +84,34 @@ def combined(compiler: Compiler, tree: exp.SetOperation, around: Environment) ->
     if len(left.names) != len(right.names):
         raise Unplannable("DIFFERENT_COLUMNS")
     kinds = [
-        _common(left.node.types.get(one), right.node.types.get(other))
+        _common_type(left.node.types.get(one), right.node.types.get(other))
         for (_, one), (_, other) in zip(left.names, right.names, strict=True)
     ]
     columns = [f"c{at}" for at in range(len(kinds))]
-    inputs = [_cast(compiler, block, columns, kinds) for block in (left, right)]
+    inputs = [_cast_columns(compiler, block, columns, kinds) for block in (left, right)]
     names = [(shown, column) for (shown, _), column in zip(left.names, columns, strict=True)]
     is_distinct = bool(tree.args.get("distinct"))
     if isinstance(tree, exp.Union) and not is_distinct:
         compiler.note("union all", "linear")
         node: Node = Concat(*inputs)
     else:
-        node = _by_rows(type(tree), inputs[0], inputs[1], is_distinct)
+        node = _set_operation_node(type(tree), inputs[0], inputs[1], is_distinct)
         compiler.note(tree.key, "touched")
     block = Block(node, names)
-    scope = Scope(seen=[Seen("", "", [(shown, column) for shown, column in names])])
-    return limited(compiler, block, tree, scope)
+    scope = Scope(seen=[VisibleRelation("", "", [(shown, column) for shown, column in names])])
+    return apply_limit(compiler, block, tree, scope)
 
 
-def _by_rows(kind: type[exp.SetOperation], left: Node, right: Node, is_distinct: bool) -> Node:
+def _set_operation_node(
+    kind: type[exp.SetOperation], left: Node, right: Node, is_distinct: bool
+) -> Node:
     columns = left.columns
     if not all(kind is not None and is_groupable(kind) for kind in left.types.values()):
         raise Unplannable("NESTED_COLUMN")
-    query = _union(kind, trees.table("l", "l"), trees.table("r", "r"), columns, is_distinct)
-    return Touched(
+    query = _set_operation_query(
+        kind, trees.table("l", "l"), trees.table("r", "r"), columns, is_distinct
+    )
+    return PartitionedBlock(
         query,
         {"l": left, "r": right},
         {"l": columns, "r": columns},
@@ -119,16 +123,16 @@ def _by_rows(kind: type[exp.SetOperation], left: Node, right: Node, is_distinct:
     )
 
 
-def each_once(node: Node) -> Touched:
+def distinct_node(node: Node) -> PartitionedBlock:
     """DISTINCT: each row of a node once."""
     if not all(kind is not None and is_groupable(kind) for kind in node.types.values()):
         raise Unplannable("NESTED_COLUMN")
     query = exp.Select(
-        expressions=[trees.aliased(trees.column("r", name), name) for name in node.columns],
+        expressions=[trees.with_alias(trees.column("r", name), name) for name in node.columns],
         distinct=exp.Distinct(),
     )
     query.set("from_", exp.From(this=trees.table("r", "r")))
-    return Touched(
+    return PartitionedBlock(
         query,
         {"r": node},
         {"r": node.columns},
@@ -141,7 +145,7 @@ def each_once(node: Node) -> Touched:
     )
 
 
-def _union(
+def _set_operation_query(
     kind: type[exp.SetOperation],
     left: exp.Expr,
     right: exp.Expr,
@@ -150,21 +154,23 @@ def _union(
 ) -> exp.Query:
     parts = []
     for name, source in (("l", left), ("r", right)):
-        items = [trees.aliased(trees.column(name, column), column) for column in columns]
+        items = [trees.with_alias(trees.column(name, column), column) for column in columns]
         part = exp.Select(expressions=items)
         part.set("from_", exp.From(this=source))
         parts.append(part)
     return kind(this=parts[0], expression=parts[1], distinct=is_distinct)
 
 
-def _common(one: pa.DataType | None, other: pa.DataType | None) -> pa.DataType:
-    found = None if one is None or other is None else common([one, other])
+def _common_type(one: pa.DataType | None, other: pa.DataType | None) -> pa.DataType:
+    found = None if one is None or other is None else common_type([one, other])
     if found is None:
         raise Unplannable("DIFFERENT_TYPES")
     return found
 
 
-def _cast(compiler: Compiler, block: Block, columns: list[str], kinds: list[pa.DataType]) -> Node:
+def _cast_columns(
+    compiler: Compiler, block: Block, columns: list[str], kinds: list[pa.DataType]
+) -> Node:
     """The block's columns in the types that they meet in."""
     from livingdb.derivation.compiler.flow import Flow
 
@@ -175,15 +181,15 @@ def _cast(compiler: Compiler, block: Block, columns: list[str], kinds: list[pa.D
     for name, (_, column), kind in zip(columns, block.names, kinds, strict=True):
         item: exp.Expr = trees.column(relation, column)
         if block.node.types.get(column) != kind:
-            item = exp.Cast(this=item, to=exp.DataType.build(_spark(kind), "spark"))
-        items.append((name, flow.located(item)))
+            item = exp.Cast(this=item, to=exp.DataType.build(_spark_type(kind), "spark"))
+        items.append((name, flow.substitute(item)))
     made = flow.made(items)
     if any(made.types.get(name) != kind for name, kind in zip(columns, kinds, strict=True)):
         raise Unplannable("DIFFERENT_TYPES")
     return made
 
 
-def _spark(kind: pa.DataType) -> str:
+def _spark_type(kind: pa.DataType) -> str:
     if pa.types.is_decimal(kind):
         return f"decimal({kind.precision}, {kind.scale})"
     names = {

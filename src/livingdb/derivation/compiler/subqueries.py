@@ -13,27 +13,27 @@ from sqlglot import exp
 
 from livingdb.derivation.compiler import query_trees as trees
 from livingdb.derivation.compiler.correlation import (
-    Tied,
+    CorrelatedQuery,
+    block_expression,
+    has_only_aggregates,
     is_monotone,
     is_simple,
-    is_total,
     kept_keys,
-    onto_rows,
     queries_in,
 )
 from livingdb.derivation.compiler.flow import Flow
-from livingdb.derivation.compiler.joins import join_all, pairs_of
+from livingdb.derivation.compiler.joins import equal_pairs, join_all
 from livingdb.derivation.compiler.name_resolution import UnknownColumn
-from livingdb.derivation.operators.additive_groups import Additive, Slot
-from livingdb.derivation.operators.linear_block import Linear
+from livingdb.derivation.operators.additive_groups import AdditiveGroups, Slot
+from livingdb.derivation.operators.linear_block import LinearBlock
 from livingdb.derivation.operators.node import Leaf, Node
-from livingdb.derivation.operators.touched_values import Touched
-from livingdb.derivation.operators.value_lookups import comparable
+from livingdb.derivation.operators.touched_values import PartitionedBlock
+from livingdb.derivation.operators.value_lookups import is_comparable
 from livingdb.derivation.plan import Unplannable
 
 if TYPE_CHECKING:
     from livingdb.derivation.compiler.query_compiler import Block
-    from livingdb.derivation.compiler.select_clauses import Selecting
+    from livingdb.derivation.compiler.select_clauses import SelectCompiler
 
 __all__ = ["Subqueries"]
 
@@ -41,9 +41,9 @@ __all__ = ["Subqueries"]
 class Subqueries:
     """The queries in the expressions of one SELECT."""
 
-    def __init__(self, selecting: Selecting):
+    def __init__(self, selecting: SelectCompiler):
         self._selecting = selecting
-        self._tied: dict[str, Tied] = {}
+        self._correlated: dict[str, CorrelatedQuery] = {}
 
     # --- reading --------------------------------------------------------------------------------
 
@@ -54,24 +54,26 @@ class Subqueries:
             if node is None:
                 return
             if isinstance(node, exp.Subquery):
-                node.replace(self._scalar(node))
+                node.replace(self._scalar_expression(node))
             elif isinstance(node, exp.Exists):
-                node.replace(self._exists(node.this))
+                node.replace(self._exists_expression(node.this))
             elif isinstance(node, exp.In):
-                self._in(node, root)
+                self._replace_in(node, root)
 
-    def names_in(self, expression: exp.Expr) -> list[str]:
+    def placeholders_in(self, expression: exp.Expr) -> list[str]:
         """The signs of tied queries in an expression."""
         found = [str(node.this) for node in expression.find_all(exp.Placeholder)]
         done = self._selecting.flow.values
-        return [name for name in dict.fromkeys(found) if name in self._tied and name not in done]
+        return [
+            name for name in dict.fromkeys(found) if name in self._correlated and name not in done
+        ]
 
     def spoken(self) -> list[exp.Expr]:
         """What tied queries that are not done yet need to know of the row."""
         done = self._selecting.flow.values
         return [
             expression
-            for name, tied in self._tied.items()
+            for name, tied in self._correlated.items()
             if name not in done
             for expression in (
                 *(outer for outer, _ in tied.pairs),
@@ -80,25 +82,27 @@ class Subqueries:
             )
         ]
 
-    def scalars_in(self, expressions: Iterable[exp.Expr]) -> Iterator[tuple[str, Tied]]:
+    def scalar_queries_in(
+        self, expressions: Iterable[exp.Expr]
+    ) -> Iterator[tuple[str, CorrelatedQuery]]:
         """The tied queries for one value in expressions."""
-        names = dict.fromkeys(name for e in expressions for name in self.names_in(e))
+        names = dict.fromkeys(name for e in expressions for name in self.placeholders_in(e))
         for name in names:
-            if self._tied[name].value is None:
+            if self._correlated[name].value is None:
                 raise Unplannable("SUBQUERY_OUTSIDE_WHERE")
-            yield name, self._tied[name]
+            yield name, self._correlated[name]
 
-    def _scalar(self, node: exp.Subquery) -> exp.Expr:
-        block = self._untied(node.this)
+    def _scalar_expression(self, node: exp.Subquery) -> exp.Expr:
+        block = self._uncorrelated_block(node.this)
         if block is None:
-            return self._sign(self._ties(node.this, "scalar"))
+            return self._add_placeholder(self._correlated_query(node.this, "scalar"))
         if len(block.names) != 1:
             raise Unplannable("SUBQUERY_COLUMNS")
-        return self._constant(block.node, block.names[0][1])
+        return self._constant_expression(block.node, block.names[0][1])
 
-    def _constant(self, node: Node, column: str) -> exp.Expr:
+    def _constant_expression(self, node: Node, column: str) -> exp.Expr:
         compiler = self._selecting.compiler
-        leaf = compiler.staged(node)
+        leaf = compiler.add_stage(node)
         name = f"k{len(compiler.constants) + 1}"
         compiler.constants[name] = leaf
         compiler.note("scalar subquery", "linear")
@@ -106,33 +110,33 @@ class Subqueries:
         made.set("from_", exp.From(this=trees.table(name, name)))
         return trees.mark_resolved(exp.Subquery(this=made))
 
-    def _exists(self, query: exp.Expr) -> exp.Expr:
-        block = self._untied(query)
+    def _exists_expression(self, query: exp.Expr) -> exp.Expr:
+        block = self._uncorrelated_block(query)
         if block is None:
-            return self._sign(self._ties(query, "exists"))
+            return self._add_placeholder(self._correlated_query(query, "exists"))
         compiler = self._selecting.compiler
-        counted = self._counted(block.node, None)
+        counted = self._add_count_stage(block.node, None)
         some = exp.GT(this=trees.column("n", "n"), expression=exp.Literal.number(0))
-        made = Linear({"n": counted}, [], [("c", some)])
+        made = LinearBlock({"n": counted}, [], [("c", some)])
         compiler.note("exists", "linear")
-        return self._constant(made, "c")
+        return self._constant_expression(made, "c")
 
-    def _counted(self, node: Node, column: str | None) -> Leaf:
+    def _add_count_stage(self, node: Node, column: str | None) -> Leaf:
         compiler = self._selecting.compiler
         flow = Flow(compiler.fresh, compiler.constants)
         relation = compiler.fresh()
         flow.add(relation, node)
         name = column or node.columns[0]
-        rows = flow.made([("a0", flow.located(trees.column(relation, name)))])
+        rows = flow.made([("a0", flow.substitute(trees.column(relation, name)))])
         slots = [Slot("n", "rows"), *([Slot("c", "count", "a0")] if column else [])]
-        return compiler.staged(Additive(rows, [], slots))
+        return compiler.add_stage(AdditiveGroups(rows, [], slots))
 
-    def _in(self, node: exp.In, root: exp.Expr) -> None:
+    def _replace_in(self, node: exp.In, root: exp.Expr) -> None:
         query = node.args["query"]
         inner = query.this if isinstance(query, exp.Subquery) else query
         left = node.this
         values = left.expressions if isinstance(left, exp.Tuple) else [left]
-        values = [self._selecting.resolved(value) for value in values]
+        values = [self._selecting.resolve(value) for value in values]
         above: exp.Expr = node
         while isinstance(above.parent, exp.Paren) and above.parent is not root:
             above = above.parent
@@ -140,47 +144,49 @@ class Subqueries:
         whole: exp.Expr = above.parent if is_negated and above.parent is not None else node
         if not is_monotone(whole, root):
             raise Unplannable("IN_WITHIN_EXPRESSION")
-        block = self._untied(inner)
+        block = self._uncorrelated_block(inner)
         if block is None:
             if is_negated:
                 raise Unplannable("CORRELATED_NOT_IN")
-            whole.replace(self._sign(self._ties(inner, "in", values)))
+            whole.replace(self._add_placeholder(self._correlated_query(inner, "in", values)))
             return
         if len(block.names) != len(values):
             raise Unplannable("SUBQUERY_COLUMNS")
-        sign = self._sign(self._among(block, values))
-        whole.replace(self._not_in(block, values, sign) if is_negated else sign)
+        sign = self._add_placeholder(self._uncorrelated_in(block, values))
+        whole.replace(self._not_in_condition(block, values, sign) if is_negated else sign)
 
-    def _among(self, block: Block, values: Sequence[exp.Expr]) -> Tied:
+    def _uncorrelated_in(self, block: Block, values: Sequence[exp.Expr]) -> CorrelatedQuery:
         compiler = self._selecting.compiler
         flow = Flow(compiler.fresh, compiler.constants)
         relation = compiler.fresh()
         flow.add(relation, block.node)
         items = [
-            (f"k_{at}", flow.located(trees.column(relation, column)))
+            (f"k_{at}", flow.substitute(trees.column(relation, column)))
             for at, (_, column) in enumerate(block.names)
         ]
         pairs = [(value, f"k_{at}") for at, value in enumerate(values)]
-        return Tied(flow.made(items), pairs, ())
+        return CorrelatedQuery(flow.made(items), pairs, ())
 
-    def _not_in(self, block: Block, values: Sequence[exp.Expr], sign: exp.Expr) -> exp.Expr:
+    def _not_in_condition(
+        self, block: Block, values: Sequence[exp.Expr], sign: exp.Expr
+    ) -> exp.Expr:
         """NOT IN: there is nothing, or no null and nothing equal to a value that is known."""
         if len(values) != 1:
             raise Unplannable("NOT_IN_OF_SEVERAL")
         column = block.names[0][1]
-        counted = self._counted(block.node, column)
+        counted = self._add_count_stage(block.node, column)
         n, c = trees.column("n", "n"), trees.column("n", "c")
         empty = exp.EQ(this=n.copy(), expression=exp.Literal.number(0))
         known = exp.EQ(this=n, expression=c)
-        facts = Linear({"n": counted}, [], [("is_empty", empty), ("is_known", known)])
-        leaf = self._selecting.compiler.staged(facts)
-        is_empty = self._constant(leaf, "is_empty")
-        is_known = self._constant(leaf, "is_known")
+        facts = LinearBlock({"n": counted}, [], [("is_empty", empty), ("is_known", known)])
+        leaf = self._selecting.compiler.add_stage(facts)
+        is_empty = self._constant_expression(leaf, "is_empty")
+        is_known = self._constant_expression(leaf, "is_known")
         there = exp.Not(this=exp.Is(this=values[0].copy(), expression=exp.Null()))
         certain = trees.and_all([is_known, there, exp.Not(this=sign)])
         return exp.Paren(this=exp.Or(this=is_empty, expression=exp.Paren(this=certain)))
 
-    def _untied(self, query: exp.Expr) -> Block | None:
+    def _uncorrelated_block(self, query: exp.Expr) -> Block | None:
         """The block of a query that does not depend on the row; None if it does."""
         selecting = self._selecting
         try:
@@ -188,35 +194,37 @@ class Subqueries:
         except UnknownColumn:
             return None
 
-    def _sign(self, tied: Tied) -> exp.Expr:
+    def _add_placeholder(self, tied: CorrelatedQuery) -> exp.Expr:
         name = f"~s{self._selecting.compiler.fresh()}"
-        self._tied[name] = tied
+        self._correlated[name] = tied
         return exp.Placeholder(this=name)
 
-    def _ties(self, query: exp.Expr, kind: str, values: Sequence[exp.Expr] = ()) -> Tied:
+    def _correlated_query(
+        self, query: exp.Expr, kind: str, values: Sequence[exp.Expr] = ()
+    ) -> CorrelatedQuery:
         """The rows of a query that depends on the row around it."""
-        from livingdb.derivation.compiler.select_clauses import Selecting
+        from livingdb.derivation.compiler.select_clauses import SelectCompiler
 
         selecting = self._selecting
         if not isinstance(query, exp.Select) or not is_simple(query, kind):
             raise Unplannable("CORRELATED_SUBQUERY")
-        inner = Selecting(selecting.compiler, query, selecting.around, selecting.scope)
+        inner = SelectCompiler(selecting.compiler, query, selecting.around, selecting.scope)
         inner.read()
         mine = inner.scope.relations() | {joined.relation for joined in inner.joined}
         own: list[exp.Expr] = []
         tied: list[exp.Expr] = []
         for condition in inner.conditions:
-            (own if _tables(condition, inner) <= mine else tied).append(condition)
+            (own if _relations_in(condition, inner) <= mine else tied).append(condition)
         items = [made for _, made in inner.items] if kind != "exists" else []
         ons = [part for joined in inner.joined for part in joined.on]
-        if any(not _tables(part, inner) <= mine for part in [*ons, *items]):
+        if any(not _relations_in(part, inner) <= mine for part in [*ons, *items]):
             raise Unplannable("CORRELATED_SUBQUERY")
-        if any(inner.subqueries.names_in(part) for part in [*tied, *items]):
+        if any(inner.subqueries.placeholders_in(part) for part in [*tied, *items]):
             raise Unplannable("CORRELATED_SUBQUERY")
-        if kind == "scalar" and (len(items) != 1 or not is_total(items[0])):
+        if kind == "scalar" and (len(items) != 1 or not has_only_aggregates(items[0])):
             raise Unplannable("CORRELATED_SCALAR")
         outer = selecting.scope.relations()
-        pairs, rest = pairs_of(tied, outer, mine)
+        pairs, rest = equal_pairs(tied, outer, mine)
         inner.conditions = own
         later = [*items, *tied]
         join_all(inner, later)
@@ -231,41 +239,45 @@ class Subqueries:
             keys += [(f"k_{at}", item) for at, item in zip(more, items, strict=True)]
             ends += [(value, f"k_{at}") for at, value in zip(more, values, strict=True)]
         rows = inner.flow.close([*rest, *(items if kind == "scalar" else ())], keys, settled=True)
-        onto = [onto_rows(part, inner.flow, "r", rows.columns) for part in rest]
+        onto = [block_expression(part, inner.flow, "r", rows.columns) for part in rest]
         value = None
         if kind == "scalar":
-            value = onto_rows(items[0], inner.flow, "r", rows.columns)
-        return Tied(rows, ends, onto, value)
+            value = block_expression(items[0], inner.flow, "r", rows.columns)
+        return CorrelatedQuery(rows, ends, onto, value)
 
     # --- applying -------------------------------------------------------------------------------
 
     def apply(self, condition: exp.Expr, later: list[exp.Expr]) -> None:
         """Keep the rows that meet a condition with tied queries."""
-        names = self.names_in(condition)
+        names = self.placeholders_in(condition)
         for name in names:
-            if self._tied[name].value is not None:
-                self.add_column(name, self._tied[name], [*later, condition])
-        looked = self.names_in(condition)
+            if self._correlated[name].value is not None:
+                self.add_column(name, self._correlated[name], [*later, condition])
+        looked = self.placeholders_in(condition)
         if not looked:
             self._selecting.flow.where(condition)
             return
         if len(looked) > 1:
             raise Unplannable("SUBQUERIES_IN_ONE_CONDITION")
-        self._tie(looked[0], [*later, condition], condition)
+        self._add_correlated_node(looked[0], [*later, condition], condition)
         self._selecting.compiler.note("semi or anti join", "touched")
 
-    def add_column(self, name: str, tied: Tied, later: Sequence[exp.Expr] | None = None) -> None:
+    def add_column(
+        self, name: str, tied: CorrelatedQuery, later: Sequence[exp.Expr] | None = None
+    ) -> None:
         """Add the value of a tied query to each row."""
-        self._tie(name, list(later or self._selecting.later()), None)
+        self._add_correlated_node(name, list(later or self._selecting.later_expressions()), None)
         self._selecting.compiler.note("correlated subquery", "touched")
 
-    def _tie(self, name: str, later: list[exp.Expr], condition: exp.Expr | None) -> None:
-        flow, tied = self._selecting.flow, self._tied[name]
-        outer = [flow.located(value) for value, _ in tied.pairs]
+    def _add_correlated_node(
+        self, name: str, later: list[exp.Expr], condition: exp.Expr | None
+    ) -> None:
+        flow, tied = self._selecting.flow, self._correlated[name]
+        outer = [flow.substitute(value) for value, _ in tied.pairs]
         needed = [*later, *self.spoken()]
         if flow.laterals:
             flow.reopen(flow.close(needed))
-            outer = [flow.located(value) for value, _ in tied.pairs]
+            outer = [flow.substitute(value) for value, _ in tied.pairs]
         query = tied.query()
         for value in outer:
             if not {table for table, _ in trees.columns_in(value)} <= set(flow.sources):
@@ -275,32 +287,32 @@ class Subqueries:
         usable = [
             at
             for at, (_, column) in enumerate(tied.pairs)
-            if comparable(left.types.get(f"k_{at}"), tied.rows.types.get(column))
+            if is_comparable(left.types.get(f"k_{at}"), tied.rows.types.get(column))
         ]
         if not usable:
             raise Unplannable("JOIN_KEY_TYPES" if outer else "CORRELATED_WITHOUT_EQUALITY")
         shown = [column for column in left.columns if column[:2] != "k_"]
         if not shown:
             shown = ["k_0"]
-        items = [trees.aliased(trees.column("l", column), column) for column in shown]
+        items = [trees.with_alias(trees.column("l", column), column) for column in shown]
         columns = list(shown)
         made = exp.Select()
         if condition is None:
             column = f"s_{name[2:]}"
-            items.append(trees.aliased(onto_rows(query, flow, "l", left.columns), column))
+            items.append(trees.with_alias(block_expression(query, flow, "l", left.columns), column))
             columns.append(column)
         else:
             root = exp.Paren(this=condition.copy())
             for sign in list(root.find_all(exp.Placeholder)):
                 if str(sign.this) == name:
                     sign.replace(query.copy())
-            where = onto_rows(root.this, flow, "l", left.columns)
+            where = block_expression(root.this, flow, "l", left.columns)
             made.set("where", exp.Where(this=where))
         made.set("expressions", items)
         made.set("from_", exp.From(this=trees.table("l", "l")))
         schemas = {"l": left.types, "r": tied.rows.types}
         schemas |= {k: leaf.types for k, leaf in flow.constants.items()}
-        node = Touched(
+        node = PartitionedBlock(
             made,
             {"l": left, "r": tied.rows},
             {
@@ -308,7 +320,7 @@ class Subqueries:
                 "r": [tied.pairs[at][1] for at in usable],
             },
             columns=columns,
-            types=trees.typed(made, schemas),
+            types=trees.column_types(made, schemas),
             key=left.key if left.key is not None and set(left.key) <= set(shown) else None,
             kept=kept_keys(left, shown, usable),
             origin={column: ("l", column) for column in shown},
@@ -322,10 +334,10 @@ class Subqueries:
             flow.values[name] = trees.column(relation, columns[-1])
 
 
-def _tables(expression: exp.Expr, selecting: Selecting) -> set[str]:
+def _relations_in(expression: exp.Expr, selecting: SelectCompiler) -> set[str]:
     """The relations an expression speaks of, through the queries in it as well."""
     found = {table for table, _ in trees.columns_in(expression)}
-    for name in selecting.subqueries.names_in(expression):
-        for part in selecting.subqueries._tied[name].pairs:
+    for name in selecting.subqueries.placeholders_in(expression):
+        for part in selecting.subqueries._correlated[name].pairs:
             found |= {table for table, _ in trees.columns_in(part[0])}
     return found - set(selecting.compiler.constants) - {"r"}

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pyarrow as pa
 from sqlglot import exp
 
-from livingdb.sql.column_titles import titled
+from livingdb.sql.column_titles import with_spark_titles
 
-__all__ = ["title"]
+__all__ = ["output_name"]
 
 
-def title(item: exp.Expr) -> str:
+def output_name(item: exp.Expr) -> str:
     """The name Spark gives the column of an item."""
     select = exp.Select(expressions=[item.copy()])
-    names = titled(select, pa.table({"": pa.array([], pa.int64())})).column_names
+    names = with_spark_titles(select, pa.table({"": pa.array([], pa.int64())})).column_names
     return str(names[0]) or str(item.alias_or_name) or "col"

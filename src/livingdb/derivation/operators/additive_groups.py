@@ -20,16 +20,16 @@ from sqlglot import exp
 
 from livingdb.derivation.compiler import query_trees as trees
 from livingdb.derivation.operators.node import Node, Run
-from livingdb.derivation.operators.value_lookups import fitted
+from livingdb.derivation.operators.value_lookups import fit_types
 from livingdb.derivation.plan import WEIGHT, Ask, NeedsFull
-from livingdb.derivation.row_numbers import Numbers, numbered
+from livingdb.derivation.row_numbers import Numbers, row_numbers
 from livingdb.derivation.weighted_rows import (
-    consolidated,
+    consolidate,
     difference,
-    signed,
+    expand_weights,
 )
 
-__all__ = ["Additive", "Slot"]
+__all__ = ["AdditiveGroups", "Slot"]
 
 Kind = Literal["rows", "count", "sum", "avg", "min", "max"]
 _ROWS = "r"
@@ -50,7 +50,7 @@ class Slot:
     summed: str | None = None
 
 
-class Additive:
+class AdditiveGroups:
     """The groups of an input.  Without group columns there is one group, called 0."""
 
     def __init__(
@@ -67,13 +67,13 @@ class Additive:
         self.slots = list(slots)
         self.columns = tuple(order or (*self.key, *(slot.name for slot in slots)))
         select = self._select(trees.table(_ROWS, _ROWS))
-        self.types = trees.typed(select, {_ROWS: node.types})
+        self.types = trees.column_types(select, {_ROWS: node.types})
         self._ask = Ask(select, (_ROWS,))
 
-    def full(self) -> exp.Query:
+    def full_query(self) -> exp.Query:
         """The whole answer."""
         alias = exp.TableAlias(this=exp.to_identifier(_ROWS, quoted=True))
-        return self._select(exp.Subquery(this=self.node.full(), alias=alias))
+        return self._select(exp.Subquery(this=self.node.full_query(), alias=alias))
 
     def _select(self, source: exp.Expr) -> exp.Select:
         items: dict[str, exp.Expr] = {
@@ -82,7 +82,9 @@ class Additive:
         if self.is_global:
             items = {"g0": exp.Literal.number(0)}
         items |= {slot.name: _aggregate(slot) for slot in self.slots}
-        made = exp.Select(expressions=[trees.aliased(items[name], name) for name in self.columns])
+        made = exp.Select(
+            expressions=[trees.with_alias(items[name], name) for name in self.columns]
+        )
         made.set("from_", exp.From(this=source))
         if self.groups:
             keys = [trees.column(_ROWS, column) for _, column in self.groups]
@@ -100,23 +102,27 @@ class Additive:
         """The groups that go and come."""
         delta = run.delta(self.node)
         if delta.num_rows:
-            delta = consolidated(delta.select([*self.node.columns, WEIGHT]))
+            delta = consolidate(delta.select([*self.node.columns, WEIGHT]))
         if not delta.num_rows:
             return self.empty()
-        rows, signs = signed(delta)
+        rows, signs = expand_weights(delta)
         keys = self._keys(rows)
-        numbers = numbered(keys)
+        numbers = row_numbers(keys)
         _, first = np.unique(numbers, return_index=True)
         held = run.relations.held(keys.take(pa.array(first))).select(list(self.columns))
         if not all(_can_add(slot, held.schema.field(slot.name).type) for slot in self.slots):
-            return difference(held, self._anew(run, keys.take(pa.array(first)), held.schema))
-        both = pa.concat_tables([_bare(keys, held.schema), _bare(held, held.schema, self.key)])
-        _, first, places = np.unique(numbered(both), return_index=True, return_inverse=True)
-        sums = self._summed(rows, signs, held, places)
-        made = self._made(both.take(pa.array(first)), sums, held.schema)
-        stale = self._stale(sums)
+            return difference(
+                held, self._recompute_groups(run, keys.take(pa.array(first)), held.schema)
+            )
+        both = pa.concat_tables(
+            [_as_nullable(keys, held.schema), _as_nullable(held, held.schema, self.key)]
+        )
+        _, first, places = np.unique(row_numbers(both), return_index=True, return_inverse=True)
+        sums = self._sum_by_group(rows, signs, held, places)
+        made = self._build_groups(both.take(pa.array(first)), sums, held.schema)
+        stale = self._stale_groups(sums)
         if stale.any():
-            made = self._again(run, made, stale, held.schema)
+            made = self._recompute_stale(run, made, stale, held.schema)
         if not self.is_global:
             made = made.filter(pc.greater(made.column(self._counter), 0))
         return difference(held, made)
@@ -130,7 +136,9 @@ class Additive:
             return pa.table({"g0": pa.array(np.zeros(rows.num_rows, np.int32))})
         return rows.select([column for _, column in self.groups]).rename_columns(list(self.key))
 
-    def _summed(self, rows: pa.Table, signs: Numbers, held: pa.Table, places: Numbers) -> pa.Table:
+    def _sum_by_group(
+        self, rows: pa.Table, signs: Numbers, held: pa.Table, places: Numbers
+    ) -> pa.Table:
         """By group, in order: the new sums and counts, and old, new and deleted extremes."""
         columns: dict[str, pa.Array | pa.ChunkedArray] = {"group": pa.array(places)}
         asked = []
@@ -148,9 +156,9 @@ class Additive:
             if slot.kind == "avg":
                 continue
             if slot.kind == "sum":
-                wide = _wide(before.type)
+                wide = _wide_type(before.type)
                 turned = pc.if_else(goes, pc.negate(values.cast(wide)), values.cast(wide))
-                columns[slot.name] = _joined([turned, before.cast(wide)], wide)
+                columns[slot.name] = _concat_chunks([turned, before.cast(wide)], wide)
                 asked.append((slot.name, "sum"))
                 continue
             values = values.cast(before.type)
@@ -162,7 +170,7 @@ class Additive:
                 "gone": [pc.if_else(goes, values, none), empty],
             }
             for name, part in parts.items():
-                columns[f"{slot.name} {name}"] = _joined(part, before.type)
+                columns[f"{slot.name} {name}"] = _concat_chunks(part, before.type)
                 asked.append((f"{slot.name} {name}", slot.kind))
         table = pa.table(columns).group_by("group", use_threads=False).aggregate(asked)
         names = ["group", *(name for name, _ in asked)]
@@ -171,7 +179,7 @@ class Additive:
         named.insert(order, "group")
         return table.rename_columns(named).sort_by("group")
 
-    def _made(self, keys: pa.Table, sums: pa.Table, schema: pa.Schema) -> pa.Table:
+    def _build_groups(self, keys: pa.Table, sums: pa.Table, schema: pa.Schema) -> pa.Table:
         counter = sums.column(self._counter)
         if pc.min(counter).as_py() < 0:
             raise NeedsFull("STATE_DOES_NOT_MATCH")
@@ -194,9 +202,9 @@ class Additive:
                 old, new = (sums.column(f"{slot.name} {side}") for side in ("old", "new"))
                 best = choose(old, new)
                 columns[slot.name] = pc.if_else(there, best, pa.scalar(None, best.type))
-        return pa.table(columns).select(list(self.columns)).cast(_nullable(schema))
+        return pa.table(columns).select(list(self.columns)).cast(_nullable_schema(schema))
 
-    def _stale(self, sums: pa.Table) -> npt.NDArray[np.bool_]:
+    def _stale_groups(self, sums: pa.Table) -> npt.NDArray[np.bool_]:
         """The groups that lost an extreme and got none as good."""
         found = np.zeros(sums.num_rows, bool)
         for slot in self.slots:
@@ -210,21 +218,23 @@ class Additive:
         found &= sums.column(self._counter).to_numpy() > 0
         return found
 
-    def _again(
+    def _recompute_stale(
         self, run: Run, made: pa.Table, stale: npt.NDArray[np.bool_], schema: pa.Schema
     ) -> pa.Table:
         """The groups with some of them made again from their rows."""
-        found = self._anew(run, made.filter(pa.array(stale)).select(list(self.key)), schema)
+        found = self._recompute_groups(
+            run, made.filter(pa.array(stale)).select(list(self.key)), schema
+        )
         return pa.concat_tables([made.filter(pa.array(~stale)), found])
 
-    def _anew(self, run: Run, keys: pa.Table, schema: pa.Schema) -> pa.Table:
+    def _recompute_groups(self, run: Run, keys: pa.Table, schema: pa.Schema) -> pa.Table:
         """Some groups, made from their rows as they are now."""
         if self.is_global:
             rows = self.node.all(run, "new")
         else:
             asked = keys.rename_columns([column for _, column in self.groups])
-            rows = self.node.restricted(run, "new", fitted(asked, self.node))
-        return run.relations.answer(self._ask, {_ROWS: rows}).cast(_nullable(schema))
+            rows = self.node.semi_join(run, "new", fit_types(asked, self.node))
+        return run.relations.answer(self._ask, {_ROWS: rows}).cast(_nullable_schema(schema))
 
 
 def _can_add(slot: Slot, data_type: pa.DataType) -> bool:
@@ -258,11 +268,11 @@ def _average(
     return _narrow(pc.round(exact, target.scale, "half_towards_infinity"), target)
 
 
-def _nullable(schema: pa.Schema) -> pa.Schema:
+def _nullable_schema(schema: pa.Schema) -> pa.Schema:
     return pa.schema([(field.name, field.type) for field in schema])
 
 
-def _wide(data_type: pa.DataType) -> pa.DataType:
+def _wide_type(data_type: pa.DataType) -> pa.DataType:
     """A type in which sums do not overflow."""
     scale = data_type.scale if pa.types.is_decimal(data_type) else 0
     return pa.decimal256(76, scale)
@@ -275,14 +285,16 @@ def _narrow(column: pa.ChunkedArray, target: pa.DataType) -> pa.ChunkedArray:
         raise NeedsFull("OVERFLOW") from None
 
 
-def _joined(parts: Sequence[pa.Array | pa.ChunkedArray], kind: pa.DataType) -> pa.ChunkedArray:
+def _concat_chunks(
+    parts: Sequence[pa.Array | pa.ChunkedArray], kind: pa.DataType
+) -> pa.ChunkedArray:
     chunks: list[pa.Array] = []
     for part in parts:
         chunks += part.chunks if isinstance(part, pa.ChunkedArray) else [part]
     return pa.chunked_array(chunks, kind)
 
 
-def _bare(rows: pa.Table, schema: pa.Schema, names: Sequence[str] | None = None) -> pa.Table:
+def _as_nullable(rows: pa.Table, schema: pa.Schema, names: Sequence[str] | None = None) -> pa.Table:
     """The columns in the types of a schema, without promises about nulls."""
     names = rows.column_names if names is None else names
     columns = [rows.column(name).cast(schema.field(name).type) for name in names]

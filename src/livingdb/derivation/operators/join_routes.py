@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from livingdb.derivation.operators.node import Node
 
-__all__ = ["Link", "Place", "Step", "routes"]
+__all__ = ["ColumnRef", "Link", "RouteHop", "routes"]
 
-Place = tuple[str, str]
+ColumnRef = tuple[str, str]
 """A source and a column of it."""
 
 
@@ -17,13 +17,13 @@ Place = tuple[str, str]
 class Link:
     """Columns of two sources that are equal in every row; `nulls`: null is equal to null."""
 
-    one: Place
-    other: Place
+    one: ColumnRef
+    other: ColumnRef
     nulls: bool
 
 
 @dataclass(frozen=True)
-class Step:
+class RouteHop:
     """The next source to read, by columns of one that was read; by none: as a whole."""
 
     source: str
@@ -31,29 +31,29 @@ class Step:
     pairs: tuple[tuple[str, str, bool], ...] = ()
 
 
-def routes(sources: Mapping[str, Node], links: Sequence[Link]) -> dict[str, tuple[Step, ...]]:
+def routes(sources: Mapping[str, Node], links: Sequence[Link]) -> dict[str, tuple[RouteHop, ...]]:
     """From each source: in which order the others are read, and by which columns."""
     found = {}
     for start in sources:
         reached, steps = {start}, []
         while len(reached) < len(sources):
-            step = _next(sources, links, reached)
+            step = _next_hop(sources, links, reached)
             reached.add(step.source)
             steps.append(step)
         found[start] = tuple(steps)
     return found
 
 
-def _next(sources: Mapping[str, Node], links: Sequence[Link], reached: set[str]) -> Step:
+def _next_hop(sources: Mapping[str, Node], links: Sequence[Link], reached: set[str]) -> RouteHop:
     """The source that is easiest to read by what is known; one as a whole if none can be."""
     options = []
     for source in sources:
         for by in reached if source not in reached else ():
             pairs = _pairs(links, by, source)
             if pairs:
-                options.append(Step(source, by, pairs))
+                options.append(RouteHop(source, by, pairs))
     if not options:
-        return Step(next(name for name in sources if name not in reached), None)
+        return RouteHop(next(name for name in sources if name not in reached), None)
     return max(options, key=lambda step: _ease(sources[step.source], step))
 
 
@@ -66,7 +66,7 @@ def _pairs(links: Sequence[Link], by: str, source: str) -> tuple[tuple[str, str,
     return tuple(found.values())
 
 
-def _ease(node: Node, step: Step) -> tuple[bool, bool, int, str]:
+def _ease(node: Node, step: RouteHop) -> tuple[bool, bool, int, str]:
     """By its whole key, by the beginning of its key, by many columns."""
     key = node.key or ()
     columns = {other for _, other, _ in step.pairs}

@@ -14,21 +14,21 @@ from sqlglot import exp
 
 from livingdb.derivation.compiler import query_trees as trees
 from livingdb.derivation.compiler.block_keys import joined_key
-from livingdb.derivation.operators.join_routes import Link, Place, Step, routes
-from livingdb.derivation.operators.node import Leaf, Node, Run, at_hand, is_empty
-from livingdb.derivation.operators.value_lookups import comparable, fitted
+from livingdb.derivation.operators.join_routes import ColumnRef, Link, RouteHop, routes
+from livingdb.derivation.operators.node import Leaf, Node, Run, in_memory_rows, is_empty
+from livingdb.derivation.operators.value_lookups import fit_types, is_comparable
 from livingdb.derivation.plan import WEIGHT, Ask, Relation, Side
 from livingdb.derivation.weighted_rows import (
-    among,
-    consolidated,
-    distinct,
-    stacked,
+    concat_rows,
+    consolidate,
+    distinct_rows,
+    semi_join,
 )
 
-__all__ = ["Linear"]
+__all__ = ["LinearBlock"]
 
 
-class Linear(Node):
+class LinearBlock(Node):
     """A selection over inner joins of its sources."""
 
     def __init__(
@@ -49,7 +49,7 @@ class Linear(Node):
         self.strategy = "join" if len(self.sources) > 1 else "linear"
         self._used = self._columns_used()
         self.links = tuple(self._links())
-        self.types = trees.typed(self._select(), self._schemas())
+        self.types = trees.column_types(self._select(), self._schemas())
         self._is_typed = all(kind is not None for kind in self.types.values())
         self.required = frozenset(
             name
@@ -72,13 +72,13 @@ class Linear(Node):
     def used(self, name: str) -> tuple[str, ...]:
         return self._used[name]
 
-    def full(self) -> exp.Query:
-        return self._select({name: node.full() for name, node in self.sources.items()})
+    def full_query(self) -> exp.Query:
+        return self._select({name: node.full_query() for name, node in self.sources.items()})
 
     @property
     def is_rename(self) -> bool:
         """Whether it only chooses columns of one source and gives them names."""
-        plain = all(trees.is_plain(item) for _, item in self.projections)
+        plain = all(trees.is_column(item) for _, item in self.projections)
         return plain and len(self.sources) == 1 and not self.conditions and not self.laterals
 
     def _expressions(self) -> list[exp.Expr]:
@@ -101,10 +101,12 @@ class Linear(Node):
         found |= {name: leaf.types for name, leaf in self.constants.items()}
         for lateral in self.laterals:
             alias = lateral.args["alias"]
-            found[alias.name] = self._exploded([name.name for name in alias.columns], lateral.this)
+            found[alias.name] = self._exploded_types(
+                [name.name for name in alias.columns], lateral.this
+            )
         return found
 
-    def _exploded(self, names: list[str], call: exp.Expr) -> dict[str, pa.DataType | None]:
+    def _exploded_types(self, names: list[str], call: exp.Expr) -> dict[str, pa.DataType | None]:
         """The types of the columns that LATERAL VIEW makes of a column."""
         inner = call.this
         kind = None
@@ -126,10 +128,10 @@ class Linear(Node):
             if left.table == right.table or not {left.table, right.table} <= set(self.sources):
                 continue
             one, other = (left.table, left.name), (right.table, right.name)
-            if comparable(self._type(one), self._type(other)):
+            if is_comparable(self._type(one), self._type(other)):
                 yield Link(one, other, isinstance(condition, exp.NullSafeEQ))
 
-    def _type(self, place: Place) -> pa.DataType | None:
+    def _type(self, place: ColumnRef) -> pa.DataType | None:
         return self.sources[place[0]].types.get(place[1])
 
     # --- its queries ----------------------------------------------------------------------------
@@ -137,20 +139,22 @@ class Linear(Node):
     def _select(
         self, nested: Mapping[str, exp.Query] | None = None, weight_of: str | None = None
     ) -> exp.Select:
-        said = self._said if nested is not None else _copied
-        items = [trees.aliased(said(item), name) for name, item in self.projections]
+        said = self._with_constants if nested is not None else _copy_expression
+        items = [trees.with_alias(said(item), name) for name, item in self.projections]
         if weight_of is not None:
-            items.append(trees.aliased(trees.column(weight_of, WEIGHT), WEIGHT))
+            items.append(trees.with_alias(trees.column(weight_of, WEIGHT), WEIGHT))
         made = exp.Select(expressions=items)
         waiting = [said(condition) for condition in self.conditions]
         seen: set[str] = set()
         for name in self.sources:
             seen.add(name)
-            source = self._from(name, nested)
+            source = self._from_item(name, nested)
             if len(seen) == 1:
                 made.set("from_", exp.From(this=source))
                 continue
-            ready = [c for c in waiting if self._about(c) <= seen and self._is_on(c, name)]
+            ready = [
+                c for c in waiting if self._relations_in(c) <= seen and self._can_be_on(c, name)
+            ]
             waiting = [c for c in waiting if not any(c is other for other in ready)]
             on = trees.and_all(ready)
             join = exp.Join(this=source, on=on) if on else exp.Join(this=source, kind="CROSS")
@@ -162,13 +166,13 @@ class Linear(Node):
             made.set("where", exp.Where(this=where))
         return made
 
-    def over(self, source: exp.Expr) -> exp.Select:
+    def query_over(self, source: exp.Expr) -> exp.Select:
         """The query with something else in the place of its only source."""
         made = self._select()
         made.set("from_", exp.From(this=source))
         return made
 
-    def _from(self, name: str, nested: Mapping[str, exp.Query] | None) -> exp.Expr:
+    def _from_item(self, name: str, nested: Mapping[str, exp.Query] | None) -> exp.Expr:
         node = self.sources[name]
         if nested is None:
             return trees.table(name, name)
@@ -178,7 +182,7 @@ class Linear(Node):
             this=nested[name], alias=exp.TableAlias(this=exp.to_identifier(name, quoted=True))
         )
 
-    def _said(self, expression: exp.Expr) -> exp.Expr:
+    def _with_constants(self, expression: exp.Expr) -> exp.Expr:
         """An expression that reads its constants from the stages they are."""
         made = expression.copy()
         for node in made.find_all(exp.Table):
@@ -187,14 +191,14 @@ class Linear(Node):
                 node.set("this", exp.to_identifier(leaf.name, quoted=True))
         return made
 
-    def _about(self, condition: exp.Expr) -> set[str]:
+    def _relations_in(self, condition: exp.Expr) -> set[str]:
         return {name for name, _ in trees.columns_in(condition) if name in self.sources}
 
-    def _is_on(self, condition: exp.Expr, name: str) -> bool:
+    def _can_be_on(self, condition: exp.Expr, name: str) -> bool:
         """Whether a condition can stand after ON, where no queries may be."""
         lateral = {alias for alias, _ in trees.columns_in(condition)} - set(self.sources)
         is_query = condition.find(exp.Query, exp.Subquery) is not None
-        return not lateral and not is_query and name in self._about(condition)
+        return not lateral and not is_query and name in self._relations_in(condition)
 
     def _delta_ask(self, name: str) -> Ask:
         return Ask(self._select(weight_of=name), (*self.sources, *self.constants))
@@ -211,7 +215,7 @@ class Linear(Node):
             return None
         kept = [*self._used[name], WEIGHT]
         made = exp.Select(
-            expressions=[trees.aliased(trees.column(name, column), column) for column in kept],
+            expressions=[trees.with_alias(trees.column(name, column), column) for column in kept],
             where=exp.Where(this=trees.and_all(own)),
         )
         made.set("from_", exp.From(this=trees.table(name, name)))
@@ -221,7 +225,7 @@ class Linear(Node):
 
     def delta(self, run: Run) -> pa.Table:
         self.check_constants(run)
-        changes = {name: self._changed(run, name) for name in self.sources}
+        changes = {name: self._source_delta(run, name) for name in self.sources}
         found = []
         names = list(self.sources)
         for at, name in enumerate(names):
@@ -233,14 +237,14 @@ class Linear(Node):
             term = self._term(run, name, changes[name], sides)
             if term is not None and term.num_rows:
                 found.append(term)
-        return stacked(found) if found else self.empty()
+        return concat_rows(found) if found else self.empty()
 
-    def _changed(self, run: Run, name: str) -> pa.Table:
+    def _source_delta(self, run: Run, name: str) -> pa.Table:
         """The delta of a source in the columns that matter."""
         delta = run.delta(self.sources[name])
         if not delta.num_rows:
             return delta
-        delta = consolidated(delta.select([*self._used[name], WEIGHT]))
+        delta = consolidate(delta.select([*self._used[name], WEIGHT]))
         ask = self._filters[name]
         if ask is not None and delta.num_rows:
             delta = run.relations.answer(ask, {name: delta})
@@ -250,37 +254,37 @@ class Linear(Node):
         self, run: Run, name: str, delta: pa.Table, sides: Mapping[str, Side]
     ) -> pa.Table | None:
         if self.is_rename:
-            return self._renamed(delta).append_column(WEIGHT, delta.column(WEIGHT))
-        relations = self._spread(run, {name: delta}, self._routes[name], sides)
+            return self._rename_columns(delta).append_column(WEIGHT, delta.column(WEIGHT))
+        relations = self._reachable_rows(run, {name: delta}, self._routes[name], sides)
         if relations is None:
             return None
         relations |= self.constant_rows(run, "new")
         return run.relations.answer(self._asks[name], relations)
 
-    def _renamed(self, rows: pa.Table) -> pa.Table:
+    def _rename_columns(self, rows: pa.Table) -> pa.Table:
         columns = [rows.column(item.name) for _, item in self.projections]
         return pa.Table.from_arrays(columns, names=list(self.columns))
 
-    def restricted(self, run: Run, side: Side, values: pa.Table) -> pa.Table:
-        start, places = self._entry(values.column_names)
+    def semi_join(self, run: Run, side: Side, values: pa.Table) -> pa.Table:
+        start, places = self._entry_source(values.column_names)
         if start is None:
             rows = self._rows(run, side)
-            return among(rows, values.column_names, values)
-        asked = distinct(values.select(list(places)))
+            return semi_join(rows, values.column_names, values)
+        asked = distinct_rows(values.select(list(places)))
         asked = asked.rename_columns([places[name] for name in places])
-        first = self.sources[start].restricted(run, side, asked)
+        first = self.sources[start].semi_join(run, side, asked)
         is_exact = set(places) == set(values.column_names)
         if self.is_rename:
-            rows = self._renamed(first)
-            return rows if is_exact else among(rows, values.column_names, values)
+            rows = self._rename_columns(first)
+            return rows if is_exact else semi_join(rows, values.column_names, values)
         sides: dict[str, Side] = dict.fromkeys(self.sources, side)
-        relations = self._spread(run, {start: first}, self._routes[start], sides)
+        relations = self._reachable_rows(run, {start: first}, self._routes[start], sides)
         if relations is None:
             return self.empty().drop_columns([WEIGHT])
         rows = run.relations.answer(self._ask, relations | self.constant_rows(run, side))
-        return rows if is_exact else among(rows, values.column_names, values)
+        return rows if is_exact else semi_join(rows, values.column_names, values)
 
-    def _entry(self, names: Sequence[str]) -> tuple[str | None, dict[str, str]]:
+    def _entry_source(self, names: Sequence[str]) -> tuple[str | None, dict[str, str]]:
         """The source that most of the columns come from unchanged, and their names there."""
         items = dict(self.projections)
         found: dict[str, dict[str, str]] = {name: {} for name in self.sources}
@@ -294,14 +298,14 @@ class Linear(Node):
                 other = ends.get((item.table, item.name))
                 if other is not None and self._type(other) == self._type((item.table, item.name)):
                     found[other[0]].setdefault(name, other[1])
-        best = max(found, key=lambda name: self._worth(name, found[name]))
+        best = max(found, key=lambda name: self._entry_rank(name, found[name]))
         places: dict[str, str] = {}
         for name, place in found[best].items():
             if place not in places.values():
                 places[name] = place
         return (best, places) if places else (None, {})
 
-    def _worth(self, source: str, places: Mapping[str, str]) -> tuple[int, int]:
+    def _entry_rank(self, source: str, places: Mapping[str, str]) -> tuple[int, int]:
         key = self.sources[source].key or ()
         return len(places), int(bool(key) and key[0] in places.values())
 
@@ -313,18 +317,18 @@ class Linear(Node):
             name: node.all(run, side) for name, node in self.sources.items()
         }
         if self.is_rename:
-            rows = at_hand(relations[next(iter(relations))])
+            rows = in_memory_rows(relations[next(iter(relations))])
             if rows is not None:
-                return self._renamed(rows)
+                return self._rename_columns(rows)
         return run.relations.answer(self._ask, relations | self.constant_rows(run, side))
 
     # --- from one source to the others ----------------------------------------------------------
 
-    def _spread(
+    def _reachable_rows(
         self,
         run: Run,
         known: Mapping[str, pa.Table],
-        route: Sequence[Step],
+        route: Sequence[RouteHop],
         sides: Mapping[str, Side],
     ) -> dict[str, Relation] | None:
         """The rows of all sources that can meet those of the first; None if none can."""
@@ -337,13 +341,13 @@ class Linear(Node):
             if not isinstance(by, pa.Table):
                 rows = node.all(run, side)
             else:
-                rows = node.restricted(run, side, self._values(by, step))
+                rows = node.semi_join(run, side, self._lookup_values(by, step))
             if self._is_typed and is_empty(rows):
                 return None
             found[step.source] = rows
         return found
 
-    def _values(self, rows: pa.Table, step: Step) -> pa.Table:
+    def _lookup_values(self, rows: pa.Table, step: RouteHop) -> pa.Table:
         source = self.sources[step.source]
         columns = [rows.column(one) for one, _, _ in step.pairs]
         values = pa.Table.from_arrays(columns, names=[other for _, other, _ in step.pairs])
@@ -351,8 +355,8 @@ class Linear(Node):
         if strict and any(values.column(name).null_count for name in strict):
             for name in strict:
                 values = values.filter(values.column(name).is_valid())
-        return fitted(distinct(values), source)
+        return fit_types(distinct_rows(values), source)
 
 
-def _copied(expression: exp.Expr) -> exp.Expr:
+def _copy_expression(expression: exp.Expr) -> exp.Expr:
     return expression.copy()

@@ -14,7 +14,7 @@ from livingdb.derivation.plan import WEIGHT, NeedsFull, Relation, Relations, Sid
 from livingdb.engines.request import Source
 from livingdb.tables.rows import RowSet
 
-__all__ = ["Leaf", "Node", "Run", "at_hand", "is_empty"]
+__all__ = ["Leaf", "Node", "Run", "in_memory_rows", "is_empty"]
 
 Types = Mapping[str, "pa.DataType | None"]
 
@@ -57,7 +57,7 @@ class Node(ABC):
         """The columns it uses of one of its inputs."""
 
     @abstractmethod
-    def full(self) -> exp.Query:
+    def full_query(self) -> exp.Query:
         """Its whole answer, as a query over tables and stages."""
 
     @abstractmethod
@@ -65,7 +65,7 @@ class Node(ABC):
         """The weighted rows that go and come; `Run.delta` remembers them."""
 
     @abstractmethod
-    def restricted(self, run: Run, side: Side, values: pa.Table) -> pa.Table:
+    def semi_join(self, run: Run, side: Side, values: pa.Table) -> pa.Table:
         """Exactly the rows that hold one of the rows of `values` in the columns these have."""
 
     @abstractmethod
@@ -119,14 +119,14 @@ class Leaf(Node):
     def used(self, name: str) -> tuple[str, ...]:
         return ()
 
-    def full(self) -> exp.Query:
+    def full_query(self) -> exp.Query:
         return exp.select(exp.Star()).from_(trees.table(self.name))
 
     def delta(self, run: Run) -> pa.Table:
         return run.relations.changed(self.name)
 
-    def restricted(self, run: Run, side: Side, values: pa.Table) -> pa.Table:
-        return run.relations.matching(self.name, side, values)
+    def semi_join(self, run: Run, side: Side, values: pa.Table) -> pa.Table:
+        return run.relations.matching_rows(self.name, side, values)
 
     def all(self, run: Run, side: Side) -> Relation:
         return run.relations.source(self.name, side)
@@ -137,7 +137,7 @@ def is_empty(relation: Relation) -> bool:
     return isinstance(relation, pa.Table) and not relation.num_rows
 
 
-def at_hand(relation: Relation) -> pa.Table | None:
+def in_memory_rows(relation: Relation) -> pa.Table | None:
     """The rows of a relation, if they are here already."""
     rows = relation.rows if isinstance(relation, Source) else relation
     return None if isinstance(rows, RowSet) else rows

@@ -6,35 +6,42 @@ from collections.abc import Callable
 
 import pyarrow as pa
 
-from livingdb.derivation.compiler.fuse_stages import fused
-from livingdb.derivation.operators.additive_groups import Additive
-from livingdb.derivation.operators.linear_block import Linear
+from livingdb.derivation.compiler.fuse_stages import fuse
+from livingdb.derivation.operators.additive_groups import AdditiveGroups
+from livingdb.derivation.operators.linear_block import LinearBlock
 from livingdb.derivation.operators.node import Leaf, Node, Run
-from livingdb.derivation.operators.touched_values import Touched
-from livingdb.derivation.operators.value_lookups import fitted
+from livingdb.derivation.operators.touched_values import PartitionedBlock
+from livingdb.derivation.operators.value_lookups import fit_types
 from livingdb.derivation.plan import WEIGHT, Ask, Relations, Stage
-from livingdb.derivation.weighted_rows import consolidated, difference, distinct
+from livingdb.derivation.weighted_rows import consolidate, difference, distinct_rows
 from livingdb.graph.names import is_hidden
 
-__all__ = ["renamed_stage", "stage_of"]
+__all__ = ["build_stage", "renamed_stage"]
 
 _RANK = ("linear", "join", "touched", "additive")
 
 
-def stage_of(name: str, node: Node | Additive, key: tuple[str, ...] | None) -> Stage:
+def build_stage(name: str, node: Node | AdditiveGroups, key: tuple[str, ...] | None) -> Stage:
     """The stage that stores the rows of a node."""
-    node = _with_its_rows(node, key)
-    below = node.node if isinstance(node, Additive) else node
+    node = _fuse_keyed_selection(node, key)
+    below = node.node if isinstance(node, AdditiveGroups) else node
     parts = list(below.parts())
     leaves = [part for part in parts if isinstance(part, Leaf)]
     reads = tuple(dict.fromkeys(leaf.name for leaf in leaves))
-    strategy = "additive" if isinstance(node, Additive) else _dominating(parts)
-    if key == () and not isinstance(node, Additive):
-        key = _single(node)
+    strategy = "additive" if isinstance(node, AdditiveGroups) else _dominant_strategy(parts)
+    if key == () and not isinstance(node, AdditiveGroups):
+        key = _single_row_key(node)
     if key is not None and not _can_be_key(node, key):
         key = None
     return Stage(
-        name, Ask(node.full(), reads), key, reads, strategy, None, _used(parts), _work(node, key)
+        name,
+        Ask(node.full_query(), reads),
+        key,
+        reads,
+        strategy,
+        None,
+        _used_columns(parts),
+        _maintenance_function(node, key),
     )
 
 
@@ -52,26 +59,28 @@ def renamed_stage(stage: Stage, name: str, key: tuple[str, ...] | None) -> Stage
     )
 
 
-def _with_its_rows(node: Node | Additive, key: tuple[str, ...] | None) -> Node | Additive:
+def _fuse_keyed_selection(
+    node: Node | AdditiveGroups, key: tuple[str, ...] | None
+) -> Node | AdditiveGroups:
     """A selection over rows that are told by its key, as one block, so that held rows are used."""
-    if not isinstance(node, Linear) or len(node.sources) != 1 or not key:
+    if not isinstance(node, LinearBlock) or len(node.sources) != 1 or not key:
         return node
     (source,) = node.sources.values()
-    if not isinstance(source, Touched) or source.is_by_row:
+    if not isinstance(source, PartitionedBlock) or source.is_by_row:
         return node
-    made = fused(node, source)
-    if not isinstance(made, Touched):
+    made = fuse(node, source)
+    if not isinstance(made, PartitionedBlock):
         return node
     is_told = {made.kept.get(name) for name in key} == set(range(len(made.names)))
     return made if is_told and len(key) == len(made.names) else node
 
 
-def _dominating(parts: list[Node]) -> str:
+def _dominant_strategy(parts: list[Node]) -> str:
     inner = [part.strategy for part in parts if not isinstance(part, Leaf)]
     return max(inner, key=_RANK.index, default="linear")
 
 
-def _single(node: Node) -> tuple[str, ...] | None:
+def _single_row_key(node: Node) -> tuple[str, ...] | None:
     """Any column identifies the only row."""
     for name in node.columns:
         if _can_be_key(node, (name,)):
@@ -79,12 +88,12 @@ def _single(node: Node) -> tuple[str, ...] | None:
     return None
 
 
-def _can_be_key(node: Node | Additive, key: tuple[str, ...]) -> bool:
+def _can_be_key(node: Node | AdditiveGroups, key: tuple[str, ...]) -> bool:
     kinds = [node.types.get(name) for name in key]
     return not any(kind is not None and pa.types.is_nested(kind) for kind in kinds)
 
 
-def _used(parts: list[Node]) -> dict[str, frozenset[str]]:
+def _used_columns(parts: list[Node]) -> dict[str, frozenset[str]]:
     """The columns that are used of each table."""
     found: dict[str, frozenset[str]] = {}
     for part in parts:
@@ -95,34 +104,36 @@ def _used(parts: list[Node]) -> dict[str, frozenset[str]]:
     return found
 
 
-def _work(node: Node | Additive, key: tuple[str, ...] | None) -> Callable[[Relations], pa.Table]:
-    if isinstance(node, Additive):
+def _maintenance_function(
+    node: Node | AdditiveGroups, key: tuple[str, ...] | None
+) -> Callable[[Relations], pa.Table]:
+    if isinstance(node, AdditiveGroups):
         return lambda relations: node.delta(Run(relations))
-    if isinstance(node, Touched) and key is not None and not node.is_by_row:
-        return lambda relations: _from_held(node, key, Run(relations))
+    if isinstance(node, PartitionedBlock) and key is not None and not node.is_by_row:
+        return lambda relations: _delta_from_held(node, key, Run(relations))
     top = node
 
     def work(relations: Relations) -> pa.Table:
-        return consolidated(Run(relations).delta(top).select([*top.columns, WEIGHT]))
+        return consolidate(Run(relations).delta(top).select([*top.columns, WEIGHT]))
 
     return work
 
 
-def _from_held(node: Touched, key: tuple[str, ...], run: Run) -> pa.Table:
+def _delta_from_held(node: PartitionedBlock, key: tuple[str, ...], run: Run) -> pa.Table:
     """What changes, where the old rows are those that are held.
 
     Sums of floats and orders with ties need not come out the same twice.
     """
-    values = node.touched(run)
+    values = node.touched_values(run)
     if values is None:
         return node.empty()
     new = node.at(run, "new", values)
     shown = {number: name for name, number in node.kept.items() if name in key}
     if len(shown) == len(key) == len(node.names):
         names = [shown[number] for number in range(len(node.names))]
-        keys = fitted(values.rename_columns(names), node).select(list(key))
+        keys = fit_types(values.rename_columns(names), node).select(list(key))
     else:
-        keys = distinct(node.at(run, "old", values).select(list(key)))
+        keys = distinct_rows(node.at(run, "old", values).select(list(key)))
     if not keys.num_rows:
         return difference(new.slice(0, 0), new)
     return difference(run.relations.held(keys).select(list(node.columns)), new)

@@ -15,20 +15,20 @@ from sqlglot import exp
 
 from livingdb.derivation.compiler import query_trees as trees
 from livingdb.derivation.operators.node import Leaf, Node, Run, is_empty
-from livingdb.derivation.operators.value_lookups import fitted, touched
+from livingdb.derivation.operators.value_lookups import distinct_values, fit_types
 from livingdb.derivation.plan import WEIGHT, Ask, Relation, Side
 from livingdb.derivation.weighted_rows import (
-    among,
-    consolidated,
+    concat_rows,
+    consolidate,
     difference,
-    distinct,
-    stacked,
+    distinct_rows,
+    semi_join,
 )
 
-__all__ = ["Touched"]
+__all__ = ["PartitionedBlock"]
 
 
-class Touched(Node):
+class PartitionedBlock(Node):
     """A query over inputs that falls apart by columns of each.
 
     `by` has as many columns for each input.  `kept` says which columns of the result are one of
@@ -78,7 +78,7 @@ class Touched(Node):
     def used(self, name: str) -> tuple[str, ...]:
         return self.nodes[name].columns
 
-    def full(self) -> exp.Query:
+    def full_query(self) -> exp.Query:
         made = self.query.copy()
         depth = self._depth()
         named = {name: leaf.name for name, leaf in self.constants.items()}
@@ -91,26 +91,28 @@ class Touched(Node):
             if name in named:
                 node.set("this", exp.to_identifier(named[name], quoted=True))
             elif name in self.nodes:
-                node.replace(self._nested(name, f"{name}{depth}"))
+                node.replace(self._input_relation(name, f"{name}{depth}"))
         return made
 
-    def _nested(self, name: str, alias: str) -> exp.Expr:
+    def _input_relation(self, name: str, alias: str) -> exp.Expr:
         inner = self.nodes[name]
         if isinstance(inner, Leaf):
             return trees.table(inner.name, alias)
         named = exp.TableAlias(this=exp.to_identifier(alias, quoted=True))
-        return exp.Subquery(this=inner.full(), alias=named)
+        return exp.Subquery(this=inner.full_query(), alias=named)
 
     def _depth(self) -> int:
         """How many blocks like this lie in each other here; none is called as one around it."""
         below = (part for node in self.nodes.values() for part in node.parts())
-        return 1 + max((part._depth() for part in below if isinstance(part, Touched)), default=0)
+        return 1 + max(
+            (part._depth() for part in below if isinstance(part, PartitionedBlock)), default=0
+        )
 
     def _weighted_ask(self) -> Ask:
         """The query over weighted rows of the leading input."""
         assert self.leading is not None
         made = self.query.copy()
-        weight = trees.aliased(trees.column(self.leading, WEIGHT), WEIGHT)
+        weight = trees.with_alias(trees.column(self.leading, WEIGHT), WEIGHT)
         made.set("expressions", [*made.expressions, weight])
         return Ask(made, self._ask.relations)
 
@@ -123,39 +125,41 @@ class Touched(Node):
 
     def delta(self, run: Run) -> pa.Table:
         if self._weighted is not None and self.leading is not None:
-            return self._by_row(run, self.leading, self._weighted)
-        values = self.touched(run)
+            return self._delta_by_row(run, self.leading, self._weighted)
+        values = self.touched_values(run)
         if values is None:
             return self.empty()
         return difference(self.at(run, "old", values), self.at(run, "new", values))
 
-    def _by_row(self, run: Run, leading: str, ask: Ask) -> pa.Table:
+    def _delta_by_row(self, run: Run, leading: str, ask: Ask) -> pa.Table:
         """The changed rows beside the other input as it is, and the others beside its change."""
         self.check_constants(run)
         (other,) = set(self.nodes) - {leading}
-        mine, theirs = self._changed(run, leading), self._changed(run, other)
+        mine, theirs = self._input_delta(run, leading), self._input_delta(run, other)
         found = []
         if mine.num_rows:
-            values = touched([(mine, self.by[leading])], self.names)
-            rows = self._of(run, other, "new", values)
+            values = distinct_values([(mine, self.by[leading])], self.names)
+            rows = self._matching_input(run, other, "new", values)
             relations: dict[str, Relation] = {leading: mine, other: rows}
             found.append(run.relations.answer(ask, relations | self.constant_rows(run, "new")))
         if theirs.num_rows:
-            values = touched([(theirs, self.by[other])], self.names)
-            rows = self._of(run, leading, "old", values)
+            values = distinct_values([(theirs, self.by[other])], self.names)
+            rows = self._matching_input(run, leading, "old", values)
             if rows.num_rows:
                 sides: tuple[Side, Side] = ("old", "new")
                 answers = (
                     self._answer(
-                        run, "old", {leading: rows, other: self._of(run, other, side, values)}
+                        run,
+                        "old",
+                        {leading: rows, other: self._matching_input(run, other, side, values)},
                     )
                     for side in sides
                 )
                 found.append(difference(*answers))
         found = [part for part in found if part.num_rows]
-        return stacked(found) if found else self.empty()
+        return concat_rows(found) if found else self.empty()
 
-    def _of(
+    def _matching_input(
         self,
         run: Run,
         name: str,
@@ -166,28 +170,28 @@ class Touched(Node):
         """The rows of an input that have some values in the columns it falls apart by."""
         node = self.nodes[name]
         places = range(len(self.names)) if numbers is None else numbers
-        asked = fitted(values.rename_columns([self.by[name][at] for at in places]), node)
-        return node.restricted(run, side, asked).select(list(node.columns))
+        asked = fit_types(values.rename_columns([self.by[name][at] for at in places]), node)
+        return node.semi_join(run, side, asked).select(list(node.columns))
 
-    def touched(self, run: Run) -> pa.Table | None:
+    def touched_values(self, run: Run) -> pa.Table | None:
         """The values that changed rows have in the columns it falls apart by; None if none did."""
         self.check_constants(run)
-        deltas = {name: self._changed(run, name) for name in self.nodes}
+        deltas = {name: self._input_delta(run, name) for name in self.nodes}
         parts = [(delta, self.by[name]) for name, delta in deltas.items() if delta.num_rows]
-        return touched(parts, self.names) if parts else None
+        return distinct_values(parts, self.names) if parts else None
 
-    def _changed(self, run: Run, name: str) -> pa.Table:
+    def _input_delta(self, run: Run, name: str) -> pa.Table:
         delta = run.delta(self.nodes[name])
         if not delta.num_rows:
             return delta
-        return consolidated(delta.select([*self.nodes[name].columns, WEIGHT]))
+        return consolidate(delta.select([*self.nodes[name].columns, WEIGHT]))
 
     def at(
         self, run: Run, side: Side, values: pa.Table, numbers: Sequence[int] | None = None
     ) -> pa.Table:
         """The answer for some values of the columns it falls apart by, or of some of them."""
         relations: dict[str, Relation] = {
-            name: self._of(run, name, side, values, numbers) for name in self.nodes
+            name: self._matching_input(run, name, side, values, numbers) for name in self.nodes
         }
         needed = self.nodes if self.leading is None else [self.leading]
         if self._is_typed and all(is_empty(relations[name]) for name in needed):
@@ -198,21 +202,21 @@ class Touched(Node):
         constants = self.constant_rows(run, side)
         return run.relations.answer(self._ask, {**relations, **constants})
 
-    def restricted(self, run: Run, side: Side, values: pa.Table) -> pa.Table:
+    def semi_join(self, run: Run, side: Side, values: pa.Table) -> pa.Table:
         names = values.column_names
         numbers: dict[int, str] = {}
         for name in names:
             if name in self.kept:
                 numbers.setdefault(self.kept[name], name)
         if numbers:
-            asked = distinct(values.select(list(numbers.values())))
+            asked = distinct_rows(values.select(list(numbers.values())))
             rows = self.at(run, side, asked, list(numbers))
         else:
-            entered = self._entered(run, side, values)
+            entered = self._entry_values(run, side, values)
             rows = self._rows(run, side) if entered is None else self.at(run, side, entered)
-        return among(rows, names, values)
+        return semi_join(rows, names, values)
 
-    def _entered(self, run: Run, side: Side, values: pa.Table) -> pa.Table | None:
+    def _entry_values(self, run: Run, side: Side, values: pa.Table) -> pa.Table | None:
         """The values it falls apart by of the rows of one input that are asked for.
 
         A null in a column of an input that need not have a row is no row of that input.
@@ -228,8 +232,8 @@ class Touched(Node):
             asked = values.select(list(places)).rename_columns(list(places.values()))
             if name != self.leading and any(column.null_count for column in asked.columns):
                 continue
-            rows = node.restricted(run, side, fitted(distinct(asked), node))
-            return touched([(rows, self.by[name])], self.names)
+            rows = node.semi_join(run, side, fit_types(distinct_rows(asked), node))
+            return distinct_values([(rows, self.by[name])], self.names)
         return None
 
     def all(self, run: Run, side: Side) -> Relation:

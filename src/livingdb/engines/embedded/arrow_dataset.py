@@ -12,23 +12,23 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.dataset as ds
 
-from livingdb.engines.pruning import part_of
+from livingdb.engines.pruning import scan_bounds
 from livingdb.engines.value_ranges import Ranges
 from livingdb.errors import LivingDBError, Unsupported
 from livingdb.tables.rows import RowSet
 
-__all__ = ["ScannedRows"]
+__all__ = ["RowSetDataset"]
 
 
-class ScannedRows(ds.Dataset):  # type: ignore[misc]
+class RowSetDataset(ds.Dataset):  # type: ignore[misc]
     """A row set to be scanned, and the ranges its columns need to be read in."""
 
     def __init__(self, rows: RowSet, wanted: Mapping[str, Ranges] | None = None):
         self.rows = rows
-        self.part = part_of(rows.schema, wanted or {})
+        self.part = scan_bounds(rows.schema, wanted or {})
         self.failure: LivingDBError | None = None
         """Why a scan ended early: engines lose the error they are handed."""
-        self._names = _distinct([column.name for column in rows.schema.shown])
+        self._names = _distinct_names([column.name for column in rows.schema.shown])
 
     @property
     def schema(self) -> pa.Schema:
@@ -57,11 +57,11 @@ class ScannedRows(ds.Dataset):  # type: ignore[misc]
             needed = chosen + [
                 name for name in self._names if name not in chosen and name in str(filter)
             ]
-            return self._filtered(chosen, needed, filter)
+            return self._filtered_scanner(chosen, needed, filter)
         except (pa.ArrowInvalid, KeyError):
-            return self._filtered(chosen, list(self._names), filter)
+            return self._filtered_scanner(chosen, list(self._names), filter)
 
-    def _filtered(self, chosen: list[str], needed: list[str], condition: Any) -> ds.Scanner:
+    def _filtered_scanner(self, chosen: list[str], needed: list[str], condition: Any) -> ds.Scanner:
         reader = self._reader(needed)
         return ds.Scanner.from_batches(reader, columns=chosen, filter=condition)
 
@@ -91,7 +91,7 @@ class _Stream:
         return self._reader
 
 
-def _distinct(names: Sequence[str]) -> dict[str, str]:
+def _distinct_names(names: Sequence[str]) -> dict[str, str]:
     """Names that differ in more than case, and the names they stand for."""
     taken = {name.casefold() for name in names}
     seen: set[str] = set()

@@ -22,11 +22,11 @@ from typing import Any
 
 from sqlglot import ErrorLevel, exp
 
-from livingdb.engines.embedded.typed_sql import exact, given, is_given
-from livingdb.engines.portable.type_annotations import note, noted
+from livingdb.engines.embedded.typed_sql import cast_to_spark_type, needs_cast, rewrite_typed
+from livingdb.engines.portable.type_annotations import annotate_type, annotated_type
 from livingdb.errors import Unsupported
 
-__all__ = ["generated"]
+__all__ = ["to_duckdb_sql"]
 
 _RENAMED = {
     "any": "bool_or",
@@ -57,27 +57,27 @@ _INTEGERS = {
 }
 
 
-def generated(query: exp.Query) -> str:
+def to_duckdb_sql(query: exp.Query) -> str:
     """The query as DuckDB reads it; its tree is changed."""
     for node in reversed(list(query.walk(bfs=True))):
         parent, key, index = node.parent, node.arg_key, node.index
-        reworded = _reworded(node)
+        reworded = _rewrite_node(node)
         if reworded is not node and parent is not None and key is not None:
             parent.set(key, reworded, index)
     return query.sql("duckdb", unsupported_level=ErrorLevel.IGNORE, comments=False)
 
 
-def _reworded(node: exp.Expr) -> exp.Expr:
+def _rewrite_node(node: exp.Expr) -> exp.Expr:
     """The node in DuckDB's words; with a note of its type, exactly what Spark means by it."""
-    data_type = noted(node)
-    found = exact(node, data_type) if data_type is not None else None
+    data_type = annotated_type(node)
+    found = rewrite_typed(node, data_type) if data_type is not None else None
     if found is None:
-        reword = _REWORDED.get(type(node))
+        reword = _REWRITERS.get(type(node))
         found = node if reword is None else reword(node)
     if data_type is None:
         return found
-    made = given(found, data_type) if is_given(node, data_type) else found
-    note(made, data_type)
+    made = cast_to_spark_type(found, data_type) if needs_cast(node, data_type) else found
+    annotate_type(made, data_type)
     return made
 
 
@@ -97,7 +97,7 @@ def _cast(node: exp.Cast) -> exp.Expr:
     return node
 
 
-def _tried(node: exp.TryCast) -> exp.Expr:
+def _try_cast(node: exp.TryCast) -> exp.Expr:
     kind = node.to.this
     return _call("TRY", _call(_INTEGERS[kind], node.this)) if kind in _INTEGERS else node
 
@@ -126,7 +126,7 @@ def _average(node: exp.Avg) -> exp.Expr:
     return node
 
 
-def _counted(node: exp.CountIf) -> exp.Expr:
+def _count_if(node: exp.CountIf) -> exp.Expr:
     """The number of rows for which a condition holds, in words that take FILTER and OVER."""
     holds = exp.Nullif(this=node.this.copy(), expression=exp.false())
     return exp.Count(this=holds, big_int=True)
@@ -144,12 +144,12 @@ def _values(node: exp.Values) -> exp.Expr:
     if not isinstance(node.parent, (exp.From, exp.Join)) or not node.expressions:
         return node
     width = len(node.expressions[0].expressions)
-    return _called(node, "given", [f"col{at}" for at in range(1, width + 1)])
+    return _set_alias(node, "given", [f"col{at}" for at in range(1, width + 1)])
 
 
 def _table(node: exp.Table) -> exp.Expr:
     """The only function among tables is `range`."""
-    return _called(node, "range", ["id"]) if isinstance(node.this, exp.Func) else node
+    return _set_alias(node, "range", ["id"]) if isinstance(node.this, exp.Func) else node
 
 
 def _lateral(node: exp.Lateral) -> exp.Expr:
@@ -195,14 +195,14 @@ def _like(node: exp.Like | exp.ILike) -> exp.Expr:
     return exp.Escape(this=node.copy(), expression=exp.Literal.string("\\"))
 
 
-def _trimmed(node: exp.Trim) -> exp.Expr:
+def _trim(node: exp.Trim) -> exp.Expr:
     """Spark trims spaces, not every blank."""
     if node.expression is None:
         node.set("expression", exp.Literal.string(" "))
     return node
 
 
-def _day_added(node: exp.TsOrDsAdd) -> exp.Expr:
+def _add_days(node: exp.TsOrDsAdd) -> exp.Expr:
     unit = node.args.get("unit")
     if unit is not None and unit.name.upper() not in ("DAY", "DAYS"):
         return node
@@ -214,7 +214,7 @@ def _as_day(node: exp.Expr) -> exp.Expr:
     return exp.Cast(this=node.copy(), to=exp.DataType.build("date"))
 
 
-def _truncated(node: exp.DateTrunc | exp.TimestampTrunc) -> exp.Expr:
+def _truncate_time(node: exp.DateTrunc | exp.TimestampTrunc) -> exp.Expr:
     unit = node.args.get("unit")
     name = unit.name.upper() if unit is not None else ""
     node.set("unit", exp.Literal.string(_UNITS.get(name, name)))
@@ -233,7 +233,7 @@ def _function(node: exp.Anonymous) -> exp.Expr:
     return node
 
 
-def _called(source: exp.Expr, name: str, columns: Sequence[str]) -> exp.Expr:
+def _set_alias(source: exp.Expr, name: str, columns: Sequence[str]) -> exp.Expr:
     """Rows from no table under the names Spark gives them, where the query gives none."""
     alias = source.args.get("alias") or exp.TableAlias()
     if alias.this is None:
@@ -244,14 +244,14 @@ def _called(source: exp.Expr, name: str, columns: Sequence[str]) -> exp.Expr:
     return source
 
 
-_REWORDED: dict[type[exp.Expr], Callable[[Any], exp.Expr]] = {
+_REWRITERS: dict[type[exp.Expr], Callable[[Any], exp.Expr]] = {
     exp.AddMonths: _as_day,
     exp.Anonymous: _function,
     exp.Avg: _average,
     exp.ArraySize: lambda node: _call("spark_array_size", node.this),
     exp.Cast: _cast,
-    exp.CountIf: _counted,
-    exp.DateTrunc: _truncated,
+    exp.CountIf: _count_if,
+    exp.DateTrunc: _truncate_time,
     exp.DayOfWeek: lambda node: _call("spark_dayofweek", node.this),
     exp.Div: lambda node: _call("spark_divide", node.left, node.right),
     exp.Exists: _exists,
@@ -266,10 +266,10 @@ _REWORDED: dict[type[exp.Expr], Callable[[Any], exp.Expr]] = {
     exp.StrToUnix: _seconds,
     exp.Substring: _substring,
     exp.Table: _table,
-    exp.TimestampTrunc: _truncated,
-    exp.Trim: _trimmed,
-    exp.TryCast: _tried,
-    exp.TsOrDsAdd: _day_added,
+    exp.TimestampTrunc: _truncate_time,
+    exp.Trim: _trim,
+    exp.TryCast: _try_cast,
+    exp.TsOrDsAdd: _add_days,
     exp.UnixMillis: lambda node: _call("unix_millis", node.this),
     exp.UnixSeconds: lambda node: _call("unix_seconds", node.this),
     exp.Values: _values,

@@ -9,7 +9,7 @@ import re
 
 from livingdb.errors import InvalidData, LivingDBError, NotFound, Unsupported
 
-__all__ = ["translated"]
+__all__ = ["translate_error"]
 
 _NO_COLUMN = re.compile(r'Referenced column "([^"]*)"')
 _NO_COLUMN_OF = re.compile(
@@ -45,7 +45,7 @@ _KNOWN: tuple[tuple[str, type[LivingDBError], str], ...] = (
 )
 
 
-def translated(error: Exception) -> LivingDBError | Exception:
+def translate_error(error: Exception) -> LivingDBError | Exception:
     """The error to raise instead; an error that is not DuckDB's stays what it is."""
     import duckdb
 
@@ -76,9 +76,9 @@ def translated(error: Exception) -> LivingDBError | Exception:
 def _name_error(text: str) -> LivingDBError | None:
     """The error for a name or a call that is wrong; None if the text is about something else."""
     if found := _NO_COLUMN_OF.search(text):
-        return NotFound(f"{found[1]!r} has no column {found[2]!r}{_near(text)}")
+        return NotFound(f"{found[1]!r} has no column {found[2]!r}{_candidate_columns(text)}")
     if found := _NO_COLUMN.search(text):
-        return NotFound(f"there is no column {found[1]!r}{_near(text)}")
+        return NotFound(f"there is no column {found[1]!r}{_candidate_columns(text)}")
     if found := _NO_ALIAS.search(text):
         return NotFound(f"there is no table {found[1]!r} in the FROM clause")
     if found := _AMBIGUOUS.search(text):
@@ -90,7 +90,7 @@ def _name_error(text: str) -> LivingDBError | None:
     return None
 
 
-def _near(text: str) -> str:
+def _candidate_columns(text: str) -> str:
     """The columns it might have been."""
     found = _CANDIDATES.search(text)
     if found is None:

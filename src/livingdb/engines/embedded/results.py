@@ -9,7 +9,7 @@ import pyarrow as pa
 from livingdb.chunks.types import normalise_type
 from livingdb.errors import InvalidData, Unsupported
 
-__all__ = ["as_stored_types", "with_types"]
+__all__ = ["as_stored_types", "null_types_as_text"]
 
 _WHOLE = ("HUGEINT", "UHUGEINT")
 
@@ -28,7 +28,7 @@ def as_stored_types(table: pa.Table, kinds: Sequence[str]) -> pa.Table:
                 column = column.cast(target)
             except pa.ArrowInvalid:
                 raise InvalidData(
-                    f"column {name!r}: a value is too large for {_shown(target)}; "
+                    f"column {name!r}: a value is too large for {_type_label(target)}; "
                     "cast to decimal(38,0) or double first"
                 ) from None
         columns.append(column)
@@ -36,9 +36,9 @@ def as_stored_types(table: pa.Table, kinds: Sequence[str]) -> pa.Table:
     return pa.Table.from_arrays(columns, schema=pa.schema(fields))
 
 
-def with_types(table: pa.Table) -> pa.Table:
+def null_types_as_text(table: pa.Table) -> pa.Table:
     """The table with values of no type, which are all null, as text."""
-    types = [_mapped(field.type, _text_if_none) for field in table.schema]
+    types = [_map_leaf_types(field.type, _text_if_none) for field in table.schema]
     fields = [field.with_type(kind) for field, kind in zip(table.schema, types, strict=True)]
     return table.cast(pa.schema(fields))
 
@@ -47,18 +47,18 @@ def _text_if_none(data_type: pa.DataType) -> pa.DataType:
     return pa.string() if pa.types.is_null(data_type) else data_type
 
 
-def _shown(data_type: pa.DataType) -> str:
+def _type_label(data_type: pa.DataType) -> str:
     return "bigint" if data_type == pa.int64() else str(data_type)
 
 
 def _target(data_type: pa.DataType, name: str) -> pa.DataType:
     try:
-        return _mapped(data_type, _stored)
+        return _map_leaf_types(data_type, _storage_type)
     except Unsupported as error:
         raise Unsupported(f"column {name!r}: {error}") from None
 
 
-def _stored(data_type: pa.DataType) -> pa.DataType:
+def _storage_type(data_type: pa.DataType) -> pa.DataType:
     """The type LivingDB stores values of a plain type in; times are in the engine's zone."""
     kinds = pa.types
     if kinds.is_null(data_type):
@@ -73,15 +73,17 @@ def _stored(data_type: pa.DataType) -> pa.DataType:
     return normalise_type(data_type)
 
 
-def _mapped(data_type: pa.DataType, change: Callable[[pa.DataType], pa.DataType]) -> pa.DataType:
+def _map_leaf_types(
+    data_type: pa.DataType, change: Callable[[pa.DataType], pa.DataType]
+) -> pa.DataType:
     """The type with the plain types in it changed."""
     kinds = pa.types
     if kinds.is_map(data_type):
-        key = _mapped(data_type.key_type, change)
-        return pa.map_(key, _mapped(data_type.item_type, change))
+        key = _map_leaf_types(data_type.key_type, change)
+        return pa.map_(key, _map_leaf_types(data_type.item_type, change))
     lists = (kinds.is_list, kinds.is_large_list, kinds.is_fixed_size_list)
     if any(is_kind(data_type) for is_kind in lists):
-        return pa.list_(_mapped(data_type.value_type, change))
+        return pa.list_(_map_leaf_types(data_type.value_type, change))
     if kinds.is_struct(data_type):
-        return pa.struct([(inner.name, _mapped(inner.type, change)) for inner in data_type])
+        return pa.struct([(inner.name, _map_leaf_types(inner.type, change)) for inner in data_type])
     return change(data_type)

@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from livingdb.engines.embedded.arrow_dataset import ScannedRows
-from livingdb.engines.embedded.duckdb_dialect import generated
-from livingdb.engines.embedded.duckdb_errors import translated
+from livingdb.engines.embedded.arrow_dataset import RowSetDataset
+from livingdb.engines.embedded.duckdb_dialect import to_duckdb_sql
+from livingdb.engines.embedded.duckdb_errors import translate_error
 from livingdb.engines.embedded.macros import MACROS
-from livingdb.engines.embedded.results import as_stored_types, with_types
-from livingdb.engines.portable.portable import Portable, as_spark
+from livingdb.engines.embedded.results import as_stored_types, null_types_as_text
+from livingdb.engines.portable.portable import PortableQuery, as_spark_types
 from livingdb.engines.request import Request
-from livingdb.engines.tree_parts import Built, build_part, built_of
+from livingdb.engines.tree_parts import TreeParts, build_part, collect_parts
 from livingdb.tables import ingest
 from livingdb.tables.recipe import Definition
 from livingdb.tables.rows import RowSet
@@ -73,7 +73,7 @@ class Session:
 
     def __init__(self) -> None:
         self._connection = _database().cursor()
-        self._scanned: list[ScannedRows] = []
+        self._scanned: list[RowSetDataset] = []
         self._count = 0
 
     def __enter__(self) -> Session:
@@ -87,12 +87,12 @@ class Session:
     ) -> None:
         self._connection.close()
 
-    def register(self, source: ScannedRows | pa.Table, name: str | None = None) -> str:
+    def register(self, source: RowSetDataset | pa.Table, name: str | None = None) -> str:
         """Let SQL see the rows; the name to call them by."""
         if name is None:
             name = f"given_{self._count}"
             self._count += 1
-        if isinstance(source, ScannedRows):
+        if isinstance(source, RowSetDataset):
             self._scanned.append(source)
         self._connection.register(name, source)
         return name
@@ -106,9 +106,9 @@ class Session:
         _ = request.portable
         for name, source in request.sources.items():
             rows = source.rows
-            shown = ScannedRows(rows, source.wanted) if isinstance(rows, RowSet) else rows
+            shown = RowSetDataset(rows, source.wanted) if isinstance(rows, RowSet) else rows
             self.register(shown, name)
-        return generated(request.query.copy())
+        return to_duckdb_sql(request.query.copy())
 
     def columns(self, text: str, parameters: Mapping[str, object]) -> list[tuple[str, str]]:
         """Names and DuckDB types of the columns a query gives, without running it."""
@@ -138,7 +138,7 @@ class Session:
         for scanned in self._scanned:
             if scanned.failure is not None:
                 return scanned.failure
-        return translated(error)
+        return translate_error(error)
 
 
 class EmbeddedEngine:
@@ -151,11 +151,15 @@ class EmbeddedEngine:
         with Session() as session:
             found = session.query(session.text(request), request.values())
         known = request.portable
-        return as_spark(found, known) if isinstance(known, Portable) else with_types(found)
+        return (
+            as_spark_types(found, known)
+            if isinstance(known, PortableQuery)
+            else null_types_as_text(found)
+        )
 
-    def tree(self, request: Request, definition: Definition, url: str) -> Built:
+    def tree(self, request: Request, definition: Definition, url: str) -> TreeParts:
         """The rows the query gives as a tree, in packs of the files at a URL."""
         schema = definition.schema
         shape = definition.layout.grouping(schema).whole
         columns, _ = ingest.sorted_rows(schema, shape, self.rows(request))
-        return built_of(url, [build_part(url, definition.to_json(), [columns])])
+        return collect_parts(url, [build_part(url, definition.to_json(), [columns])])

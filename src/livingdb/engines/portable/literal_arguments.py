@@ -11,7 +11,7 @@ from sqlglot import exp
 
 from livingdb.engines.spark_types import DATE, NTZ, TIMESTAMP
 
-__all__ = ["LITERALS", "moment_of"]
+__all__ = ["LITERALS", "is_time_literal"]
 
 _DAYS = ("YEAR", "YYYY", "YY", "QUARTER", "MONTH", "MON", "MM", "WEEK")
 _UNITS = ("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND")
@@ -23,56 +23,56 @@ _DATE = re.compile(r"\d{4}-\d\d-\d\d")
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\d([ T]\d\d:\d\d:\d\d(\.\d{1,6})?([+-]\d\d:\d\d|Z)?)?")
 
 
-def _text(node: exp.Expr) -> str | None:
+def _string_literal(node: exp.Expr) -> str | None:
     return str(node.this) if isinstance(node, exp.Literal) and node.is_string else None
 
 
-def _whole(node: exp.Expr, least: int, greatest: int) -> bool:
+def _is_integer_between(node: exp.Expr, least: int, greatest: int) -> bool:
     is_number = isinstance(node, exp.Literal) and not node.is_string and node.name.isdecimal()
     return is_number and least <= int(node.name) <= greatest
 
 
-def _word(node: exp.Expr, words: tuple[str, ...]) -> bool:
+def _is_keyword_of(node: exp.Expr, words: tuple[str, ...]) -> bool:
     return isinstance(node, (exp.Var, exp.Literal)) and node.name.upper() in words
 
 
-def _letters(node: exp.Expr, least: int) -> bool:
-    text = _text(node)
+def _is_plain_ascii(node: exp.Expr, least: int) -> bool:
+    text = _string_literal(node)
     fits = text is not None and len(text) >= least and text.isascii() and text.isprintable()
     return fits and not set(str(text)) & set("\\$")
 
 
-def _liked(node: exp.Expr) -> bool:
-    text = _text(node)
+def _is_like_pattern(node: exp.Expr) -> bool:
+    text = _string_literal(node)
     return text is not None and "\\" not in re.sub(r"\\[\\_%]", "", text)
 
 
-def _pattern(node: exp.Expr) -> bool:
-    text = _text(node)
+def _is_portable_regex(node: exp.Expr) -> bool:
+    text = _string_literal(node)
     return text is not None and _SAFE_PATTERN.fullmatch(text) is not None
 
 
 LITERALS: dict[str, Callable[[exp.Expr], bool]] = {
-    "BASE": lambda node: _whole(node, 10, 10) or _whole(node, 2, 2),
-    "BITS": lambda node: _whole(node, 256, 256),
-    "COUNT": lambda node: _whole(node, 1, 10_000),
-    "DAY": lambda node: _word(node, ("DAY",)),
-    "DAYS": lambda node: _word(node, _DAYS),
-    "DIGITS": lambda node: _whole(node, 0, 5),
-    "LETTERS": lambda node: _letters(node, 1),
-    "LIKED": _liked,
-    "PART": lambda node: _word(node, _PARTS),
-    "PATTERN": _pattern,
-    "SIZE": lambda node: _whole(node, 0, 10_000),
-    "UNIT": lambda node: _word(node, _UNITS),
-    "WORD": lambda node: _letters(node, 0),
+    "BASE": lambda node: _is_integer_between(node, 10, 10) or _is_integer_between(node, 2, 2),
+    "BITS": lambda node: _is_integer_between(node, 256, 256),
+    "COUNT": lambda node: _is_integer_between(node, 1, 10_000),
+    "DAY": lambda node: _is_keyword_of(node, ("DAY",)),
+    "DAYS": lambda node: _is_keyword_of(node, _DAYS),
+    "DIGITS": lambda node: _is_integer_between(node, 0, 5),
+    "LETTERS": lambda node: _is_plain_ascii(node, 1),
+    "LIKED": _is_like_pattern,
+    "PART": lambda node: _is_keyword_of(node, _PARTS),
+    "PATTERN": _is_portable_regex,
+    "SIZE": lambda node: _is_integer_between(node, 0, 10_000),
+    "UNIT": lambda node: _is_keyword_of(node, _UNITS),
+    "WORD": lambda node: _is_plain_ascii(node, 0),
 }
 """Kinds in capitals in a signature, and what a node has to be to be of that kind."""
 
 
-def moment_of(node: exp.Expr, target: pa.DataType) -> bool:
+def is_time_literal(node: exp.Expr, target: pa.DataType) -> bool:
     """Whether the node is text that every engine reads as that day or moment."""
-    text = _text(node)
+    text = _string_literal(node)
     if text is None or target not in (DATE, TIMESTAMP, NTZ):
         return False
     form = _DATE if target == DATE else _MOMENT

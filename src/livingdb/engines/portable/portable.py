@@ -17,41 +17,41 @@ from livingdb.engines.portable.signature_matching import NotPortable
 from livingdb.engines.portable.typed_queries import columns_of
 from livingdb.errors import InvalidData
 
-__all__ = ["Portable", "Wrong", "as_spark", "portable"]
+__all__ = ["PortableQuery", "Unanswerable", "as_spark_types", "check_portability"]
 
 _NONE: Mapping[str, object] = MappingProxyType({})
 
 
-class Wrong(str):
+class Unanswerable(str):
     """Why a query is not portable, where it is because no engine could answer it."""
 
 
 @dataclass(frozen=True)
-class Portable:
+class PortableQuery:
     """The columns of a portable query: their names, and the types Spark gives them."""
 
     columns: tuple[tuple[str, pa.DataType], ...]
 
 
-def portable(
+def check_portability(
     query: exp.Query,
     schemas: Mapping[str, pa.Schema],
     parameters: Mapping[str, object] = _NONE,
-) -> Portable | str:
+) -> PortableQuery | str:
     """The columns a query gives, if every engine gives the same; else what it is that may differ.
 
     The tables of the query are names of `schemas`.  The tree stays as it is, but for notes of
     the types of its nodes, with which `generated` means exactly what Spark means.
     """
     try:
-        return Portable(tuple(columns_of(query, schemas, parameters)))
+        return PortableQuery(tuple(columns_of(query, schemas, parameters)))
     except NotPortable as reason:
-        return Wrong(str(reason)) if reason.is_wrong else str(reason)
+        return Unanswerable(str(reason)) if reason.is_wrong else str(reason)
     except RecursionError:
         return "the query is nested too deeply"
 
 
-def as_spark(table: pa.Table, portable: Portable) -> pa.Table:
+def as_spark_types(table: pa.Table, portable: PortableQuery) -> pa.Table:
     """The embedded engine's answer to a portable query, in Spark's types.
 
     `InvalidData` for a value that the type cannot hold, which is an error in Spark, too.

@@ -17,52 +17,52 @@ from livingdb.engines.spark_types import (
     INT,
     INTEGERS,
     as_decimal,
-    bounded,
-    common,
+    common_type,
+    decimal_type,
     kind_of,
 )
 
 __all__ = [
-    "compared",
-    "either",
-    "first",
-    "product",
-    "quotient",
-    "remainder",
-    "residue",
-    "rounded",
-    "sum_of",
-    "total",
-    "turned",
-    "whole",
+    "addition_type",
+    "common_type_of_rest",
+    "comparison_type",
+    "first_type",
+    "integral_type",
+    "negation_type",
+    "pmod_type",
+    "product_type",
+    "quotient_type",
+    "remainder_type",
+    "rounding_type",
+    "sum_type",
 ]
 
 Types = Sequence[pa.DataType]
 Nodes = Sequence[exp.Expr]
 
 
-def first(types: Types, nodes: Nodes) -> pa.DataType | None:
+def first_type(types: Types, nodes: Nodes) -> pa.DataType | None:
     """The type of the first argument."""
     return types[0]
 
 
-def turned(types: Types, nodes: Nodes) -> pa.DataType | None:
+def negation_type(types: Types, nodes: Nodes) -> pa.DataType | None:
     """The type of an argument whose sign may change; Spark does that with 34 digits."""
     is_long = kind_of(types[0]) == "decimal" and types[0].precision > 34
     return None if is_long else types[0]
 
 
-def either(types: Types, nodes: Nodes) -> pa.DataType | None:
+def common_type_of_rest(types: Types, nodes: Nodes) -> pa.DataType | None:
     """The common type of the arguments after the first."""
-    return common(types[1:])
+    return common_type(types[1:])
 
 
-def compared(types: Types, nodes: Nodes) -> pa.DataType | None:
+def comparison_type(types: Types, nodes: Nodes) -> pa.DataType | None:
     """A boolean, if the arguments can be compared."""
-    return None if common(types) is None else BOOLEAN
+    return None if common_type(types) is None else BOOLEAN
 
 
-def _decimals(types: Types, nodes: Nodes) -> tuple[pa.DataType, pa.DataType] | None:
+def _decimal_operands(types: Types, nodes: Nodes) -> tuple[pa.DataType, pa.DataType] | None:
     """Both arguments as decimals; None if they are not calculated with as decimals."""
     kinds = [kind_of(data_type) for data_type in types]
     if "decimal" not in kinds or not all(kind in (*INTEGERS, "decimal") for kind in kinds):
@@ -71,72 +71,74 @@ def _decimals(types: Types, nodes: Nodes) -> tuple[pa.DataType, pa.DataType] | N
     return None if one is None or other is None else (one, other)
 
 
-def _undecimal(types: Types) -> pa.DataType | None:
+def _common_non_decimal(types: Types) -> pa.DataType | None:
     """The common type of numbers that are not calculated with as decimals."""
-    found = common(types)
+    found = common_type(types)
     is_decimal = found is not None and kind_of(found) == "decimal"
     return None if is_decimal else found
 
 
-def sum_of(types: Types, nodes: Nodes) -> pa.DataType | None:
+def addition_type(types: Types, nodes: Nodes) -> pa.DataType | None:
     """Of a sum or a difference."""
-    pair = _decimals(types, nodes)
+    pair = _decimal_operands(types, nodes)
     if pair is None:
-        return _undecimal(types)
+        return _common_non_decimal(types)
     one, other = pair
     scale = max(one.scale, other.scale)
     digits = max(one.precision - one.scale, other.precision - other.scale)
-    return bounded(digits + scale + 1, scale)
+    return decimal_type(digits + scale + 1, scale)
 
 
-def product(types: Types, nodes: Nodes) -> pa.DataType | None:
+def product_type(types: Types, nodes: Nodes) -> pa.DataType | None:
     """Of a product."""
-    pair = _decimals(types, nodes)
+    pair = _decimal_operands(types, nodes)
     if pair is None:
-        return _undecimal(types)
+        return _common_non_decimal(types)
     one, other = pair
-    return bounded(one.precision + other.precision + 1, one.scale + other.scale)
+    return decimal_type(one.precision + other.precision + 1, one.scale + other.scale)
 
 
-def quotient(types: Types, nodes: Nodes) -> pa.DataType | None:
+def quotient_type(types: Types, nodes: Nodes) -> pa.DataType | None:
     """Of a quotient: a double, of integers too."""
     return DOUBLE if "decimal" not in map(kind_of, types) else None
 
 
-def remainder(types: Types, nodes: Nodes) -> pa.DataType | None:
+def remainder_type(types: Types, nodes: Nodes) -> pa.DataType | None:
     """Of a remainder."""
-    pair = _decimals(types, nodes)
+    pair = _decimal_operands(types, nodes)
     if pair is None:
-        return _undecimal(types)
+        return _common_non_decimal(types)
     one, other = pair
     scale = max(one.scale, other.scale)
-    return bounded(min(one.precision - one.scale, other.precision - other.scale) + scale, scale)
+    return decimal_type(
+        min(one.precision - one.scale, other.precision - other.scale) + scale, scale
+    )
 
 
-def residue(types: Types, nodes: Nodes) -> pa.DataType | None:
+def pmod_type(types: Types, nodes: Nodes) -> pa.DataType | None:
     """Of a remainder by a number that is written out."""
-    return common([types[0], INT])
+    return common_type([types[0], INT])
 
 
-def whole(types: Types, nodes: Nodes) -> pa.DataType | None:
+def integral_type(types: Types, nodes: Nodes) -> pa.DataType | None:
     """Of the next whole number."""
     data_type = types[0]
     if kind_of(data_type) != "decimal":
         return BIGINT
-    return bounded(data_type.precision - data_type.scale + 1, 0)
+    return decimal_type(data_type.precision - data_type.scale + 1, 0)
 
 
-def rounded(types: Types, nodes: Nodes) -> pa.DataType | None:
+def rounding_type(types: Types, nodes: Nodes) -> pa.DataType | None:
     """Of an exact number with so many digits after the point."""
     data_type = types[0]
     if kind_of(data_type) != "decimal":
         return data_type
     digits = int(nodes[1].name) if len(nodes) > 1 else 0
     scale = min(data_type.scale, digits)
-    return bounded(data_type.precision - data_type.scale + scale + 1, scale)
+    return decimal_type(data_type.precision - data_type.scale + scale + 1, scale)
 
 
-def total(types: Types, nodes: Nodes) -> pa.DataType | None:
+def sum_type(types: Types, nodes: Nodes) -> pa.DataType | None:
     """Of a sum over rows."""
     data_type = types[0]
     kind = kind_of(data_type)

@@ -22,7 +22,7 @@ __all__ = [
     "fits",
     "key_of",
     "name_of",
-    "shown",
+    "sql_excerpt",
 ]
 
 Key: TypeAlias = type[exp.Expr] | str
@@ -60,7 +60,7 @@ def key_of(node: exp.Expr) -> Key:
     return node.name.casefold() if isinstance(node, exp.Anonymous) else type(node)
 
 
-def shown(node: exp.Expr) -> str:
+def sql_excerpt(node: exp.Expr) -> str:
     """An expression in a sentence."""
     text = node.sql("spark", normalize_functions="lower", comments=False)
     return text if len(text) <= 60 else text[:57] + "…"

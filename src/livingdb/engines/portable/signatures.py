@@ -14,18 +14,18 @@ import pyarrow as pa
 from sqlglot import exp
 
 from livingdb.engines.portable.result_types import (
-    compared,
-    either,
-    first,
-    product,
-    quotient,
-    remainder,
-    residue,
-    rounded,
-    sum_of,
-    total,
-    turned,
-    whole,
+    addition_type,
+    common_type_of_rest,
+    comparison_type,
+    first_type,
+    integral_type,
+    negation_type,
+    pmod_type,
+    product_type,
+    quotient_type,
+    remainder_type,
+    rounding_type,
+    sum_type,
 )
 from livingdb.engines.spark_types import (
     BIGINT,
@@ -37,7 +37,7 @@ from livingdb.engines.spark_types import (
     NUMBERS,
     STRING,
     TIMESTAMP,
-    common,
+    common_type,
 )
 
 __all__ = ["AGGREGATES", "CASTS", "FUNCTIONS", "GROUPS", "WINDOWED", "Signature"]
@@ -71,7 +71,7 @@ class Signature:
     result: pa.DataType | Rule
 
 
-def _listed(
+def _signatures(
     *lines: tuple[str, type[exp.Expr] | str, str, pa.DataType | Rule],
 ) -> tuple[Signature, ...]:
     return tuple(
@@ -79,32 +79,32 @@ def _listed(
     )
 
 
-def _alike(types: Sequence[pa.DataType], nodes: Sequence[exp.Expr]) -> pa.DataType | None:
-    return common(types)
+def _common_type(types: Sequence[pa.DataType], nodes: Sequence[exp.Expr]) -> pa.DataType | None:
+    return common_type(types)
 
 
-FUNCTIONS = _listed(
+FUNCTIONS = _signatures(
     # arithmetic
-    ("{} + {}", exp.Add, "number number", sum_of),
-    ("{} - {}", exp.Sub, "number number", sum_of),
-    ("{} * {}", exp.Mul, "number number", product),
-    ("{} / {}", exp.Div, "number number", quotient),
+    ("{} + {}", exp.Add, "number number", addition_type),
+    ("{} - {}", exp.Sub, "number number", addition_type),
+    ("{} * {}", exp.Mul, "number number", product_type),
+    ("{} / {}", exp.Div, "number number", quotient_type),
     ("{} div {}", exp.IntDiv, "integer integer", BIGINT),
-    ("{} % {}", exp.Mod, "number number", remainder),
-    ("pmod({}, {})", "pmod", "integer COUNT", residue),
-    ("-{}", exp.Neg, "number", turned),
-    ("abs({})", exp.Abs, "number", turned),
+    ("{} % {}", exp.Mod, "number number", remainder_type),
+    ("pmod({}, {})", "pmod", "integer COUNT", pmod_type),
+    ("-{}", exp.Neg, "number", negation_type),
+    ("abs({})", exp.Abs, "number", negation_type),
     ("sign({})", exp.Sign, "number", DOUBLE),
-    ("ceil({})", exp.Ceil, "number", whole),
-    ("floor({})", exp.Floor, "number", whole),
-    ("round({})", exp.Round, "exact", rounded),
-    ("round({}, {})", exp.Round, "exact DIGITS", rounded),
-    ("round({})", exp.Round, "double", first),
-    ("round({}, {})", exp.Round, "double DIGITS", first),
-    ("{} & {}", exp.BitwiseAnd, "integer integer", _alike),
-    ("{} | {}", exp.BitwiseOr, "integer integer", _alike),
-    ("{} ^ {}", exp.BitwiseXor, "integer integer", _alike),
-    ("~{}", exp.BitwiseNot, "integer", first),
+    ("ceil({})", exp.Ceil, "number", integral_type),
+    ("floor({})", exp.Floor, "number", integral_type),
+    ("round({})", exp.Round, "exact", rounding_type),
+    ("round({}, {})", exp.Round, "exact DIGITS", rounding_type),
+    ("round({})", exp.Round, "double", first_type),
+    ("round({}, {})", exp.Round, "double DIGITS", first_type),
+    ("{} & {}", exp.BitwiseAnd, "integer integer", _common_type),
+    ("{} | {}", exp.BitwiseOr, "integer integer", _common_type),
+    ("{} ^ {}", exp.BitwiseXor, "integer integer", _common_type),
+    ("~{}", exp.BitwiseNot, "integer", first_type),
     ("sqrt({})", exp.Sqrt, "inexact", DOUBLE),
     ("exp({})", exp.Exp, "inexact", DOUBLE),
     ("ln({})", exp.Ln, "inexact", DOUBLE),
@@ -145,19 +145,19 @@ FUNCTIONS = _listed(
     ("md5({})", exp.MD5, "string", STRING),
     ("sha2({}, {})", exp.SHA2, "string BITS", STRING),
     # values
-    ("{} = {}", exp.EQ, "value value", compared),
-    ("{} <> {}", exp.NEQ, "value value", compared),
-    ("{} < {}", exp.LT, "value value", compared),
-    ("{} <= {}", exp.LTE, "value value", compared),
-    ("{} > {}", exp.GT, "value value", compared),
-    ("{} >= {}", exp.GTE, "value value", compared),
-    ("{} <=> {}", exp.NullSafeEQ, "value value", compared),
-    ("{} IS DISTINCT FROM {}", exp.NullSafeNEQ, "value value", compared),
-    ("coalesce({}, {})", exp.Coalesce, "value*", _alike),
-    ("nullif({}, {})", exp.Nullif, "value value", first),
-    ("nvl2({}, {}, {})", exp.Nvl2, "value value value", either),
-    ("greatest({}, {})", exp.Greatest, "value*", _alike),
-    ("least({}, {})", exp.Least, "value*", _alike),
+    ("{} = {}", exp.EQ, "value value", comparison_type),
+    ("{} <> {}", exp.NEQ, "value value", comparison_type),
+    ("{} < {}", exp.LT, "value value", comparison_type),
+    ("{} <= {}", exp.LTE, "value value", comparison_type),
+    ("{} > {}", exp.GT, "value value", comparison_type),
+    ("{} >= {}", exp.GTE, "value value", comparison_type),
+    ("{} <=> {}", exp.NullSafeEQ, "value value", comparison_type),
+    ("{} IS DISTINCT FROM {}", exp.NullSafeNEQ, "value value", comparison_type),
+    ("coalesce({}, {})", exp.Coalesce, "value*", _common_type),
+    ("nullif({}, {})", exp.Nullif, "value value", first_type),
+    ("nvl2({}, {}, {})", exp.Nvl2, "value value value", common_type_of_rest),
+    ("greatest({}, {})", exp.Greatest, "value*", _common_type),
+    ("least({}, {})", exp.Least, "value*", _common_type),
     ("isnull({})", "isnull", "any", BOOLEAN),
     ("isnotnull({})", "isnotnull", "any", BOOLEAN),
     ("NOT {}", exp.Not, "boolean", BOOLEAN),
@@ -193,12 +193,12 @@ FUNCTIONS = _listed(
     ("unix_micros({})", exp.UnixMicros, "timestamp", BIGINT),
 )
 
-AGGREGATES = _listed(
+AGGREGATES = _signatures(
     ("count({})", exp.Count, "any*", BIGINT),
-    ("sum({})", exp.Sum, "number", total),
+    ("sum({})", exp.Sum, "number", sum_type),
     ("avg({})", exp.Avg, "inexact", DOUBLE),
-    ("min({})", exp.Min, "plain", first),
-    ("max({})", exp.Max, "plain", first),
+    ("min({})", exp.Min, "plain", first_type),
+    ("max({})", exp.Max, "plain", first_type),
     ("stddev({})", exp.Stddev, "inexact", DOUBLE),
     ("stddev_samp({})", exp.StddevSamp, "inexact", DOUBLE),
     ("stddev_pop({})", exp.StddevPop, "integer", DOUBLE),
@@ -209,27 +209,27 @@ AGGREGATES = _listed(
     ("every({})", "every", "boolean", BOOLEAN),
     ("some({})", "some", "boolean", BOOLEAN),
     ("count_if({})", exp.CountIf, "boolean", BIGINT),
-    ("bit_and({})", exp.BitwiseAndAgg, "integer", first),
-    ("bit_or({})", exp.BitwiseOrAgg, "integer", first),
-    ("bit_xor({})", exp.BitwiseXorAgg, "integer", first),
+    ("bit_and({})", exp.BitwiseAndAgg, "integer", first_type),
+    ("bit_or({})", exp.BitwiseOrAgg, "integer", first_type),
+    ("bit_xor({})", exp.BitwiseXorAgg, "integer", first_type),
     ("median({})", exp.Median, "integer", DOUBLE),
 )
 
-WINDOWED = _listed(
+WINDOWED = _signatures(
     ("row_number()", exp.RowNumber, "", INT),
     ("rank()", exp.Rank, "", INT),
     ("dense_rank()", exp.DenseRank, "", INT),
     ("percent_rank()", exp.PercentRank, "", DOUBLE),
     ("cume_dist()", exp.CumeDist, "", DOUBLE),
     ("ntile({})", exp.Ntile, "COUNT", INT),
-    ("lag({})", exp.Lag, "any", first),
-    ("lag({}, {})", exp.Lag, "any COUNT", first),
-    ("lead({})", exp.Lead, "any", first),
-    ("lead({}, {})", exp.Lead, "any COUNT", first),
-    ("first_value({})", exp.FirstValue, "any", first),
-    ("last_value({})", exp.LastValue, "any", first),
-    ("first({})", exp.First, "any", first),
-    ("last({})", exp.Last, "any", first),
+    ("lag({})", exp.Lag, "any", first_type),
+    ("lag({}, {})", exp.Lag, "any COUNT", first_type),
+    ("lead({})", exp.Lead, "any", first_type),
+    ("lead({}, {})", exp.Lead, "any COUNT", first_type),
+    ("first_value({})", exp.FirstValue, "any", first_type),
+    ("last_value({})", exp.LastValue, "any", first_type),
+    ("first({})", exp.First, "any", first_type),
+    ("last({})", exp.Last, "any", first_type),
 )
 """These need OVER; so may aggregates be written, but for those with DISTINCT."""
 

@@ -8,18 +8,18 @@ from __future__ import annotations
 import pyarrow as pa
 from sqlglot import exp
 
-__all__ = ["note", "noted"]
+__all__ = ["annotate_type", "annotated_type"]
 
 _KEY = "spark_type"
 
 
-def note(node: exp.Expr, data_type: pa.DataType) -> pa.DataType:
+def annotate_type(node: exp.Expr, data_type: pa.DataType) -> pa.DataType:
     """Leave a note of the node's type; the type."""
     node.meta[_KEY] = data_type
     return data_type
 
 
-def noted(node: exp.Expr | None) -> pa.DataType | None:
+def annotated_type(node: exp.Expr | None) -> pa.DataType | None:
     """The type that was noted; None if there is no note."""
     if node is None:
         return None

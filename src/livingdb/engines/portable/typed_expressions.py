@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 from sqlglot import exp
 
-from livingdb.engines.portable.literal_arguments import LITERALS, moment_of
+from livingdb.engines.portable.literal_arguments import LITERALS, is_time_literal
 from livingdb.engines.portable.signature_matching import (
     AGGREGATE_CALLS,
     CALLS,
@@ -18,10 +18,10 @@ from livingdb.engines.portable.signature_matching import (
     fits,
     key_of,
     name_of,
-    shown,
+    sql_excerpt,
 )
 from livingdb.engines.portable.signatures import CASTS, Signature
-from livingdb.engines.portable.type_annotations import note
+from livingdb.engines.portable.type_annotations import annotate_type
 from livingdb.engines.spark_types import (
     BINARY,
     BOOLEAN,
@@ -29,14 +29,14 @@ from livingdb.engines.spark_types import (
     NTZ,
     NULL,
     TIMESTAMP,
-    common,
+    cast_target_type,
+    common_type,
     kind_of,
-    named,
-    of_literal,
-    of_value,
+    literal_type,
+    parameter_type,
 )
 
-__all__ = ["Expressions", "Resolver", "field_type", "require_common"]
+__all__ = ["ExpressionTyper", "Resolver", "field_type", "require_common"]
 
 
 class Resolver(Protocol):
@@ -62,14 +62,14 @@ _FRAME_ENDS = ("UNBOUNDED", "CURRENT ROW")
 
 def require_common(types: Sequence[pa.DataType], what: str) -> pa.DataType:
     """The common type; `NotPortable` if there is none."""
-    found = common(types)
+    found = common_type(types)
     if found is None:
         kinds = " and ".join(dict.fromkeys(kind_of(data_type) for data_type in types))
         raise NotPortable(f"{what} brings {kinds} together, which engines do differently")
     return found
 
 
-class Expressions:
+class ExpressionTyper:
     """Types the expressions of one query."""
 
     def __init__(self, resolver: Resolver):
@@ -77,29 +77,29 @@ class Expressions:
 
     def type_of(self, node: exp.Expr) -> pa.DataType:
         """The type of an expression, noted on it and on every part of it."""
-        typed = _TYPED.get(type(node))
-        found = self._called(node) if typed is None else typed(self, node)
-        return note(node, found)
+        typed = _TYPE_RULES.get(type(node))
+        found = self._call_type(node) if typed is None else typed(self, node)
+        return annotate_type(node, found)
 
     def condition(self, node: exp.Expr, clause: str) -> None:
         """Check that an expression is a condition."""
         if self.type_of(node) not in (BOOLEAN, NULL):
-            raise NotPortable(f"{clause} takes a condition, not {shown(node)}")
+            raise NotPortable(f"{clause} takes a condition, not {sql_excerpt(node)}")
 
-    def _all(self, nodes: Iterable[exp.Expr]) -> list[pa.DataType]:
+    def _types_of(self, nodes: Iterable[exp.Expr]) -> list[pa.DataType]:
         return [self.type_of(node) for node in nodes]
 
-    def _aligned(self, nodes: Sequence[exp.Expr]) -> list[pa.DataType]:
+    def _aligned_types(self, nodes: Sequence[exp.Expr]) -> list[pa.DataType]:
         """The types of expressions that meet; text beside a day or moment is one, too."""
-        types = self._all(nodes)
+        types = self._types_of(nodes)
         for time in (TIMESTAMP, NTZ, DATE):
             if time in types:
                 for at, node in enumerate(nodes):
-                    if moment_of(node, time):
-                        types[at] = note(node, time)
+                    if is_time_literal(node, time):
+                        types[at] = annotate_type(node, time)
         return types
 
-    def _called(self, node: exp.Expr) -> pa.DataType:
+    def _call_type(self, node: exp.Expr) -> pa.DataType:
         """The type of a call or an operator, by the whitelist."""
         key = key_of(node)
         if key in AGGREGATE_CALLS:
@@ -108,17 +108,19 @@ class Expressions:
         if lines is None:
             raise NotPortable(f"{name_of(node)} is not tested to be the same on every engine")
         if isinstance(node, exp.Binary) and isinstance(node.expression, exp.Interval):
-            return self._shifted(node)
+            return self._interval_sum_type(node)
         if isinstance(node, exp.Concat) and not node.args.get("safe"):
             raise NotPortable("quoted text beside quoted text may differ between engines")
-        return self._matched(node, lines, arguments_of(node))
+        return self._signature_type(node, lines, arguments_of(node))
 
-    def _matched(
+    def _signature_type(
         self, node: exp.Expr, lines: Sequence[Signature], nodes: list[exp.Expr]
     ) -> pa.DataType:
         literal = {at for line in lines for at, kind in enumerate(line.kinds) if kind in LITERALS}
         plain = [item for at, item in enumerate(nodes) if at not in literal]
-        found = iter(self._aligned(plain) if isinstance(node, _TRUTHS) else self._all(plain))
+        found = iter(
+            self._aligned_types(plain) if isinstance(node, _TRUTHS) else self._types_of(plain)
+        )
         types = [NULL if at in literal else next(found) for at in range(len(nodes))]
         for line in lines:
             if not fits(line, types, nodes):
@@ -128,12 +130,12 @@ class Expressions:
             if made is not None:
                 return made
         kinds = ", ".join(
-            shown(item) if at in literal else kind_of(data_type)
+            sql_excerpt(item) if at in literal else kind_of(data_type)
             for at, (item, data_type) in enumerate(zip(nodes, types, strict=True))
         )
         raise NotPortable(f"{name_of(node)} of {kinds} may differ between engines")
 
-    def _shifted(self, node: exp.Binary) -> pa.DataType:
+    def _interval_sum_type(self, node: exp.Binary) -> pa.DataType:
         """A day or moment and an interval."""
         time, interval = self.type_of(node.this), node.expression
         unit = interval.args.get("unit")
@@ -142,7 +144,7 @@ class Expressions:
         is_plain = isinstance(amount, exp.Literal) and amount.name.isdecimal()
         units = _DAY_UNITS if time == DATE else _UNITS
         if time not in (DATE, TIMESTAMP, NTZ) or not is_plain or name not in units:
-            raise NotPortable(f"{shown(node)} may differ between engines")
+            raise NotPortable(f"{sql_excerpt(node)} may differ between engines")
         return time
 
     def _aggregate(self, node: exp.Expr) -> pa.DataType:
@@ -156,20 +158,21 @@ class Expressions:
                 raise NotPortable("DISTINCT ON is not Spark's")
             nodes = distinct.expressions
             if any(
-                kind_of(data_type) in ("array", "struct", "map") for data_type in self._all(nodes)
+                kind_of(data_type) in ("array", "struct", "map")
+                for data_type in self._types_of(nodes)
             ):
                 raise NotPortable("DISTINCT of nested values may differ between engines")
         elif len(nodes) != 1:
             raise NotPortable(f"{name_of(node)} with several arguments may differ between engines")
-        return self._matched(node, AGGREGATE_CALLS[key], nodes)
+        return self._signature_type(node, AGGREGATE_CALLS[key], nodes)
 
-    def _filtered(self, node: exp.Filter) -> pa.DataType:
+    def _filter(self, node: exp.Filter) -> pa.DataType:
         if key_of(node.this) not in AGGREGATE_CALLS:
             raise NotPortable(f"FILTER after {name_of(node.this)} is not portable")
         self.condition(node.expression.this, "FILTER")
         return self.type_of(node.this)
 
-    def _over(self, node: exp.Window) -> pa.DataType:
+    def _window(self, node: exp.Window) -> pa.DataType:
         """A function over a window."""
         refused = ("alias", "exclude", "first")
         if any(node.args.get(key) is not None for key in refused):
@@ -186,7 +189,7 @@ class Expressions:
             if spec is not None and not isinstance(call, _FRAMED):
                 raise NotPortable(f"{name_of(call)} takes no frame")
             _check_frame(spec)
-            found = self._matched(call, WINDOW_CALLS[key], arguments_of(call))
+            found = self._signature_type(call, WINDOW_CALLS[key], arguments_of(call))
         elif key in AGGREGATE_CALLS or isinstance(call, exp.Filter):
             if call.find(exp.Distinct, exp.Median) is not None:
                 raise NotPortable(f"{name_of(call)} over a window is not Spark's")
@@ -194,7 +197,7 @@ class Expressions:
             return self.type_of(call)
         else:
             raise NotPortable(f"{name_of(call)} over a window may differ between engines")
-        return note(call, found)
+        return annotate_type(call, found)
 
     def key_type(self, node: exp.Expr, clause: str) -> pa.DataType:
         """The type of an expression that rows are grouped, sorted or joined by."""
@@ -210,7 +213,7 @@ class Expressions:
         return field_type(self.type_of(node.this), node.expression.name)
 
     def _literal(self, node: exp.Literal) -> pa.DataType:
-        found = of_literal(node)
+        found = literal_type(node)
         if found is None:
             raise NotPortable(f"the number {node.name} has too many digits")
         return found
@@ -221,22 +224,22 @@ class Expressions:
         if isinstance(number, exp.Literal) and not number.is_string:
             least = {str(2**31): pa.int32(), str(2**63): pa.int64()}
             return least.get(number.name) or self.type_of(number)
-        return self._called(node)
+        return self._call_type(node)
 
     def _parameter(self, node: exp.Placeholder) -> pa.DataType:
         name = str(node.this)
         if name not in self._resolver.parameters:
             raise NotPortable(f"the parameter {name} has no value")
-        found = of_value(self._resolver.parameters[name])
+        found = parameter_type(self._resolver.parameters[name])
         if found is None:
             raise NotPortable("a parameter is of a type engines read differently")
         return found
 
     def _cast(self, node: exp.Cast) -> pa.DataType:
-        target = named(node.to)
+        target = cast_target_type(node.to)
         if target is None or node.args.get("format") is not None:
             raise NotPortable(f"a cast to {node.to.sql('spark').lower()} may differ")
-        if moment_of(node.this, target):
+        if is_time_literal(node.this, target):
             return target
         source = self.type_of(node.this)
         one, other = kind_of(source), kind_of(target)
@@ -249,7 +252,7 @@ class Expressions:
     def _case(self, node: exp.Case) -> pa.DataType:
         if node.this is not None:
             values = [node.this, *(part.this for part in node.args["ifs"])]
-            require_common(self._aligned(values), "CASE")
+            require_common(self._aligned_types(values), "CASE")
         else:
             for part in node.args["ifs"]:
                 self.condition(part.this, "CASE")
@@ -263,7 +266,7 @@ class Expressions:
         return self._branches([branch for branch in branches if branch is not None])
 
     def _branches(self, nodes: Sequence[exp.Expr]) -> pa.DataType:
-        return require_common(self._all(nodes), "CASE")
+        return require_common(self._types_of(nodes), "CASE")
 
     def _in(self, node: exp.In) -> pa.DataType:
         if any(node.args.get(key) for key in ("unnest", "field", "is_global")):
@@ -273,7 +276,7 @@ class Expressions:
             inner = self._resolver.subquery(query.this, single=False)
             require_common([self.key_type(node.this, "IN"), inner], "IN")
             return BOOLEAN
-        found = require_common(self._aligned([node.this, *node.expressions]), "IN")
+        found = require_common(self._aligned_types([node.this, *node.expressions]), "IN")
         if kind_of(found) in ("array", "struct", "map"):
             raise NotPortable("IN with nested values may differ between engines")
         return BOOLEAN
@@ -282,7 +285,7 @@ class Expressions:
         if node.args.get("symmetric"):
             raise NotPortable("BETWEEN SYMMETRIC is not Spark's")
         parts = [node.this, node.args["low"], node.args["high"]]
-        types = self._aligned(parts)
+        types = self._aligned_types(parts)
         for bound in types[1:]:
             found = require_common([types[0], bound], "BETWEEN")
             if kind_of(found) in ("array", "struct", "map"):
@@ -292,9 +295,11 @@ class Expressions:
     def _is(self, node: exp.Is) -> pa.DataType:
         found = self.type_of(node.this)
         if isinstance(node.expression, exp.Boolean) and found not in (BOOLEAN, NULL):
-            raise NotPortable(f"{shown(node)} is not portable: only conditions are true or false")
+            raise NotPortable(
+                f"{sql_excerpt(node)} is not portable: only conditions are true or false"
+            )
         if not isinstance(node.expression, (exp.Null, exp.Boolean)):
-            raise NotPortable(f"{shown(node)} may differ between engines")
+            raise NotPortable(f"{sql_excerpt(node)} may differ between engines")
         return BOOLEAN
 
     def _exists(self, node: exp.Exists) -> pa.DataType:
@@ -332,26 +337,26 @@ def _check_frame(spec: exp.WindowSpec | None) -> None:
         raise NotPortable("EXCLUDE in a window is not Spark's")
 
 
-_TYPED: dict[type[exp.Expr], Callable[[Any, Any], pa.DataType]] = {
+_TYPE_RULES: dict[type[exp.Expr], Callable[[Any, Any], pa.DataType]] = {
     exp.Alias: lambda self, node: self.type_of(node.this),
-    exp.Between: Expressions._between,
+    exp.Between: ExpressionTyper._between,
     exp.Boolean: lambda self, node: BOOLEAN,
-    exp.Case: Expressions._case,
-    exp.Cast: Expressions._cast,
-    exp.Column: Expressions._column,
-    exp.Dot: Expressions._field,
-    exp.Exists: Expressions._exists,
-    exp.Filter: Expressions._filtered,
+    exp.Case: ExpressionTyper._case,
+    exp.Cast: ExpressionTyper._cast,
+    exp.Column: ExpressionTyper._column,
+    exp.Dot: ExpressionTyper._field,
+    exp.Exists: ExpressionTyper._exists,
+    exp.Filter: ExpressionTyper._filter,
     exp.HexString: lambda self, node: BINARY,
-    exp.If: Expressions._if,
-    exp.In: Expressions._in,
-    exp.Is: Expressions._is,
-    exp.Literal: Expressions._literal,
-    exp.Neg: Expressions._negative,
+    exp.If: ExpressionTyper._if,
+    exp.In: ExpressionTyper._in,
+    exp.Is: ExpressionTyper._is,
+    exp.Literal: ExpressionTyper._literal,
+    exp.Neg: ExpressionTyper._negative,
     exp.Null: lambda self, node: NULL,
     exp.Paren: lambda self, node: self.type_of(node.this),
-    exp.Placeholder: Expressions._parameter,
-    exp.Subquery: Expressions._scalar,
-    exp.TryCast: Expressions._cast,
-    exp.Window: Expressions._over,
+    exp.Placeholder: ExpressionTyper._parameter,
+    exp.Subquery: ExpressionTyper._scalar,
+    exp.TryCast: ExpressionTyper._cast,
+    exp.Window: ExpressionTyper._window,
 }

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 import pyarrow as pa
 from sqlglot import exp
 
-from livingdb.engines.portable.signature_matching import NotPortable, shown
-from livingdb.engines.portable.typed_expressions import Expressions, require_common
-from livingdb.engines.portable.visible_columns import Column, Source, Visible
-from livingdb.engines.spark_types import NULL, kind_of, stored
+from livingdb.engines.portable.signature_matching import NotPortable, sql_excerpt
+from livingdb.engines.portable.typed_expressions import ExpressionTyper, require_common
+from livingdb.engines.portable.visible_columns import Column, FromItem, VisibleColumns
+from livingdb.engines.spark_types import NULL, kind_of, spark_type
 
 __all__ = ["columns_of"]
 
@@ -30,45 +30,45 @@ def columns_of(
 ) -> list[Column]:
     """The columns a query gives; raises `NotPortable`."""
     tables = {name.casefold(): _stored_columns(schema) for name, schema in schemas.items()}
-    return _Query(tables, parameters).columns(query)
+    return _QueryTyper(tables, parameters).columns(query)
 
 
 def _stored_columns(schema: pa.Schema) -> list[Column]:
-    return [(field.name, stored(field.type) or NULL) for field in schema]
+    return [(field.name, spark_type(field.type) or NULL) for field in schema]
 
 
-class _Query:
+class _QueryTyper:
     """Types queries that see the same tables and names of WITH clauses."""
 
     def __init__(self, tables: Mapping[str, list[Column]], parameters: Mapping[str, object]):
         self._tables = dict(tables)
         self._parameters = parameters
 
-    def columns(self, query: exp.Expr, outer: Visible | None = None) -> list[Column]:
+    def columns(self, query: exp.Expr, outer: VisibleColumns | None = None) -> list[Column]:
         """The columns a query gives; `outer` is what a query in an expression sees as well."""
-        inner = self._with(query)
+        inner = self._with_ctes(query)
         if isinstance(query, exp.Subquery):
             _check_parts(query, ("this", "with_"), "this way to nest queries")
             return inner.columns(query.this, outer)
         if isinstance(query, exp.SetOperation):
-            return inner._combined(query)
+            return inner._set_operation_columns(query)
         if isinstance(query, exp.Select):
-            return inner._selected(query, outer)
+            return inner._select_columns(query, outer)
         raise NotPortable("only SELECT and what joins several of them is portable")
 
-    def _with(self, query: exp.Expr) -> _Query:
+    def _with_ctes(self, query: exp.Expr) -> _QueryTyper:
         clause = query.args.get("with_")
         if clause is None:
             return self
         if clause.args.get("recursive"):
             raise NotPortable("WITH RECURSIVE may differ between engines")
-        inner = _Query(self._tables, self._parameters)
+        inner = _QueryTyper(self._tables, self._parameters)
         for part in clause.expressions:
-            named = _renamed(inner.columns(part.this), part.args.get("alias"))
+            named = _aliased_columns(inner.columns(part.this), part.args.get("alias"))
             inner._tables[part.alias.casefold()] = named
         return inner
 
-    def _combined(self, query: exp.SetOperation) -> list[Column]:
+    def _set_operation_columns(self, query: exp.SetOperation) -> list[Column]:
         parts = ("with_", "this", "expression", "distinct", "order", "limit", "offset")
         _check_parts(query, parts, "this way to combine queries")
         left, right = self.columns(query.this), self.columns(query.expression)
@@ -81,17 +81,17 @@ class _Query:
         is_plain = isinstance(query, exp.Union) and not query.args.get("distinct")
         if not is_plain and any(kind_of(kind) in ("array", "struct", "map") for _, kind in found):
             raise NotPortable(f"{query.key.upper()} of nested values may differ between engines")
-        visible = Visible(self._parameters, [Source("", found)], None, self._inner)
-        self._ordered(query, visible, found)
+        visible = VisibleColumns(self._parameters, [FromItem("", found)], None, self._inner)
+        self._check_order_by(query, visible, found)
         return found
 
-    def _inner(self, query: exp.Expr, outer: Visible) -> list[Column]:
+    def _inner(self, query: exp.Expr, outer: VisibleColumns) -> list[Column]:
         return self.columns(query, outer)
 
-    def _selected(self, query: exp.Select, outer: Visible | None) -> list[Column]:
+    def _select_columns(self, query: exp.Select, outer: VisibleColumns | None) -> list[Column]:
         _check_parts(query, _SELECT, "this clause")
-        visible = Visible(self._parameters, [], outer, self._inner)
-        expressions = Expressions(visible)
+        visible = VisibleColumns(self._parameters, [], outer, self._inner)
+        expressions = ExpressionTyper(visible)
         self._from(query, visible, expressions)
         where = query.args.get("where")
         if where is not None:
@@ -105,17 +105,19 @@ class _Query:
             else:
                 found.append((_name(item), expressions.type_of(item)))
                 visible.give_alias(item, found[-1][1])
-        self._grouped(query, visible, expressions, len(found))
+        self._check_group_by(query, visible, expressions, len(found))
         distinct = query.args.get("distinct")
         if distinct is not None:
             if distinct.args.get("on") is not None:
                 raise NotPortable("DISTINCT ON is not Spark's")
             if any(kind_of(kind) in ("array", "struct", "map") for _, kind in found):
                 raise NotPortable("DISTINCT of nested values may differ between engines")
-        self._ordered(query, visible, found)
+        self._check_order_by(query, visible, found)
         return found
 
-    def _from(self, query: exp.Select, visible: Visible, expressions: Expressions) -> None:
+    def _from(
+        self, query: exp.Select, visible: VisibleColumns, expressions: ExpressionTyper
+    ) -> None:
         clause = query.args.get("from_")
         if clause is None:
             return
@@ -124,7 +126,7 @@ class _Query:
         for join in query.args.get("joins") or ():
             self._join(join, visible, expressions)
 
-    def _join(self, join: exp.Join, visible: Visible, expressions: Expressions) -> None:
+    def _join(self, join: exp.Join, visible: VisibleColumns, expressions: ExpressionTyper) -> None:
         _check_parts(join, ("this", "side", "kind", "on", "using"), "this kind of join")
         side, kind = join.side.upper(), join.kind.upper()
         if (side, kind) not in _JOINS:
@@ -143,7 +145,7 @@ class _Query:
         if kind in ("SEMI", "ANTI"):
             visible.sources.pop()
 
-    def _source(self, node: exp.Expr) -> Source:
+    def _source(self, node: exp.Expr) -> FromItem:
         alias = node.args.get("alias")
         if isinstance(node, exp.Table):
             _check_parts(node, ("this", "alias"), "this table")
@@ -154,15 +156,15 @@ class _Query:
                 raise NotPortable(f"there is no table {node.name!r}")
         elif isinstance(node, exp.Subquery):
             _check_parts(node, ("this", "alias", "with_"), "this way to nest queries")
-            columns = self._with(node).columns(node.this)
+            columns = self._with_ctes(node).columns(node.this)
         elif isinstance(node, exp.Values):
             columns = self._values(node)
         else:
             raise NotPortable(f"{node.key.upper()} in FROM may differ between engines")
-        return Source(node.alias_or_name.casefold(), _renamed(columns, alias))
+        return FromItem(node.alias_or_name.casefold(), _aliased_columns(columns, alias))
 
     def _values(self, node: exp.Values) -> list[Column]:
-        expressions = Expressions(Visible(self._parameters, [], None, self._inner))
+        expressions = ExpressionTyper(VisibleColumns(self._parameters, [], None, self._inner))
         rows = [
             [expressions.type_of(item) for item in row.expressions]
             if isinstance(row, exp.Tuple)
@@ -179,8 +181,8 @@ class _Query:
             found.append((f"col{at}", kinds.pop()))
         return found
 
-    def _grouped(
-        self, query: exp.Select, visible: Visible, expressions: Expressions, width: int
+    def _check_group_by(
+        self, query: exp.Select, visible: VisibleColumns, expressions: ExpressionTyper, width: int
     ) -> None:
         group, having = query.args.get("group"), query.args.get("having")
         visible.clause = "GROUP BY"
@@ -193,10 +195,12 @@ class _Query:
         if having is not None:
             expressions.condition(having.this, "HAVING")
 
-    def _ordered(self, query: exp.Expr, visible: Visible, found: Sequence[Column]) -> None:
+    def _check_order_by(
+        self, query: exp.Expr, visible: VisibleColumns, found: Sequence[Column]
+    ) -> None:
         order = query.args.get("order")
         visible.clause = "ORDER BY"
-        expressions = Expressions(visible)
+        expressions = ExpressionTyper(visible)
         for item in order.expressions if order is not None else ():
             if not isinstance(item, exp.Ordered) or item.args.get("with_fill") is not None:
                 raise NotPortable("this order may differ between engines")
@@ -224,11 +228,11 @@ def _is_place(node: exp.Expr, width: int) -> bool:
     """Whether the node stands for a column of the result by its number."""
     is_number = isinstance(node, exp.Literal) and not node.is_string
     if is_number and not (node.name.isdecimal() and 1 <= int(node.name) <= width):
-        raise NotPortable(f"{shown(node)} is not the number of a column")
+        raise NotPortable(f"{sql_excerpt(node)} is not the number of a column")
     return is_number
 
 
-def _renamed(columns: Sequence[Column], alias: exp.Expr | None) -> list[Column]:
+def _aliased_columns(columns: Sequence[Column], alias: exp.Expr | None) -> list[Column]:
     names = [name.name for name in alias.columns] if isinstance(alias, exp.TableAlias) else []
     if not names:
         return list(columns)

@@ -9,11 +9,11 @@ from typing import TypeAlias
 import pyarrow as pa
 from sqlglot import exp
 
-from livingdb.engines.portable.signature_matching import NoColumn, NotPortable, shown
+from livingdb.engines.portable.signature_matching import NoColumn, NotPortable, sql_excerpt
 from livingdb.engines.portable.typed_expressions import field_type
 from livingdb.engines.spark_types import NULL
 
-__all__ = ["Column", "Source", "Visible"]
+__all__ = ["Column", "FromItem", "VisibleColumns"]
 
 Column: TypeAlias = tuple[str, pa.DataType]
 _COMPARED = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE)
@@ -21,14 +21,14 @@ _BY_ALIAS = ("GROUP BY", "HAVING", "ORDER BY")
 
 
 @dataclass
-class Source:
+class FromItem:
     """Something in FROM: what it is called, and its columns."""
 
     name: str
     columns: Sequence[Column]
 
 
-def _is_nowhere(node: exp.Column) -> bool:
+def _is_unknown_name(node: exp.Column) -> bool:
     """Whether nothing in the whole query gives a name to what a column could stand for."""
     if len(node.parts) != 1:
         return False
@@ -41,15 +41,15 @@ def _is_nowhere(node: exp.Column) -> bool:
     return all(part.name.casefold() != name for part in others)
 
 
-class Visible:
+class VisibleColumns:
     """What the clauses of one query can see."""
 
     def __init__(
         self,
         parameters: Mapping[str, object],
-        sources: list[Source],
-        outer: Visible | None,
-        inner: Callable[[exp.Expr, Visible], list[Column]],
+        sources: list[FromItem],
+        outer: VisibleColumns | None,
+        inner: Callable[[exp.Expr, VisibleColumns], list[Column]],
     ):
         self.parameters = parameters
         self.sources = sources
@@ -69,13 +69,13 @@ class Visible:
         """The type of a column; a note of one that is the outer query's."""
         found = self._lookup(node)
         if found is None:
-            found = self._borrow(node)
+            found = self._outer_column_type(node)
         if found is None:
-            is_wrong = _is_nowhere(node) or self._is_of_source(node)
+            is_wrong = _is_unknown_name(node) or self._is_of_source(node)
             kind = NoColumn if is_wrong else NotPortable
-            raise kind(f"there is no column {shown(node)}")
+            raise kind(f"there is no column {sql_excerpt(node)}")
         if found == NULL:
-            raise NotPortable(f"the column {shown(node)} is of a type Spark does not have")
+            raise NotPortable(f"the column {sql_excerpt(node)} is of a type Spark does not have")
         return found
 
     def _is_of_source(self, node: exp.Column) -> bool:
@@ -92,32 +92,32 @@ class Visible:
         if len(of_source) > 1:
             raise NotPortable(f"{name!r} stands for several tables")
         if of_source:
-            found = _one(of_source[0].columns, parts[1], shown(node))
+            found = _unique_column_type(of_source[0].columns, parts[1], sql_excerpt(node))
             rest = parts[2:]
         else:
-            found, rest = self._plain(name, shown(node)), parts[1:]
+            found, rest = self._column_type(name, sql_excerpt(node)), parts[1:]
         for part in rest if found is not None else ():
             found = field_type(found, part)
         return found
 
     def _unqualified(self, node: exp.Column, name: str) -> pa.DataType | None:
-        found = self._plain(name, shown(node))
+        found = self._column_type(name, sql_excerpt(node))
         if self.clause not in _BY_ALIAS or name not in self._aliases:
             return found
         expression, data_type = self._aliases[name]
         is_itself = isinstance(expression, exp.Column) and expression.name.casefold() == name
         is_clear = found is None or is_itself or (self.clause == "ORDER BY" and self.is_bare)
         if not is_clear:
-            raise NotPortable(f"{shown(node)} is both a column and an alias")
+            raise NotPortable(f"{sql_excerpt(node)} is both a column and an alias")
         return data_type
 
-    def _plain(self, name: str, text: str) -> pa.DataType | None:
+    def _column_type(self, name: str, text: str) -> pa.DataType | None:
         if name in self._using:
             return self._using[name]
         every = [column for source in self.sources for column in source.columns]
-        return _one(every, name, text)
+        return _unique_column_type(every, name, text)
 
-    def _borrow(self, node: exp.Column) -> pa.DataType | None:
+    def _outer_column_type(self, node: exp.Column) -> pa.DataType | None:
         found = None if self._outer is None else self._outer._lookup(node)
         if found is not None and self.clause != "WHERE":
             raise NotPortable("a column of the outer query is portable in WHERE only")
@@ -136,18 +136,18 @@ class Visible:
             for column in source.columns
         ]
         if not found:
-            raise NotPortable(f"there is nothing for {shown(item)} to stand for")
+            raise NotPortable(f"there is nothing for {sql_excerpt(item)} to stand for")
         if self._using:
             if name:
                 raise NotPortable("a star of one table after USING may differ between engines")
-            found = self._once(found)
+            found = self._without_using_twins(found)
         if not all(column for column, _ in found):
             raise NotPortable("a star stands for a column without a name")
         if any(kind == NULL for _, kind in found):
             raise NotPortable("a star stands for a column of a type Spark does not have")
         return found
 
-    def _once(self, columns: Sequence[Column]) -> list[Column]:
+    def _without_using_twins(self, columns: Sequence[Column]) -> list[Column]:
         """The columns with those of USING once; Spark has them first, DuckDB where they are."""
         seen: set[str] = set()
         found = []
@@ -162,14 +162,14 @@ class Visible:
                 found.append((name, self._using[folded]))
         return found
 
-    def join_using(self, source: Source, names: Sequence[str], side: str, kind: str) -> None:
+    def join_using(self, source: FromItem, names: Sequence[str], side: str, kind: str) -> None:
         """Join on columns of the same name."""
         if self._using or kind in ("SEMI", "ANTI"):
             raise NotPortable("USING in this place may differ between engines")
         found = {}
         for name in names:
-            left = self._plain(name.casefold(), name)
-            right = _one(source.columns, name.casefold(), name)
+            left = self._column_type(name.casefold(), name)
+            right = _unique_column_type(source.columns, name.casefold(), name)
             if left is None or left != right:
                 raise NotPortable(f"USING ({name}) takes columns of one type")
             found[name.casefold()] = left
@@ -180,12 +180,12 @@ class Visible:
         """The type of the only column of a query in an expression."""
         if not single and self.clause not in ("WHERE", "HAVING"):
             raise NotPortable("EXISTS and IN with a query are portable in WHERE only")
-        found, borrowed = self._typed(query)
+        found, borrowed = self._subquery_columns(query)
         compared = (exp.EQ,) if single else _COMPARED
         for node in borrowed:
             if not _is_compared(node, compared):
-                raise NotPortable(f"{shown(node)} of the outer query is not plainly compared")
-        if borrowed and single and not _is_total(query):
+                raise NotPortable(f"{sql_excerpt(node)} of the outer query is not plainly compared")
+        if borrowed and single and not _is_total_aggregate(query):
             raise NotPortable("a query for one value that depends on the row has to aggregate")
         if borrowed and not _is_simple(query):
             raise NotPortable("a query that depends on the row may differ between engines")
@@ -193,16 +193,16 @@ class Visible:
             raise NotPortable("a query in an expression gives one column")
         return found[0][1]
 
-    def _typed(self, query: exp.Expr) -> tuple[list[Column], list[exp.Column]]:
+    def _subquery_columns(self, query: exp.Expr) -> tuple[list[Column], list[exp.Column]]:
         """The columns of an inner query, and the columns of this one that it uses."""
-        mark = _Outer(self)
+        mark = _OuterColumns(self)
         return self._inner(query, mark), mark.used
 
 
-class _Outer(Visible):
+class _OuterColumns(VisibleColumns):
     """A query as those inside it see it; remembers what they use."""
 
-    def __init__(self, around: Visible):
+    def __init__(self, around: VisibleColumns):
         super().__init__(around.parameters, around.sources, None, around._inner)
         self._around = around
         self.used: list[exp.Column] = []
@@ -214,7 +214,7 @@ class _Outer(Visible):
         return found
 
 
-def _one(columns: Sequence[Column], name: str, text: str) -> pa.DataType | None:
+def _unique_column_type(columns: Sequence[Column], name: str, text: str) -> pa.DataType | None:
     alike = [kind for column, kind in columns if column.casefold() == name]
     if len(alike) > 1:
         raise NotPortable(f"the column {text} is in several tables")
@@ -231,7 +231,7 @@ def _is_compared(node: exp.Expr, kinds: tuple[type[exp.Expr], ...]) -> bool:
     return isinstance(above.parent, exp.Where)
 
 
-def _is_total(query: exp.Expr) -> bool:
+def _is_total_aggregate(query: exp.Expr) -> bool:
     """Whether the query gives one row whatever it reads: aggregates without GROUP BY."""
     if not isinstance(query, exp.Select) or query.args.get("group") is not None:
         return False

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from livingdb.engines.tree_parts import Built, build_part, built_of
+from livingdb.engines.tree_parts import TreeParts, build_part, collect_parts
 from livingdb.tables import ingest
 from livingdb.tables.recipe import Definition
 
@@ -28,7 +28,7 @@ def arrow_schema(df: DataFrame) -> pa.Schema:
     return schema
 
 
-def build_frame(url: str, definition: Definition, df: DataFrame, parts: int) -> Built:
+def build_frame(url: str, definition: Definition, df: DataFrame, parts: int) -> TreeParts:
     """The trees of a data frame's rows; however many parts, joined they are the same tree."""
     schema = definition.schema
     ingest.whole_rows(schema, arrow_schema(df).empty_table())
@@ -40,7 +40,7 @@ def build_frame(url: str, definition: Definition, df: DataFrame, parts: int) -> 
     task = _Task(url, definition.to_json(), names)
     found = ranged.mapInArrow(task, "part int, made string").collect()
     made = [json.loads(row["made"]) for row in sorted(found, key=lambda row: row["part"])]
-    return built_of(url, made)
+    return collect_parts(url, made)
 
 
 class _Task:

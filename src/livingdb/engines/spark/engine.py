@@ -18,11 +18,11 @@ import pyarrow as pa
 from sqlglot import exp
 
 from livingdb.engines.embedded.results import as_stored_types
-from livingdb.engines.range_text import WANTED, wanted_as_text
+from livingdb.engines.range_text import RANGES_OPTION, ranges_to_text
 from livingdb.engines.request import Request, Source
 from livingdb.engines.spark.build_trees import build_frame
 from livingdb.engines.spark.parallelism import parallelism
-from livingdb.engines.tree_parts import Built
+from livingdb.engines.tree_parts import TreeParts
 from livingdb.engines.value_ranges import Ranges
 from livingdb.errors import InvalidData, LivingDBError, Unsupported
 from livingdb.tables.recipe import Definition
@@ -52,7 +52,7 @@ class SparkEngine:
             if table.name in names and not table.db:
                 table.set("this", exp.to_identifier(names[table.name]))
         try:
-            with _spoken():
+            with _translate_spark_errors():
                 for name, source in request.sources.items():
                     self._frame(source, request).createOrReplaceTempView(names[name])
                 text = query.sql("spark", comments=False)
@@ -65,14 +65,14 @@ class SparkEngine:
     def rows(self, request: Request) -> pa.Table:
         """The rows the query gives."""
         frame = self.frame(request)
-        with _spoken():
+        with _translate_spark_errors():
             table = frame.toArrow()
         return as_stored_types(table, [""] * table.num_columns)
 
-    def tree(self, request: Request, definition: Definition, url: str) -> Built:
+    def tree(self, request: Request, definition: Definition, url: str) -> TreeParts:
         """The rows the query gives as trees, in packs of the files at a URL."""
         parts = 2 * parallelism(self.session)
-        with _spoken():
+        with _translate_spark_errors():
             return build_frame(url, definition, self.frame(request), parts)
 
     def _frame(self, source: Source, request: Request) -> DataFrame:
@@ -84,15 +84,15 @@ class SparkEngine:
                 )
             return self.session.createDataFrame(source.rows)
         read = self.session.read.format("livingdb").option("table", stored.table)
-        needed = _needed(request.query, source.schema.names)
+        needed = _mentioned_columns(request.query, source.schema.names)
         read = read.option("versionAsOf", f"id:{stored.snapshot}")
-        read = read.option("columns", _listed(needed))
-        wanted = self._wanted(source, request)
+        read = read.option("columns", _columns_option(needed))
+        wanted = self._prunable_ranges(source, request)
         if wanted:
-            read = read.option(WANTED, wanted_as_text(wanted))
+            read = read.option(RANGES_OPTION, ranges_to_text(wanted))
         return read.load(stored.url)
 
-    def _wanted(self, source: Source, request: Request) -> dict[str, Ranges]:
+    def _prunable_ranges(self, source: Source, request: Request) -> dict[str, Ranges]:
         """The ranges outside of which no row matters, whatever Spark takes the query to mean.
 
         A name is of a column that Spark sees; times are UTC in ranges and maybe not in Spark.
@@ -121,7 +121,7 @@ def _is_local_time(value: object) -> bool:
     return isinstance(value, datetime) and value.tzinfo is None
 
 
-def _needed(query: exp.Query, columns: list[str]) -> list[str]:
+def _mentioned_columns(query: exp.Query, columns: list[str]) -> list[str]:
     """The columns that the query may speak of: those whose names are anywhere in it."""
     if any(not isinstance(star.parent, exp.Count) for star in query.find_all(exp.Star)):
         return columns
@@ -131,12 +131,12 @@ def _needed(query: exp.Query, columns: list[str]) -> list[str]:
     return [name for name in columns if name.casefold() in spoken] or columns[:1]
 
 
-def _listed(names: list[str]) -> str:
+def _columns_option(names: list[str]) -> str:
     """Names as the option `columns` takes them."""
-    return ",".join(f"`{n.replace('`', '``')}`" if _is_odd(n) else n for n in names)
+    return ",".join(f"`{n.replace('`', '``')}`" if _needs_quotes(n) else n for n in names)
 
 
-def _is_odd(name: str) -> bool:
+def _needs_quotes(name: str) -> bool:
     return any(mark in name for mark in ",`") or name != name.strip()
 
 
@@ -146,12 +146,12 @@ _CAUSE = re.compile(
 
 
 @contextmanager
-def _spoken() -> Iterator[None]:
+def _translate_spark_errors() -> Iterator[None]:
     """Spark's errors in LivingDB's words."""
     from pyspark.errors import AnalysisException, ParseException, PySparkException
 
     try:
-        with _quiet():
+        with _mute_query_log():
             yield
     except LivingDBError:
         raise
@@ -162,7 +162,7 @@ def _spoken() -> Iterator[None]:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def _mute_query_log() -> Iterator[None]:
     """Without the traces that Spark logs of errors which are raised anyway."""
     from pyspark.logger import PySparkLogger
 

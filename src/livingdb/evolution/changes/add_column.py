@@ -8,11 +8,22 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from livingdb.errors import InvalidData
-from livingdb.evolution.definition_edits import TypeLike, check_new_name, checked_type, rewritten
-from livingdb.evolution.lenses.column_lens import ColumnLens, Columns, constant, renewed, verdicts
+from livingdb.evolution.definition_edits import (
+    TypeLike,
+    check_new_name,
+    new_column,
+    replace_columns,
+)
+from livingdb.evolution.lenses.column_lens import (
+    ColumnLens,
+    Columns,
+    constant_column,
+    recompute_outdated,
+    verdicts,
+)
 from livingdb.evolution.lenses.lens import Follower, Lens, Side, Verdicts
-from livingdb.evolution.lenses.row_lens import Touched
-from livingdb.evolution.schema_change import Change, Schemas, definition_of
+from livingdb.evolution.lenses.row_lens import TouchedRows
+from livingdb.evolution.schema_change import SchemaChange, Schemas, definition_of
 from livingdb.sql.expressions import Expression
 from livingdb.tables.recipe import Definition
 from livingdb.tables.schema import Column
@@ -21,7 +32,7 @@ __all__ = ["AddColumn"]
 
 
 @dataclass(frozen=True)
-class AddColumn(Change):
+class AddColumn(SchemaChange):
     """A new column.
 
     default   what rows get that were there, or that the old side inserts
@@ -40,7 +51,7 @@ class AddColumn(Change):
     def plan(self, tables: Schemas) -> Lens:
         old = definition_of(tables, self.table)
         check_new_name(old.schema, self.name)
-        column = checked_type(self.name, self.type, self.default)
+        column = new_column(self.name, self.type, self.default)
         given = [name for name in ("default", "computed", "up") if getattr(self, name) is not None]
         if len(given) > 1:
             raise InvalidData(f"column {self.name!r}: give {given[0]!r} or {given[1]!r}, not both")
@@ -53,7 +64,7 @@ class AddColumn(Change):
             computed=self.computed,
             read_only=self.computed is not None,
         )
-        return AddColumnLens(self.table, old, rewritten(old, (), (column,)), column, self.up)
+        return AddColumnLens(self.table, old, replace_columns(old, (), (column,)), column, self.up)
 
 
 class AddColumnLens(ColumnLens):
@@ -98,14 +109,14 @@ class AddColumnLens(ColumnLens):
         recomputes = is_right and self.column.computed is not None
         return None if recomputes else self.following(is_right)
 
-    def to_new(self, touched: Touched) -> Columns:
+    def to_new(self, touched: TouchedRows) -> Columns:
         held = touched.other.column(self.column.name)
         is_new = ~touched.other.there
         need = touched.after.there if self.column.computed is not None else is_new
-        return {self.column.name: renewed(touched, held, need, self._value())}
+        return {self.column.name: recompute_outdated(touched, held, need, self._value())}
 
     def _value(self) -> Callable[[pa.Table], pa.Array]:
         text = self.column.computed or self.up
         if text is None:
-            return constant(self.column.default, self.column.type)
+            return constant_column(self.column.default, self.column.type)
         return lambda rows: Expression(text).values(rows, self.column.type)

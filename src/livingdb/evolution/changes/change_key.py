@@ -9,20 +9,20 @@ import numpy as np
 import pyarrow as pa
 
 from livingdb.errors import DuplicateKey, InvalidData, Unsupported
-from livingdb.evolution.lenses.lens import Delta, Deltas, Lens, Side, Verdicts
+from livingdb.evolution.lenses.lens import Lens, RowImages, Side, TableImages, Verdicts
 from livingdb.evolution.lenses.row_alignment import Mask, keys_of
 from livingdb.evolution.lenses.table_lens import (
+    anti_join,
     check_unreferenced,
-    delta_of,
     fitting_layout,
     held_rows,
-    keyed_by,
+    images_of,
     names_of,
+    renamed_keys,
     rows_of,
     verdicts,
-    without,
 )
-from livingdb.evolution.schema_change import Change, Schemas, definition_of
+from livingdb.evolution.schema_change import SchemaChange, Schemas, definition_of
 from livingdb.graph.row_constraints import check_not_null, first_key
 from livingdb.tables.recipe import Definition
 from livingdb.tables.schema import TableSchema
@@ -32,7 +32,7 @@ __all__ = ["ChangeKey", "RekeyLens"]
 
 
 @dataclass(frozen=True)
-class ChangeKey(Change):
+class ChangeKey(SchemaChange):
     """Give a table another key, of columns it has; those of the old key stay as columns.
 
     The new key's columns have to be unique and hold no null; both keys stay unique for as long
@@ -127,35 +127,35 @@ class RekeyLens(Lens):
                 )
 
     def create(self, old: Side) -> Mapping[str, Iterator[pa.RecordBatch]]:
-        return {self.table: self._created(old)}
+        return {self.table: self._create_batches(old)}
 
-    def _created(self, old: Side) -> Iterator[pa.RecordBatch]:
+    def _create_batches(self, old: Side) -> Iterator[pa.RecordBatch]:
         for batch in old.scan(self.table):
             yield from rows_of(self._new, batch).to_batches()
 
-    def putr(self, deltas: Deltas, old: Side, new: Side) -> Deltas:
-        return self._carried(deltas, self._old, self._new, new)
+    def putr(self, deltas: TableImages, old: Side, new: Side) -> TableImages:
+        return self._carry(deltas, self._old, self._new, new)
 
-    def putl(self, deltas: Deltas, new: Side, old: Side) -> Deltas:
-        return self._carried(deltas, self._new, self._old, old)
+    def putl(self, deltas: TableImages, new: Side, old: Side) -> TableImages:
+        return self._carry(deltas, self._new, self._old, old)
 
-    def _carried(
-        self, deltas: Deltas, here: TableSchema, there: TableSchema, other: Side
-    ) -> Deltas:
-        delta = delta_of(deltas, self.table, here)
+    def _carry(
+        self, deltas: TableImages, here: TableSchema, there: TableSchema, other: Side
+    ) -> TableImages:
+        delta = images_of(deltas, self.table, here)
         if not delta:
             return {}
         before, after = rows_of(there, delta.before), rows_of(there, delta.after)
         check_not_null(there, after)
         self._check_unique(after, there)
-        fresh = keyed_by(there, without(there, after, before))
+        fresh = renamed_keys(there, anti_join(there, after, before))
         taken = held_rows(other, self.table, there, fresh)
         if taken.num_rows:
             raise DuplicateKey(
                 f"table {self.table!r}: another row has {', '.join(there.key)} "
                 f"{first_key(there, taken, np.ones(taken.num_rows, bool))} already"
             )
-        return {self.table: Delta(before, after)}
+        return {self.table: RowImages(before, after)}
 
     def _check_unique(self, rows: pa.Table, schema: TableSchema) -> None:
         encoded = keys_of(schema, rows)

@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from livingdb.errors import InvalidData, NotFound, Unsupported
-from livingdb.evolution.definition_edits import fitting, one_of, refuse_key
+from livingdb.evolution.definition_edits import check_choice, check_layout, refuse_key
 from livingdb.evolution.lenses.constraint_lens import ConstraintLens, LinkLens, Rule
 from livingdb.evolution.lenses.lens import Lens
-from livingdb.evolution.schema_change import Change, Schemas, definition_of
+from livingdb.evolution.schema_change import SchemaChange, Schemas, definition_of
 from livingdb.graph.constraints import check_new_table
 from livingdb.sql.expressions import Expression
 from livingdb.tables.recipe import Definition
@@ -24,7 +24,7 @@ _POLICIES = (None, "reject", "quarantine", "repair")
 
 
 @dataclass(frozen=True)
-class AddConstraint(Change):
+class AddConstraint(SchemaChange):
     """A condition that rows have to satisfy on the new side.
 
     One of `check`, a condition in SQL, with a `name`; `not_null`, a column; or `foreign_key`, a
@@ -59,12 +59,12 @@ class AddConstraint(Change):
         else:
             assert self.not_null is not None
             rule, schema = _with_not_null(old.schema, self.not_null)
-        new = fitting(replace(old, schema=schema))
-        return _lens(self, old, new, rule, strict="new")
+        new = check_layout(replace(old, schema=schema))
+        return _constraint_lens(self, old, new, rule, strict="new")
 
 
 @dataclass(frozen=True)
-class DropConstraint(Change):
+class DropConstraint(SchemaChange):
     """A condition that rows no longer have to satisfy: a check by name, NOT NULL, a foreign key.
 
     `on_violation` and `repair` are about rows of the new side that do not satisfy it, as seen
@@ -92,11 +92,11 @@ class DropConstraint(Change):
         else:
             assert self.not_null is not None
             rule, schema = _without_not_null(old.schema, self.not_null)
-        new = fitting(replace(old, schema=schema))
-        return _lens(self, old, new, rule, strict="old")
+        new = check_layout(replace(old, schema=schema))
+        return _constraint_lens(self, old, new, rule, strict="old")
 
 
-def _freeze_link(change: Change, given: Sequence[str] | str | None) -> None:
+def _freeze_link(change: SchemaChange, given: Sequence[str] | str | None) -> None:
     if given is not None and not isinstance(given, str):
         object.__setattr__(change, "foreign_key", tuple(given))
 
@@ -107,7 +107,7 @@ def _check_one(**given: object) -> None:
 
 
 def _check_policy(on_violation: str | None, repair: Repair | None) -> None:
-    one_of("on_violation", on_violation, _POLICIES)
+    check_choice("on_violation", on_violation, _POLICIES)
     if (on_violation == "repair") != (repair is not None):
         raise InvalidData("on_violation='repair' and `repair` expressions come together")
 
@@ -152,7 +152,7 @@ def _without_not_null(schema: TableSchema, name: str) -> tuple[Rule, TableSchema
     return Rule.of_not_null(name), schema.with_column(replace(column, nullable=True))
 
 
-def _lens(
+def _constraint_lens(
     change: AddConstraint | DropConstraint,
     old: Definition,
     new: Definition,

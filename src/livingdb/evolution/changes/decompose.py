@@ -9,25 +9,25 @@ import numpy as np
 import pyarrow as pa
 
 from livingdb.errors import InvalidData
-from livingdb.evolution.lenses.lens import Delta, Deltas, Lens, Side, Verdicts
-from livingdb.evolution.lenses.row_alignment import Mask, Matched, keys_of, match
+from livingdb.evolution.lenses.lens import Lens, RowImages, Side, TableImages, Verdicts
+from livingdb.evolution.lenses.row_alignment import AlignedRows, Mask, align_rows, keys_of
 from livingdb.evolution.lenses.table_lens import (
     all_null,
-    assembled,
+    apply_images,
+    assemble_rows,
     check_names,
     check_together,
     check_unreferenced,
-    delta_of,
     held_rows,
+    images_of,
     key_columns,
     names_of,
-    overlaid,
-    part_of,
+    part_definition,
     rows_of,
     touched_keys,
     verdicts,
 )
-from livingdb.evolution.schema_change import Change, Schemas, definition_of
+from livingdb.evolution.schema_change import SchemaChange, Schemas, definition_of
 from livingdb.graph.row_constraints import first_key
 from livingdb.tables.schema import TableSchema
 
@@ -35,7 +35,7 @@ __all__ = ["Decompose", "DecomposeLens", "KeyParts"]
 
 
 @dataclass(frozen=True)
-class Decompose(Change):
+class Decompose(SchemaChange):
     """Move the columns of a table to others with its key.
 
     `into` names for each new table its columns; each column is in one of them, and the key in
@@ -57,7 +57,7 @@ class Decompose(Change):
         check_names(tables, self.into, {self.table})
         check_unreferenced(tables, self.table)
         check_together(whole.schema, [(*whole.schema.key, *part) for part in self.into.values()])
-        parts = {name: part_of(whole, columns) for name, columns in self.into.items()}
+        parts = {name: part_definition(whole, columns) for name, columns in self.into.items()}
         schemas = {name: part.schema for name, part in parts.items()}
         return DecomposeLens(
             {self.table: whole}, parts, KeyParts(self.table, whole.schema, schemas)
@@ -93,58 +93,58 @@ class KeyParts:
     whole: TableSchema
     parts: Mapping[str, TableSchema]
 
-    def apart(self, delta: Delta, parts: Side) -> Deltas:
+    def split_images(self, delta: RowImages, parts: Side) -> TableImages:
         """What a change of the table changes in the parts."""
         keys = touched_keys(self.whole, (self.whole, delta))
         encoded = keys_of(self.whole, keys)
-        after = match(self.whole, encoded, delta.after)
+        after = align_rows(self.whole, encoded, delta.after)
         held = {name: held_rows(parts, name, schema, keys) for name, schema in self.parts.items()}
-        was = {name: match(self.parts[name], encoded, rows) for name, rows in held.items()}
+        was = {name: align_rows(self.parts[name], encoded, rows) for name, rows in held.items()}
         known = np.logical_or.reduce([part.there for part in was.values()])
         carried = {}
         for name, schema in self.parts.items():
             stays_away = known & ~was[name].there & all_null(after, self._values(schema))
-            made = self._part(schema, after, keys, after.there & ~stays_away)
-            carried[name] = Delta(held[name], made)
+            made = self._build_part(schema, after, keys, after.there & ~stays_away)
+            carried[name] = RowImages(held[name], made)
         return carried
 
-    def cut(self, name: str, rows: pa.Table) -> pa.Table:
+    def part_rows(self, name: str, rows: pa.Table) -> pa.Table:
         """The rows of a part that new rows of the table have."""
         here: Mask = np.ones(rows.num_rows, bool)
         keys = rows.select(list(self.whole.key))
-        return self._part(self.parts[name], Matched(here, rows), keys, here)
+        return self._build_part(self.parts[name], AlignedRows(here, rows), keys, here)
 
-    def together(self, deltas: Deltas, parts: Side, whole: Side) -> Deltas:
+    def join_images(self, deltas: TableImages, parts: Side, whole: Side) -> TableImages:
         """What a change of parts changes in the table."""
-        changes = {name: delta_of(deltas, name, part) for name, part in self.parts.items()}
+        changes = {name: images_of(deltas, name, part) for name, part in self.parts.items()}
         pairs = [(self.parts[name], delta) for name, delta in changes.items()]
         keys = touched_keys(self.whole, *pairs)
         after = {}
         for name, schema in self.parts.items():
             held = held_rows(parts, name, schema, keys)
-            after[name] = overlaid(schema, held, changes[name])
+            after[name] = apply_images(schema, held, changes[name])
         held = held_rows(whole, self.name, self.whole, keys)
-        return {self.name: Delta(held, self.joined(keys, after))}
+        return {self.name: RowImages(held, self.joined(keys, after))}
 
     def joined(self, keys: pa.Table, rows: Mapping[str, pa.Table]) -> pa.Table:
         """The table's rows under some keys, from those of the parts."""
         encoded = keys_of(self.whole, keys)
-        found = {name: match(self.parts[name], encoded, part) for name, part in rows.items()}
+        found = {name: align_rows(self.parts[name], encoded, part) for name, part in rows.items()}
         there = np.logical_or.reduce([part.there for part in found.values()])
         columns = key_columns(self.whole, keys)
         for name, schema in self.parts.items():
-            self.check_halves(name, keys, there & ~found[name].there)
+            self.check_parts(name, keys, there & ~found[name].there)
             columns |= {value: found[name].column(value) for value in self._values(schema)}
-        return assembled(self.whole, there, columns)
+        return assemble_rows(self.whole, there, columns)
 
-    def needs(self, name: str) -> str | None:
+    def required_column(self, name: str) -> str | None:
         """A column of the part that may not be null, so that every row has to have the part."""
         values = self._values(self.parts[name])
         return next((value for value in values if not self.whole.column(value).nullable), None)
 
-    def check_halves(self, name: str, keys: pa.Table, missing: Mask) -> None:
+    def check_parts(self, name: str, keys: pa.Table, missing: Mask) -> None:
         """`InvalidData` if rows lack a part that they have to have."""
-        column = self.needs(name)
+        column = self.required_column(name)
         if column is not None and missing.any():
             raise InvalidData(
                 f"table {name!r} has no row with the key {first_key(self.whole, keys, missing)}, "
@@ -155,10 +155,12 @@ class KeyParts:
     def _values(schema: TableSchema) -> list[str]:
         return [column.name for column in schema.columns if column.name not in schema.key]
 
-    def _part(self, schema: TableSchema, rows: Matched, keys: pa.Table, there: Mask) -> pa.Table:
+    def _build_part(
+        self, schema: TableSchema, rows: AlignedRows, keys: pa.Table, there: Mask
+    ) -> pa.Table:
         columns = key_columns(schema, keys)
         columns |= {name: rows.column(name) for name in self._values(schema)}
-        return assembled(schema, there, columns)
+        return assemble_rows(schema, there, columns)
 
 
 class DecomposeLens(Lens):
@@ -171,15 +173,15 @@ class DecomposeLens(Lens):
         return verdicts()
 
     def create(self, old: Side) -> Mapping[str, Iterator[pa.RecordBatch]]:
-        return {name: self._created(old, name) for name in self.parts.parts}
+        return {name: self._create_batches(old, name) for name in self.parts.parts}
 
-    def _created(self, old: Side, name: str) -> Iterator[pa.RecordBatch]:
+    def _create_batches(self, old: Side, name: str) -> Iterator[pa.RecordBatch]:
         for batch in old.scan(self.parts.name):
-            yield from self.parts.cut(name, rows_of(self.parts.whole, batch)).to_batches()
+            yield from self.parts.part_rows(name, rows_of(self.parts.whole, batch)).to_batches()
 
-    def putr(self, deltas: Deltas, old: Side, new: Side) -> Deltas:
-        delta = delta_of(deltas, self.parts.name, self.parts.whole)
-        return self.parts.apart(delta, new) if delta else {}
+    def putr(self, deltas: TableImages, old: Side, new: Side) -> TableImages:
+        delta = images_of(deltas, self.parts.name, self.parts.whole)
+        return self.parts.split_images(delta, new) if delta else {}
 
-    def putl(self, deltas: Deltas, new: Side, old: Side) -> Deltas:
-        return self.parts.together(deltas, new, old)
+    def putl(self, deltas: TableImages, new: Side, old: Side) -> TableImages:
+        return self.parts.join_images(deltas, new, old)

@@ -8,11 +8,17 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from livingdb.errors import InvalidData
-from livingdb.evolution.definition_edits import checked_type, refuse_key, refuse_used, rewritten
-from livingdb.evolution.lenses.column_lens import ColumnLens, Columns, constant, renewed, verdicts
+from livingdb.evolution.definition_edits import new_column, refuse_key, refuse_used, replace_columns
+from livingdb.evolution.lenses.column_lens import (
+    ColumnLens,
+    Columns,
+    constant_column,
+    recompute_outdated,
+    verdicts,
+)
 from livingdb.evolution.lenses.lens import Follower, Lens, Verdicts
-from livingdb.evolution.lenses.row_lens import Touched
-from livingdb.evolution.schema_change import Change, Schemas, definition_of
+from livingdb.evolution.lenses.row_lens import TouchedRows
+from livingdb.evolution.schema_change import SchemaChange, Schemas, definition_of
 from livingdb.sql.expressions import Expression
 from livingdb.tables.recipe import Definition
 from livingdb.tables.schema import Column
@@ -21,7 +27,7 @@ __all__ = ["DropColumn"]
 
 
 @dataclass(frozen=True)
-class DropColumn(Change):
+class DropColumn(SchemaChange):
     """A column less.
 
     default   what rows get on the old side that the new side inserts; else the column's own
@@ -42,8 +48,8 @@ class DropColumn(Change):
             raise InvalidData(f"column {self.name!r}: give 'default' or 'down', not both")
         if column.computed is not None and (self.default is not None or self.down is not None):
             raise InvalidData(f"the column {self.name!r} is computed: it takes no other value")
-        default = checked_type(self.name, column.type, self.default).default
-        new = rewritten(old, (self.name,), ())
+        default = new_column(self.name, column.type, self.default).default
+        new = replace_columns(old, (self.name,), ())
         if self.down is not None:
             Expression(self.down).check(new.schema.arrow, column.type)
         value = column.default if default is None else default
@@ -83,13 +89,13 @@ class DropColumnLens(ColumnLens):
         recomputes = not is_right and self.column.computed is not None
         return None if recomputes else self.following(is_right)
 
-    def to_old(self, touched: Touched) -> Columns:
+    def to_old(self, touched: TouchedRows) -> Columns:
         name = self.column.name
         need = touched.after.there if self.column.computed is not None else ~touched.other.there
-        return {name: renewed(touched, touched.other.column(name), need, self._value())}
+        return {name: recompute_outdated(touched, touched.other.column(name), need, self._value())}
 
     def _value(self) -> Callable[[pa.Table], pa.Array]:
         text = self.down
         if text is None:
-            return constant(self.default, self.column.type)
+            return constant_column(self.default, self.column.type)
         return lambda rows: Expression(text).values(rows, self.column.type)

@@ -9,22 +9,22 @@ import pyarrow as pa
 
 from livingdb.errors import InvalidData
 from livingdb.evolution.changes.decompose import KeyParts
-from livingdb.evolution.lenses.lens import Deltas, Lens, Loss, Side, Verdicts
+from livingdb.evolution.lenses.lens import Lens, Loss, Side, TableImages, Verdicts
 from livingdb.evolution.lenses.lookup_lens import Lookups
-from livingdb.evolution.lenses.row_alignment import keys_of, match
+from livingdb.evolution.lenses.row_alignment import align_rows, keys_of
 from livingdb.evolution.lenses.table_lens import (
+    anti_join,
     check_names,
     check_unreferenced,
-    delta_of,
     fitting_layout,
     held_rows,
-    keyed_by,
-    renumbered,
+    images_of,
+    renamed_keys,
+    renumber_columns,
     rows_of,
     verdicts,
-    without,
 )
-from livingdb.evolution.schema_change import Change, Schemas, definition_of
+from livingdb.evolution.schema_change import SchemaChange, Schemas, definition_of
 from livingdb.graph.row_constraints import first_key
 from livingdb.sql.expressions import Expression
 from livingdb.tables.recipe import Definition
@@ -34,7 +34,7 @@ __all__ = ["JoinKeysLens", "JoinReferencesLens", "JoinTables"]
 
 
 @dataclass(frozen=True)
-class JoinTables(Change):
+class JoinTables(SchemaChange):
     """Make one table of two.
 
     Without `on` the tables have the same key, and a row of either has its place in the new one,
@@ -53,15 +53,15 @@ class JoinTables(Change):
             raise InvalidData(f"table {self.left!r} cannot be joined with itself")
         check_names(tables, [self.into], {self.left, self.right})
         if self.on is None:
-            return self._on_key(tables, left, right)
-        return self._on_reference(tables, left, right, self.on)
+            return self._plan_on_key(tables, left, right)
+        return self._plan_on_reference(tables, left, right, self.on)
 
-    def _on_key(self, tables: Schemas, left: Definition, right: Definition) -> Lens:
+    def _plan_on_key(self, tables: Schemas, left: Definition, right: Definition) -> Lens:
         mine, theirs = left.schema.key_columns, right.schema.key_columns
         if [column.type for column in mine] != [column.type for column in theirs]:
             raise InvalidData(
-                f"the keys of {self.left!r} ({_shown(mine)}) and {self.right!r} "
-                f"({_shown(theirs)}) are of different types"
+                f"the keys of {self.left!r} ({_column_list(mine)}) and {self.right!r} "
+                f"({_column_list(theirs)}) are of different types"
             )
         check_unreferenced(tables, self.left)
         check_unreferenced(tables, self.right)
@@ -69,12 +69,14 @@ class JoinTables(Change):
         _check_simple(self.right, right.schema)
         values = [column for column in right.schema.columns if column not in theirs]
         links = [*left.schema.foreign_keys, *right.schema.foreign_keys]
-        whole = self._whole(left, [], values, links)
+        whole = self._joined_definition(left, [], values, links)
         old = {self.left: left, self.right: right}
         schemas = {name: definition.schema for name, definition in old.items()}
         return JoinKeysLens(old, {self.into: whole}, KeyParts(self.into, whole.schema, schemas))
 
-    def _on_reference(self, tables: Schemas, left: Definition, right: Definition, on: str) -> Lens:
+    def _plan_on_reference(
+        self, tables: Schemas, left: Definition, right: Definition, on: str
+    ) -> Lens:
         reference = left.schema.column(on)
         if (on, self.right) not in left.schema.foreign_keys:
             raise InvalidData(
@@ -92,7 +94,7 @@ class JoinTables(Change):
         if reference.nullable:
             moved = [replace(column, nullable=True) for column in moved]
         links = [link for link in left.schema.foreign_keys if link[0] != on]
-        wide = self._whole(left, [on], moved, [*links, *right.schema.foreign_keys])
+        wide = self._joined_definition(left, [on], moved, [*links, *right.schema.foreign_keys])
         lookups = Lookups(
             (self.into, wide.schema),
             (self.left, left.schema),
@@ -102,7 +104,7 @@ class JoinTables(Change):
         )
         return JoinReferencesLens({self.left: left, self.right: right}, {self.into: wide}, lookups)
 
-    def _whole(
+    def _joined_definition(
         self,
         left: Definition,
         leaving: list[str],
@@ -120,23 +122,23 @@ class JoinTables(Change):
                     "rename one first"
                 )
         for name, text in schema.checks:
-            if _needs(text, leaving):
+            if _has_columns(text, leaving):
                 raise InvalidData(f"the check {name!r} needs {leaving[0]!r}: drop it first")
         for column in kept:
-            if column.computed is not None and _needs(column.computed, leaving):
+            if column.computed is not None and _has_columns(column.computed, leaving):
                 raise InvalidData(
                     f"the computed column {column.name!r} needs {leaving[0]!r}: drop it first"
                 )
-        columns = renumbered([*kept, *values])
+        columns = renumber_columns([*kept, *values])
         made = TableSchema(columns, schema.key, tuple(sorted(links)), len(columns), schema.checks)
         return Definition(made, fitting_layout(left.layout, made))
 
 
-def _needs(text: str, columns: list[str]) -> bool:
+def _has_columns(text: str, columns: list[str]) -> bool:
     return bool(Expression(text).columns & set(columns))
 
 
-def _shown(columns: tuple[Column, ...]) -> str:
+def _column_list(columns: tuple[Column, ...]) -> str:
     return ", ".join(f"{column.name} {column.type}" for column in columns)
 
 
@@ -164,7 +166,7 @@ class JoinKeysLens(Lens):
 
     def scan_reason(self) -> str | None:
         for name in self.parts.parts:
-            column = self.parts.needs(name)
+            column = self.parts.required_column(name)
             if column is not None:
                 return (
                     f"column {column!r} of {name!r} is NOT NULL, so every row of the other table "
@@ -174,49 +176,49 @@ class JoinKeysLens(Lens):
 
     def check(self, old: Side) -> None:
         for name, other in self._pairs():
-            if self.parts.needs(name) is None:
+            if self.parts.required_column(name) is None:
                 continue
             schema = self.parts.parts[other]
             for batch in old.scan(other, list(schema.key)):
-                keys = keyed_by(self.parts.whole, pa.Table.from_batches([batch]), schema.key)
-                self._missing(old, name, keys)
+                keys = renamed_keys(self.parts.whole, pa.Table.from_batches([batch]), schema.key)
+                self._check_missing(old, name, keys)
 
-    def _missing(self, old: Side, name: str, keys: pa.Table) -> None:
+    def _check_missing(self, old: Side, name: str, keys: pa.Table) -> None:
         schema = self.parts.parts[name]
         held = held_rows(old, name, schema, keys)
-        missing = ~match(schema, keys_of(self.parts.whole, keys), held).there
-        self.parts.check_halves(name, keys, missing)
+        missing = ~align_rows(schema, keys_of(self.parts.whole, keys), held).there
+        self.parts.check_parts(name, keys, missing)
 
     def _pairs(self) -> list[tuple[str, str]]:
         first, second = self.parts.parts
         return [(first, second), (second, first)]
 
     def create(self, old: Side) -> Mapping[str, Iterator[pa.RecordBatch]]:
-        return {self.parts.name: self._created(old)}
+        return {self.parts.name: self._create_batches(old)}
 
-    def _created(self, old: Side) -> Iterator[pa.RecordBatch]:
+    def _create_batches(self, old: Side) -> Iterator[pa.RecordBatch]:
         """The rows of the first with those of the second, then those that only the second has."""
         (first, second), _ = self._pairs()
         schemas, whole = self.parts.parts, self.parts.whole
         for batch in old.scan(first):
             rows = rows_of(schemas[first], batch)
-            keys = keyed_by(whole, rows, schemas[first].key)
+            keys = renamed_keys(whole, rows, schemas[first].key)
             others = held_rows(old, second, schemas[second], keys)
             yield from self.parts.joined(keys, {first: rows, second: others}).to_batches()
         for batch in old.scan(second):
             rows = rows_of(schemas[second], batch)
-            keys = keyed_by(whole, rows, schemas[second].key)
+            keys = renamed_keys(whole, rows, schemas[second].key)
             held = held_rows(old, first, schemas[first], keys)
-            alone = without(whole, keys, keyed_by(whole, held, schemas[first].key))
+            alone = anti_join(whole, keys, renamed_keys(whole, held, schemas[first].key))
             none = held.slice(0, 0)
             yield from self.parts.joined(alone, {first: none, second: rows}).to_batches()
 
-    def putr(self, deltas: Deltas, old: Side, new: Side) -> Deltas:
-        return self.parts.together(deltas, old, new)
+    def putr(self, deltas: TableImages, old: Side, new: Side) -> TableImages:
+        return self.parts.join_images(deltas, old, new)
 
-    def putl(self, deltas: Deltas, new: Side, old: Side) -> Deltas:
-        delta = delta_of(deltas, self.parts.name, self.parts.whole)
-        return self.parts.apart(delta, old) if delta else {}
+    def putl(self, deltas: TableImages, new: Side, old: Side) -> TableImages:
+        delta = images_of(deltas, self.parts.name, self.parts.whole)
+        return self.parts.split_images(delta, old) if delta else {}
 
 
 class JoinReferencesLens(Lens):
@@ -247,13 +249,13 @@ class JoinReferencesLens(Lens):
         return None
 
     def create(self, old: Side) -> Mapping[str, Iterator[pa.RecordBatch]]:
-        return {self.lookups.wide[0]: self._created(old)}
+        return {self.lookups.wide[0]: self._create_batches(old)}
 
-    def _created(self, old: Side) -> Iterator[pa.RecordBatch]:
+    def _create_batches(self, old: Side) -> Iterator[pa.RecordBatch]:
         left, schema = self.lookups.narrow
         for batch in old.scan(left):
             rows = rows_of(schema, batch)
-            yield from self.lookups.widened(rows, self.lookups.parents(old, rows)).to_batches()
+            yield from self.lookups.wide_rows(rows, self.lookups.parents(old, rows)).to_batches()
 
     def outlets(self, table: str, column: str) -> list[tuple[str, str]]:
         lookups, wide = self.lookups, self.lookups.wide[0]
@@ -261,16 +263,16 @@ class JoinReferencesLens(Lens):
             return [(wide, name) for name in lookups.moved]
         return [(wide, column)]
 
-    def loss(self, deltas: Deltas, carried: Deltas, old: Side) -> Loss | None:
+    def loss(self, deltas: TableImages, carried: TableImages, old: Side) -> Loss | None:
         """A row of the lookup table that no row refers to."""
         name, schema = self.lookups.lookup
-        rows = delta_of(deltas, name, schema).after
-        alone = self.lookups.unreferenced(rows, delta_of(deltas, *self.lookups.narrow), old)
+        rows = images_of(deltas, name, schema).after
+        alone = self.lookups.unreferenced(rows, images_of(deltas, *self.lookups.narrow), old)
         return Loss(name, None, first_key(schema, rows, alone)) if alone.any() else None
 
-    def putr(self, deltas: Deltas, old: Side, new: Side) -> Deltas:
-        return self.lookups.together(deltas, old, new)
+    def putr(self, deltas: TableImages, old: Side, new: Side) -> TableImages:
+        return self.lookups.join_images(deltas, old, new)
 
-    def putl(self, deltas: Deltas, new: Side, old: Side) -> Deltas:
-        delta = delta_of(deltas, *self.lookups.wide)
-        return self.lookups.apart(delta, old) if delta else {}
+    def putl(self, deltas: TableImages, new: Side, old: Side) -> TableImages:
+        delta = images_of(deltas, *self.lookups.wide)
+        return self.lookups.split_images(delta, old) if delta else {}

@@ -8,19 +8,24 @@ import pyarrow as pa
 
 from livingdb.errors import InvalidData
 from livingdb.evolution.definition_edits import (
-    checked_type,
-    fitting,
-    one_of,
+    check_choice,
+    check_layout,
+    new_column,
     refuse_computed,
     refuse_key,
     refuse_used,
 )
-from livingdb.evolution.keyed_hash import can_hash, hashed
-from livingdb.evolution.lenses.column_lens import Columns, constant, renewed, verdicts
-from livingdb.evolution.lenses.computed_lens import Crossing, CrossingLens, by_expressions
+from livingdb.evolution.keyed_hash import can_hash, hash_values
+from livingdb.evolution.lenses.column_lens import (
+    Columns,
+    constant_column,
+    recompute_outdated,
+    verdicts,
+)
+from livingdb.evolution.lenses.computed_lens import ColumnMapping, ComputedLens, expression_mapping
 from livingdb.evolution.lenses.lens import Lens, Verdicts
-from livingdb.evolution.lenses.row_lens import Touched
-from livingdb.evolution.schema_change import Change, Schemas, definition_of
+from livingdb.evolution.lenses.row_lens import TouchedRows
+from livingdb.evolution.schema_change import SchemaChange, Schemas, definition_of
 from livingdb.tables.recipe import Definition
 from livingdb.tables.schema import Column, TableSchema
 
@@ -30,7 +35,7 @@ _METHODS = ("hash", "null", "constant", "expression")
 
 
 @dataclass(frozen=True)
-class MaskColumn(Change):
+class MaskColumn(SchemaChange):
     """Other values for a column on the new side, where nobody writes it.
 
     method   "hash"        a value of the same type that depends on the value and on `key` only
@@ -49,7 +54,7 @@ class MaskColumn(Change):
     def plan(self, tables: Schemas) -> Lens:
         old = definition_of(tables, self.table)
         column = old.schema.column(self.name)
-        one_of("method", self.method, _METHODS)
+        check_choice("method", self.method, _METHODS)
         refuse_key(old.schema, self.name, "masked")
         refuse_used(old.schema, self.name, "masked")
         refuse_computed(column, "masked")
@@ -62,28 +67,28 @@ class MaskColumn(Change):
                 f"the column {self.name!r} is {column.type}, which cannot be hashed: choose "
                 "'null', 'constant' or 'expression'"
             )
-        crossing = self._crossing(old.schema, column)
-        masked = self._masked(column, crossing)
+        crossing = self._mask_mapping(old.schema, column)
+        masked = self._masked_column(column, crossing)
         schema = old.schema.with_column(masked)
         links = tuple(link for link in schema.foreign_keys if link[0] != self.name)
-        new = fitting(replace(old, schema=replace(schema, foreign_keys=links)))
+        new = check_layout(replace(old, schema=replace(schema, foreign_keys=links)))
         return MaskLens(self.table, old, new, column, crossing)
 
-    def _crossing(self, schema: TableSchema, column: Column) -> Crossing:
+    def _mask_mapping(self, schema: TableSchema, column: Column) -> ColumnMapping:
         if self.method == "expression":
-            return by_expressions({self.name: str(self.value)}, schema, [column])
+            return expression_mapping({self.name: str(self.value)}, schema, [column])
         if self.method == "hash":
             key = self.key
 
             def compute(rows: pa.Table) -> list[pa.Array]:
-                return [hashed(rows.column(column.name).combine_chunks(), key)]
+                return [hash_values(rows.column(column.name).combine_chunks(), key)]
 
-            return Crossing(frozenset([self.name]), (self.name,), compute)
-        value = checked_type(self.name, column.type, self.value).default
-        fill = constant(value, column.type)
-        return Crossing(frozenset(), (self.name,), lambda rows: [fill(rows)])
+            return ColumnMapping(frozenset([self.name]), (self.name,), compute)
+        value = new_column(self.name, column.type, self.value).default
+        fill = constant_column(value, column.type)
+        return ColumnMapping(frozenset(), (self.name,), lambda rows: [fill(rows)])
 
-    def _masked(self, column: Column, crossing: Crossing) -> Column:
+    def _masked_column(self, column: Column, crossing: ColumnMapping) -> Column:
         """The column on the new side; its default is what a new row shows there."""
         default, nullable = None, column.nullable or self.method in ("null", "expression")
         if self.method in ("hash", "constant"):
@@ -92,11 +97,11 @@ class MaskColumn(Change):
         return replace(column, nullable=nullable, default=default, read_only=True)
 
 
-class MaskLens(CrossingLens):
+class MaskLens(ComputedLens):
     """Values cross to the new side only; what the new side inserts gets the column's default."""
 
     def __init__(
-        self, table: str, old: Definition, new: Definition, column: Column, there: Crossing
+        self, table: str, old: Definition, new: Definition, column: Column, there: ColumnMapping
     ):
         super().__init__(table, old, new, there, None)
         self.column = column
@@ -109,7 +114,7 @@ class MaskLens(CrossingLens):
         )
         return verdicts(None, None if has_value else reason)
 
-    def to_old(self, touched: Touched) -> Columns:
-        name, value = self.column.name, constant(self.column.default, self.column.type)
+    def to_old(self, touched: TouchedRows) -> Columns:
+        name, value = self.column.name, constant_column(self.column.default, self.column.type)
         held = touched.other.column(name)
-        return {name: renewed(touched, held, ~touched.other.there, value)}
+        return {name: recompute_outdated(touched, held, ~touched.other.there, value)}

@@ -9,20 +9,20 @@ import numpy as np
 import pyarrow as pa
 
 from livingdb.errors import InvalidData
-from livingdb.evolution.definition_edits import check_new_name, checked_type
-from livingdb.evolution.lenses.lens import Deltas, Lens, RowMap, Side, Verdicts
+from livingdb.evolution.definition_edits import check_new_name, new_column
+from livingdb.evolution.lenses.lens import Lens, RowMap, Side, TableImages, Verdicts
 from livingdb.evolution.lenses.lookup_lens import FANOUT, FORK, RESTRICT, SET_NULL, Lookups
 from livingdb.evolution.lenses.table_lens import (
     check_names,
     check_together,
-    delta_of,
     fitting_layout,
+    images_of,
     names_of,
-    renumbered,
+    renumber_columns,
     rows_of,
     verdicts,
 )
-from livingdb.evolution.schema_change import Change, Schemas, definition_of
+from livingdb.evolution.schema_change import SchemaChange, Schemas, definition_of
 from livingdb.sql.expressions import Expression
 from livingdb.tables.batches import large_batches
 from livingdb.tables.recipe import Definition
@@ -33,7 +33,7 @@ __all__ = ["Normalize", "NormalizeLens"]
 
 
 @dataclass(frozen=True)
-class Normalize(Change):
+class Normalize(SchemaChange):
     """Move columns of a table to the lookup table `into`, and refer to its rows.
 
     The lookup table's `key` is a hash of the row's values; the column `reference` of the table
@@ -87,7 +87,7 @@ class Normalize(Change):
                 raise InvalidData(f"column {name!r} is in the key of {self.table!r}: it stays")
         if self.key in self.columns:
             raise InvalidData(f"the key of {self.into!r} cannot be {self.key!r}, a column it gets")
-        checked_type(self.key, "bigint")
+        new_column(self.key, "bigint")
         check_new_name(schema, str(self.reference), self.columns)
         if self.on_delete == SET_NULL and not self._is_optional(schema):
             raise InvalidData(
@@ -116,7 +116,7 @@ class Normalize(Change):
     def _lookup(self, wide: Definition) -> Definition:
         schema = wide.schema
         moved = [schema.column(name) for name in self.columns]
-        columns = renumbered([Column(0, self.key, pa.int64(), nullable=False), *moved])
+        columns = renumber_columns([Column(0, self.key, pa.int64(), nullable=False), *moved])
         links = tuple(link for link in schema.foreign_keys if link[0] in self.columns)
         checks = _checks(schema, set(self.columns))
         made = TableSchema(columns, (self.key,), links, len(columns), checks)
@@ -138,7 +138,9 @@ class NormalizeLens(Lens):
 
     def row_map(self, name: str) -> RowMap | None:
         lookups = self.lookups
-        return RowMap(lookups.wide[0], lookups.narrowed) if name == lookups.narrow[0] else None
+        return (
+            RowMap(lookups.wide[0], lookups.new_narrow_rows) if name == lookups.narrow[0] else None
+        )
 
     def create(self, old: Side) -> Mapping[str, Iterator[pa.RecordBatch]]:
         narrow, lookup = self.lookups.narrow[0], self.lookups.lookup[0]
@@ -147,13 +149,13 @@ class NormalizeLens(Lens):
     def _narrow(self, old: Side) -> Iterator[pa.RecordBatch]:
         name, schema = self.lookups.wide
         for batch in old.scan(name):
-            yield from self.lookups.narrowed(rows_of(schema, batch)).to_batches()
+            yield from self.lookups.new_narrow_rows(rows_of(schema, batch)).to_batches()
 
     def _lookup(self, old: Side) -> Iterator[pa.RecordBatch]:
         """The rows of the lookup table, each when its values are first seen."""
         seen, proofs = np.empty(0, np.int64), np.empty(0, np.int64)
         for batch in large_batches(old.scan(self.lookups.wide[0], self.lookups.moved)):
-            rows = self.lookups.looked_up(pa.Table.from_batches([batch]))
+            rows = self.lookups.new_lookup_rows(pa.Table.from_batches([batch]))
             ids = rows.column(0).to_numpy()
             proof = row_ids(encoded_rows(self.lookups.values(rows)), 1)
             at = np.searchsorted(seen, ids)
@@ -168,15 +170,15 @@ class NormalizeLens(Lens):
         lookups = self.lookups
         return [((lookups.lookup if column in lookups.moved else lookups.narrow)[0], column)]
 
-    def settle_old(self, deltas: Deltas, old: Side, new: Side) -> Deltas:
+    def settle_old(self, deltas: TableImages, old: Side, new: Side) -> TableImages:
         return self.lookups.settle_wide(deltas, old, new)
 
-    def settle_new(self, deltas: Deltas, new: Side, old: Side) -> Deltas:
+    def settle_new(self, deltas: TableImages, new: Side, old: Side) -> TableImages:
         return self.lookups.settle_narrow(deltas, new)
 
-    def putr(self, deltas: Deltas, old: Side, new: Side) -> Deltas:
-        delta = delta_of(deltas, *self.lookups.wide)
-        return self.lookups.apart(delta, new) if delta else {}
+    def putr(self, deltas: TableImages, old: Side, new: Side) -> TableImages:
+        delta = images_of(deltas, *self.lookups.wide)
+        return self.lookups.split_images(delta, new) if delta else {}
 
-    def putl(self, deltas: Deltas, new: Side, old: Side) -> Deltas:
-        return self.lookups.together(deltas, new, old)
+    def putl(self, deltas: TableImages, new: Side, old: Side) -> TableImages:
+        return self.lookups.join_images(deltas, new, old)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from livingdb.errors import InvalidData
-from livingdb.evolution.definition_edits import check_new_name, fitting, with_names
+from livingdb.evolution.definition_edits import check_layout, check_new_name, with_names
 from livingdb.evolution.lenses.column_lens import ColumnLens, verdicts
 from livingdb.evolution.lenses.lens import Follower, Lens, Verdicts
-from livingdb.evolution.schema_change import Change, Schemas, definition_of
+from livingdb.evolution.schema_change import SchemaChange, Schemas, definition_of
 from livingdb.sql.expressions import Expression
 from livingdb.tables.recipe import Definition
 from livingdb.tables.schema import TableSchema
@@ -17,7 +17,7 @@ __all__ = ["RenameColumn"]
 
 
 @dataclass(frozen=True)
-class RenameColumn(Change):
+class RenameColumn(SchemaChange):
     """Another name for a column.  The key, links, expressions, checks and layout follow it."""
 
     table: str
@@ -31,8 +31,8 @@ class RenameColumn(Change):
             raise InvalidData(f"the column {self.name!r} has that name already")
         check_new_name(old.schema, self.to)
         layout = with_names(old.layout, {self.name: [self.to]})
-        schema = _renamed(old.schema, self.name, self.to)
-        return RenameColumnLens(self.table, old, fitting(Definition(schema, layout)))
+        schema = _rename_column(old.schema, self.name, self.to)
+        return RenameColumnLens(self.table, old, check_layout(Definition(schema, layout)))
 
 
 class RenameColumnLens(ColumnLens):
@@ -45,9 +45,9 @@ class RenameColumnLens(ColumnLens):
         return self.following(is_right)
 
 
-def _renamed(schema: TableSchema, name: str, to: str) -> TableSchema:
+def _rename_column(schema: TableSchema, name: str, to: str) -> TableSchema:
     def follow(text: str) -> str:
-        return Expression(text).renamed(name, to).text
+        return Expression(text).with_column_renamed(name, to).text
 
     schema = schema.with_column(replace(schema.column(name), name=to))
     for column in schema.columns:

@@ -11,18 +11,18 @@ from livingdb.errors import InvalidData, Unsupported
 from livingdb.evolution.casts import Cast
 from livingdb.evolution.definition_edits import (
     TypeLike,
-    checked_type,
-    fitting,
-    one_of,
+    check_choice,
+    check_layout,
+    new_column,
     refuse_computed,
     refuse_link,
     refuse_used,
 )
 from livingdb.evolution.lenses.column_lens import verdicts
-from livingdb.evolution.lenses.computed_lens import Crossing, CrossingLens, by_expressions
-from livingdb.evolution.lenses.lens import Delta, Deltas, Lens, Loss, Side, Verdicts
-from livingdb.evolution.lenses.row_alignment import keys_of, match
-from livingdb.evolution.schema_change import Change, Schemas, definition_of
+from livingdb.evolution.lenses.computed_lens import ColumnMapping, ComputedLens, expression_mapping
+from livingdb.evolution.lenses.lens import Lens, Loss, RowImages, Side, TableImages, Verdicts
+from livingdb.evolution.lenses.row_alignment import align_rows, keys_of
+from livingdb.evolution.schema_change import SchemaChange, Schemas, definition_of
 from livingdb.graph.row_constraints import first_key
 from livingdb.tables.batches import flat
 from livingdb.tables.recipe import Definition
@@ -34,7 +34,7 @@ __all__ = ["RetypeColumn"]
 
 
 @dataclass(frozen=True)
-class RetypeColumn(Change):
+class RetypeColumn(SchemaChange):
     """Another type for a column.
 
     policy    what happens to a value that the other type cannot hold: "reject" refuses the
@@ -54,7 +54,7 @@ class RetypeColumn(Change):
         old = definition_of(tables, self.table)
         column = old.schema.column(self.name)
         self._check(old.schema, column)
-        wanted = checked_type(self.name, self.type)
+        wanted = new_column(self.name, self.type)
         if wanted.type == column.type:
             raise InvalidData(f"the column {self.name!r} is {type_name(column.type)} already")
         if column.nullable and not wanted.nullable:
@@ -72,12 +72,12 @@ class RetypeColumn(Change):
             )
         if self.policy == "clamp" and not (there.can_clamp and back.can_clamp):
             raise InvalidData(f"column {self.name!r}: only numbers can be clamped")
-        typed = replace(column, type=wanted.type, default=_default(column, there))
-        new = fitting(replace(old, schema=old.schema.with_column(typed)))
+        typed = replace(column, type=wanted.type, default=_cast_default(column, there))
+        new = check_layout(replace(old, schema=old.schema.with_column(typed)))
         return RetypeLens(self, old, new)
 
     def _check(self, schema: TableSchema, column: Column) -> None:
-        one_of("policy", self.policy, (None, "reject", "clamp", "null"))
+        check_choice("policy", self.policy, (None, "reject", "clamp", "null"))
         if self.name in schema.key:
             raise Unsupported(
                 f"the column {self.name!r} is in the key, whose order would change with its type; "
@@ -89,7 +89,7 @@ class RetypeColumn(Change):
             raise InvalidData(f"the column {self.name!r} is NOT NULL: choose another policy")
 
 
-class RetypeLens(CrossingLens):
+class RetypeLens(ComputedLens):
     """A value crosses when it changed; one that did not stays what it is on the other side."""
 
     def __init__(self, change: RetypeColumn, old: Definition, new: Definition):
@@ -98,20 +98,20 @@ class RetypeLens(CrossingLens):
         self.policy = change.policy
         self.up, self.down = change.up, change.down
         self.cast_there, self.cast_back = Cast(was.type, now.type), Cast(now.type, was.type)
-        there = self._crossing(change.up, old.schema, now, self.cast_there)
-        back = self._crossing(change.down, new.schema, was, self.cast_back)
+        there = self._column_mapping(change.up, old.schema, now, self.cast_there)
+        back = self._column_mapping(change.down, new.schema, was, self.cast_back)
         super().__init__(change.table, old, new, there, back)
 
-    def _crossing(
+    def _column_mapping(
         self, text: str | None, schema: TableSchema, column: Column, cast: Cast
-    ) -> Crossing:
+    ) -> ColumnMapping:
         if text is not None:
-            return by_expressions({column.name: text}, schema, [column])
+            return expression_mapping({column.name: text}, schema, [column])
 
         def compute(rows: pa.Table) -> list[pa.Array]:
-            return [_values(rows, schema, column.name, cast, self.policy)]
+            return [_cast_values(rows, schema, column.name, cast, self.policy)]
 
-        return Crossing(frozenset([column.name]), (column.name,), compute)
+        return ColumnMapping(frozenset([column.name]), (column.name,), compute)
 
     def directions(self) -> Verdicts:
         to_new = self._reason(self.cast_there, self.up, "new", "`up`", ("reject", "clamp"))
@@ -147,9 +147,9 @@ class RetypeLens(CrossingLens):
             return
         for batch in old.scan(self.old_name, [*self.old_schema.key, self.name]):
             rows = pa.Table.from_batches([batch])
-            _values(rows, self.old_schema, self.name, self.cast_there, "reject")
+            _cast_values(rows, self.old_schema, self.name, self.cast_there, "reject")
 
-    def loss(self, deltas: Deltas, carried: Deltas, old: Side) -> Loss | None:
+    def loss(self, deltas: TableImages, carried: TableImages, old: Side) -> Loss | None:
         """A value that the new type cannot hold, and that is not there as it was written."""
         delta = deltas.get(self.old_name)
         if not delta or self.up is not None or self.cast_there.is_total:
@@ -161,20 +161,20 @@ class RetypeLens(CrossingLens):
         return Loss(self.old_name, self.name, first_key(self.old_schema, rows, failed))
 
 
-def _set_anew(schema: TableSchema, delta: Delta, name: str) -> pa.Table:
+def _set_anew(schema: TableSchema, delta: RowImages, name: str) -> pa.Table:
     """The rows of a delta that are new, or have another value in a column than they had."""
-    before = match(schema, keys_of(schema, delta.after), delta.before)
+    before = align_rows(schema, keys_of(schema, delta.after), delta.before)
     anew = ~before.there | differs(before.column(name), flat(delta.after.column(name)))
     return delta.after.filter(pa.array(anew))
 
 
-def _values(
+def _cast_values(
     rows: pa.Table, schema: TableSchema, name: str, cast: Cast, policy: str | None
 ) -> pa.Array:
     """A column cast; where that fails the policy decides, and `InvalidData` names the key."""
     given = pa.concat_arrays([pa.array([], cast.source), *rows.column(name).chunks])
     if policy == "clamp" and not cast.is_total:
-        return cast.clamped(given)
+        return cast.clamped_values(given)
     made, failed = cast.values(given)
     if failed.any() and policy != "null":
         value = given[int(failed.argmax())].as_py()
@@ -185,7 +185,7 @@ def _values(
     return made
 
 
-def _default(column: Column, cast: Cast) -> object:
+def _cast_default(column: Column, cast: Cast) -> object:
     """The default in the new type."""
     if column.default is None or not cast.is_known:
         return None

@@ -13,17 +13,17 @@ from livingdb.errors import InvalidData
 from livingdb.evolution.definition_edits import (
     TypeLike,
     check_new_name,
-    checked_type,
+    new_column,
     refuse_computed,
     refuse_key,
     refuse_link,
     refuse_used,
-    rewritten,
+    replace_columns,
 )
 from livingdb.evolution.lenses.column_lens import verdicts
-from livingdb.evolution.lenses.computed_lens import Crossing, CrossingLens, by_expressions
+from livingdb.evolution.lenses.computed_lens import ColumnMapping, ComputedLens, expression_mapping
 from livingdb.evolution.lenses.lens import Lens, Verdicts
-from livingdb.evolution.schema_change import Change, Schemas, definition_of
+from livingdb.evolution.schema_change import SchemaChange, Schemas, definition_of
 from livingdb.tables.schema import Column, TableSchema
 from livingdb.tables.type_names import type_name
 
@@ -33,7 +33,7 @@ _STRING = pa.string()
 
 
 @dataclass(frozen=True)
-class SplitColumn(Change):
+class SplitColumn(SchemaChange):
     """One column becomes several, in its place.
 
     into       their names, or names and types; text if none are given
@@ -50,36 +50,38 @@ class SplitColumn(Change):
 
     def __post_init__(self) -> None:
         if not isinstance(self.into, Mapping):
-            object.__setattr__(self, "into", _listed("into", self.into))
+            object.__setattr__(self, "into", _column_names("into", self.into))
 
     def plan(self, tables: Schemas) -> Lens:
         old = definition_of(tables, self.table)
-        whole = _leaving(old.schema, self.name, "split")
+        whole = _replaced_column(old.schema, self.name, "split")
         types = self.into if isinstance(self.into, Mapping) else dict.fromkeys(self.into, "string")
         if len(types) < 2 or len(types) < len(self.into):
             raise InvalidData(f"into {tuple(self.into)!r}: name two or more different columns")
         parts = []
         for name, given in types.items():
             check_new_name(old.schema, name, [self.name])
-            parts.append(checked_type(name, given))
+            parts.append(new_column(name, given))
         if self.separator is not None:
             _check_separator(self.separator, (self.up, self.down), [whole, *parts])
             parts[0] = replace(parts[0], nullable=whole.nullable)
-            new = rewritten(old, (self.name,), parts)
-            there = _apart(self.separator, whole, parts)
-            return TextLens(self.table, old, new, there, _together(self.separator, parts, whole))
+            new = replace_columns(old, (self.name,), parts)
+            there = _split_mapping(self.separator, whole, parts)
+            return TextLens(
+                self.table, old, new, there, _concat_mapping(self.separator, parts, whole)
+            )
         if self.up is None:
             raise InvalidData("give `up` expressions or a separator: how is the column split?")
-        new = rewritten(old, (self.name,), parts)
-        there = by_expressions(self.up, old.schema, parts)
+        new = replace_columns(old, (self.name,), parts)
+        there = expression_mapping(self.up, old.schema, parts)
         back = None
         if self.down is not None:
-            back = by_expressions({whole.name: self.down}, new.schema, [whole])
+            back = expression_mapping({whole.name: self.down}, new.schema, [whole])
         return TextLens(self.table, old, new, there, back)
 
 
 @dataclass(frozen=True)
-class ConcatColumns(Change):
+class ConcatColumns(SchemaChange):
     """Several columns become one, in the place of the first.
 
     into       its name; `type` is text if none is given
@@ -96,30 +98,32 @@ class ConcatColumns(Change):
     type: TypeLike = "string"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "names", _listed("names", self.names))
+        object.__setattr__(self, "names", _column_names("names", self.names))
 
     def plan(self, tables: Schemas) -> Lens:
         old = definition_of(tables, self.table)
         if len(set(self.names)) < 2 or len(set(self.names)) < len(self.names):
             raise InvalidData(f"names {self.names!r}: name two or more different columns")
-        parts = [_leaving(old.schema, name, "joined to another") for name in self.names]
+        parts = [_replaced_column(old.schema, name, "joined to another") for name in self.names]
         check_new_name(old.schema, self.into, self.names)
-        whole = checked_type(self.into, self.type)
+        whole = new_column(self.into, self.type)
         if self.separator is not None:
             _check_separator(self.separator, (self.up, self.down), [whole, *parts])
             whole = replace(whole, nullable=all(part.nullable for part in parts))
-            new = rewritten(old, self.names, [whole])
-            there = _together(self.separator, parts, whole)
-            return TextLens(self.table, old, new, there, _apart(self.separator, whole, parts))
+            new = replace_columns(old, self.names, [whole])
+            there = _concat_mapping(self.separator, parts, whole)
+            return TextLens(
+                self.table, old, new, there, _split_mapping(self.separator, whole, parts)
+            )
         if self.up is None:
             raise InvalidData("give an `up` expression or a separator: how are they put together?")
-        new = rewritten(old, self.names, [whole])
-        there = by_expressions({whole.name: self.up}, old.schema, [whole])
-        back = by_expressions(self.down, new.schema, parts) if self.down is not None else None
+        new = replace_columns(old, self.names, [whole])
+        there = expression_mapping({whole.name: self.up}, old.schema, [whole])
+        back = expression_mapping(self.down, new.schema, parts) if self.down is not None else None
         return TextLens(self.table, old, new, there, back)
 
 
-class TextLens(CrossingLens):
+class TextLens(ComputedLens):
     """Text crosses when it changed."""
 
     def directions(self) -> Verdicts:
@@ -128,7 +132,7 @@ class TextLens(CrossingLens):
         return verdicts(None, "nothing says what an old row would be: give `down`")
 
 
-def _apart(separator: str, whole: Column, parts: Sequence[Column]) -> Crossing:
+def _split_mapping(separator: str, whole: Column, parts: Sequence[Column]) -> ColumnMapping:
     """Text cut at a separator; parts that are not there are null, or empty where null is none."""
     count = len(parts)
 
@@ -147,10 +151,10 @@ def _apart(separator: str, whole: Column, parts: Sequence[Column]) -> Crossing:
             made.append(values)
         return made
 
-    return Crossing(frozenset([whole.name]), tuple(part.name for part in parts), compute)
+    return ColumnMapping(frozenset([whole.name]), tuple(part.name for part in parts), compute)
 
 
-def _together(separator: str, parts: Sequence[Column], whole: Column) -> Crossing:
+def _concat_mapping(separator: str, parts: Sequence[Column], whole: Column) -> ColumnMapping:
     """Parts with a separator between them; those that are null are left out."""
     names = [part.name for part in parts]
 
@@ -165,10 +169,10 @@ def _together(separator: str, parts: Sequence[Column], whole: Column) -> Crossin
         text = pc.utf8_slice_codeunits(joined, len(separator))
         return [pc.if_else(pa.array(np.logical_or.reduce(some)), text, pa.scalar(None, _STRING))]
 
-    return Crossing(frozenset(names), (whole.name,), compute)
+    return ColumnMapping(frozenset(names), (whole.name,), compute)
 
 
-def _leaving(schema: TableSchema, name: str, what: str) -> Column:
+def _replaced_column(schema: TableSchema, name: str, what: str) -> Column:
     """A column that others take the place of."""
     column = schema.column(name)
     refuse_key(schema, name, what)
@@ -191,7 +195,7 @@ def _check_separator(separator: str, given: Sequence[object], columns: Sequence[
             )
 
 
-def _listed(what: str, names: object) -> tuple[str, ...]:
+def _column_names(what: str, names: object) -> tuple[str, ...]:
     if isinstance(names, str) or not isinstance(names, Sequence):
         raise InvalidData(f"{what} {names!r}: give a list of columns")
     return tuple(names)

@@ -9,20 +9,20 @@ import numpy as np
 import pyarrow as pa
 
 from livingdb.errors import InvalidData
-from livingdb.evolution.lenses.lens import Delta, Deltas, Lens, Loss, Side, Verdicts
-from livingdb.evolution.lenses.row_alignment import Mask, Matched, keys_of, match
+from livingdb.evolution.lenses.lens import Lens, Loss, RowImages, Side, TableImages, Verdicts
+from livingdb.evolution.lenses.row_alignment import AlignedRows, Mask, align_rows, keys_of
 from livingdb.evolution.lenses.table_lens import (
+    apply_images,
     check_names,
     check_unreferenced,
-    delta_of,
     held_rows,
-    overlaid,
-    part_of,
+    images_of,
+    part_definition,
     rows_of,
     touched_keys,
     verdicts,
 )
-from livingdb.evolution.schema_change import Change, Schemas, definition_of
+from livingdb.evolution.schema_change import SchemaChange, Schemas, definition_of
 from livingdb.graph.row_constraints import first_key
 from livingdb.sql.expressions import Expression
 from livingdb.tables.schema import TableSchema
@@ -32,7 +32,7 @@ __all__ = ["SplitLens", "SplitTable", "StrictSplitLens"]
 
 
 @dataclass(frozen=True)
-class SplitTable(Change):
+class SplitTable(SchemaChange):
     """Split a table by rows into others, each with its condition in SQL.
 
     A row that fulfils both conditions is in both tables, one that fulfils none stays on the old
@@ -59,7 +59,7 @@ class SplitTable(Change):
         for text in self.into.values():
             Expression(text).check(whole.schema.arrow, pa.bool_())
         values = [column.name for column in whole.schema.columns]
-        new = {name: part_of(whole, values) for name in self.into}
+        new = {name: part_definition(whole, values) for name in self.into}
         kind = StrictSplitLens if self.strict else SplitLens
         return kind(self.table, {self.table: whole}, new, self.into)
 
@@ -80,26 +80,26 @@ class _Split(Lens):
         return verdicts()
 
     def create(self, old: Side) -> Mapping[str, Iterator[pa.RecordBatch]]:
-        return {name: self._created(old, name) for name in self.new}
+        return {name: self._create_batches(old, name) for name in self.new}
 
-    def _created(self, old: Side, name: str) -> Iterator[pa.RecordBatch]:
+    def _create_batches(self, old: Side, name: str) -> Iterator[pa.RecordBatch]:
         for batch in old.scan(self.table):
             rows = rows_of(self.schema, batch)
             chosen = rows.filter(pa.array(self.conditions[name].holds(rows)))
             yield from rows_of(self.new[name].schema, chosen).to_batches()
 
-    def _held(self, side: Side, keys: pa.Table) -> dict[str, pa.Table]:
+    def _held_rows(self, side: Side, keys: pa.Table) -> dict[str, pa.Table]:
         """The rows of the new tables under some keys."""
         return {name: held_rows(side, name, self.schema, keys) for name in self.new}
 
-    def _new_keys(self, deltas: Deltas) -> pa.Table:
-        changes = [(self.schema, delta_of(deltas, name, self.schema)) for name in self.new]
+    def _new_keys(self, deltas: TableImages) -> pa.Table:
+        changes = [(self.schema, images_of(deltas, name, self.schema)) for name in self.new]
         return touched_keys(self.schema, *changes)
 
-    def _after(self, deltas: Deltas, held: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
+    def _rows_after(self, deltas: TableImages, held: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
         """The rows of the new tables once a change is made."""
         return {
-            name: overlaid(self.schema, rows, delta_of(deltas, name, self.schema))
+            name: apply_images(self.schema, rows, images_of(deltas, name, self.schema))
             for name, rows in held.items()
         }
 
@@ -118,27 +118,29 @@ class SplitLens(_Split):
     The rest, rows in neither, is what the old table has beyond them.
     """
 
-    def loss(self, deltas: Deltas, carried: Deltas, old: Side) -> Loss | None:
+    def loss(self, deltas: TableImages, carried: TableImages, old: Side) -> Loss | None:
         """A row that fulfils neither condition."""
-        rows = delta_of(deltas, self.table, self.schema).after
+        rows = images_of(deltas, self.table, self.schema).after
         encoded = keys_of(self.schema, rows)
-        parts = [delta_of(carried, name, self.schema).after for name in self.new]
-        there = np.logical_or.reduce([match(self.schema, encoded, part).there for part in parts])
+        parts = [images_of(carried, name, self.schema).after for name in self.new]
+        there = np.logical_or.reduce(
+            [align_rows(self.schema, encoded, part).there for part in parts]
+        )
         return None if there.all() else Loss(self.table, None, first_key(self.schema, rows, ~there))
 
-    def putr(self, deltas: Deltas, old: Side, new: Side) -> Deltas:
-        delta = delta_of(deltas, self.table, self.schema)
+    def putr(self, deltas: TableImages, old: Side, new: Side) -> TableImages:
+        delta = images_of(deltas, self.table, self.schema)
         if not delta:
             return {}
         keys = touched_keys(self.schema, (self.schema, delta))
         encoded = keys_of(self.schema, keys)
-        after = match(self.schema, encoded, delta.after)
-        held = self._held(new, keys)
+        after = align_rows(self.schema, encoded, delta.after)
+        held = self._held_rows(new, keys)
         first, second = self.new
-        r, s = (match(self.schema, encoded, held[name]) for name in (first, second))
-        fulfils_r = self._fulfils(first, after, r, s)
-        fulfils_s = self._fulfils(second, after, r, s)
-        separated = r.there & s.there & self._differ(r, s)
+        r, s = (align_rows(self.schema, encoded, held[name]) for name in (first, second))
+        fulfils_r = self._condition_masks(first, after, r, s)
+        fulfils_s = self._condition_masks(second, after, r, s)
+        separated = r.there & s.there & self._difference_mask(r, s)
         wanted_r = fulfils_r[0] | (r.there & ~fulfils_r[1])
         wanted_s = fulfils_s[0] | (s.there & ~fulfils_s[2])
         lost_r = s.there & ~r.there & fulfils_r[2]
@@ -147,32 +149,34 @@ class SplitLens(_Split):
         own = in_r & separated
         in_s = after.there & wanted_s & ~(lost_s & in_r) | own
         return {
-            first: Delta(held[first], self._rows(after, after, own, in_r)),
-            second: Delta(held[second], self._rows(after, s, own, in_s)),
+            first: RowImages(held[first], self._choose_rows(after, after, own, in_r)),
+            second: RowImages(held[second], self._choose_rows(after, s, own, in_s)),
         }
 
-    def putl(self, deltas: Deltas, new: Side, old: Side) -> Deltas:
+    def putl(self, deltas: TableImages, new: Side, old: Side) -> TableImages:
         keys = self._new_keys(deltas)
         encoded = keys_of(self.schema, keys)
         first, second = self.new
-        after = self._after(deltas, self._held(new, keys))
-        r, s = (match(self.schema, encoded, after[name]) for name in (first, second))
+        after = self._rows_after(deltas, self._held_rows(new, keys))
+        r, s = (align_rows(self.schema, encoded, after[name]) for name in (first, second))
         held = held_rows(old, self.table, self.schema, keys)
-        return {self.table: Delta(held, self._rows(s, r, r.there, r.there | s.there))}
+        return {self.table: RowImages(held, self._choose_rows(s, r, r.there, r.there | s.there))}
 
-    def _fulfils(self, name: str, *parts: Matched) -> list[Mask]:
+    def _condition_masks(self, name: str, *parts: AlignedRows) -> list[Mask]:
         """Where rows are there and fulfil a condition."""
         rows = pa.concat_tables([part.rows for part in parts])
         holds = np.split(self.conditions[name].holds(rows), len(parts))
         return [part.there & mask for part, mask in zip(parts, holds, strict=True)]
 
-    def _differ(self, first: Matched, second: Matched) -> Mask:
+    def _difference_mask(self, first: AlignedRows, second: AlignedRows) -> Mask:
         names = [column.name for column in self.schema.columns]
         masks = [differs(first.column(name), second.column(name)) for name in names]
         made: Mask = np.logical_or.reduce(masks)
         return made
 
-    def _rows(self, one: Matched, other: Matched, take_other: Mask, there: Mask) -> pa.Table:
+    def _choose_rows(
+        self, one: AlignedRows, other: AlignedRows, take_other: Mask, there: Mask
+    ) -> pa.Table:
         """Of two rows one for each key, where one is there."""
         names = [column.name for column in self.schema.columns]
         columns = [choose(one.column(name), other.column(name), take_other) for name in names]
@@ -188,25 +192,25 @@ class StrictSplitLens(_Split):
 
     def check(self, old: Side) -> None:
         for batch in old.scan(self.table):
-            self._places(rows_of(self.schema, batch))
+            self._table_numbers(rows_of(self.schema, batch))
 
-    def putr(self, deltas: Deltas, old: Side, new: Side) -> Deltas:
-        delta = delta_of(deltas, self.table, self.schema)
+    def putr(self, deltas: TableImages, old: Side, new: Side) -> TableImages:
+        delta = images_of(deltas, self.table, self.schema)
         if not delta:
             return {}
-        held = self._held(new, touched_keys(self.schema, (self.schema, delta)))
-        places = self._places(delta.after)
+        held = self._held_rows(new, touched_keys(self.schema, (self.schema, delta)))
+        places = self._table_numbers(delta.after)
         return {
-            name: Delta(held[name], delta.after.filter(pa.array(places == number)))
+            name: RowImages(held[name], delta.after.filter(pa.array(places == number)))
             for number, name in enumerate(self.new)
         }
 
-    def putl(self, deltas: Deltas, new: Side, old: Side) -> Deltas:
+    def putl(self, deltas: TableImages, new: Side, old: Side) -> TableImages:
         keys = self._new_keys(deltas)
-        after = self._after(deltas, self._held(new, keys))
+        after = self._rows_after(deltas, self._held_rows(new, keys))
         made = pa.concat_tables(list(after.values()))
         owners = np.repeat(np.arange(len(after)), [rows.num_rows for rows in after.values()])
-        wrong = self._places(made) != owners
+        wrong = self._table_numbers(made) != owners
         if wrong.any():
             name = list(self.new)[int(owners[int(wrong.argmax())])]
             raise InvalidData(
@@ -214,9 +218,9 @@ class StrictSplitLens(_Split):
                 f"does not fulfil {self.conditions[name].text!r}"
             )
         self._check_once(made)
-        return {self.table: Delta(held_rows(old, self.table, self.schema, keys), made)}
+        return {self.table: RowImages(held_rows(old, self.table, self.schema, keys), made)}
 
-    def _places(self, rows: pa.Table) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    def _table_numbers(self, rows: pa.Table) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
         """Which table each row belongs to; `InvalidData` for one that fits none or several."""
         holds = np.array([condition.holds(rows) for condition in self.conditions.values()])
         wrong = holds.sum(axis=0) != 1

@@ -9,10 +9,10 @@ from typing import Any
 import pyarrow as pa
 
 from livingdb.errors import InvalidData
-from livingdb.evolution.definition_edits import TypeLike, fitting
+from livingdb.evolution.definition_edits import TypeLike, check_layout
 from livingdb.evolution.lenses.column_lens import verdicts
-from livingdb.evolution.lenses.lens import Deltas, Lens, Loss, Side, Verdicts
-from livingdb.evolution.schema_change import Change, Schemas, check_free, definition_of
+from livingdb.evolution.lenses.lens import Lens, Loss, Side, TableImages, Verdicts
+from livingdb.evolution.schema_change import SchemaChange, Schemas, check_free, definition_of
 from livingdb.graph.constraints import check_new_table
 from livingdb.graph.names import check_table
 from livingdb.tables.layout import Layout
@@ -24,7 +24,7 @@ __all__ = ["CreateTable", "DropTable", "RenameTable"]
 
 
 @dataclass(frozen=True)
-class CreateTable(Change):
+class CreateTable(SchemaChange):
     """A new table; the old side does not see it."""
 
     table: str
@@ -36,11 +36,11 @@ class CreateTable(Change):
 
     def __post_init__(self) -> None:
         if isinstance(self.schema, pa.Schema):
-            object.__setattr__(self, "schema", _named_types(self.schema))
+            object.__setattr__(self, "schema", _type_names(self.schema))
         if not isinstance(self.key, str):
             object.__setattr__(self, "key", tuple(self.key))
         if self.layout is not None:
-            given = _layout(self.layout)
+            given = _parse_layout(self.layout)
             values = {**given.to_json(), "groups": given.groups}
             object.__setattr__(self, "layout", values)
 
@@ -50,12 +50,12 @@ class CreateTable(Change):
         schema = TableSchema.of(self.schema, self.key, self.defaults, self.foreign_keys)
         known = {name: definition.schema for name, definition in tables.items()}
         check_new_table(self.table, schema, known.get)
-        made = fitting(Definition(schema, _layout(self.layout)))
+        made = check_layout(Definition(schema, _parse_layout(self.layout)))
         return TableLens({}, {self.table: made}, {})
 
 
 @dataclass(frozen=True)
-class DropTable(Change):
+class DropTable(SchemaChange):
     """A table less; the old side keeps it."""
 
     table: str
@@ -73,7 +73,7 @@ class DropTable(Change):
 
 
 @dataclass(frozen=True)
-class RenameTable(Change):
+class RenameTable(SchemaChange):
     """Another name for a table; foreign keys into it follow."""
 
     table: str
@@ -89,10 +89,10 @@ class RenameTable(Change):
             if name == self.table or self.table in dict(definition.schema.foreign_keys).values()
         }
         names = {name: self.to if name == self.table else name for name in old}
-        new = {names[name]: self._followed(definition) for name, definition in old.items()}
+        new = {names[name]: self._follow_rename(definition) for name, definition in old.items()}
         return TableLens(old, new, names)
 
-    def _followed(self, definition: Definition) -> Definition:
+    def _follow_rename(self, definition: Definition) -> Definition:
         links = tuple(
             (column, self.to if target == self.table else target)
             for column, target in definition.schema.foreign_keys
@@ -116,7 +116,7 @@ class TableLens(Lens):
     def directions(self) -> Verdicts:
         return verdicts(None, None)
 
-    def same_as(self, name: str) -> str | None:
+    def unchanged_source(self, name: str) -> str | None:
         return next((old for old, new in self.names.items() if new == name), None)
 
     def create(self, old: Side) -> Mapping[str, Iterator[pa.RecordBatch]]:
@@ -126,18 +126,18 @@ class TableLens(Lens):
     def outlets(self, table: str, column: str) -> list[tuple[str, str]]:
         return [(self.names[table], column)] if table in self.names else []
 
-    def loss(self, deltas: Deltas, carried: Deltas, old: Side) -> Loss | None:
+    def loss(self, deltas: TableImages, carried: TableImages, old: Side) -> Loss | None:
         return next((Loss(name) for name in deltas if name not in self.names), None)
 
-    def putr(self, deltas: Deltas, old: Side, new: Side) -> Deltas:
+    def putr(self, deltas: TableImages, old: Side, new: Side) -> TableImages:
         return {self.names[name]: delta for name, delta in deltas.items() if name in self.names}
 
-    def putl(self, deltas: Deltas, new: Side, old: Side) -> Deltas:
+    def putl(self, deltas: TableImages, new: Side, old: Side) -> TableImages:
         theirs = {new: name for name, new in self.names.items()}
         return {theirs[name]: delta for name, delta in deltas.items() if name in theirs}
 
 
-def _layout(given: Mapping[str, Any] | Layout | None) -> Layout:
+def _parse_layout(given: Mapping[str, Any] | Layout | None) -> Layout:
     if isinstance(given, Layout):
         return given
     try:
@@ -146,7 +146,7 @@ def _layout(given: Mapping[str, Any] | Layout | None) -> Layout:
         raise InvalidData(f"layout {given!r}: give a Layout, or what one takes") from None
 
 
-def _named_types(schema: pa.Schema) -> dict[str, str]:
+def _type_names(schema: pa.Schema) -> dict[str, str]:
     """A schema by the names of its types; `Unsupported` if there is no name for one."""
     if len(set(schema.names)) < len(schema.names):
         raise InvalidData("a column is in the schema twice")

@@ -11,23 +11,23 @@ import pyarrow.compute as pc
 
 from livingdb.errors import DuplicateKey, InvalidData
 from livingdb.evolution.definition_edits import check_new_name
-from livingdb.evolution.lenses.lens import Delta, Deltas, Lens, Side, Verdicts
-from livingdb.evolution.lenses.row_alignment import Mask, keys_of, match
+from livingdb.evolution.lenses.lens import Lens, RowImages, Side, TableImages, Verdicts
+from livingdb.evolution.lenses.row_alignment import Mask, align_rows, keys_of
 from livingdb.evolution.lenses.table_lens import (
+    apply_images,
     check_names,
     check_unreferenced,
-    delta_of,
     fitting_layout,
     held_rows,
-    keyed_by,
+    images_of,
     names_of,
-    overlaid,
-    renumbered,
+    renamed_keys,
+    renumber_columns,
     rows_of,
     touched_keys,
     verdicts,
 )
-from livingdb.evolution.schema_change import Change, Schemas, definition_of
+from livingdb.evolution.schema_change import SchemaChange, Schemas, definition_of
 from livingdb.graph.row_constraints import check_not_null, first_key
 from livingdb.tables.recipe import Definition
 from livingdb.tables.schema import Column, TableSchema
@@ -36,7 +36,7 @@ __all__ = ["OriginUnionLens", "PlainUnionLens", "UnionTables"]
 
 
 @dataclass(frozen=True)
-class UnionTables(Change):
+class UnionTables(SchemaChange):
     """Make one table of several that have the same columns and the same key.
 
     Without `origin` no key may be in two of the tables, and rows that are new on the new side
@@ -61,7 +61,7 @@ class UnionTables(Change):
         check_names(tables, [self.into], self.tables)
         for name in self.tables:
             check_unreferenced(tables, name)
-        schema = self._common({name: definition.schema for name, definition in old.items()})
+        schema = self._common_schema({name: definition.schema for name, definition in old.items()})
         layout = old[self.tables[0]].layout
         if self.origin is None:
             new = {self.into: Definition(schema, fitting_layout(layout, schema))}
@@ -70,7 +70,7 @@ class UnionTables(Change):
         new = {self.into: Definition(wider, fitting_layout(layout, wider))}
         return OriginUnionLens(old, new, self.into, self.origin)
 
-    def _common(self, schemas: Mapping[str, TableSchema]) -> TableSchema:
+    def _common_schema(self, schemas: Mapping[str, TableSchema]) -> TableSchema:
         """What all the tables have; `InvalidData` says where they differ."""
         name, *others = schemas
         first = schemas[name]
@@ -88,12 +88,12 @@ class UnionTables(Change):
                     read_only=any(twin.read_only for twin in twins),
                 )
             )
-        return replace(first, columns=renumbered(columns), next_id=len(columns))
+        return replace(first, columns=renumber_columns(columns), next_id=len(columns))
 
     def _with_origin(self, schema: TableSchema, origin: str) -> TableSchema:
         check_new_name(schema, origin)
         column = Column(0, origin, pa.string(), nullable=False, default=self.default)
-        columns = renumbered([*schema.columns, column])
+        columns = renumber_columns([*schema.columns, column])
         key = (*schema.key, origin)
         return replace(schema, columns=columns, key=key, next_id=len(columns))
 
@@ -131,23 +131,23 @@ class _Union(Lens):
         return self.new[self.into].schema
 
     def create(self, old: Side) -> Mapping[str, Iterator[pa.RecordBatch]]:
-        return {self.into: self._created(old)}
+        return {self.into: self._create_batches(old)}
 
-    def _created(self, old: Side) -> Iterator[pa.RecordBatch]:
+    def _create_batches(self, old: Side) -> Iterator[pa.RecordBatch]:
         for name in self.old:
             for batch in old.scan(name):
-                yield from self._united(name, pa.Table.from_batches([batch])).to_batches()
+                yield from self._to_union(name, pa.Table.from_batches([batch])).to_batches()
 
-    def _united(self, name: str, rows: pa.Table) -> pa.Table:
+    def _to_union(self, name: str, rows: pa.Table) -> pa.Table:
         """Rows of an old table as the new one has them."""
         return rows_of(self.schema, rows)
 
-    def _changes(self, deltas: Deltas) -> dict[str, Delta]:
+    def _changed_images(self, deltas: TableImages) -> dict[str, RowImages]:
         """The deltas of the old tables that changed."""
-        changes = {n: delta_of(deltas, n, table.schema) for n, table in self.old.items()}
+        changes = {n: images_of(deltas, n, table.schema) for n, table in self.old.items()}
         return {name: delta for name, delta in changes.items() if delta}
 
-    def _parted(self, name: str, rows: pa.Table) -> pa.Table:
+    def _from_union(self, name: str, rows: pa.Table) -> pa.Table:
         """Rows of the new table as an old one has them."""
         schema = self.old[name].schema
         made = rows_of(schema, rows)
@@ -178,11 +178,11 @@ class PlainUnionLens(_Union):
         names = list(self.old)
         for number, name in enumerate(names[1:], 1):
             for batch in old.scan(name, list(self.schema.key)):
-                keys = keyed_by(self.schema, pa.Table.from_batches([batch]))
+                keys = renamed_keys(self.schema, pa.Table.from_batches([batch]))
                 encoded = keys_of(self.schema, keys)
                 for other in names[:number]:
                     held = held_rows(old, other, self.old[other].schema, keys)
-                    self._refuse(keys, match(self.schema, encoded, held).there, name, other)
+                    self._refuse(keys, align_rows(self.schema, encoded, held).there, name, other)
 
     def _refuse(self, keys: pa.Table, twice: Mask, name: str, other: str) -> None:
         if twice.any():
@@ -191,8 +191,8 @@ class PlainUnionLens(_Union):
                 "delete one, or name an origin column for the union"
             )
 
-    def putr(self, deltas: Deltas, old: Side, new: Side) -> Deltas:
-        changes = self._changes(deltas)
+    def putr(self, deltas: TableImages, old: Side, new: Side) -> TableImages:
+        changes = self._changed_images(deltas)
         if not changes:
             return {}
         schemas = {name: table.schema for name, table in self.old.items()}
@@ -203,29 +203,29 @@ class PlainUnionLens(_Union):
         rows = []
         for name, schema in schemas.items():
             now = held_rows(old, name, schema, keys)
-            now = overlaid(schema, now, changes[name]) if name in changes else now
-            owners[name] = match(schema, encoded, now).there
+            now = apply_images(schema, now, changes[name]) if name in changes else now
+            owners[name] = align_rows(schema, encoded, now).there
             for other in list(owners)[:-1]:
                 self._refuse(keys, owners[name] & owners[other], name, other)
-            rows.append(self._united(name, now))
+            rows.append(self._to_union(name, now))
         held = held_rows(new, self.into, self.schema, keys)
-        return {self.into: Delta(held, pa.concat_tables(rows))}
+        return {self.into: RowImages(held, pa.concat_tables(rows))}
 
-    def putl(self, deltas: Deltas, new: Side, old: Side) -> Deltas:
-        delta = delta_of(deltas, self.into, self.schema)
+    def putl(self, deltas: TableImages, new: Side, old: Side) -> TableImages:
+        delta = images_of(deltas, self.into, self.schema)
         if not delta:
             return {}
         keys = touched_keys(self.schema, (self.schema, delta))
         encoded = keys_of(self.schema, delta.after)
         held = {n: held_rows(old, n, table.schema, keys) for n, table in self.old.items()}
-        owners = {name: match(self.schema, encoded, rows).there for name, rows in held.items()}
+        owners = {name: align_rows(self.schema, encoded, rows).there for name, rows in held.items()}
         homeless = ~np.logical_or.reduce(list(owners.values()))
         assert self.default is not None or not homeless.any(), "the direction is not legal"
         carried = {}
         for name in self.old:
             mine = owners[name] | homeless if name == self.default else owners[name]
-            made = self._parted(name, delta.after.filter(pa.array(mine)))
-            carried[name] = Delta(held[name], made)
+            made = self._from_union(name, delta.after.filter(pa.array(mine)))
+            carried[name] = RowImages(held[name], made)
         return {name: delta for name, delta in carried.items() if delta}
 
 
@@ -239,16 +239,16 @@ class OriginUnionLens(_Union):
     def directions(self) -> Verdicts:
         return verdicts()
 
-    def putr(self, deltas: Deltas, old: Side, new: Side) -> Deltas:
-        changes = self._changes(deltas)
+    def putr(self, deltas: TableImages, old: Side, new: Side) -> TableImages:
+        changes = self._changed_images(deltas)
         if not changes:
             return {}
-        before = [self._united(name, delta.before) for name, delta in changes.items()]
-        after = [self._united(name, delta.after) for name, delta in changes.items()]
-        return {self.into: Delta(pa.concat_tables(before), pa.concat_tables(after))}
+        before = [self._to_union(name, delta.before) for name, delta in changes.items()]
+        after = [self._to_union(name, delta.after) for name, delta in changes.items()]
+        return {self.into: RowImages(pa.concat_tables(before), pa.concat_tables(after))}
 
-    def putl(self, deltas: Deltas, new: Side, old: Side) -> Deltas:
-        delta = delta_of(deltas, self.into, self.schema)
+    def putl(self, deltas: TableImages, new: Side, old: Side) -> TableImages:
+        delta = images_of(deltas, self.into, self.schema)
         known = pc.is_in(delta.after.column(self.origin), value_set=pa.array(self.old))
         strange: Mask = ~known.to_numpy()
         if strange.any():
@@ -259,14 +259,16 @@ class OriginUnionLens(_Union):
             )
         carried = {}
         for name in self.old:
-            before, after = (self._of(name, rows) for rows in (delta.before, delta.after))
-            carried[name] = Delta(before, self._parted(name, after))
+            before, after = (
+                self._rows_of_origin(name, rows) for rows in (delta.before, delta.after)
+            )
+            carried[name] = RowImages(before, self._from_union(name, after))
         return {name: delta for name, delta in carried.items() if delta}
 
-    def _of(self, name: str, rows: pa.Table) -> pa.Table:
+    def _rows_of_origin(self, name: str, rows: pa.Table) -> pa.Table:
         chosen = rows.filter(pc.equal(rows.column(self.origin), name))
         return rows_of(self.old[name].schema, chosen)
 
-    def _united(self, name: str, rows: pa.Table) -> pa.Table:
+    def _to_union(self, name: str, rows: pa.Table) -> pa.Table:
         origin = pa.repeat(pa.scalar(name), rows.num_rows)
         return rows_of(self.schema, rows.append_column(self.origin, origin))

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from livingdb.evolution.lenses.lens import Follower, Verdicts
 from livingdb.evolution.lenses.row_alignment import Mask
-from livingdb.evolution.lenses.row_lens import Carried, RowLens, Touched
+from livingdb.evolution.lenses.row_lens import CarriedRows, RowLens, TouchedRows
 from livingdb.tables.recipe import Definition
 from livingdb.tables.schema import TableSchema
 from livingdb.trees.compare import choose
@@ -17,11 +17,11 @@ from livingdb.trees.compare import choose
 __all__ = [
     "ColumnLens",
     "Columns",
-    "constant",
-    "outdated",
-    "renewed",
-    "replaced",
-    "same",
+    "common_columns",
+    "constant_column",
+    "outdated_mask",
+    "recompute_outdated",
+    "replace_values",
     "verdicts",
 ]
 
@@ -38,28 +38,36 @@ class ColumnLens(RowLens):
     def __init__(self, table: str, old: Definition, new: Definition):
         super().__init__(table, old, table, new)
 
-    def to_new(self, touched: Touched) -> Columns:
+    def to_new(self, touched: TouchedRows) -> Columns:
         """The columns of the new side that are made of old rows in some other way."""
         return {}
 
-    def to_old(self, touched: Touched) -> Columns:
+    def to_old(self, touched: TouchedRows) -> Columns:
         """The columns of the old side that are made of new rows in some other way."""
         return {}
 
     def following(self, is_right: bool) -> Follower:
         """The other side's table, for lenses whose other columns stay while a row is there."""
-        return Follower(self.new_name, self.made if is_right else self.made_back)
+        return Follower(self.new_name, self.made if is_right else self.to_old_rows)
 
-    def right(self, touched: Touched) -> Carried:
-        columns = {**same(touched, self.old_schema, self.new_schema), **self.to_new(touched)}
-        return Carried(touched.after.there, columns)
+    def right(self, touched: TouchedRows) -> CarriedRows:
+        columns = {
+            **common_columns(touched, self.old_schema, self.new_schema),
+            **self.to_new(touched),
+        }
+        return CarriedRows(touched.after.there, columns)
 
-    def left(self, touched: Touched) -> Carried:
-        columns = {**same(touched, self.new_schema, self.old_schema), **self.to_old(touched)}
-        return Carried(touched.after.there, columns)
+    def left(self, touched: TouchedRows) -> CarriedRows:
+        columns = {
+            **common_columns(touched, self.new_schema, self.old_schema),
+            **self.to_old(touched),
+        }
+        return CarriedRows(touched.after.there, columns)
 
 
-def same(touched: Touched, source: TableSchema, target: TableSchema) -> dict[str, pa.Array]:
+def common_columns(
+    touched: TouchedRows, source: TableSchema, target: TableSchema
+) -> dict[str, pa.Array]:
     """The columns that both sides have, as the side that changed has them now."""
     known = {(column.id, column.type): column.name for column in source.columns}
     return {
@@ -69,7 +77,7 @@ def same(touched: Touched, source: TableSchema, target: TableSchema) -> dict[str
     }
 
 
-def outdated(touched: Touched, names: Iterable[str]) -> Mask:
+def outdated_mask(touched: TouchedRows, names: Iterable[str]) -> Mask:
     """Where what was made of these columns has to be made anew: they changed, or it never was."""
     need = touched.after.there & ~touched.other.there
     if need.all():
@@ -79,8 +87,8 @@ def outdated(touched: Touched, names: Iterable[str]) -> Mask:
     return need
 
 
-def renewed(
-    touched: Touched, held: pa.Array, need: Mask, compute: Callable[[pa.Table], pa.Array]
+def recompute_outdated(
+    touched: TouchedRows, held: pa.Array, need: Mask, compute: Callable[[pa.Table], pa.Array]
 ) -> pa.Array:
     """A column of the other side: as it is held, but computed of the changed rows in need."""
     need = need & touched.after.there
@@ -88,16 +96,16 @@ def renewed(
         return held
     if need.all():
         return compute(touched.after.rows)
-    return replaced(held, compute(touched.after.rows.filter(pa.array(need))), need)
+    return replace_values(held, compute(touched.after.rows.filter(pa.array(need))), need)
 
 
-def replaced(held: pa.Array, made: pa.Array, where: Mask) -> pa.Array:
+def replace_values(held: pa.Array, made: pa.Array, where: Mask) -> pa.Array:
     """A column with other values in some rows, given in their order."""
     places = np.maximum(np.cumsum(where) - 1, 0)
     return choose(held, made.take(pa.array(places, mask=~where)), where)
 
 
-def constant(value: object, data_type: pa.DataType) -> Callable[[pa.Table], pa.Array]:
+def constant_column(value: object, data_type: pa.DataType) -> Callable[[pa.Table], pa.Array]:
     """The same value for each row."""
 
     def compute(rows: pa.Table) -> pa.Array:

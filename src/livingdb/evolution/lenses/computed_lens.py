@@ -8,17 +8,17 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from livingdb.errors import InvalidData
-from livingdb.evolution.lenses.column_lens import ColumnLens, Columns, outdated, replaced
-from livingdb.evolution.lenses.row_lens import Touched
+from livingdb.evolution.lenses.column_lens import ColumnLens, Columns, outdated_mask, replace_values
+from livingdb.evolution.lenses.row_lens import TouchedRows
 from livingdb.sql.expressions import Expression
 from livingdb.tables.recipe import Definition
 from livingdb.tables.schema import Column, TableSchema
 
-__all__ = ["Crossing", "CrossingLens", "by_expressions"]
+__all__ = ["ColumnMapping", "ComputedLens", "expression_mapping"]
 
 
 @dataclass(frozen=True)
-class Crossing:
+class ColumnMapping:
     """How columns of one side give columns of the other."""
 
     reads: frozenset[str]
@@ -28,26 +28,31 @@ class Crossing:
     compute: Callable[[pa.Table], Sequence[pa.Array]]
     """Their values for rows."""
 
-    def carried(self, touched: Touched) -> Columns:
+    def carried(self, touched: TouchedRows) -> Columns:
         """The columns it makes on the other side after a change."""
         held = {name: touched.other.column(name) for name in self.makes}
-        need = outdated(touched, self.reads)
+        need = outdated_mask(touched, self.reads)
         if not need.any():
             return held
         if need.all():
             return dict(zip(self.makes, self.compute(touched.after.rows), strict=True))
         made = self.compute(touched.after.rows.filter(pa.array(need)))
         return {
-            name: replaced(held[name], values, need)
+            name: replace_values(held[name], values, need)
             for name, values in zip(self.makes, made, strict=True)
         }
 
 
-class CrossingLens(ColumnLens):
+class ComputedLens(ColumnLens):
     """Some columns cross in one way there and in another back."""
 
     def __init__(
-        self, table: str, old: Definition, new: Definition, there: Crossing, back: Crossing | None
+        self,
+        table: str,
+        old: Definition,
+        new: Definition,
+        there: ColumnMapping,
+        back: ColumnMapping | None,
     ):
         super().__init__(table, old, new)
         self.there, self.back = there, back
@@ -57,17 +62,17 @@ class CrossingLens(ColumnLens):
         same = [outlet for outlet in super().outlets(table, column) if outlet[1] not in made]
         return same + [(table, name) for name in made if column in self.there.reads]
 
-    def to_new(self, touched: Touched) -> Columns:
+    def to_new(self, touched: TouchedRows) -> Columns:
         return self.there.carried(touched)
 
-    def to_old(self, touched: Touched) -> Columns:
+    def to_old(self, touched: TouchedRows) -> Columns:
         assert self.back is not None, "the direction is not legal"
         return self.back.carried(touched)
 
 
-def by_expressions(
+def expression_mapping(
     texts: Mapping[str, str], schema: TableSchema, makes: Sequence[Column]
-) -> Crossing:
+) -> ColumnMapping:
     """Columns that expressions over a row of the schema give, by name."""
     wanted = {column.name for column in makes}
     if set(texts) != wanted:
@@ -83,4 +88,4 @@ def by_expressions(
         return [expression.values(rows, data_type) for expression, data_type in expressions]
 
     reads = frozenset[str]().union(*(expression.columns for expression, _ in expressions))
-    return Crossing(reads, tuple(column.name for column in makes), compute)
+    return ColumnMapping(reads, tuple(column.name for column in makes), compute)

@@ -14,10 +14,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from livingdb.errors import DuplicateKey, InvalidData
-from livingdb.evolution.lenses.column_lens import ColumnLens, outdated, replaced, same, verdicts
-from livingdb.evolution.lenses.lens import Deltas, Loss, Side, Verdicts
-from livingdb.evolution.lenses.row_alignment import Mask, keys_of, match
-from livingdb.evolution.lenses.row_lens import Carried, Touched
+from livingdb.evolution.lenses.column_lens import (
+    ColumnLens,
+    common_columns,
+    outdated_mask,
+    replace_values,
+    verdicts,
+)
+from livingdb.evolution.lenses.lens import Loss, Side, TableImages, Verdicts
+from livingdb.evolution.lenses.row_alignment import Mask, align_rows, keys_of
+from livingdb.evolution.lenses.row_lens import CarriedRows, TouchedRows
 from livingdb.graph.row_constraints import first_key
 from livingdb.sql.expressions import Expression
 from livingdb.tables.batches import flat
@@ -103,15 +109,15 @@ class ConstraintLens(ColumnLens):
                 f"{first_key(schema, rows, broken)} breaks {self.rule.shown}"
             )
 
-    def loss(self, deltas: Deltas, carried: Deltas, old: Side) -> Loss | None:
+    def loss(self, deltas: TableImages, carried: TableImages, old: Side) -> Loss | None:
         """A row in quarantine, or a value that was written and repaired."""
         delta = deltas.get(self.old_name)
         if not delta or not self.drops:
             return None
         schema, rows = self.old_schema, delta.after
         encoded = keys_of(schema, rows)
-        before = match(schema, encoded, delta.before)
-        after = match(schema, encoded, carried[self.new_name].after)
+        before = align_rows(schema, encoded, delta.before)
+        after = align_rows(schema, encoded, carried[self.new_name].after)
         if not after.there.all():
             return Loss(self.old_name, None, first_key(schema, rows, ~after.there))
         for name in self.repairs:
@@ -122,38 +128,40 @@ class ConstraintLens(ColumnLens):
                 return Loss(self.old_name, name, first_key(schema, rows, mended))
         return None
 
-    def right(self, touched: Touched) -> Carried:
+    def right(self, touched: TouchedRows) -> CarriedRows:
         sides = (self.old_schema, self.new_schema)
         carry = self._to_strict if self.strict == "new" else self._to_loose
         return carry(touched, *sides)
 
-    def left(self, touched: Touched) -> Carried:
+    def left(self, touched: TouchedRows) -> CarriedRows:
         sides = (self.new_schema, self.old_schema)
         carry = self._to_loose if self.strict == "new" else self._to_strict
         return carry(touched, *sides)
 
-    def _to_strict(self, touched: Touched, loose: TableSchema, strict: TableSchema) -> Carried:
-        columns = same(touched, loose, strict)
+    def _to_strict(
+        self, touched: TouchedRows, loose: TableSchema, strict: TableSchema
+    ) -> CarriedRows:
+        columns = common_columns(touched, loose, strict)
         there = touched.after.there
         broken = there & self.rule.broken(touched.after.rows)
         if self.on_violation in (None, "reject"):
             self._refuse(loose, touched.after.rows, broken)
         if not self.repairs:
-            return Carried(there & ~broken, columns)
-        need = outdated(touched, self._memo_reads())
-        mended = self._mended(touched.after.rows, broken & need)
+            return CarriedRows(there & ~broken, columns)
+        need = outdated_mask(touched, self._memo_reads())
+        mended = self._repair_rows(touched.after.rows, broken & need)
         still = self.rule.broken(mended)
         for name in self.repairs:
             values = pa.concat_arrays(mended.column(name).chunks)
             columns[name] = choose(touched.other.column(name), values, need)
-        return Carried(there & ~(need & still), columns)
+        return CarriedRows(there & ~(need & still), columns)
 
     def _memo_reads(self) -> frozenset[str]:
         """What a repaired row was made of."""
         read = frozenset[str]().union(*(repair.columns for repair in self.repairs.values()))
         return read | self.rule.reads | frozenset(self.repairs)
 
-    def _mended(self, rows: pa.Table, where: Mask) -> pa.Table:
+    def _repair_rows(self, rows: pa.Table, where: Mask) -> pa.Table:
         """Rows with repaired values in some."""
         if not where.any():
             return rows.combine_chunks()
@@ -162,12 +170,14 @@ class ConstraintLens(ColumnLens):
             at = rows.column_names.index(name)
             column = rows.column(at)
             held = pa.concat_arrays(column.chunks)
-            values = replaced(held, repair.values(wrong, column.type), where)
+            values = replace_values(held, repair.values(wrong, column.type), where)
             rows = rows.set_column(at, pa.field(name, column.type), values)
         return rows
 
-    def _to_loose(self, touched: Touched, strict: TableSchema, loose: TableSchema) -> Carried:
-        columns = same(touched, strict, loose)
+    def _to_loose(
+        self, touched: TouchedRows, strict: TableSchema, loose: TableSchema
+    ) -> CarriedRows:
+        columns = common_columns(touched, strict, loose)
         hidden = touched.other.there & ~touched.before.there & touched.after.there
         if hidden.any():
             hidden &= self.rule.broken(touched.other.rows)
@@ -178,9 +188,9 @@ class ConstraintLens(ColumnLens):
                 f"here because it breaks {self.rule.shown}"
             )
         for name in self.repairs:
-            need = outdated(touched, [name])
+            need = outdated_mask(touched, [name])
             columns[name] = choose(touched.other.column(name), columns[name], need)
-        return Carried(touched.after.there, columns)
+        return CarriedRows(touched.after.there, columns)
 
 
 class LinkLens(ColumnLens):

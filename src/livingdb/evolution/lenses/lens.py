@@ -21,13 +21,13 @@ from livingdb.tables.recipe import Definition
 
 __all__ = [
     "DIRECTIONS",
-    "Delta",
-    "Deltas",
     "Follower",
     "Lens",
     "Loss",
+    "RowImages",
     "RowMap",
     "Side",
+    "TableImages",
     "Verdicts",
 ]
 
@@ -38,7 +38,7 @@ Verdicts = Mapping[str, str | None]
 
 
 @dataclass(frozen=True)
-class Delta:
+class RowImages:
     """Rows of one table that a change touched: as they were and as they are now.
 
     Whole rows, in the columns of the table's schema.  A key only in `before` was deleted, one
@@ -52,7 +52,7 @@ class Delta:
         return bool(self.before.num_rows or self.after.num_rows)
 
 
-Deltas = Mapping[str, Delta]
+TableImages = Mapping[str, RowImages]
 """The deltas of tables, by name; a table that is not named did not change."""
 
 
@@ -63,7 +63,7 @@ class Side(Protocol):
         """The rows with these keys (a table of the key columns), in no particular order."""
         ...
 
-    def matching(self, table: str, values: pa.Table) -> pa.Table:
+    def matching_rows(self, table: str, values: pa.Table) -> pa.Table:
         """The rows whose columns, those that `values` has, hold one of its rows.  May scan."""
         ...
 
@@ -135,13 +135,13 @@ class Lens(ABC):
         """Look at the rows; `InvalidData` if the change cannot be made on them."""
         return
 
-    def same_as(self, name: str) -> str | None:
+    def unchanged_source(self, name: str) -> str | None:
         """The old table that a new one has the rows of, one by one; None if none."""
         return None
 
     def row_map(self, name: str) -> RowMap | None:
         """How the rows of a new table are made one by one; None if they are not."""
-        same = self.same_as(name)
+        same = self.unchanged_source(name)
         return None if same is None else RowMap(same, lambda rows: rows)
 
     @abstractmethod
@@ -153,14 +153,14 @@ class Lens(ABC):
         """Whether a change of one side may bring others of the same side with it."""
         return type(self).settle_old is not Lens.settle_old
 
-    def settle_old(self, deltas: Deltas, old: Side, new: Side) -> Deltas:
+    def settle_old(self, deltas: TableImages, old: Side, new: Side) -> TableImages:
         """A change of old tables with what follows from it in the old tables themselves.
 
         Whoever writes makes all of it, and `putr` is given all of it.
         """
         return deltas
 
-    def settle_new(self, deltas: Deltas, new: Side, old: Side) -> Deltas:
+    def settle_new(self, deltas: TableImages, new: Side, old: Side) -> TableImages:
         """The same for a change of new tables, and `putl`."""
         return deltas
 
@@ -176,7 +176,7 @@ class Lens(ABC):
             if any(other.name == column for other in definition.schema.columns)
         ]
 
-    def loss(self, deltas: Deltas, carried: Deltas, old: Side) -> Loss | None:
+    def loss(self, deltas: TableImages, carried: TableImages, old: Side) -> Loss | None:
         """Rows and values of a change that `putr` carries to nowhere; None if there are none.
 
         Columns that have no outlets are not looked at.
@@ -184,9 +184,9 @@ class Lens(ABC):
         return None
 
     @abstractmethod
-    def putr(self, deltas: Deltas, old: Side, new: Side) -> Deltas:
+    def putr(self, deltas: TableImages, old: Side, new: Side) -> TableImages:
         """What a change of old tables changes in the new ones."""
 
     @abstractmethod
-    def putl(self, deltas: Deltas, new: Side, old: Side) -> Deltas:
+    def putl(self, deltas: TableImages, new: Side, old: Side) -> TableImages:
         """What a change of new tables changes in the old ones."""

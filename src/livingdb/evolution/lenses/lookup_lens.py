@@ -15,25 +15,25 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from livingdb.errors import InvalidData
-from livingdb.evolution.lenses.lens import Delta, Deltas, Side
+from livingdb.evolution.lenses.lens import RowImages, Side, TableImages
 from livingdb.evolution.lenses.row_alignment import (
+    AlignedRows,
     Mask,
-    Matched,
+    align_rows,
+    distinct_keys,
     empty_rows,
-    key_rows,
     keys_of,
-    match,
 )
 from livingdb.evolution.lenses.table_lens import (
     all_null,
-    assembled,
-    delta_of,
+    anti_join,
+    apply_images,
+    assemble_rows,
     held_rows,
-    keyed_by,
-    overlaid,
+    images_of,
+    renamed_keys,
     rows_of,
     touched_keys,
-    without,
 )
 from livingdb.graph.row_constraints import check_not_null, first_key
 from livingdb.tables.batches import flat
@@ -69,83 +69,85 @@ class Lookups:
 
     # --- wide to narrow -----------------------------------------------------------------------
 
-    def apart(self, delta: Delta, side: Side) -> Deltas:
+    def split_images(self, delta: RowImages, side: Side) -> TableImages:
         """What a change of the wide table changes in the other two."""
-        touched = self._touched(delta, side)
-        updates = self._updates(touched, side)
+        touched = self._touched_rows(delta, side)
+        updates = self._lookup_updates(touched, side)
         self._check_settled(touched, updates, side)
         moves = touched.changed & ~touched.shared
         fresh = moves & ~all_null(touched.after, self.moved)
-        ids, inserted = self._placed(touched.after.rows.filter(pa.array(fresh)), side, updates)
+        ids, inserted = self._assign_lookup_keys(
+            touched.after.rows.filter(pa.array(fresh)), side, updates
+        )
         references = touched.references.fill_null(0).to_numpy().copy()
         references[fresh] = ids
         refers = np.where(moves, fresh, touched.refers)
         made = self._narrow_rows(touched.after, pa.array(references, mask=~refers))
-        carried = {self.narrow[0]: Delta(touched.held, made)}
+        carried = {self.narrow[0]: RowImages(touched.held, made)}
         rows = pa.concat_tables([updates.after, inserted])
         if rows.num_rows:
             check_not_null(self.lookup[1], rows)
-            carried[self.lookup[0]] = Delta(updates.before, rows)
+            carried[self.lookup[0]] = RowImages(updates.before, rows)
         return carried
 
-    def narrowed(self, rows: pa.Table) -> pa.Table:
+    def new_narrow_rows(self, rows: pa.Table) -> pa.Table:
         """The narrow rows of wide ones of which nothing is known yet."""
         first, numbers = numbered_rows(self.values(rows))
         ids = row_ids(encoded_rows(self.values(rows.take(pa.array(first)))))[numbers]
-        whole = Matched(np.ones(rows.num_rows, bool), rows)
+        whole = AlignedRows(np.ones(rows.num_rows, bool), rows)
         return self._narrow_rows(whole, pa.array(ids, mask=all_null(whole, self.moved)))
 
-    def looked_up(self, rows: pa.Table) -> pa.Table:
+    def new_lookup_rows(self, rows: pa.Table) -> pa.Table:
         """The lookup rows of wide ones of which nothing is known yet, in key order."""
-        whole = Matched(np.ones(rows.num_rows, bool), rows)
+        whole = AlignedRows(np.ones(rows.num_rows, bool), rows)
         rows = rows.filter(pa.array(~all_null(whole, self.moved)))
-        rows, encoded, _ = self._distinct(rows)
+        rows, encoded, _ = self._distinct_values(rows)
         made = self._lookup_rows(row_ids(encoded), rows)
         return made.take(pc.sort_indices(made.column(self._id)))
 
-    def settle_wide(self, deltas: Deltas, wide: Side, side: Side) -> Deltas:
+    def settle_wide(self, deltas: TableImages, wide: Side, side: Side) -> TableImages:
         """With "fanout": a change of the wide table, made on all rows that share a lookup row."""
         name, schema = self.wide
-        delta = delta_of(deltas, name, schema)
+        delta = images_of(deltas, name, schema)
         if self.on_update != FANOUT or not delta:
             return deltas
-        touched = self._touched(delta, side)
-        updates = self._updates(touched, side)
+        touched = self._touched_rows(delta, side)
+        updates = self._lookup_updates(touched, side)
         if not updates:
             return deltas
-        sharing = self._sharing(side, updates.after.column(self._id))
-        others = without(schema, keyed_by(schema, sharing), touched.keys)
+        sharing = self._rows_sharing(side, updates.after.column(self._id))
+        others = anti_join(schema, renamed_keys(schema, sharing), touched.keys)
         others = held_rows(wide, name, schema, others)
         rows = pa.concat_tables([delta.after, others])
         encoded = keys_of(schema, rows)
         narrow = pa.concat_tables([touched.held, sharing])
-        references = match(self.narrow[1], encoded, narrow)
-        shared = self._found(references.column(self.reference), updates.after)
+        references = align_rows(self.narrow[1], encoded, narrow)
+        shared = self._match_references(references.column(self.reference), updates.after)
         columns = {column.name: rows.column(column.name) for column in schema.columns}
         for moved in self.moved:
             mine = rows.column(moved).combine_chunks()
             columns[moved] = pc.if_else(pa.array(shared.there), shared.column(moved), mine)
-        made = assembled(schema, np.ones(rows.num_rows, bool), columns)
-        return {**deltas, name: Delta(pa.concat_tables([delta.before, others]), made)}
+        made = assemble_rows(schema, np.ones(rows.num_rows, bool), columns)
+        return {**deltas, name: RowImages(pa.concat_tables([delta.before, others]), made)}
 
     # --- narrow to wide -----------------------------------------------------------------------
 
-    def together(self, deltas: Deltas, side: Side, wide: Side) -> Deltas:
+    def join_images(self, deltas: TableImages, side: Side, wide: Side) -> TableImages:
         """What a change of the narrow table and of the lookup table changes in the wide one."""
         (name, schema), (_, narrow), (_, lookup) = self.wide, self.narrow, self.lookup
-        rows = delta_of(deltas, *self.narrow)
-        parents = delta_of(deltas, *self.lookup)
-        sharing = self._sharing(side, parents.before.column(self._id))
-        after = overlaid(narrow, sharing, rows)
-        keys = key_rows(schema, *(keyed_by(schema, part) for part in (after, rows.before)))
-        made = self.widened(after, overlaid(lookup, self.parents(side, after), parents))
-        return {name: Delta(held_rows(wide, name, schema, keys), made)}
+        rows = images_of(deltas, *self.narrow)
+        parents = images_of(deltas, *self.lookup)
+        sharing = self._rows_sharing(side, parents.before.column(self._id))
+        after = apply_images(narrow, sharing, rows)
+        keys = distinct_keys(schema, *(renamed_keys(schema, part) for part in (after, rows.before)))
+        made = self.wide_rows(after, apply_images(lookup, self.parents(side, after), parents))
+        return {name: RowImages(held_rows(wide, name, schema, keys), made)}
 
-    def widened(self, rows: pa.Table, lookup: pa.Table) -> pa.Table:
+    def wide_rows(self, rows: pa.Table, lookup: pa.Table) -> pa.Table:
         """Narrow rows with the columns of the lookup rows they refer to."""
         schema = self.wide[1]
         references = rows.column(self.reference)
-        parents = self._found(references, lookup)
+        parents = self._match_references(references, lookup)
         missing = references.is_valid().to_numpy() & ~parents.there
         if missing.any():
             key = references[int(missing.argmax())].as_py()
@@ -156,34 +158,34 @@ class Lookups:
         columns = {moved: parents.column(moved) for moved in self.moved}
         kept = [column.name for column in schema.columns if column.name not in self.moved]
         columns |= {kept_name: rows.column(kept_name) for kept_name in kept}
-        made = assembled(schema, np.ones(rows.num_rows, bool), columns)
+        made = assemble_rows(schema, np.ones(rows.num_rows, bool), columns)
         check_not_null(schema, made)
         return made
 
-    def unreferenced(self, lookup: pa.Table, delta: Delta, side: Side) -> Mask:
+    def unreferenced(self, lookup: pa.Table, delta: RowImages, side: Side) -> Mask:
         """Where no narrow row refers to a lookup row once a change of the narrow table is made."""
         ids = lookup.column(self._id)
-        rows = overlaid(self.narrow[1], self._sharing(side, ids), delta)
+        rows = apply_images(self.narrow[1], self._rows_sharing(side, ids), delta)
         named = pc.is_in(ids, value_set=flat(rows.column(self.reference).cast(ids.type)))
         missing: Mask = ~named.to_numpy()
         return missing
 
-    def settle_narrow(self, deltas: Deltas, side: Side) -> Deltas:
+    def settle_narrow(self, deltas: TableImages, side: Side) -> TableImages:
         """With "set null": a change, with no references left to lookup rows that it deletes."""
         name, schema = self.narrow
-        parents = delta_of(deltas, *self.lookup)
-        gone = without(self.lookup[1], parents.before, parents.after).column(self._id)
+        parents = images_of(deltas, *self.lookup)
+        gone = anti_join(self.lookup[1], parents.before, parents.after).column(self._id)
         if self.on_delete != SET_NULL or not len(gone):
             return deltas
-        delta = delta_of(deltas, name, schema)
-        others = without(schema, self._sharing(side, gone), delta.before, delta.after)
+        delta = images_of(deltas, name, schema)
+        others = anti_join(schema, self._rows_sharing(side, gone), delta.before, delta.after)
         rows = pa.concat_tables([delta.after, others])
         references = rows.column(self.reference)
         lost = pc.is_in(references, value_set=gone)
         place = rows.column_names.index(self.reference)
         nulls = pc.if_else(lost, pa.scalar(None, references.type), references)
         made = rows.set_column(place, schema.column(self.reference).field, nulls)
-        return {**deltas, name: Delta(pa.concat_tables([delta.before, others]), made)}
+        return {**deltas, name: RowImages(pa.concat_tables([delta.before, others]), made)}
 
     # --- rows ---------------------------------------------------------------------------------
 
@@ -193,10 +195,10 @@ class Lookups:
 
     def values(self, rows: pa.Table) -> list[pa.Array]:
         """The columns that moved."""
-        whole = Matched(np.ones(rows.num_rows, bool), rows)
+        whole = AlignedRows(np.ones(rows.num_rows, bool), rows)
         return [whole.column(name) for name in self.moved]
 
-    def _distinct(self, rows: pa.Table) -> tuple[pa.Table, pa.Array, Ids]:
+    def _distinct_values(self, rows: pa.Table) -> tuple[pa.Table, pa.Array, Ids]:
         """Rows that differ in what moved, each once, and the code of each; which each row is.
 
         In the order of their codes, so that the order of rows does not matter.
@@ -208,66 +210,70 @@ class Lookups:
         rank = np.argsort(order.to_numpy(), kind="stable")
         return distinct.take(order), codes.take(order), rank[numbers]
 
-    def _narrow_rows(self, rows: Matched, references: pa.Array) -> pa.Table:
+    def _narrow_rows(self, rows: AlignedRows, references: pa.Array) -> pa.Table:
         schema = self.narrow[1]
         kept = [column.name for column in schema.columns if column.name != self.reference]
         columns = {name: rows.column(name) for name in kept}
         reference = references.cast(schema.column(self.reference).type)
-        return assembled(schema, rows.there, {**columns, self.reference: reference})
+        return assemble_rows(schema, rows.there, {**columns, self.reference: reference})
 
     def _lookup_rows(self, ids: Ids, rows: pa.Table) -> pa.Table:
         schema = self.lookup[1]
         columns = dict(zip(self.moved, self.values(rows), strict=True))
-        return assembled(schema, np.ones(len(ids), bool), {**columns, self._id: pa.array(ids)})
+        return assemble_rows(schema, np.ones(len(ids), bool), {**columns, self._id: pa.array(ids)})
 
     def parents(self, side: Side, rows: pa.Table) -> pa.Table:
         """The lookup rows that narrow rows refer to."""
         name, schema = self.lookup
         references = rows.column(self.reference).drop_null()
         asked = pa.Table.from_arrays([references], schema=_key_schema(schema))
-        return held_rows(side, name, schema, key_rows(schema, asked))
+        return held_rows(side, name, schema, distinct_keys(schema, asked))
 
-    def _sharing(self, side: Side, ids: pa.Array | pa.ChunkedArray) -> pa.Table:
+    def _rows_sharing(self, side: Side, ids: pa.Array | pa.ChunkedArray) -> pa.Table:
         """The narrow rows that refer to some lookup rows."""
         name, schema = self.narrow
         if not len(ids):
             return empty_rows(schema)
         field = pa.field(self.reference, ids.type)
         values = pa.Table.from_arrays([ids], schema=pa.schema([field]))
-        return rows_of(schema, side.matching(name, values))
+        return rows_of(schema, side.matching_rows(name, values))
 
-    def _found(self, references: pa.Array | pa.ChunkedArray, lookup: pa.Table) -> Matched:
+    def _match_references(
+        self, references: pa.Array | pa.ChunkedArray, lookup: pa.Table
+    ) -> AlignedRows:
         """The lookup row that each reference names."""
         schema = self.lookup[1]
         valid: Mask = np.asarray(references.is_valid().to_numpy(zero_copy_only=False), bool)
         asked = pa.Table.from_arrays([references.drop_null()], schema=_key_schema(schema))
-        found = match(schema, keys_of(schema, asked), lookup)
+        found = align_rows(schema, keys_of(schema, asked), lookup)
         there = valid.copy()
         there[valid] = found.there
         places = pa.array(np.cumsum(valid) - 1, mask=~valid)
-        return Matched(there, found.rows.take(places))
+        return AlignedRows(there, found.rows.take(places))
 
     # --- changes of wide rows -------------------------------------------------------------------
 
-    def _touched(self, delta: Delta, side: Side) -> _Touched:
+    def _touched_rows(self, delta: RowImages, side: Side) -> _TouchedRows:
         name, schema = self.narrow
         keys = touched_keys(self.wide[1], (self.wide[1], delta))
         encoded = keys_of(self.wide[1], keys)
         held = held_rows(side, name, schema, keys)
-        now = match(schema, encoded, held)
-        before, after = (match(self.wide[1], encoded, rows) for rows in (delta.before, delta.after))
+        now = align_rows(schema, encoded, held)
+        before, after = (
+            align_rows(self.wide[1], encoded, rows) for rows in (delta.before, delta.after)
+        )
         differ = [differs(before.column(moved), after.column(moved)) for moved in self.moved]
         changed = after.there & (~now.there | np.logical_or.reduce(differ))
         references = now.column(self.reference)
         refers: Mask = references.is_valid().to_numpy(zero_copy_only=False)
         shared = changed & refers if self.on_update == FANOUT else np.zeros(len(refers), bool)
-        return _Touched(keys, held, after, changed, shared, references, refers)
+        return _TouchedRows(keys, held, after, changed, shared, references, refers)
 
-    def _updates(self, touched: _Touched, side: Side) -> Delta:
+    def _lookup_updates(self, touched: _TouchedRows, side: Side) -> RowImages:
         """What becomes of the lookup rows that wide rows share."""
         name, schema = self.lookup
         if not touched.shared.any():
-            return Delta(empty_rows(schema), empty_rows(schema))
+            return RowImages(empty_rows(schema), empty_rows(schema))
         mask = pa.array(touched.shared)
         rows = touched.after.rows.filter(mask)
         references = touched.references.filter(mask).to_numpy()
@@ -280,15 +286,15 @@ class Lookups:
                 f"different values, one of them with the key {first_key(self.wide[1], rows, torn)}"
             )
         made = self._lookup_rows(ids, rows.take(pa.array(first)))
-        return Delta(held_rows(side, name, schema, _id_table(schema, ids)), made)
+        return RowImages(held_rows(side, name, schema, _id_table(schema, ids)), made)
 
-    def _check_settled(self, touched: _Touched, updates: Delta, side: Side) -> None:
+    def _check_settled(self, touched: _TouchedRows, updates: RowImages, side: Side) -> None:
         """`InvalidData` if rows that share a lookup row were not all given its new values."""
         schema = self.wide[1]
-        keys = keyed_by(schema, self._sharing(side, updates.before.column(self._id)))
+        keys = renamed_keys(schema, self._rows_sharing(side, updates.before.column(self._id)))
         stays = ~touched.shared & touched.after.there
-        changed = without(schema, touched.keys, touched.keys.filter(pa.array(stays)))
-        left = without(schema, keys, changed)
+        changed = anti_join(schema, touched.keys, touched.keys.filter(pa.array(stays)))
+        left = anti_join(schema, keys, changed)
         if left.num_rows:
             raise InvalidData(
                 f"table {self.wide[0]!r}: the row with the key "
@@ -296,14 +302,16 @@ class Lookups:
                 f"{', '.join(self.moved)} with one that changes, and would have to change with it"
             )
 
-    def _placed(self, rows: pa.Table, side: Side, updates: Delta) -> tuple[Ids, pa.Table]:
+    def _assign_lookup_keys(
+        self, rows: pa.Table, side: Side, updates: RowImages
+    ) -> tuple[Ids, pa.Table]:
         """The keys of the lookup rows with the values of wide ones, and those not there yet.
 
         A key that holds other values, since somebody updated its row, is passed over for the
         next one that the values give.
         """
         name, schema = self.lookup
-        rows, encoded, owner = self._distinct(rows)
+        rows, encoded, owner = self._distinct_values(rows)
         ids, is_new = np.zeros(len(encoded), np.int64), np.zeros(len(encoded), bool)
         waiting = np.arange(len(encoded))
         for attempt in range(_ATTEMPTS):
@@ -312,8 +320,8 @@ class Lookups:
             codes = encoded.take(pa.array(waiting))
             wanted = row_ids(codes, attempt)
             asked = _id_table(schema, wanted)
-            held = held_rows(side, name, schema, key_rows(schema, asked))
-            found = match(schema, keys_of(schema, asked), overlaid(schema, held, updates))
+            held = held_rows(side, name, schema, distinct_keys(schema, asked))
+            found = align_rows(schema, keys_of(schema, asked), apply_images(schema, held, updates))
             same = pc.equal(encoded_rows(self.values(found.rows)), codes)
             fits = found.there & same.to_numpy(zero_copy_only=False)
             free = ~found.there & ~np.isin(wanted, ids[is_new]) & _is_first(wanted)
@@ -324,7 +332,7 @@ class Lookups:
 
 
 @dataclass(frozen=True)
-class _Touched:
+class _TouchedRows:
     """What a change of the wide table touches, one row for each key.
 
     `changed`: where the columns that moved have other values, or where the row is new.
@@ -333,7 +341,7 @@ class _Touched:
 
     keys: pa.Table
     held: pa.Table
-    after: Matched
+    after: AlignedRows
     changed: Mask
     shared: Mask
     references: pa.Array

@@ -12,7 +12,7 @@ from livingdb.tables.batches import flat
 from livingdb.tables.schema import TableSchema
 from livingdb.trees.keys import KeyArray, align, search
 
-__all__ = ["Mask", "Matched", "empty_rows", "key_rows", "keys_of", "match"]
+__all__ = ["AlignedRows", "Mask", "align_rows", "distinct_keys", "empty_rows", "keys_of"]
 
 Mask = npt.NDArray[np.bool_]
 
@@ -27,7 +27,7 @@ def keys_of(schema: TableSchema, rows: pa.Table) -> KeyArray:
     return schema.key_codec.encode([flat(rows.column(name)) for name in schema.key])
 
 
-def key_rows(schema: TableSchema, *parts: pa.Table) -> pa.Table:
+def distinct_keys(schema: TableSchema, *parts: pa.Table) -> pa.Table:
     """The keys of all rows of some tables with these key columns, each key once, sorted."""
     names = list(schema.key)
     whole = pa.concat_tables([part.select(names) for part in parts])
@@ -35,7 +35,7 @@ def key_rows(schema: TableSchema, *parts: pa.Table) -> pa.Table:
     return whole.take(pa.array(first))
 
 
-class Matched:
+class AlignedRows:
     """The rows of a table brought in the order of some keys; null where there is none."""
 
     def __init__(self, there: Mask, rows: pa.Table):
@@ -53,9 +53,9 @@ class Matched:
         return self.rows.filter(pa.array(self.there))
 
 
-def match(
+def align_rows(
     schema: TableSchema, keys: KeyArray, rows: pa.Table, key_names: Sequence[str] | None = None
-) -> Matched:
+) -> AlignedRows:
     """The rows in the order of the keys.  `key_names` if the rows call their keys otherwise."""
     names = list(key_names or schema.key)
     held = schema.key_codec.encode([flat(rows.column(name)) for name in names])
@@ -68,4 +68,4 @@ def match(
         there = np.asarray(held[order][at] == wanted, bool)
         places = order[at]
     taken = rows.take(pa.array(places, mask=~there))
-    return Matched(there, taken)
+    return AlignedRows(there, taken)

@@ -8,23 +8,29 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 import pyarrow as pa
 
-from livingdb.evolution.lenses.lens import Delta, Deltas, Lens, RowMap, Side
-from livingdb.evolution.lenses.row_alignment import Mask, Matched, key_rows, keys_of, match
+from livingdb.evolution.lenses.lens import Lens, RowImages, RowMap, Side, TableImages
+from livingdb.evolution.lenses.row_alignment import (
+    AlignedRows,
+    Mask,
+    align_rows,
+    distinct_keys,
+    keys_of,
+)
 from livingdb.graph.row_constraints import check_not_null
 from livingdb.tables.recipe import Definition
 from livingdb.tables.schema import TableSchema
 from livingdb.trees.compare import differs
 
-__all__ = ["Carried", "RowLens", "Touched"]
+__all__ = ["CarriedRows", "RowLens", "TouchedRows"]
 
 
-class Touched:
+class TouchedRows:
     """The rows with some keys: of the side that changed, before and after, and of the other.
 
     All three have one row for each key, in the same order.
     """
 
-    def __init__(self, keys: pa.Table, before: Matched, after: Matched, other: Matched):
+    def __init__(self, keys: pa.Table, before: AlignedRows, after: AlignedRows, other: AlignedRows):
         self.keys = keys
         self.before = before
         self.after = after
@@ -42,7 +48,7 @@ class Touched:
         return ~was | differs(self.before.column(name), self.after.column(name))
 
 
-class Carried:
+class CarriedRows:
     """What the other side's rows are after the change: which are there, and their columns."""
 
     def __init__(self, there: Mask, columns: Mapping[str, pa.Array]):
@@ -77,25 +83,25 @@ class RowLens(Lens):
         return self.new[self.new_name].schema
 
     @abstractmethod
-    def right(self, touched: Touched) -> Carried:
+    def right(self, touched: TouchedRows) -> CarriedRows:
         """The new side's rows after a change of the old side's.
 
         Where the new side has had a row, what the change does not concern is taken from it.
         """
 
     @abstractmethod
-    def left(self, touched: Touched) -> Carried:
+    def left(self, touched: TouchedRows) -> CarriedRows:
         """The old side's rows after a change of the new side's."""
 
     def made(self, rows: pa.Table) -> pa.Table:
         """The new rows that old ones become if nothing is known of any: the first migration."""
-        touched = _unknown(rows, self.old_schema, self.new_schema)
-        return _rows(self.new_schema, self.old_schema, touched.keys, self.right(touched))
+        touched = _new_rows(rows, self.old_schema, self.new_schema)
+        return _build_rows(self.new_schema, self.old_schema, touched.keys, self.right(touched))
 
-    def made_back(self, rows: pa.Table) -> pa.Table:
+    def to_old_rows(self, rows: pa.Table) -> pa.Table:
         """The old rows that new ones become if nothing is known of any."""
-        touched = _unknown(rows, self.new_schema, self.old_schema)
-        return _rows(self.old_schema, self.new_schema, touched.keys, self.left(touched))
+        touched = _new_rows(rows, self.new_schema, self.old_schema)
+        return _build_rows(self.old_schema, self.new_schema, touched.keys, self.left(touched))
 
     def row_map(self, name: str) -> RowMap:
         return RowMap(self.old_name, self.made, self.drops, self.reads)
@@ -107,50 +113,54 @@ class RowLens(Lens):
         ]
 
     def create(self, old: Side) -> Mapping[str, Iterator[pa.RecordBatch]]:
-        return {self.new_name: self._created(old)}
+        return {self.new_name: self._create_batches(old)}
 
-    def _created(self, old: Side) -> Iterator[pa.RecordBatch]:
+    def _create_batches(self, old: Side) -> Iterator[pa.RecordBatch]:
         for batch in old.scan(self.old_name):
             yield from self.made(pa.Table.from_batches([batch])).to_batches()
 
-    def putr(self, deltas: Deltas, old: Side, new: Side) -> Deltas:
+    def putr(self, deltas: TableImages, old: Side, new: Side) -> TableImages:
         delta = deltas.get(self.old_name)
         if not delta:
             return {}
         sides = (self.old_schema, self.new_schema)
-        touched, held = _touched(delta, new, self.new_name, *sides)
-        made = _rows(self.new_schema, self.old_schema, touched.keys, self.right(touched))
-        return {self.new_name: Delta(held, made)}
+        touched, held = _touched_rows(delta, new, self.new_name, *sides)
+        made = _build_rows(self.new_schema, self.old_schema, touched.keys, self.right(touched))
+        return {self.new_name: RowImages(held, made)}
 
-    def putl(self, deltas: Deltas, new: Side, old: Side) -> Deltas:
+    def putl(self, deltas: TableImages, new: Side, old: Side) -> TableImages:
         delta = deltas.get(self.new_name)
         if not delta:
             return {}
         sides = (self.new_schema, self.old_schema)
-        touched, held = _touched(delta, old, self.old_name, *sides)
-        made = _rows(self.old_schema, self.new_schema, touched.keys, self.left(touched))
-        return {self.old_name: Delta(held, made)}
+        touched, held = _touched_rows(delta, old, self.old_name, *sides)
+        made = _build_rows(self.old_schema, self.new_schema, touched.keys, self.left(touched))
+        return {self.old_name: RowImages(held, made)}
 
 
-def _unknown(rows: pa.Table, here: TableSchema, there: TableSchema) -> Touched:
+def _new_rows(rows: pa.Table, here: TableSchema, there: TableSchema) -> TouchedRows:
     """Rows that neither side has had."""
     nothing = np.zeros(rows.num_rows, bool)
-    absent, other = (Matched(nothing, _nulls(side, rows.num_rows)) for side in (here, there))
-    return Touched(rows.select(list(here.key)), absent, Matched(~nothing, rows), other)
+    absent, other = (
+        AlignedRows(nothing, _null_rows(side, rows.num_rows)) for side in (here, there)
+    )
+    return TouchedRows(rows.select(list(here.key)), absent, AlignedRows(~nothing, rows), other)
 
 
-def _touched(
-    delta: Delta, other: Side, table: str, here: TableSchema, there: TableSchema
-) -> tuple[Touched, pa.Table]:
+def _touched_rows(
+    delta: RowImages, other: Side, table: str, here: TableSchema, there: TableSchema
+) -> tuple[TouchedRows, pa.Table]:
     """The touched rows of both sides, and those of the other side as they are held."""
-    keys = key_rows(here, delta.before, delta.after)
+    keys = distinct_keys(here, delta.before, delta.after)
     encoded = keys_of(here, keys)
     held = other.lookup(table, keys.rename_columns(list(there.key)))
-    before, after = (match(here, encoded, rows) for rows in (delta.before, delta.after))
-    return Touched(keys, before, after, match(there, encoded, held)), held
+    before, after = (align_rows(here, encoded, rows) for rows in (delta.before, delta.after))
+    return TouchedRows(keys, before, after, align_rows(there, encoded, held)), held
 
 
-def _rows(target: TableSchema, source: TableSchema, keys: pa.Table, carried: Carried) -> pa.Table:
+def _build_rows(
+    target: TableSchema, source: TableSchema, keys: pa.Table, carried: CarriedRows
+) -> pa.Table:
     """Carried rows as a table of the target's columns."""
     by_name = dict(carried.columns)
     for mine, theirs in zip(target.key, source.key, strict=True):
@@ -168,6 +178,6 @@ def _cast(column: pa.ChunkedArray, data_type: pa.DataType) -> pa.ChunkedArray:
     return column if column.type == data_type else column.cast(data_type)
 
 
-def _nulls(schema: TableSchema, rows: int) -> pa.Table:
+def _null_rows(schema: TableSchema, rows: int) -> pa.Table:
     arrays = [pa.nulls(rows, column.type) for column in schema.columns]
     return pa.Table.from_arrays(arrays, names=[column.name for column in schema.columns])

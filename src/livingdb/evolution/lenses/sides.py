@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import numpy as np
 import pyarrow as pa
 
-from livingdb.evolution.lenses.lens import Delta, Follower
+from livingdb.evolution.lenses.lens import Follower, RowImages
 from livingdb.evolution.lenses.row_alignment import Mask
 from livingdb.graph.diff import diff_versions
 from livingdb.tables import ingest
@@ -17,7 +17,7 @@ from livingdb.tables.recipe import Counts
 from livingdb.tables.rows import RowSet
 from livingdb.tables.schema import TableSchema
 from livingdb.tables.versions import Versions, classify
-from livingdb.trees.changes import DELETE, PATCH, UPSERT, Changes, merge_changes
+from livingdb.trees.changes import DELETE, PATCH, UPSERT, Delta, merge_deltas
 from livingdb.trees.compare import differs
 from livingdb.trees.diff import DELETED, INSERTED, DiffBatch
 from livingdb.trees.keys import KeyCodec, member
@@ -25,12 +25,12 @@ from livingdb.trees.shape import Shape
 
 __all__ = [
     "VersionSide",
-    "changes_of",
-    "counts_of",
-    "delta_of",
-    "effective",
-    "followed",
-    "narrow_changes",
+    "delta_counts",
+    "delta_from_images",
+    "follower_delta",
+    "images_between",
+    "narrow_delta",
+    "narrow_images",
 ]
 
 
@@ -60,7 +60,7 @@ class VersionSide:
         _, arrays = rows.lookup(encoded, rows.schema.arrow.names)
         return pa.Table.from_arrays(arrays, schema=rows.schema.arrow)
 
-    def matching(self, table: str, values: pa.Table) -> pa.Table:
+    def matching_rows(self, table: str, values: pa.Table) -> pa.Table:
         """The rows whose columns hold one of the rows of values; nulls match nothing."""
         rows = self.rows(table)
         names = values.column_names
@@ -85,22 +85,22 @@ class VersionSide:
         return rows.batches(rows.schema.arrow.names if columns is None else columns)
 
 
-def delta_of(versions: Versions, before: Version | None, after: Version | None) -> Delta:
+def images_between(versions: Versions, before: Version | None, after: Version | None) -> RowImages:
     """The rows that differ between two versions of a table."""
     known = after or before
     assert known is not None
     schema = versions.definition(known).schema
     batches = list(diff_versions(versions, before, after))
-    return Delta(
-        _rows(schema, batches, lambda batch: (batch.before, batch.kinds != INSERTED)),
-        _rows(schema, batches, lambda batch: (batch.after, batch.kinds != DELETED)),
+    return RowImages(
+        _side_rows(schema, batches, lambda batch: (batch.before, batch.kinds != INSERTED)),
+        _side_rows(schema, batches, lambda batch: (batch.after, batch.kinds != DELETED)),
     )
 
 
 Chosen = tuple[list[pa.Array], Mask]
 
 
-def _rows(
+def _side_rows(
     schema: TableSchema, batches: Sequence[DiffBatch], side: Callable[[DiffBatch], Chosen]
 ) -> pa.Table:
     parts = []
@@ -112,7 +112,7 @@ def _rows(
     return pa.concat_tables(parts) if parts else schema.arrow.empty_table()
 
 
-def narrowed(changes: Changes, found: Mask, old: Sequence[pa.Array | None]) -> Changes:
+def effective_delta(changes: Delta, found: Mask, old: Sequence[pa.Array | None]) -> Delta:
     """Changes as what they do: upserts of new rows, patches of what differs, deletes of rows.
 
     `found` says which of their keys have rows, `old` what those rows hold in the columns carried.
@@ -133,11 +133,11 @@ def narrowed(changes: Changes, found: Mask, old: Sequence[pa.Array | None]) -> C
         columns[position] = column if carried.any() else None
         present[position] = None if carried.all() else carried
         does |= carried
-    made = Changes(shape, changes.keys, ops, tuple(columns), tuple(present))
+    made = Delta(shape, changes.keys, ops, tuple(columns), tuple(present))
     return made.select(np.flatnonzero(does))
 
 
-def narrow_changes(rows: RowSet, changes: Changes) -> Changes:
+def narrow_delta(rows: RowSet, changes: Delta) -> Delta:
     """What changes do to rows; only the columns that they carry are read.
 
     Patches that, by their first rows, change something in each column stay as they were written:
@@ -147,27 +147,27 @@ def narrow_changes(rows: RowSet, changes: Changes) -> Changes:
     carried = [
         at for at in range(changes.shape.key_count, count) if changes.columns[at] is not None
     ]
-    if carried and not changes.structural:
-        first = _narrow(rows, changes.slice(0, min(_FIRST_ROWS, len(changes))), carried)
+    if carried and not changes.is_structural:
+        first = _narrow_by_lookup(rows, changes.slice(0, min(_FIRST_ROWS, len(changes))), carried)
         if all(first.columns[at] is not None for at in carried):
             return changes
-    return _narrow(rows, changes, carried)
+    return _narrow_by_lookup(rows, changes, carried)
 
 
-def _narrow(rows: RowSet, changes: Changes, carried: Sequence[int]) -> Changes:
+def _narrow_by_lookup(rows: RowSet, changes: Delta, carried: Sequence[int]) -> Delta:
     old = list(changes.columns)
     if not carried:
-        return narrowed(changes, rows.contains(changes.keys), old)
+        return effective_delta(changes, rows.contains(changes.keys), old)
     stored = rows.schema.stored
     found, held = rows.lookup(changes.keys, [stored[at].name for at in carried])
     for at, array in zip(carried, held, strict=True):
         old[at] = array
-    return narrowed(changes, found, old)
+    return effective_delta(changes, found, old)
 
 
-def followed(
-    changes: Changes, source: TableSchema, target: TableSchema, shape: Shape, follower: Follower
-) -> Changes:
+def follower_delta(
+    changes: Delta, source: TableSchema, target: TableSchema, shape: Shape, follower: Follower
+) -> Delta:
     """What narrow changes of one table do to another that follows it."""
     known = {(column.id, column.type): at for at, column in enumerate(source.stored)}
     places = [known.get((column.id, column.type)) for column in target.stored]
@@ -175,44 +175,44 @@ def followed(
     present = [None if at is None else changes.present[at] for at in places]
     is_new = changes.ops == UPSERT
     if None in places and is_new.any():
-        rows = follower.made(_rows_of(source, changes.select(np.flatnonzero(is_new))))
+        rows = follower.made(_upserted_rows(source, changes.select(np.flatnonzero(is_new))))
         spread = pa.array(np.cumsum(is_new) - 1, mask=~is_new)
         for position, column in enumerate(target.stored):
             if places[position] is None:
                 columns[position] = flat(rows.column(column.name)).take(spread)
                 present[position] = is_new
-    made = Changes(shape, changes.keys, changes.ops, tuple(columns), tuple(present))
+    made = Delta(shape, changes.keys, changes.ops, tuple(columns), tuple(present))
     does = made.ops != PATCH
     for position in range(shape.key_count, len(columns)):
         does |= made.carries(position)
     return made.select(np.flatnonzero(does))
 
 
-def counts_of(changes: Changes) -> Counts | None:
+def delta_counts(changes: Delta) -> Counts | None:
     """How many rows narrow changes insert, update and delete; None of patches as written."""
     inserted, updated, deleted = np.bincount(changes.ops, minlength=3).tolist()
-    return Counts(inserted, updated, deleted) if changes.structural else None
+    return Counts(inserted, updated, deleted) if changes.is_structural else None
 
 
-def effective(schema: TableSchema, shape: Shape, delta: Delta) -> tuple[Changes, Delta]:
+def narrow_images(schema: TableSchema, shape: Shape, delta: RowImages) -> tuple[Delta, RowImages]:
     """The narrow changes that a delta makes, and the delta without rows it leaves as they are.
 
     Its rows before the change are those that are there.
     """
-    after = ingest.carried(schema, shape, delta.after)
-    before = ingest.carried(schema, shape, delta.before)
+    after = ingest.carried_upserts(schema, shape, delta.after)
+    before = ingest.carried_upserts(schema, shape, delta.before)
     gone = before.select(np.flatnonzero(~member(before.keys, after.keys)))
-    deletes = ingest.deletes(schema, shape, _rows_of(schema, gone))
-    whole = merge_changes([deletes, after]) if len(gone) else after
-    changes = narrowed(whole, member(whole.keys, before.keys), before.columns)
+    deletes = ingest.deletes(schema, shape, _upserted_rows(schema, gone))
+    whole = merge_deltas([deletes, after]) if len(gone) else after
+    changes = effective_delta(whole, member(whole.keys, before.keys), before.columns)
     was, now = (
-        _rows_of(schema, side.select(np.flatnonzero(member(side.keys, changes.keys))))
+        _upserted_rows(schema, side.select(np.flatnonzero(member(side.keys, changes.keys))))
         for side in (before, after)
     )
-    return changes, Delta(was, now)
+    return changes, RowImages(was, now)
 
 
-def _rows_of(schema: TableSchema, changes: Changes) -> pa.Table:
+def _upserted_rows(schema: TableSchema, changes: Delta) -> pa.Table:
     """The rows that changes upsert, as a table."""
     by_name = {
         column.name: array for column, array in zip(schema.stored, changes.columns, strict=True)
@@ -222,14 +222,14 @@ def _rows_of(schema: TableSchema, changes: Changes) -> pa.Table:
     )
 
 
-def changes_of(rows: RowSet, delta: Delta, narrow: bool = True) -> Changes:
+def delta_from_images(rows: RowSet, delta: RowImages, narrow: bool = True) -> Delta:
     """The changes that a delta makes to rows.
 
     What it leaves as it is, is not among them, unless they are not to be `narrow`.
     """
     schema, shape = rows.schema, rows.forest.shape
-    upserts = ingest.carried(schema, shape, delta.after)
+    upserts = ingest.carried_upserts(schema, shape, delta.after)
     gone = ingest.deletes(schema, shape, delta.before.select(list(schema.key)))
     gone = gone.select(np.flatnonzero(~member(gone.keys, upserts.keys)))
-    whole = merge_changes([gone, upserts])
+    whole = merge_deltas([gone, upserts])
     return classify(rows, whole)[0] if narrow else whole

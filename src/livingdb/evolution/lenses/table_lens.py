@@ -9,8 +9,14 @@ import numpy as np
 import pyarrow as pa
 
 from livingdb.errors import InvalidData
-from livingdb.evolution.lenses.lens import DIRECTIONS, Delta, Deltas, Side, Verdicts
-from livingdb.evolution.lenses.row_alignment import Mask, Matched, empty_rows, key_rows, keys_of
+from livingdb.evolution.lenses.lens import DIRECTIONS, RowImages, Side, TableImages, Verdicts
+from livingdb.evolution.lenses.row_alignment import (
+    AlignedRows,
+    Mask,
+    distinct_keys,
+    empty_rows,
+    keys_of,
+)
 from livingdb.evolution.schema_change import Schemas, check_free
 from livingdb.graph.names import check_table
 from livingdb.sql.expressions import Expression
@@ -21,23 +27,23 @@ from livingdb.trees.keys import concat_keys, member
 
 __all__ = [
     "all_null",
-    "assembled",
+    "anti_join",
+    "apply_images",
+    "assemble_rows",
     "check_names",
     "check_together",
     "check_unreferenced",
-    "delta_of",
     "fitting_layout",
     "held_rows",
+    "images_of",
     "key_columns",
-    "keyed_by",
     "names_of",
-    "overlaid",
-    "part_of",
-    "renumbered",
+    "part_definition",
+    "renamed_keys",
+    "renumber_columns",
     "rows_of",
     "touched_keys",
     "verdicts",
-    "without",
 ]
 
 # --- schemas ----------------------------------------------------------------------------------
@@ -97,16 +103,16 @@ def check_together(schema: TableSchema, parts: Iterable[Collection[str]]) -> Non
             raise InvalidData(f"{what} needs {names}, which would be apart: drop it first")
 
 
-def renumbered(columns: Iterable[Column]) -> tuple[Column, ...]:
+def renumber_columns(columns: Iterable[Column]) -> tuple[Column, ...]:
     """Columns with the ids that those of a new table have."""
     return tuple(replace(column, id=number) for number, column in enumerate(columns))
 
 
-def part_of(definition: Definition, names: Collection[str]) -> Definition:
+def part_definition(definition: Definition, names: Collection[str]) -> Definition:
     """A new table of the key and some of the columns, with what can be said of them alone."""
     schema = definition.schema
     wanted = {*schema.key, *names}
-    columns = renumbered(column for column in schema.columns if column.name in wanted)
+    columns = renumber_columns(column for column in schema.columns if column.name in wanted)
     checks = [(name, text) for name, text in schema.checks if Expression(text).columns <= wanted]
     made = TableSchema(
         columns,
@@ -134,47 +140,49 @@ def rows_of(schema: TableSchema, rows: pa.Table | pa.RecordBatch) -> pa.Table:
     return pa.Table.from_arrays(columns, schema=schema.arrow)
 
 
-def delta_of(deltas: Deltas, name: str, schema: TableSchema) -> Delta:
+def images_of(deltas: TableImages, name: str, schema: TableSchema) -> RowImages:
     """The delta of a table; one without rows if it did not change."""
     found = deltas.get(name)
     if found is None:
-        return Delta(empty_rows(schema), empty_rows(schema))
-    return Delta(rows_of(schema, found.before), rows_of(schema, found.after))
+        return RowImages(empty_rows(schema), empty_rows(schema))
+    return RowImages(rows_of(schema, found.before), rows_of(schema, found.after))
 
 
-def keyed_by(schema: TableSchema, rows: pa.Table, names: Sequence[str] | None = None) -> pa.Table:
+def renamed_keys(
+    schema: TableSchema, rows: pa.Table, names: Sequence[str] | None = None
+) -> pa.Table:
     """The keys of rows under the names of the schema's key; `names` are those they have."""
     keys = rows.select(list(names or schema.key))
     fields = [column.field for column in schema.key_columns]
     return pa.Table.from_arrays(keys.columns, schema=pa.schema(fields))
 
 
-def touched_keys(schema: TableSchema, *deltas: tuple[TableSchema, Delta]) -> pa.Table:
+def touched_keys(schema: TableSchema, *deltas: tuple[TableSchema, RowImages]) -> pa.Table:
     """The keys that deltas of tables with the same key touch, each once, sorted."""
     parts = [
-        keyed_by(schema, rows, mine.key)
+        renamed_keys(schema, rows, mine.key)
         for mine, delta in deltas
         for rows in (delta.before, delta.after)
     ]
-    return key_rows(schema, *parts)
+    return distinct_keys(schema, *parts)
 
 
 def held_rows(side: Side, table: str, schema: TableSchema, keys: pa.Table) -> pa.Table:
     """The rows a side has under some keys, by whatever names the keys are given."""
     if not keys.num_rows:
         return empty_rows(schema)
-    return rows_of(schema, side.lookup(table, keyed_by(schema, keys, keys.column_names)))
+    return rows_of(schema, side.lookup(table, renamed_keys(schema, keys, keys.column_names)))
 
 
-def without(schema: TableSchema, rows: pa.Table, *others: pa.Table) -> pa.Table:
+def anti_join(schema: TableSchema, rows: pa.Table, *others: pa.Table) -> pa.Table:
     """Rows but those whose keys other rows have."""
     gone = np.sort(concat_keys([keys_of(schema, other) for other in others]))
     return rows.filter(pa.array(~member(keys_of(schema, rows), gone)))
 
 
-def overlaid(schema: TableSchema, held: pa.Table, delta: Delta) -> pa.Table:
+def apply_images(schema: TableSchema, held: pa.Table, delta: RowImages) -> pa.Table:
     """Rows as they are once a delta is made; rows of the delta come in, held before or not."""
-    return pa.concat_tables([without(schema, held, delta.before, delta.after), delta.after])
+    return pa.concat_tables([anti_join(schema, held, delta.before, delta.after), delta.after])
 
 
 def key_columns(schema: TableSchema, keys: pa.Table) -> dict[str, pa.ChunkedArray]:
@@ -182,7 +190,7 @@ def key_columns(schema: TableSchema, keys: pa.Table) -> dict[str, pa.ChunkedArra
     return dict(zip(schema.key, keys.columns, strict=True))
 
 
-def assembled(
+def assemble_rows(
     schema: TableSchema, there: Mask, columns: Mapping[str, pa.Array | pa.ChunkedArray]
 ) -> pa.Table:
     """Rows of a schema from their columns: those that are there."""
@@ -190,7 +198,7 @@ def assembled(
     return pa.Table.from_arrays(whole, schema=schema.arrow).filter(pa.array(there))
 
 
-def all_null(rows: Matched, names: Sequence[str]) -> Mask:
+def all_null(rows: AlignedRows, names: Sequence[str]) -> Mask:
     """Where a row is null in all of these columns."""
     masks = [rows.column(name).is_null().to_numpy(zero_copy_only=False) for name in names]
     made: Mask = np.logical_and.reduce(masks)

@@ -18,7 +18,7 @@ from livingdb.chunks.store import Buffer, StoredChunk
 from livingdb.errors import Corruption, StorageFailure
 from livingdb.files.base import Files
 
-__all__ = ["JOURNAL_BYTES", "DatabaseStore", "Staged"]
+__all__ = ["JOURNAL_BYTES", "DatabaseStore", "StagedChunks"]
 
 
 JOURNAL_BYTES = 256 << 10
@@ -28,7 +28,7 @@ _FIRST_LEVEL_BYTES = 512 << 10
 _NOWHERE = Address(bytes(ADDRESS_BYTES))
 
 
-class Staged(Protocol):
+class StagedChunks(Protocol):
     """Chunks of an open transaction."""
 
     def find(self, address: Address) -> Buffer | None:
@@ -49,7 +49,7 @@ class DatabaseStore:
         self.files = files
         self.journal = catalog.journal
         self.packs = PackStore(files, catalog.packs.names())
-        self._staged: tuple[Staged, ...] = ()
+        self._staged: tuple[StagedChunks, ...] = ()
         self._gone: dict[str, float] = {}
         self._lock = Lock()
 
@@ -119,7 +119,7 @@ class DatabaseStore:
         gone = known - names
         if gone:
             self.packs.retire(*gone)
-        left = [name for name, _ in self.catalog.packs.retired()]
+        left = [name for name, _ in self.catalog.packs.retired_packs()]
         self.packs.linger(*left)
         moment = monotonic()
         with self._lock:
@@ -153,7 +153,9 @@ class DatabaseStore:
         database is shared in a way that does not tell who uses it.
         """
         gone = [
-            name for name, time in self.catalog.packs.retired() if is_alone or moment - time > _DAY
+            name
+            for name, time in self.catalog.packs.retired_packs()
+            if is_alone or moment - time > _DAY
         ]
         if not gone:
             return
@@ -170,12 +172,12 @@ class DatabaseStore:
 
     # --- staging -----------------------------------------------------------------------------
 
-    def attach(self, staged: Staged) -> None:
+    def attach(self, staged: StagedChunks) -> None:
         """Read from what an open transaction holds, too."""
         with self._lock:
             self._staged = (*self._staged, staged)
 
-    def detach(self, staged: Staged) -> None:
+    def detach(self, staged: StagedChunks) -> None:
         """Read from it no more."""
         with self._lock:
             self._staged = tuple(other for other in self._staged if other is not staged)

@@ -6,19 +6,19 @@ import sqlite3
 from contextlib import suppress
 from typing import Any
 
-from livingdb.catalog.sql.sqlite import reading
+from livingdb.catalog.sql.sqlite import reading_engine
 from livingdb.chunks.address import Address
 from livingdb.chunks.store import StoredChunk
 from livingdb.errors import LivingDBError
 from livingdb.graph.storage.database_store import DatabaseStore
-from livingdb.graph.storage.join_packs import tidy
+from livingdb.graph.storage.join_packs import join_small_packs
 
-__all__ = ["JOURNAL_LIMIT_BYTES", "drain"]
+__all__ = ["JOURNAL_LIMIT_BYTES", "drain_journal"]
 
 JOURNAL_LIMIT_BYTES = 512 << 10
 
 
-def drain(store: DatabaseStore) -> int:
+def drain_journal(store: DatabaseStore) -> int:
     """Move what is in the journal to packs; how many chunks that were.
 
     The pack is durable before the catalog names it and lets go of the journal's copies, in one
@@ -40,7 +40,7 @@ def drain(store: DatabaseStore) -> int:
         store.catalog.packs.add(connection, levels)
         store.journal.remove(moved, connection)
     give_back_pages(store)
-    tidy(store)
+    join_small_packs(store)
     return len(moved)
 
 
@@ -49,7 +49,7 @@ def give_back_pages(store: DatabaseStore) -> None:
     engine = store.catalog.engine
     if engine.dialect.name != "sqlite":
         return
-    with suppress(sqlite3.Error, LivingDBError), reading(engine).connect() as connection:
+    with suppress(sqlite3.Error, LivingDBError), reading_engine(engine).connect() as connection:
         raw: Any = connection.connection.dbapi_connection
         raw.executescript("PRAGMA incremental_vacuum")  # `execute` would free one page
         raw.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()

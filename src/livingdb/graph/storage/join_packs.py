@@ -12,23 +12,23 @@ from livingdb.chunks.pack_store import PackStore
 from livingdb.chunks.store import StoredChunk
 from livingdb.graph.storage.database_store import DatabaseStore
 
-__all__ = ["PACKS_PER_LEVEL", "tidy"]
+__all__ = ["PACKS_PER_LEVEL", "join_small_packs"]
 
 PACKS_PER_LEVEL = 8
 _LAST_LEVEL = 3
 
 
-def tidy(store: DatabaseStore) -> int:
+def join_small_packs(store: DatabaseStore) -> int:
     """Join packs until no level has too many; how many packs went."""
     gone = 0
     while True:
-        found = _crowded(store)
+        found = _packs_to_join(store)
         if not found:
             return gone
         gone += _join(store, found)
 
 
-def _crowded(store: DatabaseStore) -> list[str]:
+def _packs_to_join(store: DatabaseStore) -> list[str]:
     """The packs of a level that has too many."""
     by_level: dict[int, list[str]] = {}
     for name, level in store.catalog.packs.levels():

@@ -20,7 +20,7 @@ from livingdb.errors import Corruption
 from livingdb.graph.storage.database_store import JOURNAL_BYTES, DatabaseStore
 
 if TYPE_CHECKING:
-    from livingdb.engines.tree_parts import Built
+    from livingdb.engines.tree_parts import TreeParts
     from livingdb.trees.forest import Forest
 
 __all__ = ["Scratch", "Staging"]
@@ -106,7 +106,7 @@ class Staging:
             self._adopted.update(names)
         self._levels |= self._store.levels(names)
 
-    def joined(self, built: Built, forest: Forest, ours: bool = False) -> Address:
+    def joined(self, built: TreeParts, forest: Forest, ours: bool = False) -> Address:
         """The root of trees that somebody else has written, side by side."""
         self.adopt(built.packs, ours)
         return forest.join(built.roots, self.sink)

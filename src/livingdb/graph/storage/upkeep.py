@@ -11,7 +11,7 @@ from livingdb.catalog.branches import EPOCH
 from livingdb.chunks.address import Address
 from livingdb.chunks.store import StoredChunk
 from livingdb.errors import LivingDBError
-from livingdb.graph.storage.drain_journal import JOURNAL_LIMIT_BYTES, drain
+from livingdb.graph.storage.drain_journal import JOURNAL_LIMIT_BYTES, drain_journal
 from livingdb.graph.storage.staging import Staging
 from livingdb.tables.index import Version
 from livingdb.tables.recipe import Derived
@@ -73,7 +73,7 @@ class Upkeep:
             if is_saved:
                 graph.scratch().drop(chunks)
 
-    def settle(self, made: Sequence[Version]) -> None:
+    def fold_and_drain(self, made: Sequence[Version]) -> None:
         """What a commit leaves to be done: folding long tails, draining a long journal."""
         graph = self._graph
         # The commit is made: what fails here does not undo it, and is tried after the next one.
@@ -82,12 +82,12 @@ class Upkeep:
             with self._lock:
                 waiting, self._waiting = self._waiting, []
             for version in (*made, *waiting):
-                if graph.versions.fold_due(version):
+                if graph.versions.is_fold_due(version):
                     self.fold(version)
         if self._journal_bytes > JOURNAL_LIMIT_BYTES // 4:
             with suppress(LivingDBError), self._folding:
                 if graph.store.journal.size_bytes() > JOURNAL_LIMIT_BYTES:
-                    drain(graph.store)
+                    drain_journal(graph.store)
                 self._journal_bytes = 0
 
     def fold(self, version: Version) -> Address:
@@ -98,10 +98,10 @@ class Upkeep:
         graph = self._graph
         with self._folding:
             epoch = graph.catalog.meta(EPOCH)
-            graph.notice(epoch)
+            graph.observe_epoch(epoch)
             try:
                 with Staging(graph.store, FOLD_BYTES) as staging:
-                    root = self._folded(version, staging)
+                    root = self._fold_tree(version, staging)
                     self._save(version, staging, epoch)
             finally:
                 graph.index.forget([version])
@@ -119,11 +119,11 @@ class Upkeep:
                 staging.keep()
         if is_current:
             staging.publish()
-            graph.index.saved([version])
+            graph.index.mark_saved([version])
             self.note(staging.journal_bytes)
         return is_current
 
-    def _folded(self, version: Version, staging: Staging) -> Address:
+    def _fold_tree(self, version: Version, staging: Staging) -> Address:
         """The root of the version's tree, made here or by who does large work."""
         graph, versions, large = self._graph, self._graph.versions, self._graph.large
         layout = versions.definition(version).layout

@@ -101,7 +101,7 @@ class CatalogIndex:
 
     def materialized(self, origin: Address, above: int, upto: int) -> Iterable[Version]:
         """See `VersionIndex.materialized`."""
-        found = {frame.address: frame for frame in self._materialized(origin)}
+        found = {frame.address: frame for frame in self._known_materializations(origin)}
         with self._lock:
             unsaved = list(self._unsaved_roots)
         for address in unsaved:
@@ -111,7 +111,7 @@ class CatalogIndex:
         chosen = [version for version in found.values() if above < version.depth <= upto]
         return sorted(chosen, key=lambda version: -version.depth)
 
-    def _materialized(self, origin: Address) -> list[Version]:
+    def _known_materializations(self, origin: Address) -> list[Version]:
         """What the catalog has for an origin, remembered.
 
         What others fold meanwhile is missed; a version they make over it names it as its
@@ -121,7 +121,7 @@ class CatalogIndex:
         if frames is None:
             frames = []
             age = self._age
-            near = self._rows.near(origin)
+            near = self._rows.materializations_of(origin)
             with self._lock:
                 for row, root in near:
                     frames.append(self._known.get(row.address) or self._keep(_version(row)))
@@ -147,7 +147,7 @@ class CatalogIndex:
         self._rows.add(connection, [_row(version) for version in wanted])
         self._rows.materialize(connection, made)
 
-    def saved(self, versions: Iterable[Version]) -> None:
+    def mark_saved(self, versions: Iterable[Version]) -> None:
         """The transaction that saved them has committed."""
         with self._lock:
             for version in versions:

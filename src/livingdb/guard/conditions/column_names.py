@@ -10,18 +10,24 @@ from livingdb.errors import InvalidData
 from livingdb.tables.index import Version
 
 if TYPE_CHECKING:
-    from livingdb.guard.conditions.pending_change import Crossing
+    from livingdb.guard.conditions.pending_change import PendingChange
 
-__all__ = ["Referenced", "column_place", "read_as", "referenced", "table_place"]
+__all__ = [
+    "ReferencedTable",
+    "resolve_column",
+    "resolve_reference",
+    "resolve_source",
+    "resolve_table",
+]
 
 
-def column_place(
-    crossing: Crossing, column: str, table: str | None = None, of: str = "target"
+def resolve_column(
+    crossing: PendingChange, column: str, table: str | None = None, of: str = "target"
 ) -> tuple[str, str]:
     """The one table that is meant, and its column; `InvalidData` if it could be several."""
     if table is None:
         before, dot, after = column.partition(".")
-        if dot and before in crossing.side(of) and not _having(crossing, column, of):
+        if dot and before in crossing.side(of) and not _has_column(crossing, column, of):
             table, column = before, after
     found = crossing.names(table, [column], of)
     if not found:
@@ -31,7 +37,7 @@ def column_place(
     return found[0], column
 
 
-def _having(crossing: Crossing, column: str, of: str) -> bool:
+def _has_column(crossing: PendingChange, column: str, of: str) -> bool:
     return any(
         column in crossing.schema(name, of).arrow.names
         for name, both in crossing.side(of).items()
@@ -39,7 +45,7 @@ def _having(crossing: Crossing, column: str, of: str) -> bool:
     )
 
 
-def table_place(crossing: Crossing, table: str | None, of: str) -> str:
+def resolve_table(crossing: PendingChange, table: str | None, of: str) -> str:
     """The one table that is meant."""
     found = crossing.names(table, of=of)
     if len(found) != 1:
@@ -49,7 +55,7 @@ def table_place(crossing: Crossing, table: str | None, of: str) -> str:
 
 
 @dataclass(frozen=True)
-class Referenced:
+class ReferencedTable:
     """A table that others refer to, before (if that is known) and after the change."""
 
     name: str
@@ -58,45 +64,47 @@ class Referenced:
     columns: tuple[str, ...]
 
 
-def referenced(crossing: Crossing, text: str, columns: Sequence[str] = ()) -> Referenced:
+def resolve_reference(
+    crossing: PendingChange, text: str, columns: Sequence[str] = ()
+) -> ReferencedTable:
     """What `table`, `table.column`, `branch.table` or `branch.table.column` stands for.
 
     A table is one of the target or of the source, or another one of a branch that is read.
     """
     parts = text.split(".")
     for count in range(len(parts), 0, -1):
-        found = _table(crossing, parts[:count])
+        found = _find_table(crossing, parts[:count])
         if found is None:
             continue
         name, old, new = found
         rest = tuple(parts[count:]) or tuple(columns)
         schema = crossing.versions.definition(new).schema
-        chosen = rest or schema.shown_key
+        chosen = rest or schema.visible_key
         if set(chosen) <= set(schema.arrow.names) and len(parts) - count <= 1:
-            return Referenced(name, old, new, chosen)
+            return ReferencedTable(name, old, new, chosen)
     raise InvalidData(
         f"references={text!r} is no table that is known here; write 'table', 'table.column', "
         "'branch.table' or 'branch.table.column'"
     )
 
 
-Found = tuple[str, Version | None, Version]
+TableVersions = tuple[str, Version | None, Version]
 
 
-def _table(crossing: Crossing, parts: Sequence[str]) -> Found | None:
+def _find_table(crossing: PendingChange, parts: Sequence[str]) -> TableVersions | None:
     if len(parts) == 1:
         for side in (crossing.targets, crossing.sources):
             both = side.get(parts[0])
             if both is not None and both.new is not None:
                 return parts[0], both.old, both.new
         for branch in crossing.at:
-            found = _on_branch(crossing, branch, parts[0])
+            found = _find_on_branch(crossing, branch, parts[0])
             if found is not None:
                 return found
     if len(parts) == 2:
         row = crossing.graph.branches.find(parts[0])
         if row is not None and row.id in crossing.at:
-            return _on_branch(crossing, row.id, parts[1])
+            return _find_on_branch(crossing, row.id, parts[1])
         if row is not None:
             head = crossing.graph.snapshots.at(row.head)
             version = crossing.graph.find_version(head, parts[1])
@@ -104,7 +112,7 @@ def _table(crossing: Crossing, parts: Sequence[str]) -> Found | None:
     return None
 
 
-def read_as(crossing: Crossing, name: str) -> tuple[int, str]:
+def resolve_source(crossing: PendingChange, name: str) -> tuple[int, str]:
     """The branch and the table that stand behind a name of a source."""
     source = crossing.sync.spec.get("tables", {}).get(name)
     if source is None:
@@ -112,11 +120,11 @@ def read_as(crossing: Crossing, name: str) -> tuple[int, str]:
     return source["branch"], source["table"]
 
 
-def _on_branch(crossing: Crossing, branch: int, table: str) -> Found | None:
+def _find_on_branch(crossing: PendingChange, branch: int, table: str) -> TableVersions | None:
     """A table of a branch that is read, as it was when the target saw it last and as it is."""
     graph = crossing.graph
     for name, both in crossing.sources.items():
-        if read_as(crossing, name) == (branch, table) and both.new is not None:
+        if resolve_source(crossing, name) == (branch, table) and both.new is not None:
             return table, both.old, both.new
     drafted = crossing.drafted.get(branch)
     tables = graph.record(crossing.at[branch]).tables if drafted is None else drafted

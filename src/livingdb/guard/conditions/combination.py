@@ -11,19 +11,19 @@ from livingdb.guard.conditions.condition import Condition, Verdict
 from livingdb.guard.conditions.registry import register, register_constructor
 
 if TYPE_CHECKING:
-    from livingdb.guard.conditions.pending_change import Crossing
+    from livingdb.guard.conditions.pending_change import PendingChange
 
 __all__ = ["AllOf", "AnyOf", "NotOne", "all_of", "any_of", "not_"]
 
 
-def _checked(conditions: object) -> tuple[Condition, ...]:
+def _plain_conditions(conditions: object) -> tuple[Condition, ...]:
     found = tuple(conditions) if isinstance(conditions, (tuple, list)) else ()
     if not found or not all(isinstance(one, Condition) for one in found):
         raise InvalidData("conditions are combined of conditions: all_of([one, other])")
     return tuple(replace(one, action="detach", severity=None) for one in found)
 
 
-def _parts(found: Sequence[tuple[Condition, Verdict]]) -> dict[str, float | int]:
+def _measured_parts(found: Sequence[tuple[Condition, Verdict]]) -> dict[str, float | int]:
     """What conditions measured, and what those measured that they are made of."""
     parts: dict[str, float | int] = {}
     for one, verdict in found:
@@ -34,7 +34,7 @@ def _parts(found: Sequence[tuple[Condition, Verdict]]) -> dict[str, float | int]
 
 
 @dataclass(frozen=True)
-class _Several(Condition):
+class _Combination(Condition):
     conditions: tuple[Condition, ...]
 
     JOINED_BY: ClassVar[str] = ""
@@ -45,7 +45,7 @@ class _Several(Condition):
         return any(one.needs_approval for one in self.conditions)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "conditions", _checked(self.conditions))
+        object.__setattr__(self, "conditions", _plain_conditions(self.conditions))
         super().__post_init__()
 
     @property
@@ -65,36 +65,36 @@ class _Several(Condition):
 
 @register
 @dataclass(frozen=True)
-class AllOf(_Several):
+class AllOf(_Combination):
     """Holds if all of some conditions do."""
 
     NAME: ClassVar[str] = "all_of"
     JOINED_BY: ClassVar[str] = "AND"
 
-    def judge(self, crossing: Crossing) -> Verdict:
+    def judge(self, crossing: PendingChange) -> Verdict:
         """See `Condition.judge`."""
         found = [(one, one.judge(crossing)) for one in self.conditions]
         problems = [str(verdict.problem) for _, verdict in found if not verdict.holds]
-        return Verdict("; ".join(problems) or None, parts=_parts(found))
+        return Verdict("; ".join(problems) or None, parts=_measured_parts(found))
 
 
 @register
 @dataclass(frozen=True)
-class AnyOf(_Several):
+class AnyOf(_Combination):
     """Holds if one of some conditions does."""
 
     NAME: ClassVar[str] = "any_of"
     JOINED_BY: ClassVar[str] = "OR"
 
-    def judge(self, crossing: Crossing) -> Verdict:
+    def judge(self, crossing: PendingChange) -> Verdict:
         """See `Condition.judge`."""
         found: list[tuple[Condition, Verdict]] = []
         for one in self.conditions:
             found.append((one, one.judge(crossing)))
             if found[-1][1].holds:
-                return Verdict(parts=_parts(found))
+                return Verdict(parts=_measured_parts(found))
         problems = [str(verdict.problem) for _, verdict in found]
-        return Verdict(" and ".join(problems), parts=_parts(found))
+        return Verdict(" and ".join(problems), parts=_measured_parts(found))
 
 
 @register
@@ -107,7 +107,7 @@ class NotOne(Condition):
     NAME: ClassVar[str] = "not_"
 
     def __post_init__(self) -> None:
-        (plain,) = _checked((self.condition,))
+        (plain,) = _plain_conditions((self.condition,))
         object.__setattr__(self, "condition", plain)
         super().__post_init__()
 
@@ -126,11 +126,11 @@ class NotOne(Condition):
         """The condition, denied."""
         return f"NOT {self.condition.text}"
 
-    def judge(self, crossing: Crossing) -> Verdict:
+    def judge(self, crossing: PendingChange) -> Verdict:
         """See `Condition.judge`."""
         verdict = self.condition.judge(crossing)
         problem = f"{self.condition.text} holds, and is not to" if verdict.holds else None
-        return Verdict(problem, parts=_parts([(self.condition, verdict)]))
+        return Verdict(problem, parts=_measured_parts([(self.condition, verdict)]))
 
 
 @register_constructor

@@ -19,17 +19,17 @@ from livingdb.errors import InvalidData
 from livingdb.guard.conditions.registry import named_class
 
 if TYPE_CHECKING:
-    from livingdb.guard.conditions.pending_change import Crossing
+    from livingdb.guard.conditions.pending_change import PendingChange
 
 __all__ = [
     "ACTIONS",
     "SEVERITIES",
     "Condition",
-    "Named",
+    "NamedValue",
     "Verdict",
     "from_json",
+    "render_literal",
     "to_json",
-    "words",
 ]
 
 ACTIONS = ("detach", "hold", "warn", "quarantine", "fail")
@@ -59,7 +59,7 @@ class Verdict:
         return self.problem is None
 
 
-class Named:
+class NamedValue:
     """A frozen dataclass that can be written down: conditions and what they measure."""
 
     NAME: ClassVar[str] = ""
@@ -87,7 +87,7 @@ _SAID_APART = ("action", "severity")
 """What is said beside the text of a condition."""
 
 
-def _arguments(item: Named) -> str:
+def _arguments(item: NamedValue) -> str:
     """The arguments that are not as usual; the first ones without their names."""
     parts: list[str] = []
     named_ones: list[str] = []
@@ -96,14 +96,14 @@ def _arguments(item: Named) -> str:
         if at.name in _SAID_APART:
             continue
         if at.name == item.SPREAD:
-            parts += [words(one) for one in value]
+            parts += [render_literal(one) for one in value]
         elif at.kw_only or named_ones or _is_default(at, value):
             if not at.kw_only and not named_ones:
                 named_ones.append("")
             if not _is_default(at, value):
-                named_ones.append(f"{at.name} => {words(value)}")
+                named_ones.append(f"{at.name} => {render_literal(value)}")
         else:
-            parts.append(words(value))
+            parts.append(render_literal(value))
     parts += [one for one in named_ones if one]
     return f"({', '.join(parts)})" if parts else ""
 
@@ -114,60 +114,62 @@ def _is_default(at: dataclasses.Field[Any], value: object) -> bool:
     return at.default_factory is not dataclasses.MISSING and value == at.default_factory()
 
 
-def words(value: object) -> str:
+def render_literal(value: object) -> str:
     """A value as it is written in SQL."""
-    if isinstance(value, Named):
+    if isinstance(value, NamedValue):
         return value.text
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
     if isinstance(value, str):
         return "'" + value.replace("'", "''") + "'"
     if isinstance(value, Mapping):
-        return words(json.dumps(dict(value)))
+        return render_literal(json.dumps(dict(value)))
     if isinstance(value, Sequence):
-        return f"[{', '.join(words(item) for item in value)}]"
+        return f"[{', '.join(render_literal(item) for item in value)}]"
     return str(value)
 
 
-def to_json(item: Named) -> dict[str, Any]:
+def to_json(item: NamedValue) -> dict[str, Any]:
     """It as plain values."""
     found: dict[str, Any] = {"name": item.NAME}
     for at in dataclasses.fields(cast("Any", item)):
         value = getattr(item, at.name)
         if not _is_default(at, value):
-            found[at.name] = _plain(value)
+            found[at.name] = _to_plain(value)
     return found
 
 
-def _plain(value: object) -> object:
-    if isinstance(value, Named):
+def _to_plain(value: object) -> object:
+    if isinstance(value, NamedValue):
         return to_json(value)
     if isinstance(value, tuple):
-        return [_plain(item) for item in value]
+        return [_to_plain(item) for item in value]
     if isinstance(value, Mapping):
-        return {key: _plain(item) for key, item in value.items()}
+        return {key: _to_plain(item) for key, item in value.items()}
     return value
 
 
-def from_json(data: Mapping[str, Any]) -> Named:
+def from_json(data: Mapping[str, Any]) -> NamedValue:
     """The inverse of `to_json`; `InvalidData` for what no version knows."""
     name = data.get("name")
     cls = named_class(str(name))
     if cls is None:
         raise InvalidData(f"there is no condition {name!r}; livingdb.condition lists them")
-    values = {key: _made(value) for key, value in data.items() if key != "name"}
+    values = {key: _from_plain(value) for key, value in data.items() if key != "name"}
     return make(cls, (), values)
 
 
-def _made(value: object) -> object:
+def _from_plain(value: object) -> object:
     if isinstance(value, Mapping) and named_class(str(value.get("name"))) is not None:
         return from_json(value)
     if isinstance(value, list):
-        return tuple(_made(item) for item in value)
+        return tuple(_from_plain(item) for item in value)
     return value
 
 
-def make(cls: type[Named], given: Sequence[object], named_ones: Mapping[str, object]) -> Named:
+def make(
+    cls: type[NamedValue], given: Sequence[object], named_ones: Mapping[str, object]
+) -> NamedValue:
     """One of a class; `InvalidData` where the arguments do not fit."""
     try:
         return cls(*given, **named_ones)
@@ -180,7 +182,7 @@ def make(cls: type[Named], given: Sequence[object], named_ones: Mapping[str, obj
 
 
 @dataclass(frozen=True, kw_only=True)
-class Condition(Named, ABC):
+class Condition(NamedValue, ABC):
     """Something that has to hold of a change before a sync carries it.
 
     action    what happens if it does not: "detach", "hold" (stop, and wait for approval), "warn"
@@ -207,10 +209,10 @@ class Condition(Named, ABC):
             )
 
     @abstractmethod
-    def judge(self, crossing: Crossing) -> Verdict:
+    def judge(self, crossing: PendingChange) -> Verdict:
         """What it finds about a change that is about to happen."""
 
-    def mended(self, rows: pa.Table, crossing: Crossing, table: str) -> Any:
+    def release_mask(self, rows: pa.Table, crossing: PendingChange, table: str) -> Any:
         """Which rows that were set aside for it break it no more, although they stay as they are.
 
         None if that cannot be.

@@ -10,20 +10,20 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from livingdb.errors import InvalidData
 from livingdb.guard.conditions.condition import (
     Condition,
-    Named,
+    NamedValue,
     Verdict,
     make,
 )
 from livingdb.guard.conditions.registry import named_class, register
 
 if TYPE_CHECKING:
-    from livingdb.guard.conditions.pending_change import Crossing
+    from livingdb.guard.conditions.pending_change import PendingChange
 
 __all__ = ["Bound", "Metric", "metric_of"]
 
 
 @dataclass(frozen=True)
-class Metric(Named, ABC):
+class Metric(NamedValue, ABC):
     """A number that says something about a crossing.
 
     Compared with a number it is a condition: `changed_share() <= 0.2`.
@@ -33,10 +33,10 @@ class Metric(Named, ABC):
     """Whether it is shown in percent."""
 
     @abstractmethod
-    def measure(self, crossing: Crossing) -> float | int | None:
+    def measure(self, crossing: PendingChange) -> float | int | None:
         """The number; None where there is nothing to measure, and nothing to object to."""
 
-    def found(self, crossing: Crossing, text: str) -> tuple[float | None, float | None]:
+    def found(self, crossing: PendingChange, text: str) -> tuple[float | None, float | None]:
         """The number that is compared, and that which is remembered under a condition's text."""
         value = self.measure(crossing)
         return value, value
@@ -102,7 +102,7 @@ class Bound(Condition):
             return f"{self.metric.text} <{equal} {self.at_most}"
         return f"{self.metric.text} >{equal} {self.at_least}"
 
-    def judge(self, crossing: Crossing) -> Verdict:
+    def judge(self, crossing: PendingChange) -> Verdict:
         """See `Condition.judge`."""
         value, kept = self.metric.found(crossing, self.text)
         if kept is not None and not math.isfinite(kept):

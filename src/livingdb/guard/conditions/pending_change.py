@@ -21,7 +21,7 @@ from livingdb.chunks.address import Address
 from livingdb.derivation.plan import WEIGHT
 from livingdb.derivation.stage_inputs import weighted_diff
 from livingdb.errors import InvalidData
-from livingdb.evolution.lenses.sides import delta_of
+from livingdb.evolution.lenses.sides import images_between
 from livingdb.graph.diff import count_changes
 from livingdb.guard.conditions.statistics import ColumnStatistics, Statistics
 from livingdb.tables.index import Version
@@ -29,12 +29,12 @@ from livingdb.tables.recipe import Counts
 from livingdb.tables.rows import RowSet
 from livingdb.tables.schema import TableSchema
 from livingdb.tables.versions import Versions
-from livingdb.trees.changes import PATCH, UPSERT, Changes
+from livingdb.trees.changes import PATCH, UPSERT, Delta
 
 if TYPE_CHECKING:
     from livingdb.graph.graph import Graph
 
-__all__ = ["CONDITIONS", "Both", "Cost", "Crossing"]
+__all__ = ["CONDITIONS", "Cost", "PendingChange", "VersionPair"]
 
 _FAR = 1000
 """Nothing older counts as history."""
@@ -43,7 +43,7 @@ CONDITIONS = "conditions"
 
 
 @dataclass(frozen=True)
-class Both:
+class VersionPair:
     """A table before and after the change; None where it is not there."""
 
     old: Version | None
@@ -66,7 +66,7 @@ class Cost:
 
 
 @dataclass
-class Crossing:
+class PendingChange:
     """What is about to change.
 
     targets   the tables of the target's branch that users see, by name
@@ -81,8 +81,8 @@ class Crossing:
 
     graph: Graph
     sync: SyncRow
-    targets: Mapping[str, Both]
-    sources: Mapping[str, Both]
+    targets: Mapping[str, VersionPair]
+    sources: Mapping[str, VersionPair]
     at: Mapping[int, Address]
     head: SnapshotRow | None
     time: int
@@ -98,8 +98,8 @@ class Crossing:
     """For source branches that move in the same transaction, the tables they will have."""
 
     def __post_init__(self) -> None:
-        self._come: dict[tuple[str, str], pa.Table] = {}
-        self._gone: dict[tuple[str, str], pa.Table] = {}
+        self._after_images: dict[tuple[str, str], pa.Table] = {}
+        self._before_images: dict[tuple[str, str], pa.Table] = {}
         self._counts: dict[tuple[str, str], Counts] = {}
 
     # --- which tables ------------------------------------------------------------------------
@@ -109,7 +109,7 @@ class Crossing:
         """Where versions are read."""
         return self.graph.versions
 
-    def side(self, of: str) -> Mapping[str, Both]:
+    def side(self, of: str) -> Mapping[str, VersionPair]:
         """The tables of one side: "target" or "source"."""
         if of not in ("target", "source"):
             raise InvalidData(f"of={of!r}: choose 'target' or 'source'")
@@ -166,11 +166,11 @@ class Crossing:
     def come(self, table: str, of: str = "target") -> pa.Table:
         """The rows that are new or will have other values, with every stored column."""
         at = of, table
-        if at not in self._come:
-            self._come[at] = self._rows_come(self.side(of)[table], table, of)
-        return self._come[at]
+        if at not in self._after_images:
+            self._after_images[at] = self._read_after_images(self.side(of)[table], table, of)
+        return self._after_images[at]
 
-    def _rows_come(self, both: Both, table: str, of: str) -> pa.Table:
+    def _read_after_images(self, both: VersionPair, table: str, of: str) -> pa.Table:
         schema = self.schema(table, of)
         if both.new is None or both.is_same:
             return schema.whole.empty_table()
@@ -181,25 +181,25 @@ class Crossing:
         if both.new.base == both.old.address:
             delta = self.versions.delta(both.new)
             if not (delta.ops == PATCH).any():
-                return _whole_rows(schema, delta.select(np.flatnonzero(delta.ops == UPSERT)))
-        return delta_of(self.versions, both.old, both.new).after
+                return _upserted_rows(schema, delta.select(np.flatnonzero(delta.ops == UPSERT)))
+        return images_between(self.versions, both.old, both.new).after
 
     def gone(self, table: str, of: str = "target") -> pa.Table:
         """The rows that go or will have other values, as they were."""
         at = of, table
-        if at not in self._gone:
-            self._gone[at] = self._rows_gone(self.side(of)[table], table, of)
-        return self._gone[at]
+        if at not in self._before_images:
+            self._before_images[at] = self._read_before_images(self.side(of)[table], table, of)
+        return self._before_images[at]
 
-    def _rows_gone(self, both: Both, table: str, of: str) -> pa.Table:
+    def _read_before_images(self, both: VersionPair, table: str, of: str) -> pa.Table:
         schema = self.schema(table, of)
         if both.old is None or both.is_same:
             return schema.arrow.empty_table()
         if both.new is None or both.old.definition != both.new.definition:
             return self.versions.rows(both.old).to_arrow()
-        return delta_of(self.versions, both.old, both.new).before
+        return images_between(self.versions, both.old, both.new).before
 
-    def weighted(self, table: str, column: str, of: str = "target") -> pa.Table:
+    def weighted_values(self, table: str, column: str, of: str = "target") -> pa.Table:
         """The values of a column that go and come, with their weights."""
         known = self.known.get(table) if of == "target" else None
         if known is not None and column in known.column_names:
@@ -230,7 +230,7 @@ class Crossing:
 
     @cached_property
     def _statistics(self) -> Statistics:
-        return Statistics(self.graph, self.head, self.weighted)
+        return Statistics(self.graph, self.head, self.weighted_values)
 
     def statistics(
         self, table: str, column: str, of: str = "target", old: bool = False
@@ -251,7 +251,7 @@ class Crossing:
 
     # --- what was before ---------------------------------------------------------------------
 
-    def measured_before(self, text: str, last: int) -> list[float]:
+    def past_measurements(self, text: str, last: int) -> list[float]:
         """What a condition measured at the last changes of the target, newest first."""
         found: list[float] = []
         row, left = self.head, max(_FAR, last)
@@ -265,7 +265,7 @@ class Crossing:
         return found
 
 
-def _whole_rows(schema: TableSchema, upserts: Changes) -> pa.Table:
+def _upserted_rows(schema: TableSchema, upserts: Delta) -> pa.Table:
     """The rows that upserts bring."""
     given = {column.name: upserts.columns[schema.position(column.name)] for column in schema.stored}
     arrays = [
@@ -275,7 +275,7 @@ def _whole_rows(schema: TableSchema, upserts: Changes) -> pa.Table:
     return pa.Table.from_arrays(arrays, names=list(given))
 
 
-def shown_rows(rows: pa.Table, columns: Sequence[str] = (), most: int = 5) -> str:
+def render_rows(rows: pa.Table, columns: Sequence[str] = (), most: int = 5) -> str:
     """Some rows in words: of the columns named, so that no more is told than has to be."""
     names = [name for name in rows.column_names if not name.startswith("_")]
     names = [name for name in names if name in columns] or names

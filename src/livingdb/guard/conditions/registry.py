@@ -11,14 +11,14 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
-    from livingdb.guard.conditions.condition import Named
+    from livingdb.guard.conditions.condition import NamedValue
 
 __all__ = ["constructor", "constructors", "named_class", "register", "register_constructor"]
 
-_Class = TypeVar("_Class", bound="type[Named]")
+_Class = TypeVar("_Class", bound="type[NamedValue]")
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
-_classes: dict[str, type[Named]] = {}
+_classes: dict[str, type[NamedValue]] = {}
 _constructors: dict[str, Callable[..., Any]] = {}
 
 
@@ -36,7 +36,7 @@ def register_constructor(function: _Function) -> _Function:
     return function
 
 
-def named_class(name: str) -> type[Named] | None:
+def named_class(name: str) -> type[NamedValue] | None:
     """The class of that name."""
     return classes().get(name)
 
@@ -46,7 +46,7 @@ def constructor(name: str) -> Callable[..., Any] | None:
     return constructors().get(name)
 
 
-def classes() -> Mapping[str, type[Named]]:
+def classes() -> Mapping[str, type[NamedValue]]:
     """All classes there are."""
     _load()
     return _classes

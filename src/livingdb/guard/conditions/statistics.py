@@ -78,7 +78,7 @@ class ColumnStatistics:
         return math.sqrt(exact)
 
     @property
-    def is_blurred(self) -> bool:
+    def is_imprecise(self) -> bool:
         """Whether the deviation is too small, against the values, to be told from floats."""
         if not isinstance(self.squares, float) or not self.values:
             return False
@@ -90,19 +90,19 @@ class ColumnStatistics:
         """Whether no value is infinite or not a number."""
         return math.isfinite(self.total) and math.isfinite(self.squares)
 
-    def is_lost(self, before: ColumnStatistics) -> bool:
+    def has_lost_precision(self, before: ColumnStatistics) -> bool:
         """Whether too little is left, of what they were before something was taken away."""
         if not isinstance(self.squares, float):
             return False
         return before.squares != 0 and not self.squares > _LOST * float(before.squares)
 
     def __add__(self, other: ColumnStatistics) -> ColumnStatistics:
-        return self._with(other, 1)
+        return self._combine(other, 1)
 
     def __sub__(self, other: ColumnStatistics) -> ColumnStatistics:
-        return self._with(other, -1)
+        return self._combine(other, -1)
 
-    def _with(self, other: ColumnStatistics, sign: int) -> ColumnStatistics:
+    def _combine(self, other: ColumnStatistics, sign: int) -> ColumnStatistics:
         return ColumnStatistics(
             self.count + sign * other.count,
             self.nulls + sign * other.nulls,
@@ -170,7 +170,7 @@ def _total(values: pa.Array | pa.ChunkedArray) -> Number:
     return pc.sum(values.cast(pa.decimal128(38, values.type.scale))).as_py() or Decimal(0)
 
 
-def _repeated(changed: pa.Table, column: str, sign: int) -> pa.ChunkedArray:
+def _repeat_by_weight(changed: pa.Table, column: str, sign: int) -> pa.ChunkedArray:
     """The values that come (or go, if the sign is negative), as often as they do."""
     weights = changed.column(WEIGHT).to_numpy() * sign
     places = np.repeat(np.arange(len(weights)), np.maximum(weights, 0))
@@ -186,7 +186,7 @@ class Statistics:
     def __init__(self, graph: Graph, head: SnapshotRow | None, weighted: Weighted):
         self._graph = graph
         self._weighted = weighted
-        self._found: dict[tuple[str, str, str, bool], ColumnStatistics] = {}
+        self._cache: dict[tuple[str, str, str, bool], ColumnStatistics] = {}
         details: Mapping[str, Any] = {}
         if head is not None:
             details = graph.record(head.address).edge.details
@@ -203,9 +203,9 @@ class Statistics:
     ) -> ColumnStatistics:
         """Those of a column before (`old`) or after the change."""
         at = of, table, column, old
-        if at not in self._found:
-            self._found[at] = self._find(before, after, table, column, of, old)
-        return self._found[at]
+        if at not in self._cache:
+            self._cache[at] = self._find(before, after, table, column, of, old)
+        return self._cache[at]
 
     def _find(
         self,
@@ -223,20 +223,20 @@ class Statistics:
             known = self._known.get(f"{of} {table}.{column}")
             if known is not None and known[0] == version.address.hex()[:16]:
                 return ColumnStatistics.from_json(known[1:])
-            return self._scanned(version, column)
+            return self._scan_column(version, column)
         if before is None or before.definition != version.definition:
-            return self._scanned(version, column)
+            return self._scan_column(version, column)
         was = self.get(before, after, table, column, of, True)
         if before.address == version.address:
             return was
         changed = self._weighted(table, column, of)
-        come, gone = _repeated(changed, column, 1), _repeated(changed, column, -1)
+        come, gone = _repeat_by_weight(changed, column, 1), _repeat_by_weight(changed, column, -1)
         grown = was + ColumnStatistics.of(come)
         found = grown - ColumnStatistics.of(gone)
-        is_sure = found.is_finite and not found.is_lost(grown)
-        return found if is_sure else self._scanned(version, column)
+        is_sure = found.is_finite and not found.has_lost_precision(grown)
+        return found if is_sure else self._scan_column(version, column)
 
-    def _scanned(self, version: Version, column: str) -> ColumnStatistics:
+    def _scan_column(self, version: Version, column: str) -> ColumnStatistics:
         rows = self._graph.versions.rows(version)
         if column not in rows.schema.arrow.names:
             return ColumnStatistics()
@@ -245,7 +245,7 @@ class Statistics:
     def kept(self, versions: Mapping[tuple[str, str], Version | None]) -> dict[str, list[Any]]:
         """What is to be remembered: by side and table, which version it is of."""
         found: dict[str, list[Any]] = {}
-        for (of, table, column, old), known in self._found.items():
+        for (of, table, column, old), known in self._cache.items():
             version = versions.get((of, table))
             if not old and version is not None and known.is_finite:
                 found[f"{of} {table}.{column}"] = [

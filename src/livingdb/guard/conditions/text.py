@@ -24,7 +24,7 @@ from sqlglot.tokens import Tokenizer
 
 from livingdb.errors import InvalidData
 from livingdb.guard.conditions.combination import AllOf, AnyOf, NotOne
-from livingdb.guard.conditions.condition import Condition, Named, make
+from livingdb.guard.conditions.condition import Condition, NamedValue, make
 from livingdb.guard.conditions.kinds.time import Age, Lag, period
 from livingdb.guard.conditions.metric import Bound, Metric
 from livingdb.guard.conditions.registry import constructor, named_class
@@ -99,7 +99,7 @@ def parse(text: str, action: str = "detach", severity: str | None = None) -> lis
     """
     if not isinstance(text, str):
         raise InvalidData(f"conditions are text, not {type(text).__name__}")
-    found = [_condition(_value(part)) for part in _operands(_tree(text), exp.And)]
+    found = [_as_condition(_to_value(part)) for part in _operands(_parse_tree(text), exp.And)]
     return [_with_action(one, action, severity) for one in found]
 
 
@@ -119,7 +119,7 @@ def condition_tokens(text: str) -> list[Token]:
         raise InvalidData("conditions: a quote or a comment is not closed") from None
 
 
-def _tree(text: str) -> exp.Expr:
+def _parse_tree(text: str) -> exp.Expr:
     tokens = _with_percentages(condition_tokens(text))
     if not tokens:
         raise InvalidData("conditions: the text is empty")
@@ -143,7 +143,7 @@ def _with_percentages(tokens: list[Token]) -> list[Token]:
         if token.token_type != TokenType.MOD or before is None:
             found.append(token)
         elif before.token_type == TokenType.NUMBER:
-            text = repr(_number(before.text) / 100)
+            text = repr(_parse_number(before.text) / 100)
             place = (before.line, before.col, before.start, token.end)
             found[-1] = Token(TokenType.NUMBER, text, *place)
         else:
@@ -188,34 +188,34 @@ def _operands(node: exp.Expr, kind: type[exp.Binary]) -> list[exp.Expr]:
     return [node, *reversed(found)]
 
 
-def _value(node: exp.Expr) -> Any:
+def _to_value(node: exp.Expr) -> Any:
     """A condition, a metric, a name or a plain value."""
     if isinstance(node, exp.Paren):
-        return _value(node.this)
+        return _to_value(node.this)
     if isinstance(node, exp.And):
-        return AllOf(tuple(_condition(_value(part)) for part in _operands(node, exp.And)))
+        return AllOf(tuple(_as_condition(_to_value(part)) for part in _operands(node, exp.And)))
     if isinstance(node, exp.Or):
-        return AnyOf(tuple(_condition(_value(part)) for part in _operands(node, exp.Or)))
+        return AnyOf(tuple(_as_condition(_to_value(part)) for part in _operands(node, exp.Or)))
     if isinstance(node, exp.Not):
-        return NotOne(_condition(_value(node.this)))
+        return NotOne(_as_condition(_to_value(node.this)))
     if type(node) in _COMPARISONS:
-        return _comparison(node)
+        return _to_comparison(node)
     if isinstance(node, exp.Between) and not node.args.get("symmetric"):
-        metric = _metric(_value(node.this))
-        low, high = (_bound(metric, _value(node.args[name])) for name in ("low", "high"))
+        metric = _as_metric(_to_value(node.this))
+        low, high = (_as_bound(metric, _to_value(node.args[name])) for name in ("low", "high"))
         return Bound(metric, low, high)
     if isinstance(node, exp.Anonymous):
         return _call(node)
     if isinstance(node, (exp.Tuple, exp.Array)):
-        return tuple(_argument(item) for item in node.expressions)
-    return _plain_value(node)
+        return tuple(_as_argument(item) for item in node.expressions)
+    return _to_plain_value(node)
 
 
-def _plain_value(node: exp.Expr) -> Any:
+def _to_plain_value(node: exp.Expr) -> Any:
     if isinstance(node, exp.Literal):
-        return node.this if node.is_string else _number(node.this)
+        return node.this if node.is_string else _parse_number(node.this)
     if isinstance(node, exp.Neg):
-        value = _value(node.this)
+        value = _to_value(node.this)
         if isinstance(value, (int, float)) and not isinstance(value, bool):
             return -value
     if isinstance(node, exp.Boolean):
@@ -237,14 +237,14 @@ def _names(node: exp.Expr) -> Iterator[exp.Expr]:
         yield node
 
 
-def _comparison(node: exp.Expr) -> Condition:
+def _to_comparison(node: exp.Expr) -> Condition:
     """A metric on either side of a sign."""
-    left, right = _value(node.this), _value(node.expression)
+    left, right = _to_value(node.this), _to_value(node.expression)
     sign, mirrored = _COMPARISONS[type(node)]
     if not isinstance(left, (_Word, Metric)):
         left, right, sign = right, left, mirrored
-    metric = _metric(left)
-    value = _bound(metric, right)
+    metric = _as_metric(left)
+    value = _as_bound(metric, right)
     if sign in ("=", "!="):
         same = Bound(metric, value, value)
         return same if sign == "=" else NotOne(same)
@@ -254,34 +254,34 @@ def _comparison(node: exp.Expr) -> Condition:
     return Bound(metric, at_least=value, is_open=is_open)
 
 
-def _condition(value: Any) -> Condition:
+def _as_condition(value: Any) -> Condition:
     if isinstance(value, _Word):
         value = _make(value.text, [], {})
     if isinstance(value, Metric):
         raise InvalidData(f"conditions: {value.text} is to be compared with a number")
     if not isinstance(value, Condition):
-        raise InvalidData(f"conditions: {_shown(value)} is no condition")
+        raise InvalidData(f"conditions: {_render(value)} is no condition")
     return value
 
 
-def _metric(value: Any) -> Metric:
+def _as_metric(value: Any) -> Metric:
     if isinstance(value, _Word):
         value = _make(value.text, [], {})
     if not isinstance(value, Metric):
-        raise InvalidData(f"conditions: {_shown(value)} is nothing that can be measured")
+        raise InvalidData(f"conditions: {_render(value)} is nothing that can be measured")
     return value
 
 
-def _bound(metric: Metric, value: Any) -> Any:
+def _as_bound(metric: Metric, value: Any) -> Any:
     """The number that a metric is compared with."""
     if isinstance(value, str) and isinstance(metric, (Age, Lag)):
         return period(value)
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         return value
-    raise InvalidData(f"conditions: {metric.text} is compared with a number, not {_shown(value)}")
+    raise InvalidData(f"conditions: {metric.text} is compared with a number, not {_render(value)}")
 
 
-def _number(text: str) -> float | int:
+def _parse_number(text: str) -> float | int:
     if text.isdigit() and len(text) <= _MOST_DIGITS:
         return int(text)
     value = float(text)
@@ -298,18 +298,18 @@ def _call(node: exp.Anonymous) -> Any:
             name = item.this.name.lower()
             if name in by_name:
                 raise InvalidData(f"conditions: {name} is said twice")
-            by_name[name] = _argument(item.expression)
+            by_name[name] = _as_argument(item.expression)
         elif by_name:
             raise InvalidData(
                 f"conditions: {node.name}: an argument without a name comes before those with one"
             )
         else:
-            given.append(_argument(item))
+            given.append(_as_argument(item))
     return _make(node.name, given, by_name)
 
 
-def _argument(node: exp.Expr) -> Any:
-    value = _value(node)
+def _as_argument(node: exp.Expr) -> Any:
+    value = _to_value(node)
     return value.text if isinstance(value, _Word) else value
 
 
@@ -331,7 +331,7 @@ def _make(name: str, given: list[Any], by_name: dict[str, Any]) -> Any:
         raise InvalidData(f"{name}: {reason}") from None
 
 
-def _shown(value: Any) -> str:
+def _render(value: Any) -> str:
     if isinstance(value, _Word):
         return repr(value.text)
-    return value.text if isinstance(value, Named) else repr(value)
+    return value.text if isinstance(value, NamedValue) else repr(value)

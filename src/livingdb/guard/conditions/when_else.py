@@ -16,13 +16,13 @@ from livingdb.guard.conditions.condition import ACTIONS, SEVERITIES, Condition
 from livingdb.guard.conditions.text import condition_tokens, parse
 from livingdb.sql.parse import tokenize
 
-__all__ = ["when_else"]
+__all__ = ["split_when_else"]
 
 _OPENING = (TokenType.L_PAREN, TokenType.L_BRACKET)
 _CLOSING = (TokenType.R_PAREN, TokenType.R_BRACKET)
 
 
-def when_else(sql: str) -> tuple[str, list[Condition]]:
+def split_when_else(sql: str) -> tuple[str, list[Condition]]:
     """A statement without the clauses `WHEN conditions ELSE action` at its end, and what they say.
 
     Without ELSE, what breaks the conditions detaches.  The action may be followed by the severity
@@ -41,7 +41,7 @@ def when_else(sql: str) -> tuple[str, list[Condition]]:
         tokens, after = tokens[end:], "the conditions"
         action, severity = "detach", None
         if tokens and _is_word(tokens[0], "ELSE"):
-            action, severity, used = _action(tokens)
+            action, severity, used = _parse_action(tokens)
             tokens, after = tokens[used:], "the action"
         found += parse(text, action, severity)
         if tokens and not _is_word(tokens[0], "WHEN"):
@@ -88,7 +88,7 @@ def _conditions_end(tokens: Sequence[Token]) -> int:
     return len(tokens)
 
 
-def _action(tokens: Sequence[Token]) -> tuple[str, str | None, int]:
+def _parse_action(tokens: Sequence[Token]) -> tuple[str, str | None, int]:
     """The action after ELSE, the severity after that, and how many words that is."""
     words = [token.text.lower() for token in tokens[1:3]]
     if not words or words[0] not in ACTIONS:

@@ -15,7 +15,7 @@ from livingdb.graph.graph import Graph
 from livingdb.graph.snapshot_columns import CHANGE_TYPES, snapshot_columns
 from livingdb.tables import ingest
 from livingdb.tables.batches import flat
-from livingdb.tracing.blame.row_blame import Blamed
+from livingdb.tracing.blame.row_blame import RowBlame
 from livingdb.trees.keys import KeyArray
 
 __all__ = ["blame", "history"]
@@ -29,7 +29,7 @@ def blame(graph: Graph, head: SnapshotRow, table: str, key: object, columns: boo
     """
     from livingdb.tracing.blame.cause import Causes
 
-    causes = Causes(graph, _Behind(graph))
+    causes = Causes(graph, _ViewSources(graph))
     rows = graph.versions.rows(graph.version(head, table))
     schema = rows.schema
     if key is None:
@@ -43,7 +43,7 @@ def blame(graph: Graph, head: SnapshotRow, table: str, key: object, columns: boo
     named = {
         name: values
         for name, values in zip(schema.key, keys, strict=True)
-        if name in schema.shown_key
+        if name in schema.visible_key
     }
     cells = [column for column in schema.shown if column.name not in schema.key]
     if not columns or not cells:
@@ -55,7 +55,7 @@ def blame(graph: Graph, head: SnapshotRow, table: str, key: object, columns: boo
     return pa.concat_tables(parts)
 
 
-class _Behind:
+class _ViewSources:
     """The source rows behind rows of views that this process can answer for."""
 
     def __init__(self, graph: Graph):
@@ -66,11 +66,11 @@ class _Behind:
         branch = self._graph.branches.find(table)
         if branch is None:
             return []
-        from livingdb.tracing.blame.cause import Origin
+        from livingdb.tracing.blame.cause import OriginKeys
         from livingdb.tracing.lineage import search
         from livingdb.tracing.lineage import target as targets
 
-        made = Origin
+        made = OriginKeys
         rows = self._graph.versions.rows(self._graph.version(row, table))
         names = [column.name for column in rows.schema.shown]
         asked = pa.Table.from_arrays(rows.lookup(key, names)[1], names=names)
@@ -82,7 +82,7 @@ class _Behind:
         return [
             made(origin.branch, origin.table, origin.snapshot, _keys(origin))
             for origin in found
-            if not origin.is_whole and origin.source.schema.shown_key
+            if not origin.is_whole and origin.source.schema.visible_key
         ]
 
 
@@ -100,9 +100,9 @@ def history(graph: Graph, head: SnapshotRow, table: str, key: object) -> pa.Tabl
     if key is not None:
         schema.require_key()
         keys = ingest.deletes(schema, rows.forest.shape, _key_rows(key)).keys
-    from livingdb.tracing.blame.schema_history import history
+    from livingdb.tracing.blame.schema_history import history_through_changes
 
-    events = history(graph, head, table, keys)
+    events = history_through_changes(graph, head, table, keys)
     found = graph.snapshots.many([event.snapshot for event in events])
     fields = [column.field.with_nullable(True) for column in schema.shown]
     parts = []
@@ -126,7 +126,7 @@ def _key_rows(key: object) -> object:
 
 
 def _blame_table(
-    graph: Graph, keys: Mapping[str, pa.Array], blamed: Blamed, column: str | None, came: bool
+    graph: Graph, keys: Mapping[str, pa.Array], blamed: RowBlame, column: str | None, came: bool
 ) -> pa.Table:
     numbers, places = np.unique(blamed.who, return_inverse=True)
     found = graph.snapshots.many(numbers.tolist())

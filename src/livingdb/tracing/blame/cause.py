@@ -19,12 +19,12 @@ from livingdb.evolution.lenses.row_lens import RowLens
 from livingdb.graph.graph import Graph
 from livingdb.graph.snapshot import Edge
 from livingdb.tables.schema import TableSchema
-from livingdb.tracing.blame.lens_rows import Columns, Traced, traced
-from livingdb.tracing.blame.row_blame import Blamed, blame
+from livingdb.tracing.blame.lens_rows import Columns, SourceRows, trace_rows
+from livingdb.tracing.blame.row_blame import RowBlame, blame
 from livingdb.tracing.blame.view_cause import ViewCause
 from livingdb.trees.keys import KeyArray
 
-__all__ = ["Behind", "Causes", "Origin", "is_carried"]
+__all__ = ["Causes", "OriginKeys", "ViewSources", "is_carried"]
 
 Numbers = npt.NDArray[np.int64]
 
@@ -33,7 +33,7 @@ _REATTACH = "reattach"
 
 
 @dataclass(frozen=True)
-class Origin:
+class OriginKeys:
     """Rows of a table of a branch in a snapshot, by their sorted keys."""
 
     branch: int
@@ -42,75 +42,75 @@ class Origin:
     keys: KeyArray
 
 
-Behind = Callable[[SnapshotRow, str, KeyArray], Sequence[Origin]]
+ViewSources = Callable[[SnapshotRow, str, KeyArray], Sequence[OriginKeys]]
 """The source rows behind the row with a key, of a table of a snapshot of a derived object."""
 
 
 class Causes:
     """Passes the blame on from snapshots that took rows over to those that wrote them."""
 
-    def __init__(self, graph: Graph, behind: Behind | None = None):
+    def __init__(self, graph: Graph, behind: ViewSources | None = None):
         self.graph = graph
         self.behind = behind
         """Who knows the source rows behind a row of a view; None if nobody is to be asked."""
 
     def blame(
         self, head: SnapshotRow, table: str, keys: KeyArray, column: str | None = None
-    ) -> Blamed:
+    ) -> RowBlame:
         """For each of the sorted keys, who last changed the row (or cell), wherever that was."""
         return blame(self.graph, head, table, keys, column, self)
 
     def __call__(
         self, row: SnapshotRow, table: str, keys: KeyArray, column: str | None
-    ) -> Blamed | None:
+    ) -> RowBlame | None:
         """See `PassesOn`."""
         if row.kind == "schema_change":
-            return self._evolved(row, table, keys, column)
+            return self._blame_schema_change(row, table, keys, column)
         edge = self.graph.record(row.address).edge
         if is_carried(edge):
-            return self._carried(row, edge, table, keys, column)
+            return self._blame_carried(row, edge, table, keys, column)
         if AT not in edge.details:
             return None
         view = self.view_of(edge)
         if edge.details.get("strategy") == "lens":
-            return self._cloned(row, edge, table, keys, column)
-        return ViewCause(self, row, view, table).blamed(keys, column)
+            return self._blame_clone(row, edge, table, keys, column)
+        return ViewCause(self, row, view, table).blame(keys, column)
 
     # --- schema changes ----------------------------------------------------------------------
 
-    def _evolved(
+    def _blame_schema_change(
         self, row: SnapshotRow, table: str, keys: KeyArray, column: str | None
-    ) -> Blamed | None:
+    ) -> RowBlame | None:
         """Rows written before a schema change are not its work; what it added is."""
         if row.first is None:
             return None
-        found = self._seen_through(row, self.graph.snapshots.at(row.first), table, keys, column)
+        found = self._blame_source(row, self.graph.snapshots.at(row.first), table, keys, column)
         mine = found.who == 0
         found.who[mine] = row.sequence
         return found
 
-    def _cloned(
+    def _blame_clone(
         self, row: SnapshotRow, edge: Edge, table: str, keys: KeyArray, column: str | None
-    ) -> Blamed | None:
+    ) -> RowBlame | None:
         """The same for a clone that sees its source through schema changes."""
         (text,) = edge.details[AT].values()
         source = self.graph.snapshots.find(Address(bytes.fromhex(text)))
         if source is None:
             return None
-        found = self._seen_through(row, source, table, keys, column)
+        found = self._blame_source(row, source, table, keys, column)
         mine = found.who == 0
         found.via[:] = np.where(mine, 0, row.sequence)
         found.who[mine] = row.sequence
         return found
 
-    def _seen_through(
+    def _blame_source(
         self,
         row: SnapshotRow,
         source: SnapshotRow,
         table: str,
         keys: KeyArray,
         column: str | None,
-    ) -> Blamed:
+    ) -> RowBlame:
         """Who is to blame at a source for what a snapshot sees of it; 0 where it has none."""
         graph = self.graph
         tables = graph.tables(source)
@@ -118,16 +118,16 @@ class Causes:
         if table in tables:
             names[tables[table]] = table
         columns: Columns = None if column is None else frozenset([column])
-        rows = traced(graph, graph.version(row, table), keys, columns, names)
-        return self.newest(
+        rows = trace_rows(graph, graph.version(row, table), keys, columns, names)
+        return self.newest_blame(
             len(keys), source, ((names[item.version.address], item) for item in rows)
         )
 
-    def newest(
-        self, count: int, source: SnapshotRow, parts: Iterable[tuple[str, Traced]]
-    ) -> Blamed:
+    def newest_blame(
+        self, count: int, source: SnapshotRow, parts: Iterable[tuple[str, SourceRows]]
+    ) -> RowBlame:
         """Of what rows of tables are made of, what was changed last."""
-        whole = Blamed.nobody(count)
+        whole = RowBlame.nobody(count)
         for table, part in parts:
             unique, inverse = np.unique(part.keys, return_inverse=True)
             for column in (None,) if part.columns is None else sorted(part.columns):
@@ -137,25 +137,25 @@ class Causes:
 
     # --- syncs of schemas --------------------------------------------------------------------
 
-    def _carried(
+    def _blame_carried(
         self, row: SnapshotRow, edge: Edge, table: str, keys: KeyArray, column: str | None
-    ) -> Blamed | None:
+    ) -> RowBlame | None:
         """What a sync carried is the work of the transaction that it carried."""
         source = self.source_of(edge)
         if source is None:
             return None
         passed = None
         if source.others or edge.operation == _REATTACH:
-            passed = self._across(source, edge, table, keys, column)
+            passed = self._blame_other_side(source, edge, table, keys, column)
         if passed is None:
-            passed = Blamed.nobody(len(keys))
+            passed = RowBlame.nobody(len(keys))
         passed.who[passed.who == 0] = self.cause(source).sequence
         passed.via[:] = row.sequence
         return passed
 
-    def _across(
+    def _blame_other_side(
         self, source: SnapshotRow, edge: Edge, table: str, keys: KeyArray, column: str | None
-    ) -> Blamed | None:
+    ) -> RowBlame | None:
         """Who is to blame on the other side, where a row there has the same key."""
         sync = self._syncs.get(edge.details["sync"])
         if sync is None or sync.kind != "schema_change":
@@ -175,13 +175,13 @@ class Causes:
         known = self.graph.versions.definition(version).schema
         if column is not None and column not in known.whole.names:
             return None
-        whole = Blamed.nobody(len(keys))
+        whole = RowBlame.nobody(len(keys))
         whole.put(there, self.blame(source, name, keys[there], column))
         return whole
 
     def _is_source(self, sync: SyncRow, edge: Edge) -> bool:
         """Whether what a reattached sync brought came from its source, and not from its target."""
-        branch = self.graph.branches.numbered(sync.sources[0])
+        branch = self.graph.branches.by_id(sync.sources[0])
         return branch is not None and edge.operation == _REATTACH and branch.name in edge.sources
 
     # --- snapshots as a whole ----------------------------------------------------------------
@@ -232,7 +232,7 @@ def same_column(here: TableSchema, there: TableSchema, column: str | None) -> st
     return next((known.name for known in there.columns if known.id == number), column)
 
 
-def take_newer(whole: Blamed, places: Numbers, found: Blamed, inverse: Numbers) -> None:
+def take_newer(whole: RowBlame, places: Numbers, found: RowBlame, inverse: Numbers) -> None:
     """Take over what was found for distinct keys where it is newer than what is known."""
     who, via, local = (side[inverse] for side in (found.who, found.via, found.local))
     order = np.argsort(who, kind="stable")

@@ -14,7 +14,7 @@ from livingdb.evolution.changes.join_tables import JoinReferencesLens
 from livingdb.evolution.changes.normalize import NormalizeLens
 from livingdb.evolution.changes.union_tables import OriginUnionLens
 from livingdb.evolution.lens_evaluator import KIND, LensEvaluator
-from livingdb.evolution.lenses.computed_lens import CrossingLens
+from livingdb.evolution.lenses.computed_lens import ComputedLens
 from livingdb.evolution.lenses.lens import Lens
 from livingdb.evolution.lenses.lookup_lens import Lookups
 from livingdb.evolution.lenses.row_lens import RowLens
@@ -25,7 +25,7 @@ from livingdb.tables.rows import RowSet
 from livingdb.tables.schema import TableSchema
 from livingdb.trees.keys import KeyArray, search
 
-__all__ = ["Columns", "Traced", "lens_behind", "older_columns", "traced"]
+__all__ = ["Columns", "SourceRows", "lens_of_version", "older_columns", "trace_rows"]
 
 Numbers = npt.NDArray[np.int64]
 Columns = frozenset[str] | None
@@ -33,7 +33,7 @@ Columns = frozenset[str] | None
 
 
 @dataclass(frozen=True)
-class Traced:
+class SourceRows:
     """Rows of a version that other rows come from.
 
     `places` says for each of its keys which of the keys that were asked for comes from it; a key
@@ -46,24 +46,24 @@ class Traced:
     columns: Columns
 
 
-def traced(
+def trace_rows(
     graph: Graph, version: Version, keys: KeyArray, columns: Columns, known: Collection[Address]
-) -> list[Traced]:
+) -> list[SourceRows]:
     """The rows of `known` versions that the rows with these sorted keys were made of.
 
     Nothing for rows, or columns, that a schema change made.
     """
     if version.address in known:
-        return [Traced(version, np.arange(len(keys)), keys, columns)]
-    through = lens_behind(graph, version)
+        return [SourceRows(version, np.arange(len(keys)), keys, columns)]
+    through = lens_of_version(graph, version)
     if through is None or not len(keys):
         return []
     lens, part, inputs = through
     found = []
-    for step in _steps(graph, lens, part, inputs, version, keys, columns):
+    for step in _trace_lens(graph, lens, part, inputs, version, keys, columns):
         unique, inverse = np.unique(step.keys, return_inverse=True)
-        for older in traced(graph, step.version, unique, step.columns, known):
-            taken, of = _spread(older.places, inverse)
+        for older in trace_rows(graph, step.version, unique, step.columns, known):
+            taken, of = _expand_places(older.places, inverse)
             found.append(replace(older, places=step.places[of], keys=older.keys[taken]))
     return found
 
@@ -72,7 +72,7 @@ def older_columns(lens: RowLens, columns: Columns) -> Columns:
     """What columns of the new side are made of; none if the change itself made them."""
     old, new = lens.old_schema, lens.new_schema
     made: Mapping[str, Collection[str]] = {}
-    if isinstance(lens, CrossingLens):
+    if isinstance(lens, ComputedLens):
         made = dict.fromkeys(lens.there.makes, lens.there.reads)
     by_id = {column.id: column.name for column in old.columns}
     wanted = {column.name for column in new.columns} if columns is None else columns
@@ -84,10 +84,10 @@ def older_columns(lens: RowLens, columns: Columns) -> Columns:
             used |= set(made[column.name])
         elif column.id in by_id:
             used.add(by_id[column.id])
-    return _whole_or(old, used, columns)
+    return _source_columns(old, used, columns)
 
 
-def _whole_or(old: TableSchema, used: Collection[str], asked: Columns) -> Columns:
+def _source_columns(old: TableSchema, used: Collection[str], asked: Columns) -> Columns:
     """The columns used, or None if the whole row was asked for and all of it is used."""
     if asked is not None:
         return frozenset(used)
@@ -98,7 +98,7 @@ def _whole_or(old: TableSchema, used: Collection[str], asked: Columns) -> Column
     return frozenset(used) & values or frozenset(old.key[:1])
 
 
-def lens_behind(graph: Graph, version: Version) -> tuple[Lens, str, dict[str, Version]] | None:
+def lens_of_version(graph: Graph, version: Version) -> tuple[Lens, str, dict[str, Version]] | None:
     """The schema change that a version is; None if it is none."""
     versions = graph.versions
     evaluator = versions.evaluators.get(KIND)
@@ -111,7 +111,7 @@ def lens_behind(graph: Graph, version: Version) -> tuple[Lens, str, dict[str, Ve
     return lens, recipe.data["part"], evaluator.inputs(recipe, versions)
 
 
-def _steps(
+def _trace_lens(
     graph: Graph,
     lens: Lens,
     part: str,
@@ -119,60 +119,60 @@ def _steps(
     version: Version,
     keys: KeyArray,
     columns: Columns,
-) -> Iterator[Traced]:
+) -> Iterator[SourceRows]:
     """The rows of the tables that one schema change read."""
     every = np.arange(len(keys))
     if isinstance(lens, RowLens):
         used = older_columns(lens, columns)
         if used is None or used:
-            yield Traced(inputs[lens.old_name], every, keys, used)
+            yield SourceRows(inputs[lens.old_name], every, keys, used)
         return
-    same = lens.same_as(part)
+    same = lens.unchanged_source(part)
     if same is not None:
-        yield Traced(inputs[same], every, keys, columns)
+        yield SourceRows(inputs[same], every, keys, columns)
         return
     rows = graph.versions.rows(version)
     if isinstance(lens, NormalizeLens | JoinReferencesLens):
-        yield from _looked_up(graph, lens, part, inputs, rows, keys, columns)
+        yield from _trace_lookup(graph, lens, part, inputs, rows, keys, columns)
         return
     for name, older in inputs.items():
         mine = every
         if isinstance(lens, OriginUnionLens):
             mine = np.flatnonzero(_values(rows, keys, lens.origin) == name)
-        yield from _same_columns(graph, rows, older, keys, mine, columns)
+        yield from _trace_same_columns(graph, rows, older, keys, mine, columns)
 
 
-def _same_columns(
+def _trace_same_columns(
     graph: Graph, rows: RowSet, older: Version, keys: KeyArray, mine: Numbers, columns: Columns
-) -> Iterator[Traced]:
+) -> Iterator[SourceRows]:
     """The rows of a table whose columns have the same names, and whose key is there."""
     before = graph.versions.rows(older)
     shared = {column.name for column in before.schema.columns} & {
         column.name for column in rows.schema.columns
     }
-    used = _whole_or(before.schema, shared if columns is None else shared & columns, columns)
+    used = _source_columns(before.schema, shared if columns is None else shared & columns, columns)
     if used is not None and not used:
         return
     theirs = keys[mine]
     if set(before.schema.key) <= shared and before.schema.key != rows.schema.key:
         _, arrays = rows.lookup(theirs, list(before.schema.key))
         theirs = before.forest.shape.keys(arrays)
-    yield from _there(before, older, theirs, mine, used)
+    yield from _existing_rows(before, older, theirs, mine, used)
 
 
-def _there(
+def _existing_rows(
     rows: RowSet, version: Version, keys: KeyArray, places: Numbers, columns: Columns
-) -> Iterator[Traced]:
+) -> Iterator[SourceRows]:
     """Only those of the keys that have rows."""
     order = np.argsort(keys, kind="stable")
     unique, inverse = np.unique(keys[order], return_inverse=True)
     held = rows.contains(unique)[inverse]
     if held.any():
         kept = order[held]
-        yield Traced(version, places[kept], keys[kept], columns)
+        yield SourceRows(version, places[kept], keys[kept], columns)
 
 
-def _looked_up(
+def _trace_lookup(
     graph: Graph,
     lens: NormalizeLens | JoinReferencesLens,
     part: str,
@@ -180,11 +180,11 @@ def _looked_up(
     rows: RowSet,
     keys: KeyArray,
     columns: Columns,
-) -> Iterator[Traced]:
+) -> Iterator[SourceRows]:
     """Rows of a table and of those it refers to, put together or taken apart."""
     lookups, every = lens.lookups, np.arange(len(keys))
     if isinstance(lens, JoinReferencesLens):
-        yield from _joined(graph, lookups, inputs, keys, columns)
+        yield from _trace_join(graph, lookups, inputs, keys, columns)
         return
     wide = inputs[lookups.wide[0]]
     schema, moved = lookups.wide[1], set(lookups.moved)
@@ -193,13 +193,13 @@ def _looked_up(
         wanted = names if columns is None else names & columns
         if columns is None or lookups.reference in columns:
             wanted |= moved
-        used = _whole_or(schema, wanted, columns)
+        used = _source_columns(schema, wanted, columns)
         if used is None or used:
-            yield Traced(wide, every, keys, used)
+            yield SourceRows(wide, every, keys, used)
         return
     before = graph.versions.rows(wide)
     table = before.to_arrow(before.schema.arrow.names)
-    reference = lookups.narrowed(table).column(lookups.reference).combine_chunks()
+    reference = lookups.new_narrow_rows(table).column(lookups.reference).combine_chunks()
     held = np.flatnonzero(reference.is_valid().to_numpy(zero_copy_only=False))
     theirs = rows.forest.shape.keys([reference.take(pa.array(held))])
     at = np.minimum(search(keys, theirs), len(keys) - 1)
@@ -207,23 +207,23 @@ def _looked_up(
     arrays = [table.column(n).combine_chunks().take(pa.array(held[hit])) for n in schema.key]
     used = frozenset(moved if columns is None else moved & columns)
     if len(hit) and used:
-        yield Traced(wide, at[hit], before.forest.shape.keys(arrays), used)
+        yield SourceRows(wide, at[hit], before.forest.shape.keys(arrays), used)
 
 
-def _joined(
+def _trace_join(
     graph: Graph, lookups: Lookups, inputs: Mapping[str, Version], keys: KeyArray, columns: Columns
-) -> Iterator[Traced]:
+) -> Iterator[SourceRows]:
     """A row of the joined table: the row that refers, and the one it refers to."""
     every, moved = np.arange(len(keys)), set(lookups.moved)
     narrow, lookup = (inputs[side[0]] for side in (lookups.narrow, lookups.lookup))
     names = {column.name for column in lookups.narrow[1].columns}
     if columns is None:
-        yield Traced(narrow, every, keys, None)
+        yield SourceRows(narrow, every, keys, None)
     else:
         # Which row is referred to decides on the columns that come from it.
         mine = (columns & names) | ({lookups.reference} if columns & moved else set())
         if mine:
-            yield Traced(narrow, every, keys, mine)
+            yield SourceRows(narrow, every, keys, mine)
     used = None if columns is None else columns & moved
     if used is not None and not used:
         return
@@ -231,7 +231,7 @@ def _joined(
     valid = reference.is_valid().to_numpy(zero_copy_only=False)
     referred = graph.versions.rows(lookup)
     theirs = referred.forest.shape.keys([reference.filter(pa.array(valid))])
-    yield from _there(referred, lookup, theirs, np.flatnonzero(there)[valid], used)
+    yield from _existing_rows(referred, lookup, theirs, np.flatnonzero(there)[valid], used)
 
 
 def _values(rows: RowSet, keys: KeyArray, name: str) -> npt.NDArray[np.object_]:
@@ -239,7 +239,7 @@ def _values(rows: RowSet, keys: KeyArray, name: str) -> npt.NDArray[np.object_]:
     return np.asarray(array.to_pandas(), object)
 
 
-def _spread(places: Numbers, inverse: Numbers) -> tuple[Numbers, Numbers]:
+def _expand_places(places: Numbers, inverse: Numbers) -> tuple[Numbers, Numbers]:
     """For places among distinct keys, each of them with every key it stands for."""
     order = np.argsort(inverse, kind="stable")
     counts = np.bincount(inverse)

@@ -24,7 +24,7 @@ from livingdb.trees.compare import differs
 from livingdb.trees.diff import UPDATED, DiffBatch
 from livingdb.trees.keys import KeyArray, member, search
 
-__all__ = ["Blamed", "PassesOn", "blame"]
+__all__ = ["BlameResolver", "RowBlame", "blame"]
 
 _EVOLVED = "schema_change"
 
@@ -33,7 +33,7 @@ Numbers = npt.NDArray[np.int64]
 
 
 @dataclass
-class Blamed:
+class RowBlame:
     """For each of some keys, the number of the snapshot that gave the row (or cell) its value.
 
     `via` is the snapshot by which it came to the line it was asked for on, 0 if it was made there;
@@ -45,21 +45,21 @@ class Blamed:
     local: Numbers
 
     @classmethod
-    def nobody(cls, count: int) -> Blamed:
+    def nobody(cls, count: int) -> RowBlame:
         """For keys of which nothing is known yet."""
         return cls(*(np.zeros(count, np.int64) for _ in range(3)))
 
-    def put(self, places: Numbers, found: Blamed) -> None:
+    def put(self, places: Numbers, found: RowBlame) -> None:
         """Take over who is to blame for some keys; which snapshot of this line it was, stays."""
         self.who[places], self.via[places] = found.who, found.via
 
 
-class PassesOn(Protocol):
+class BlameResolver(Protocol):
     """Knows where a snapshot has rows from."""
 
     def __call__(
         self, row: SnapshotRow, table: str, keys: KeyArray, column: str | None
-    ) -> Blamed | None:
+    ) -> RowBlame | None:
         """Who is to blame for what a snapshot has in a table; None: the snapshot itself."""
         ...
 
@@ -70,10 +70,10 @@ def blame(
     table: str,
     keys: KeyArray,
     column: str | None = None,
-    passes_on: PassesOn | None = None,
-) -> Blamed:
+    passes_on: BlameResolver | None = None,
+) -> RowBlame:
     """For each of the sorted keys, who last changed the row, or one column of it."""
-    blamed = Blamed.nobody(len(keys))
+    blamed = RowBlame.nobody(len(keys))
     if not len(keys):
         return blamed
     schema = graph.versions.definition(graph.version(head, table)).schema
@@ -89,7 +89,7 @@ def blame(
             mine = places[blamed.local[places] == number]
             row = graph.snapshots.at(number)
             if row.others:
-                _merged(graph, row, table, keys, mine, blamed, column, passes_on)
+                _blame_merge(graph, row, table, keys, mine, blamed, column, passes_on)
             elif passes_on is not None and row.kind != "transaction":
                 passed = passes_on(row, table, keys[mine], column)
                 if passed is not None:
@@ -102,10 +102,10 @@ def _last_changes(
 ) -> tuple[Numbers, Numbers]:
     """Which of the keys a stretch changed, and the snapshot that did so last."""
     base = stretch.base
-    if len(stretch.versions) == 1 and _is_whole(graph, stretch):
+    if len(stretch.versions) == 1 and _is_new_table(graph, stretch):
         return np.arange(len(keys)), np.full(len(keys), stretch.snapshots[-1])
     if not stretch.is_linked:
-        return _by_diff(graph, stretch, keys, position)
+        return _last_changes_by_diff(graph, stretch, keys, position)
     assert base is not None
     chain = [base, *stretch.versions[::-1]]
     line = timeline(graph.versions, chain, keys)
@@ -119,7 +119,7 @@ def _last_changes(
     return at, numbers[steps[is_last]]
 
 
-def _is_whole(graph: Graph, stretch: Stretch) -> bool:
+def _is_new_table(graph: Graph, stretch: Stretch) -> bool:
     """Whether a snapshot's table is not one that was changed: it is new, or has another schema."""
     base, (version,) = stretch.base, stretch.versions
     if base is None or base.rows == 0 or base.definition != version.definition:
@@ -127,7 +127,7 @@ def _is_whole(graph: Graph, stretch: Stretch) -> bool:
     return not stretch.is_linked and graph.snapshots.at(stretch.snapshots[0]).kind == _EVOLVED
 
 
-def _by_diff(
+def _last_changes_by_diff(
     graph: Graph, stretch: Stretch, keys: KeyArray, position: int | None
 ) -> tuple[Numbers, Numbers]:
     """The same where the only version of a stretch does not come from the one before."""
@@ -147,15 +147,15 @@ def _cell_mask(batch: DiffBatch, position: int) -> Mask:
     return mask | differs(batch.before[position], batch.after[position])
 
 
-def _merged(
+def _blame_merge(
     graph: Graph,
     row: SnapshotRow,
     table: str,
     keys: KeyArray,
     mine: Numbers,
-    blamed: Blamed,
+    blamed: RowBlame,
     column: str | None,
-    passes_on: PassesOn | None,
+    passes_on: BlameResolver | None,
 ) -> None:
     """What a merge brought in is the work of the side it came from.
 
@@ -169,17 +169,17 @@ def _merged(
             continue
         if is_first and theirs.definition == version.definition:
             continue
-        name = _column_there(graph, version, theirs, column)
+        name = _column_in(graph, version, theirs, column)
         if column is not None and name is None:
             continue
-        same = _agreeing(graph, version, theirs, keys[mine], column)
+        same = _equal_rows_mask(graph, version, theirs, keys[mine], column)
         if same.any():
             found = blame(graph, parent, table, keys[mine[same]], name, passes_on)
             blamed.put(mine[same], found)
             mine = mine[~same]
 
 
-def _column_there(graph: Graph, version: Version, other: Version, column: str | None) -> str | None:
+def _column_in(graph: Graph, version: Version, other: Version, column: str | None) -> str | None:
     """What a column is called in a version of the table with, perhaps, another schema."""
     if column is None or version.definition == other.definition:
         return column
@@ -188,7 +188,7 @@ def _column_there(graph: Graph, version: Version, other: Version, column: str | 
     return next((known.name for known in there.columns if known.id == number), None)
 
 
-def _agreeing(
+def _equal_rows_mask(
     graph: Graph, one: Version, other: Version, keys: KeyArray, column: str | None
 ) -> Mask:
     """Which of the keys have the same row (or cell) in both versions."""

@@ -55,7 +55,7 @@ def row_history(
     """
     found: dict[int, list[Event]] = {}
     since = _collect(graph, head, table, keys, found, None, whole)
-    events = [_joined(found[number]) for number in sorted(found)]
+    events = [_concat_events(found[number]) for number in sorted(found)]
     return RowHistory(_without_echoes(graph, events)[::-1], since)
 
 
@@ -81,14 +81,14 @@ def _collect(
             row = graph.snapshots.at(event.snapshot)
             if until is not None and is_ancestor(graph.snapshots, row, until):
                 return None
-            fresh = _unknown(event, found.get(event.snapshot, []))
+            fresh = _unknown_rows(event, found.get(event.snapshot, []))
             if fresh is None:
                 continue
             found.setdefault(event.snapshot, []).append(fresh)
             for other in row.others:
                 assert row.first is not None
                 parent, older = graph.snapshots.at(other), graph.snapshots.at(row.first)
-                if _is_alike(graph, row, parent, table):
+                if _has_same_schema(graph, row, parent, table):
                     _collect(graph, parent, table, fresh.keys, found, older, whole)
         base = stretch.base
         if is_change or (base and base.definition != stretch.versions[-1].definition):
@@ -96,13 +96,13 @@ def _collect(
     return None
 
 
-def _is_alike(graph: Graph, row: SnapshotRow, parent: SnapshotRow, table: str) -> bool:
+def _has_same_schema(graph: Graph, row: SnapshotRow, parent: SnapshotRow, table: str) -> bool:
     """Whether a table has the same schema in two snapshots."""
     theirs = graph.find_version(parent, table)
     return theirs is not None and theirs.definition == graph.version(row, table).definition
 
 
-def _unknown(event: Event, known: list[Event]) -> Event | None:
+def _unknown_rows(event: Event, known: list[Event]) -> Event | None:
     """What of an event is not known yet."""
     if not known:
         return event
@@ -115,7 +115,7 @@ def _without_echoes(graph: Graph, events: list[Event]) -> list[Event]:
     is_merge = [bool(graph.snapshots.at(event.snapshot).others) for event in events]
     if not any(is_merge):
         return events
-    every = _joined(events)
+    every = _concat_events(events)
     ages = np.repeat(np.arange(len(events)), [len(event.keys) for event in events])
     order = np.lexsort((ages, search(union_keys([every.keys]), every.keys)))
     before, after = order[:-1], order[1:]
@@ -160,10 +160,10 @@ def _events(graph: Graph, stretch: Stretch, keys: KeyArray | None) -> Iterator[E
             event = Event(stretch.snapshots[0], batch.kinds, batch.keys, after)
             parts.append(_select(event, rows))
     if parts:
-        yield _joined(parts)
+        yield _concat_events(parts)
 
 
-def _joined(parts: list[Event]) -> Event:
+def _concat_events(parts: list[Event]) -> Event:
     if len(parts) == 1:
         return parts[0]
     columns = zip(*(part.after for part in parts), strict=True)

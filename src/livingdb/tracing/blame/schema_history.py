@@ -10,15 +10,17 @@ import pyarrow as pa
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.evolution.lenses.row_lens import RowLens
 from livingdb.graph.graph import Graph
-from livingdb.tracing.blame.lens_rows import lens_behind
+from livingdb.tracing.blame.lens_rows import lens_of_version
 from livingdb.tracing.blame.row_history import Event, row_history
 from livingdb.trees.diff import DELETED
 from livingdb.trees.keys import KeyArray
 
-__all__ = ["history"]
+__all__ = ["history_through_changes"]
 
 
-def history(graph: Graph, head: SnapshotRow, table: str, keys: KeyArray | None) -> list[Event]:
+def history_through_changes(
+    graph: Graph, head: SnapshotRow, table: str, keys: KeyArray | None
+) -> list[Event]:
     """Everything that happened to the rows with these keys (None: to all), newest first.
 
     It goes on before a schema change that carries every row on its own; others are where it begins.
@@ -32,8 +34,8 @@ def history(graph: Graph, head: SnapshotRow, table: str, keys: KeyArray | None) 
     if way is None:
         return row_history(graph, head, table, keys, whole=True).events
     name, lenses = way
-    before = history(graph, older, name, keys)
-    return [*found.events, *(_shown(event, lenses) for event in before)]
+    before = history_through_changes(graph, older, name, keys)
+    return [*found.events, *(_migrate_event(event, lenses) for event in before)]
 
 
 def _row_lenses(
@@ -44,11 +46,11 @@ def _row_lenses(
     version = graph.version(row, table)
     lenses: list[RowLens] = []
     while version.address not in names:
-        step = lens_behind(graph, version)
+        step = lens_of_version(graph, version)
         if step is None:
             return None
         lens, part, inputs = step
-        same = lens.same_as(part)
+        same = lens.unchanged_source(part)
         if isinstance(lens, RowLens) and not lens.drops:
             lenses.append(lens)
             version = inputs[lens.old_name]
@@ -59,7 +61,7 @@ def _row_lenses(
     return names[version.address], lenses[::-1]
 
 
-def _shown(event: Event, lenses: Sequence[RowLens]) -> Event:
+def _migrate_event(event: Event, lenses: Sequence[RowLens]) -> Event:
     """An event with its rows as newer schemas have them; of deleted ones only the key is known."""
     alive = event.kinds != DELETED
     after = event.after

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from livingdb.tables.index import Version
 from livingdb.tables.versions import Versions
-from livingdb.trees.changes import DELETE, PATCH, UPSERT, Changes
+from livingdb.trees.changes import DELETE, PATCH, UPSERT, Delta
 from livingdb.trees.compare import differs
 from livingdb.trees.diff import DELETED, INSERTED, UPDATED
 from livingdb.trees.keys import KeyArray, concat_keys, member, search, union_keys
@@ -52,18 +52,18 @@ def timeline(versions: Versions, chain: Sequence[Version], keys: KeyArray | None
     base, *changed = chain
     deltas = [versions.delta(version) for version in changed]
     if keys is not None:
-        deltas = [_only(delta, keys) for delta in deltas]
+        deltas = [_restrict_delta(delta, keys) for delta in deltas]
     return _Entries(versions, base, deltas).timeline()
 
 
-def _only(delta: Changes, keys: KeyArray) -> Changes:
+def _restrict_delta(delta: Delta, keys: KeyArray) -> Delta:
     return delta.select(np.flatnonzero(member(delta.keys, keys)))
 
 
 class _Entries:
     """Base rows and delta rows, sorted by key and age."""
 
-    def __init__(self, versions: Versions, base: Version, deltas: Sequence[Changes]):
+    def __init__(self, versions: Versions, base: Version, deltas: Sequence[Delta]):
         rows = versions.rows(base)
         shape = rows.forest.shape
         self.types = shape.types

@@ -11,7 +11,7 @@ from livingdb.graph.ancestry import first_parents
 from livingdb.graph.graph import Graph
 from livingdb.tables.index import Version
 
-__all__ = ["Stretch", "stretches", "touches"]
+__all__ = ["Stretch", "changing_snapshots", "stretches"]
 
 _STRETCH = 256
 
@@ -29,7 +29,9 @@ class Stretch:
     is_linked: bool
 
 
-def touches(graph: Graph, head: SnapshotRow, table: str) -> Iterator[tuple[int, Address | None]]:
+def changing_snapshots(
+    graph: Graph, head: SnapshotRow, table: str
+) -> Iterator[tuple[int, Address | None]]:
     """Snapshots of the first-parent line that changed the table, newest first."""
     line = first_parents(graph.snapshots, head)
     window: set[int] = set()
@@ -67,7 +69,7 @@ def stretches(graph: Graph, head: SnapshotRow, table: str) -> Iterator[Stretch]:
             yield Stretch(numbers[start : at + 1], found[start : at + 1], older, linked)
             start = at + 1
 
-    for number, address in touches(graph, head, table):
+    for number, address in changing_snapshots(graph, head, table):
         if len(held) >= _STRETCH or address is None:
             yield from cut(None if address is None else versions.require(address))
             held = []

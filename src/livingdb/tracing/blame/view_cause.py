@@ -18,15 +18,15 @@ import pyarrow as pa
 
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.chunks.address import Address
-from livingdb.derivation.source_positions import made_from
+from livingdb.derivation.source_positions import source_positions
 from livingdb.derivation.view import SourceTable, View
 from livingdb.errors import LivingDBError
 from livingdb.graph.ancestry import common_ancestors
 from livingdb.graph.diff import diff_versions
 from livingdb.tables.index import Version
-from livingdb.tracing.blame.row_blame import Blamed
-from livingdb.tracing.blame.version_stretches import touches
-from livingdb.tracing.blame.view_columns import Correspondence, Place, correspondences
+from livingdb.tracing.blame.row_blame import RowBlame
+from livingdb.tracing.blame.version_stretches import changing_snapshots
+from livingdb.tracing.blame.view_columns import ColumnRef, Correspondence, correspondences
 from livingdb.trees.diff import DELETED, INSERTED
 from livingdb.trees.keys import KeyArray, KeyCodec, member
 
@@ -57,19 +57,19 @@ class ViewCause:
         self._causes, self._graph = causes, causes.graph
         self._row, self._view, self._table = row, view, table
 
-    def blamed(self, keys: KeyArray, column: str | None) -> Blamed | None:
+    def blame(self, keys: KeyArray, column: str | None) -> RowBlame | None:
         """Who is to blame for rows that this version brought; None: it alone."""
         newest = self.newest_source()
         if newest is None:
             return None
-        whole = Blamed.nobody(len(keys))
+        whole = RowBlame.nobody(len(keys))
         edits = self._first_edits(2)
         if len(edits) == 1 and edits[0].kind == "transaction":
             whole.who[:] = edits[0].sequence
         elif self._view is not None and self._view.what == "sql":
-            self._by_rows(whole, keys, column)
-            self._by_groups(whole, keys)
-            self._by_lineage(whole, keys, column)
+            self._blame_by_rows(whole, keys, column)
+            self._blame_by_groups(whole, keys)
+            self._blame_by_lineage(whole, keys, column)
         whole.who[whole.who == 0] = self._causes.cause(newest).sequence
         whole.via[:] = self._row.sequence
         return whole
@@ -87,9 +87,9 @@ class ViewCause:
         graph = self._graph
         before: Mapping[int, Address] = {}
         if self._row.first is not None:
-            before = made_from(graph, graph.snapshots.at(self._row.first))
+            before = source_positions(graph, graph.snapshots.at(self._row.first))
         found = {}
-        for branch, address in made_from(graph, self._row).items():
+        for branch, address in source_positions(graph, self._row).items():
             new = graph.snapshots.find(address)
             old = graph.snapshots.find(before[branch]) if branch in before else None
             if new is not None:
@@ -109,7 +109,7 @@ class ViewCause:
         common = common_ancestors(self._graph.snapshots, old, new)
         return common[0].sequence if common else 0
 
-    def _read(self) -> list[tuple[str, SourceTable]]:
+    def _source_tables(self) -> list[tuple[str, SourceTable]]:
         """What it reads, by the names in its query."""
         if self._view is not None:
             tables = self._view.tables.items()
@@ -123,7 +123,7 @@ class ViewCause:
     def _edits(self, source: SourceTable) -> Iterator[tuple[int, Address | None]]:
         """The snapshots that changed a table since the version before, newest first."""
         new, floor = self._span(source)
-        for number, version in touches(self._graph, new, source.table):
+        for number, version in changing_snapshots(self._graph, new, source.table):
             if number <= floor:
                 return
             yield number, version
@@ -131,7 +131,7 @@ class ViewCause:
     def _first_edits(self, count: int) -> list[SnapshotRow]:
         """The newest edits of any table it reads; schema changes only if there is nothing else."""
         found: set[int] = set()
-        for source in {source for _, source in self._read()}:
+        for source in {source for _, source in self._source_tables()}:
             for at, (number, _) in enumerate(self._edits(source)):
                 found.add(number)
                 if at + 1 >= count + 1:
@@ -143,10 +143,10 @@ class ViewCause:
     # --- by rows -----------------------------------------------------------------------------
 
     @cached_property
-    def _known(self) -> list[tuple[SourceTable, Correspondence]]:
+    def _correspondences(self) -> list[tuple[SourceTable, Correspondence]]:
         """What its columns have to do with those of the tables it reads."""
         assert self._view is not None
-        read = dict(self._read())
+        read = dict(self._source_tables())
         try:
             schemas = {
                 name: self._graph.versions.definition(self._version(source)).schema
@@ -160,7 +160,7 @@ class ViewCause:
     def _version(self, source: SourceTable) -> Version:
         return self._graph.version(self._span(source)[0], source.table)
 
-    def _by_rows(self, whole: Blamed, keys: KeyArray, column: str | None) -> None:
+    def _blame_by_rows(self, whole: RowBlame, keys: KeyArray, column: str | None) -> None:
         """Where the key of a source row is known from the view's row: who changed that row.
 
         It is among the view's columns, or is what a source row that is known refers to.
@@ -169,28 +169,28 @@ class ViewCause:
         rows = graph.versions.rows(graph.version(self._row, self._table))
         names = rows.schema.whole.names
         shown = dict(zip(names, rows.lookup(keys, names)[1], strict=True))
-        values: dict[Place, pa.Array] = {}
-        waiting = list(self._known)
+        values: dict[ColumnRef, pa.Array] = {}
+        waiting = list(self._correspondences)
         while waiting:
-            ready = [item for item in waiting if self._key(*item, shown, values) is not None]
+            ready = [item for item in waiting if self._source_key(*item, shown, values) is not None]
             waiting = [item for item in waiting if item not in ready]
             if not ready:
                 return
             for source, known in ready:
-                held = self._key(source, known, shown, values)
+                held = self._source_key(source, known, shown, values)
                 assert held is not None
                 wanted = known.reads if column is None else known.used.get(column, frozenset())
-                found = self._found(source, held)
+                found = self._match_source_rows(source, held)
                 if wanted:
-                    self._put(whole, source, found, wanted)
-                values |= self._columns(source, known, found, len(keys))
+                    self._assign_blame(whole, source, found, wanted)
+                values |= self._equal_values(source, known, found, len(keys))
 
-    def _key(
+    def _source_key(
         self,
         source: SourceTable,
         known: Correspondence,
         shown: Mapping[str, pa.Array],
-        values: Mapping[Place, pa.Array],
+        values: Mapping[ColumnRef, pa.Array],
     ) -> list[pa.Array] | None:
         """The key of a source row for each row of the view; None if it is not known."""
         found = []
@@ -205,7 +205,7 @@ class ViewCause:
             found.append(held)
         return found
 
-    def _found(self, source: SourceTable, held: Sequence[pa.Array]) -> _Rows:
+    def _match_source_rows(self, source: SourceTable, held: Sequence[pa.Array]) -> _Rows:
         """The source rows with keys that may be null, and whose they are."""
         theirs = self._graph.versions.rows(self._version(source))
         types = [item.type for item in theirs.schema.key_columns]
@@ -216,9 +216,9 @@ class ViewCause:
         at = (np.cumsum(there) - 1)[inverse]
         return _Rows(unique[there], at[kept], np.flatnonzero(valid)[kept])
 
-    def _columns(
+    def _equal_values(
         self, source: SourceTable, known: Correspondence, found: _Rows, count: int
-    ) -> dict[Place, pa.Array]:
+    ) -> dict[ColumnRef, pa.Array]:
         """What source rows hold in columns that others are equal to, for each row of the view."""
         names = [name for name, others in known.equal.items() if len(others) > 1]
         if not names:
@@ -233,9 +233,9 @@ class ViewCause:
             (known.alias, name): array.take(taken) for name, array in zip(names, held, strict=True)
         }
 
-    def _put(
+    def _assign_blame(
         self,
-        whole: Blamed,
+        whole: RowBlame,
         source: SourceTable,
         rows: _Rows,
         columns: frozenset[str],
@@ -254,11 +254,11 @@ class ViewCause:
 
     # --- by groups ---------------------------------------------------------------------------
 
-    def _by_groups(self, whole: Blamed, keys: KeyArray) -> None:
+    def _blame_by_groups(self, whole: RowBlame, keys: KeyArray) -> None:
         """Where columns of the view's key are those of a table: who changed rows of that group."""
         graph = self._graph
         rows = graph.versions.rows(graph.version(self._row, self._table))
-        for source, known in self._known:
+        for source, known in self._correspondences:
             pairs = [(o, v) for o, v in sorted(known.columns.items()) if v in rows.schema.key]
             left = np.flatnonzero(whole.who == 0)
             if not pairs or not len(left):
@@ -299,7 +299,7 @@ class ViewCause:
 
     # --- by lineage --------------------------------------------------------------------------
 
-    def _by_lineage(self, whole: Blamed, keys: KeyArray, column: str | None) -> None:
+    def _blame_by_lineage(self, whole: RowBlame, keys: KeyArray, column: str | None) -> None:
         """Row by row, where there are few and somebody can tell what is behind each."""
         left = np.flatnonzero(whole.who == 0)
         behind, view = self._causes.behind, self._view
@@ -307,7 +307,7 @@ class ViewCause:
             return
         if column is not None or len(left) > _MOST_ROWS:
             return
-        read = {source: self._span(source)[1] for _, source in self._read()}
+        read = {source: self._span(source)[1] for _, source in self._source_tables()}
         for place in left.tolist():
             for origin in behind(self._row, self._table, keys[place : place + 1]):
                 table = SourceTable(origin.branch, origin.table)

@@ -9,9 +9,9 @@ from sqlglot import exp
 
 from livingdb.tables.schema import TableSchema
 
-__all__ = ["Correspondence", "Place", "correspondences"]
+__all__ = ["ColumnRef", "Correspondence", "correspondences"]
 
-Place = tuple[str, str]
+ColumnRef = tuple[str, str]
 """A table by its name in the query, and one of its columns."""
 
 
@@ -28,7 +28,7 @@ class Correspondence:
     table: str
     columns: Mapping[str, str]
     used: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    equal: Mapping[str, frozenset[Place]] = field(default_factory=dict)
+    equal: Mapping[str, frozenset[ColumnRef]] = field(default_factory=dict)
     reads: frozenset[str] = frozenset()
 
 
@@ -43,7 +43,7 @@ def correspondences(query: exp.Query, schemas: Mapping[str, TableSchema]) -> lis
     tables = _tables(query, schemas)
     if tables is None:
         return []
-    same = _Same()
+    same = _EqualColumns()
     for left, right in _equalities(query, tables):
         same.join(left, right)
     reads: dict[str, set[str]] = {alias: set() for alias in tables}
@@ -88,7 +88,7 @@ def _tables(query: exp.Select, schemas: Mapping[str, TableSchema]) -> Tables | N
     return found
 
 
-def _places(item: exp.Expr, tables: Tables) -> Iterator[Place]:
+def _places(item: exp.Expr, tables: Tables) -> Iterator[ColumnRef]:
     """The columns an expression names."""
     for column in item.find_all(exp.Column):
         for alias, (_, schema) in tables.items():
@@ -112,7 +112,7 @@ def _outputs(query: exp.Select, tables: Tables) -> Iterator[tuple[str, exp.Expr]
             yield item.alias_or_name, item.unalias()
 
 
-def _equalities(query: exp.Select, tables: Tables) -> Iterator[tuple[Place, Place]]:
+def _equalities(query: exp.Select, tables: Tables) -> Iterator[tuple[ColumnRef, ColumnRef]]:
     """The columns that joins make equal."""
     conditions = [query.args.get("where")]
     aliases = list(tables)
@@ -130,18 +130,18 @@ def _equalities(query: exp.Select, tables: Tables) -> Iterator[tuple[Place, Plac
                     yield sides[0][0], sides[1][0]
 
 
-class _Same:
+class _EqualColumns:
     """Columns that are equal in every row."""
 
     def __init__(self) -> None:
-        self._groups: dict[Place, set[Place]] = {}
+        self._groups: dict[ColumnRef, set[ColumnRef]] = {}
 
-    def join(self, one: Place, other: Place) -> None:
+    def join(self, one: ColumnRef, other: ColumnRef) -> None:
         """Two columns are equal."""
         whole = self.all(one) | self.all(other)
         for place in whole:
             self._groups[place] = whole
 
-    def all(self, place: Place) -> set[Place]:
+    def all(self, place: ColumnRef) -> set[ColumnRef]:
         """The columns that are equal to one, and that one."""
         return self._groups.get(place, {place})

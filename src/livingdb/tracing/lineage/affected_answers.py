@@ -16,21 +16,21 @@ from livingdb.derivation.column_lineage.query_tree import (
     Untraceable,
     is_correlated,
     is_grouped,
-    prepared,
+    normalize_query,
 )
 from livingdb.derivation.compiler import query_trees as trees
-from livingdb.derivation.weighted_rows import distinct
+from livingdb.derivation.weighted_rows import distinct_rows
 from livingdb.engines.request import Request, Source
 from livingdb.errors import InvalidData, Unsupported
 from livingdb.tracing.lineage.from_clause import partitions_of
 from livingdb.tracing.lineage.trace_query import Answer
 
-__all__ = ["rows_made_with"]
+__all__ = ["affected_rows"]
 
 _FEW = "few"
 
 
-def rows_made_with(
+def affected_rows(
     query: exp.Query,
     tables: Mapping[str, Source],
     name: str,
@@ -43,14 +43,16 @@ def rows_made_with(
     They may hold values that no row of the whole answer has.  None if it may be any row.
     """
     try:
-        tree = prepared(query, {table: source.schema for table, source in tables.items()})
+        tree = normalize_query(query, {table: source.schema for table, source in tables.items()})
         places = [t for t in tree.find_all(exp.Table) if t.name == name]
-        asked = [made for place in range(len(places)) for made in _held_to(tree, name, place)]
+        asked = [
+            made for place in range(len(places)) for made in _restricted_queries(tree, name, place)
+        ]
         parts = []
         for made in asked:
             if made is None:
                 return None
-            parts.append(_answered(made, tables, rows, positions, answer))
+            parts.append(_answer_rows(made, tables, rows, positions, answer))
     except (Untraceable, InvalidData, Unsupported):
         return None
     names = [f"c{n}" for n in range(len(positions))]
@@ -58,10 +60,10 @@ def rows_made_with(
     if not named:
         return pa.table({name: pa.nulls(0) for name in names})
     kinds = named[0].schema
-    return distinct(pa.concat_tables([part.cast(kinds) for part in named]))
+    return distinct_rows(pa.concat_tables([part.cast(kinds) for part in named]))
 
 
-def _answered(
+def _answer_rows(
     query: exp.Query,
     tables: Mapping[str, Source],
     rows: pa.Table,
@@ -76,12 +78,12 @@ def _answered(
     return found.select(list(positions))
 
 
-def _held_to(tree: exp.Query, name: str, place: int) -> Iterator[exp.Query | None]:
+def _restricted_queries(tree: exp.Query, name: str, place: int) -> Iterator[exp.Query | None]:
     """The query with one occurrence of a table held to few rows; None if all rows depend on it."""
     whole, made = tree.copy(), tree.copy()
     pristine = [t for t in whole.find_all(exp.Table) if t.name == name][place]
     table = [t for t in made.find_all(exp.Table) if t.name == name][place]
-    if not _counts(table):
+    if not _contributes(table):
         return
     value = _value_query(table)
     if value is not None:
@@ -98,13 +100,13 @@ def _held_to(tree: exp.Query, name: str, place: int) -> Iterator[exp.Query | Non
             for clause in ("having", "limit", "offset", "qualify"):
                 node.set(clause, None)
         if isinstance(node, exp.Select) and isinstance(model, exp.Select):
-            _needed(node, below)
+            _require_rows(node, below)
             partitions = list(partitions_of(model))
             if partitions and any(not part.expressions for part in partitions):
                 yield None
                 return
             if partitions:
-                spread = _over_partitions(node, model, partitions)
+                spread = _partition_query(node, model, partitions)
                 if above is None:
                     yield spread
                     return
@@ -114,7 +116,7 @@ def _held_to(tree: exp.Query, name: str, place: int) -> Iterator[exp.Query | Non
     yield made
 
 
-def _counts(table: exp.Table) -> bool:
+def _contributes(table: exp.Table) -> bool:
     """Whether an answer has rows because of the table's, and not in spite of them."""
     node: exp.Expr = table
     negations = 0
@@ -148,12 +150,12 @@ def _value_query(table: exp.Table) -> exp.Expr | None:
     return None
 
 
-def _needed(select: exp.Select, node: exp.Expr) -> None:
+def _require_rows(select: exp.Select, node: exp.Expr) -> None:
     """Leave out the rows that outer joins add where there is no row of what a node is in."""
     joins = select.args.get("joins") or []
-    mine = next((n for n, join in enumerate(joins) if node is join or _inside(node, join)), None)
+    mine = next((n for n, join in enumerate(joins) if node is join or _is_inside(node, join)), None)
     clause = select.args.get("from_")
-    if mine is None and (clause is None or not _inside(node, clause)):
+    if mine is None and (clause is None or not _is_inside(node, clause)):
         return
     for number, join in enumerate(joins):
         side = str(join.side).upper()
@@ -169,7 +171,7 @@ def _needed(select: exp.Select, node: exp.Expr) -> None:
                 join.set("kind", None)
 
 
-def _inside(node: exp.Expr, other: exp.Expr) -> bool:
+def _is_inside(node: exp.Expr, other: exp.Expr) -> bool:
     above: exp.Expr | None = node
     while above is not None:
         if above is other:
@@ -178,7 +180,7 @@ def _inside(node: exp.Expr, other: exp.Expr) -> bool:
     return False
 
 
-def _over_partitions(
+def _partition_query(
     few: exp.Select, whole: exp.Select, partitions: Sequence[exp.Expr]
 ) -> exp.Select:
     """A SELECT with windows, of the rows of the partitions that some rows are in."""
@@ -194,7 +196,7 @@ def _over_partitions(
                 inner.set(clause, [item.copy() for item in value])
             elif value is not None:
                 inner.set(clause, value.copy())
-        items = [trees.aliased(e.copy(), f"p{n}") for n, e in enumerate(part.expressions)]
+        items = [trees.with_alias(e.copy(), f"p{n}") for n, e in enumerate(part.expressions)]
         inner.set("expressions", items)
         alias = f"q{number}"
         same = [

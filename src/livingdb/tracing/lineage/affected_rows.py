@@ -11,20 +11,20 @@ from livingdb.catalog.branches import BranchRow
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.catalog.syncs import SyncRow
 from livingdb.commit.carry_lens import lens_of
-from livingdb.commit.carry_views import in_order
-from livingdb.derivation.find_rows import matching
-from livingdb.derivation.plan_cache import shared_columns
-from livingdb.derivation.query_answers import Answers, ByEngine, Embedded
-from livingdb.derivation.refresh_view import Found, Input, refreshed, schemas_of
-from livingdb.derivation.source_positions import found, made_from
+from livingdb.commit.carry_views import topological_order
+from livingdb.derivation.find_rows import matching_rows
+from livingdb.derivation.plan_cache import portable_columns
+from livingdb.derivation.query_answers import Answers, EmbeddedAnswers, EngineAnswers
+from livingdb.derivation.refresh_view import RefreshInput, SourceVersion, refresh_view, schemas_of
+from livingdb.derivation.source_positions import source_positions, source_versions
 from livingdb.derivation.view import KIND, View
-from livingdb.derivation.weighted_rows import distinct
+from livingdb.derivation.weighted_rows import distinct_rows
 from livingdb.engines.request import Source
 from livingdb.errors import InvalidData
-from livingdb.evolution.evolve import new_tables, planned
-from livingdb.evolution.lenses.lens import Delta, Lens
-from livingdb.evolution.lenses.sides import changes_of as lens_changes
-from livingdb.evolution.schema_change import Change
+from livingdb.evolution.evolve import new_tables, plan_changes
+from livingdb.evolution.lenses.lens import Lens, RowImages
+from livingdb.evolution.lenses.sides import delta_from_images as lens_changes
+from livingdb.evolution.schema_change import SchemaChange
 from livingdb.graph.diff import diff_versions
 from livingdb.graph.graph import Graph, tables_of
 from livingdb.graph.names import is_hidden
@@ -32,19 +32,19 @@ from livingdb.graph.storage.staging import Staging
 from livingdb.tables import ingest
 from livingdb.tables.index import Version
 from livingdb.tables.rows import RowSet
-from livingdb.tracing.lineage.affected_answers import rows_made_with
-from livingdb.tracing.lineage.lens_rows import carried_over
-from livingdb.tracing.lineage.search import answers
+from livingdb.tracing.lineage.affected_answers import affected_rows
+from livingdb.tracing.lineage.lens_rows import carry_images
+from livingdb.tracing.lineage.search import engine_answer
 from livingdb.trees.diff import DELETED, INSERTED
 
-__all__ = ["Affected", "Place"]
+__all__ = ["AffectedRows", "BranchTable"]
 
-Place = tuple[int, str]
+BranchTable = tuple[int, str]
 """A branch by its number, and one of its tables."""
 
 
 @dataclass(frozen=True)
-class _Touched:
+class _AffectedTable:
     """A table whose rows are affected: as it is, as it would be, and which rows.
 
     `rows` are those affected that are there, `come` those that would be; `whole`: any may be.
@@ -57,14 +57,14 @@ class _Touched:
     whole: bool = False
 
 
-class Affected:
+class AffectedRows:
     """Goes from a table to everything that is made of it."""
 
     def __init__(self, graph: Graph, engine: str | None, staging: Staging):
         self._graph = graph
         self._engine = engine
         self._staging = staging
-        self._touched: dict[Place, _Touched] = {}
+        self._affected: dict[BranchTable, _AffectedTable] = {}
         self._at: dict[int, SnapshotRow] = {}
         self._names = {row.id: row.name for row in graph.branches.all()}
         self.made: list[Version] = []
@@ -76,142 +76,144 @@ class Affected:
         self._at[branch.id] = row
         versions = self._graph.versions
         held = versions.rows(version)
-        if not held.schema.shown_key:
+        if not held.schema.visible_key:
             raise InvalidData(f"{table!r} has no key by which a row of it can be told")
         gone = ingest.deletes(held.schema, held.forest.shape, rows.select(list(held.schema.key)))
-        after = self._kept(versions.change(version, gone, self._staging.sink))
-        touched = _Touched(version, after, rows, rows.slice(0, 0))
-        self._touched[branch.id, table] = touched
+        after = self._record_version(versions.change(version, gone, self._staging.sink))
+        touched = _AffectedTable(version, after, rows, rows.slice(0, 0))
+        self._affected[branch.id, table] = touched
 
     def run(self) -> None:
         """Follow all syncs, each after those that make what it reads."""
         syncs = [s for s in self._graph.catalog.syncs.all() if s.is_active]
         views = [(s, View.from_json(s.spec)) for s in syncs if s.kind == KIND]
         changes = [s for s in syncs if s.kind != KIND]
-        done: dict[int, frozenset[Place]] = {}
+        done: dict[int, frozenset[BranchTable]] = {}
         crossed: set[int] = set()
         going = True
         while going:
             going = False
             for sync in changes:
-                if sync.id not in crossed and self._crossed(sync):
+                if sync.id not in crossed and self._follow_schema_change(sync):
                     crossed.add(sync.id)
                     going = True
-            for sync, view in in_order(views):
-                read = self._read(view)
+            for sync, view in topological_order(views):
+                read = self._affected_sources(view)
                 if read and done.get(sync.id) != read:
                     done[sync.id] = read
-                    self._view(sync, view)
+                    self._follow_view(sync, view)
                     going = True
 
-    def told(self, start: Place) -> tuple[dict[str, pa.Table], list[str]]:
+    def affected_keys(self, start: BranchTable) -> tuple[dict[str, pa.Table], list[str]]:
         """The keys of what was found, by object, without the row itself; and what is whole."""
         tables: dict[str, pa.Table] = {}
         whole = []
-        for (branch, table), touched in self._touched.items():
+        for (branch, table), touched in self._affected.items():
             name = self._names.get(branch, "?")
             if (branch, table) == start or is_hidden(name) or is_hidden(table):
                 continue
             shown = name if table == name else f"{name}.{table}"
             schema = self._graph.versions.definition(touched.old).schema
-            columns = list(schema.shown_key) or [column.name for column in schema.shown]
+            columns = list(schema.visible_key) or [column.name for column in schema.shown]
             parts = [part.select(columns) for part in (touched.rows, touched.come)]
-            keys = distinct(pa.concat_tables(parts, promote_options="default"))
+            keys = distinct_rows(pa.concat_tables(parts, promote_options="default"))
             if keys.num_rows:
                 tables[shown] = keys
                 if touched.whole:
                     whole.append(shown)
         return dict(sorted(tables.items())), sorted(whole)
 
-    def _kept(self, version: Version) -> Version:
+    def _record_version(self, version: Version) -> Version:
         self.made.append(version)
         return version
 
-    def _read(self, view: View) -> frozenset[Place]:
+    def _affected_sources(self, view: View) -> frozenset[BranchTable]:
         """The affected tables that a view reads."""
         places = {(t.branch, t.table) for t in view.tables.values() if not t.snapshot}
-        return frozenset(places & set(self._touched))
+        return frozenset(places & set(self._affected))
 
     # --- views ----------------------------------------------------------------------------------
 
-    def _view(self, sync: SyncRow, view: View) -> None:
+    def _follow_view(self, sync: SyncRow, view: View) -> None:
         graph = self._graph
-        target = graph.branches.numbered(sync.target)
+        target = graph.branches.by_id(sync.target)
         assert target is not None
         head = graph.snapshots.at(target.head)
         if view.what == "clone":
-            self._cloned(view, target, head)
+            self._follow_clone(view, target, head)
             return
-        if view.what != "sql" or self._is_any(view):
+        if view.what != "sql" or self._is_wholly_affected(view):
             version = graph.version(head, view.name)
             every = graph.versions.rows(version).to_arrow()
             place = target.id, view.name
-            self._touched[place] = _Touched(version, version, every, every.slice(0, 0), True)
+            self._affected[place] = _AffectedTable(version, version, every, every.slice(0, 0), True)
             return
-        inputs = self._inputs(view, head)
-        held = self._held(view, head, inputs, self._answers(sync, view, inputs))
-        done = refreshed(
+        inputs = self._refresh_inputs(view, head)
+        held = self._held_tables(view, head, inputs, self._answers(sync, view, inputs))
+        done = refresh_view(
             graph, view, inputs, held, self._answers(sync, view, inputs), self._staging
         )
         self.made += [v for v in done.tables.values() if v not in held.values()]
         old, new = held[view.name], done.tables.get(view.name, held[view.name])
-        rows, come = _changed(graph, old, new)
-        more = self._parts(sync, view, inputs, graph.versions.rows(old))
+        rows, come = _changed_rows(graph, old, new)
+        more = self._contributing_rows(sync, view, inputs, graph.versions.rows(old))
         whole = more is None
         if more is None:
             rows = graph.versions.rows(old).to_arrow()
         elif more.num_rows:
-            rows = distinct(pa.concat_tables([_loose(rows), _loose(more)]))
+            rows = distinct_rows(pa.concat_tables([_as_nullable(rows), _as_nullable(more)]))
         if rows.num_rows or come.num_rows:
-            self._touched[target.id, view.name] = _Touched(old, new, rows, come, whole)
+            self._affected[target.id, view.name] = _AffectedTable(old, new, rows, come, whole)
 
-    def _is_any(self, view: View) -> bool:
+    def _is_wholly_affected(self, view: View) -> bool:
         """Whether it reads something of which any row may be affected, and how is not known."""
         places = [(t.branch, t.table) for t in view.tables.values()]
-        touched = [self._touched[place] for place in places if place in self._touched]
+        touched = [self._affected[place] for place in places if place in self._affected]
         return any(item.whole and item.old == item.new for item in touched)
 
-    def _inputs(self, view: View, head: SnapshotRow) -> dict[str, Input]:
+    def _refresh_inputs(self, view: View, head: SnapshotRow) -> dict[str, RefreshInput]:
         graph = self._graph
-        at = {**made_from(graph, head)}
+        at = {**source_positions(graph, head)}
         at |= {n: row.address for n, row in self._at.items() if n in view.branches}
         inputs = {}
-        for name, item in found(graph, view, at).items():
+        for name, item in source_versions(graph, view, at).items():
             source = view.tables[name]
-            touched = None if source.snapshot else self._touched.get((source.branch, source.table))
+            touched = None if source.snapshot else self._affected.get((source.branch, source.table))
             if touched is None:
-                inputs[name] = Input(item, item)
+                inputs[name] = RefreshInput(item, item)
             else:
                 stored = item.stored if touched.old == item.version else None
-                inputs[name] = Input(Found(touched.old, stored), Found(touched.new))
+                inputs[name] = RefreshInput(
+                    SourceVersion(touched.old, stored), SourceVersion(touched.new)
+                )
         return inputs
 
-    def _held(
-        self, view: View, head: SnapshotRow, inputs: Mapping[str, Input], by: Answers
+    def _held_tables(
+        self, view: View, head: SnapshotRow, inputs: Mapping[str, RefreshInput], by: Answers
     ) -> dict[str, Version]:
         """The tables of a view over what it reads, as that is; those it has if they are."""
         graph = self._graph
-        then = found(graph, view, made_from(graph, head))
+        then = source_versions(graph, view, source_positions(graph, head))
         is_same = all(
             item.old is not None and item.old.version.address == then[name].version.address
             for name, item in inputs.items()
         )
         if is_same and view.materialize == "full":
             return tables_of(graph, head)
-        before = {name: Input(None, item.old or item.new) for name, item in inputs.items()}
-        done = refreshed(graph, view, before, {}, by, self._staging, full=True)
+        before = {name: RefreshInput(None, item.old or item.new) for name, item in inputs.items()}
+        done = refresh_view(graph, view, before, {}, by, self._staging, full=True)
         self.made += list(done.tables.values())
         return dict(done.tables)
 
-    def _answers(self, sync: SyncRow, view: View, inputs: Mapping[str, Input]) -> Answers:
+    def _answers(self, sync: SyncRow, view: View, inputs: Mapping[str, RefreshInput]) -> Answers:
         wanted = view.engine or self._engine
-        known = shared_columns(view, schemas_of(self._graph, inputs))
+        known = portable_columns(view, schemas_of(self._graph, inputs))
         if sync.frequency == "immediate" or wanted == "embedded" or not isinstance(known, str):
-            return Embedded()
-        return ByEngine("spark")
+            return EmbeddedAnswers()
+        return EngineAnswers("spark")
 
-    def _parts(
-        self, sync: SyncRow, view: View, inputs: Mapping[str, Input], held: RowSet
+    def _contributing_rows(
+        self, sync: SyncRow, view: View, inputs: Mapping[str, RefreshInput], held: RowSet
     ) -> pa.Table | None:
         """Rows of a view that affected rows have a part in, changed or not; None for all."""
         versions = self._graph.versions
@@ -220,101 +222,101 @@ class Affected:
             assert item.old is not None
             sources[name] = Source(versions.rows(item.old.version), stored=item.old.stored)
         shown = [column.name for column in held.schema.shown]
-        names = list(held.schema.shown_key) or shown
+        names = list(held.schema.visible_key) or shown
         positions = [shown.index(name) for name in names]
-        answer = answers(view, sync, self._engine)
+        answer = engine_answer(view, sync, self._engine)
         parts = [held.schema.arrow.empty_table()]
         for name, source in view.tables.items():
-            touched = None if source.snapshot else self._touched.get((source.branch, source.table))
+            touched = None if source.snapshot else self._affected.get((source.branch, source.table))
             if touched is None or not touched.rows.num_rows:
                 continue
-            made = rows_made_with(view.tree(), sources, name, touched.rows, positions, answer)
+            made = affected_rows(view.tree(), sources, name, touched.rows, positions, answer)
             if made is None:
                 return None
             if made.num_rows and names:
                 fields = pa.schema([held.schema.arrow.field(n).with_nullable(True) for n in names])
-                parts.append(matching(held, made.rename_columns(names).cast(fields)))
-        return pa.concat_tables([_loose(part) for part in parts])
+                parts.append(matching_rows(held, made.rename_columns(names).cast(fields)))
+        return pa.concat_tables([_as_nullable(part) for part in parts])
 
     # --- schema changes ---------------------------------------------------------------------
 
-    def _crossed(self, sync: SyncRow) -> bool:
+    def _follow_schema_change(self, sync: SyncRow) -> bool:
         """Go through a schema change, to whichever side is not touched yet."""
         source, target = sync.sources[0], sync.target
         lens = lens_of(self._graph, sync)
-        if sync.carries_forward and self._is_touched(source):
-            if self._is_touched(target):
+        if sync.carries_forward and self._is_affected(source):
+            if self._is_affected(target):
                 return False
-            self._through(lens, source, target, True)
+            self._follow_lens(lens, source, target, True)
             return True
-        if sync.carries_reverse and self._is_touched(target):
-            if self._is_touched(source):
+        if sync.carries_reverse and self._is_affected(target):
+            if self._is_affected(source):
                 return False
-            self._through(lens, target, source, False)
+            self._follow_lens(lens, target, source, False)
             return True
         return False
 
-    def _is_touched(self, branch: int) -> bool:
-        return any(place[0] == branch for place in self._touched)
+    def _is_affected(self, branch: int) -> bool:
+        return any(place[0] == branch for place in self._affected)
 
-    def _through(self, lens: Lens, here: int, there: int, is_right: bool) -> None:
+    def _follow_lens(self, lens: Lens, here: int, there: int, is_right: bool) -> None:
         graph = self._graph
         rows = graph.several([here, there])
         mine, theirs = (tables_of(graph, graph.snapshots.at(rows[n].head)) for n in (here, there))
-        touched = {t: item for (b, t), item in self._touched.items() if b == here}
-        for table, item in carried_over(
-            graph, lens, _deltas(graph, touched), mine, theirs, is_right
+        touched = {t: item for (b, t), item in self._affected.items() if b == here}
+        for table, item in carry_images(
+            graph, lens, _row_images(graph, touched), mine, theirs, is_right
         ).items():
-            self._add(there, table, theirs[table], item)
+            self._add_affected(there, table, theirs[table], item)
 
-    def _add(self, branch: int, table: str, old: Version, delta: Delta) -> None:
+    def _add_affected(self, branch: int, table: str, old: Version, delta: RowImages) -> None:
         versions = self._graph.versions
         held = versions.rows(old)
         changes = lens_changes(held, delta)
         new = old
         if len(changes):
-            new = self._kept(versions.change(old, changes, self._staging.sink))
+            new = self._record_version(versions.change(old, changes, self._staging.sink))
         come = delta.after if delta.after.num_rows else delta.before.slice(0, 0)
-        self._touched[branch, table] = _Touched(old, new, delta.before, come)
+        self._affected[branch, table] = _AffectedTable(old, new, delta.before, come)
 
-    def _cloned(self, view: View, target: BranchRow, head: SnapshotRow) -> None:
+    def _follow_clone(self, view: View, target: BranchRow, head: SnapshotRow) -> None:
         """Through the changes of a clone, one after the other."""
         graph = self._graph
         (branch,) = view.branches
-        before = self._at.get(branch) or _of(graph, made_from(graph, head)[branch])
+        before = self._at.get(branch) or _snapshot_row(graph, source_positions(graph, head)[branch])
         tables = tables_of(graph, before)
-        touched = {t: item for (b, t), item in self._touched.items() if b == branch}
+        touched = {t: item for (b, t), item in self._affected.items() if b == branch}
         tables = {**tables, **{t: item.old for t, item in touched.items()}}
         for json in view.changes:
-            change = Change.from_json(json)
+            change = SchemaChange.from_json(json)
             definitions = {n: graph.versions.definition(v) for n, v in tables.items()}
-            plan = planned(definitions, [change])
+            plan = plan_changes(definitions, [change])
             changed, _ = new_tables(graph, plan, tables, graph.scratch())
             overlaid = {**tables, **changed}
             after = {name: version for name, version in overlaid.items() if version is not None}
-            deltas = _deltas(graph, touched)
-            carried = carried_over(graph, plan.lenses[0], deltas, tables, after, True)
+            deltas = _row_images(graph, touched)
+            carried = carry_images(graph, plan.lenses[0], deltas, tables, after, True)
             touched = {
-                name: _Touched(after[name], after[name], delta.before, delta.after)
+                name: _AffectedTable(after[name], after[name], delta.before, delta.after)
                 for name, delta in carried.items()
             }
             tables = after
         for table, item in touched.items():
-            delta = Delta(item.rows, item.come)
-            self._add(target.id, table, tables[table], delta)
+            delta = RowImages(item.rows, item.come)
+            self._add_affected(target.id, table, tables[table], delta)
 
 
-def _of(graph: Graph, address: object) -> SnapshotRow:
+def _snapshot_row(graph: Graph, address: object) -> SnapshotRow:
     row = graph.snapshots.find(address)  # type: ignore[arg-type]
     assert row is not None
     return row
 
 
-def _loose(rows: pa.Table) -> pa.Table:
+def _as_nullable(rows: pa.Table) -> pa.Table:
     return pa.Table.from_arrays(rows.columns, names=rows.column_names)
 
 
-def _changed(graph: Graph, old: Version, new: Version) -> tuple[pa.Table, pa.Table]:
+def _changed_rows(graph: Graph, old: Version, new: Version) -> tuple[pa.Table, pa.Table]:
     """The rows that go or change, as they were; and those that come."""
     schema = graph.versions.definition(old).schema
     gone, come = [schema.arrow.empty_table()], [schema.arrow.empty_table()]
@@ -324,11 +326,11 @@ def _changed(graph: Graph, old: Version, new: Version) -> tuple[pa.Table, pa.Tab
             rows = pa.Table.from_arrays([side[p] for p in places], names=schema.arrow.names)
             there = pa.array(batch.kinds != absent)
             parts.append(rows.filter(there))
-    made = [pa.concat_tables([_loose(part) for part in parts]) for parts in (gone, come)]
+    made = [pa.concat_tables([_as_nullable(part) for part in parts]) for parts in (gone, come)]
     return made[0], made[1]
 
 
-def _deltas(graph: Graph, touched: Mapping[str, _Touched]) -> dict[str, Delta]:
+def _row_images(graph: Graph, touched: Mapping[str, _AffectedTable]) -> dict[str, RowImages]:
     """What goes and comes, in the types of the tables."""
     found = {}
     for table, item in touched.items():
@@ -337,5 +339,5 @@ def _deltas(graph: Graph, touched: Mapping[str, _Touched]) -> dict[str, Delta]:
             pa.Table.from_arrays([c.combine_chunks() for c in rows.columns], schema=schema)
             for rows in (item.rows, item.come)
         ]
-        found[table] = Delta(*sides)
+        found[table] = RowImages(*sides)
     return found

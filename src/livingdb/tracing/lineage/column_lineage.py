@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from functools import cached_property
 
 from livingdb.catalog.syncs import SyncRow
-from livingdb.derivation.column_lineage.sync_columns import ColumnStep, Reached
+from livingdb.derivation.column_lineage.sync_columns import SourceColumn, SyncColumns
 from livingdb.derivation.view import KIND
 from livingdb.graph.graph import Graph
 from livingdb.tracing.lineage.target import makers, target_of
@@ -25,8 +25,8 @@ class ColumnLineage(dict[str, list[str]]):
     def __init__(
         self,
         view: str,
-        columns: dict[str, list[Reached]],
-        used: dict[str, list[Reached]],
+        columns: dict[str, list[SourceColumn]],
+        used: dict[str, list[SourceColumn]],
         names: dict[int, str],
     ):
         self.view = view
@@ -35,22 +35,22 @@ class ColumnLineage(dict[str, list[str]]):
             t: {r.branch for r in every if r.table == t} for t in {r.table for r in every}
         }
         self._names = names
-        super().__init__({name: self._told(some) for name, some in columns.items()})
-        self.used = {use: self._told(some) for use, some in used.items() if some}
+        super().__init__({name: self._column_names(some) for name, some in columns.items()})
+        self.used = {use: self._column_names(some) for use, some in used.items() if some}
         self.masked = {
             name: told
             for name, some in columns.items()
-            if (told := self._told(r for r in some if r.masked))
+            if (told := self._column_names(r for r in some if r.masked))
         }
         self.places = {
             name: sorted({(names.get(r.branch, "?"), r.table, r.column) for r in some})
             for name, some in columns.items()
         }
 
-    def _told(self, some: Iterable[Reached]) -> list[str]:
+    def _column_names(self, some: Iterable[SourceColumn]) -> list[str]:
         return list(dict.fromkeys(self._name(reached) for reached in sorted(some)))
 
-    def _name(self, reached: Reached) -> str:
+    def _name(self, reached: SourceColumn) -> str:
         if len(self._branches[reached.table]) == 1:
             return f"{reached.table}.{reached.column}"
         return f"{self._names.get(reached.branch, '?')}.{reached.table}.{reached.column}"
@@ -73,7 +73,7 @@ def column_lineage(graph: Graph, view: str, base: bool) -> ColumnLineage:
     """What the columns of a derived object are computed from; `base`: down to base tables."""
     target = target_of(graph, view, None)
     search = _Search(graph, base)
-    first = ColumnStep(graph, search.makers[target.branch])
+    first = SyncColumns(graph, search.makers[target.branch])
     columns = {
         column: search.down(first.behind(target.table, column))
         for column in first.tables()[target.table]
@@ -89,40 +89,40 @@ class _Search:
     def __init__(self, graph: Graph, base: bool):
         self._graph = graph
         self._base = base
-        self._steps: dict[int, ColumnStep] = {}
+        self._steps: dict[int, SyncColumns] = {}
 
     @cached_property
     def makers(self) -> dict[int, SyncRow]:
         """What makes the tables of each branch."""
         return makers(self._graph)
 
-    def _step(self, branch: int) -> ColumnStep | None:
+    def _sync_columns(self, branch: int) -> SyncColumns | None:
         """The sync that alone writes a branch."""
         sync = self.makers.get(branch) if self._base else None
         if sync is None or (sync.kind != KIND and sync.direction != "forward"):
             return None
         if branch not in self._steps:
-            self._steps[branch] = ColumnStep(self._graph, sync)
+            self._steps[branch] = SyncColumns(self._graph, sync)
         return self._steps[branch]
 
-    def down(self, columns: list[Reached]) -> list[Reached]:
+    def down(self, columns: list[SourceColumn]) -> list[SourceColumn]:
         """The columns these are computed from, down to where nothing is derived."""
-        found: set[Reached] = set()
+        found: set[SourceColumn] = set()
         for reached in columns:
-            step = self._step(reached.branch)
+            step = self._sync_columns(reached.branch)
             if step is None:
                 found.add(reached)
                 continue
             for older in self.down(step.behind(reached.table, reached.column)):
                 masked = older.masked or reached.masked
-                found.add(Reached(older.branch, older.table, older.column, masked))
+                found.add(SourceColumn(older.branch, older.table, older.column, masked))
         return sorted(found)
 
-    def used(self, step: ColumnStep, branch: int) -> dict[str, list[Reached]]:
+    def used(self, step: SyncColumns, branch: int) -> dict[str, list[SourceColumn]]:
         """What decides which rows there are, here and in what it reads."""
-        found: dict[str, set[Reached]] = {}
+        found: dict[str, set[SourceColumn]] = {}
         seen: set[int] = set()
-        waiting: list[tuple[ColumnStep, int]] = [(step, branch)]
+        waiting: list[tuple[SyncColumns, int]] = [(step, branch)]
         while waiting:
             here, number = waiting.pop()
             if number in seen:
@@ -131,7 +131,7 @@ class _Search:
             for use, columns in here.used().items():
                 found.setdefault(use, set()).update(self.down(columns))
             for source in self.makers[number].sources:
-                further = self._step(source)
+                further = self._sync_columns(source)
                 if further is not None:
                     waiting.append((further, source))
         return {use: sorted(columns) for use, columns in sorted(found.items())}

@@ -9,10 +9,10 @@ import pyarrow as pa
 
 from livingdb.errors import InvalidData
 from livingdb.graph.graph import Graph
-from livingdb.graph.refs import Resolved
+from livingdb.graph.refs import ResolvedRef
 from livingdb.graph.storage.staging import Staging
-from livingdb.tracing.lineage.affected_rows import Affected
-from livingdb.tracing.lineage.row_lineage import row_with
+from livingdb.tracing.lineage.affected_rows import AffectedRows
+from livingdb.tracing.lineage.row_lineage import find_row
 
 __all__ = ["ForwardLineage", "forward_lineage"]
 
@@ -46,7 +46,7 @@ class ForwardLineage(dict[str, pa.Table]):
 
 
 def forward_lineage(
-    graph: Graph, engine: str | None, ref: object, resolved: Resolved, table: str, key: object
+    graph: Graph, engine: str | None, ref: object, resolved: ResolvedRef, table: str, key: object
 ) -> ForwardLineage:
     """What would change if a row of a table did: the keys of derived rows, by object.
 
@@ -56,13 +56,13 @@ def forward_lineage(
     if branch is None:
         raise InvalidData(f"{ref}: name the branch whose row it is, as main or main~3")
     version = graph.version(resolved.snapshot, table)
-    rows = row_with(graph.versions.rows(version), key, table)
+    rows = find_row(graph.versions.rows(version), key, table)
     with Staging(graph.store) as staging:
-        search = Affected(graph, engine, staging)
+        search = AffectedRows(graph, engine, staging)
         try:
             search.start(branch, resolved.snapshot, table, version, rows)
             search.run()
-            tables, whole = search.told((branch.id, table))
+            tables, whole = search.affected_keys((branch.id, table))
             return ForwardLineage(f"{branch.name}.{table} {key!r}", tables, whole)
         finally:
             graph.index.forget(search.made)

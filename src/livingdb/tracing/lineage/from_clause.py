@@ -9,25 +9,25 @@ from sqlglot import exp
 
 from livingdb.derivation.column_lineage.query_tree import (
     Untraceable,
-    aggregates_of,
-    own,
+    has_aggregate,
+    own_nodes,
     relations_of,
-    unaliased,
+    without_alias,
 )
 from livingdb.derivation.compiler import query_trees as trees
-from livingdb.tracing.lineage.subqueries import Inner
+from livingdb.tracing.lineage.subqueries import InnerQuery
 
 __all__ = [
     "HERE",
-    "Flow",
+    "FromRows",
     "add_condition",
-    "flow_of",
+    "can_be_missing",
+    "from_rows",
     "group_keys",
     "mark_present",
-    "may_be_missing",
-    "merged",
-    "named",
+    "merge_inner_query",
     "partitions_of",
+    "table_alias",
 ]
 
 HERE = "_here"
@@ -35,25 +35,25 @@ HERE = "_here"
 
 
 @dataclass(frozen=True)
-class Flow:
+class FromRows:
     """Rows in FROM: a SELECT of nothing yet, and the names of those relations to be traced."""
 
     select: exp.Select
     traced: tuple[str, ...]
 
-    def where(self, condition: exp.Expr) -> Flow:
+    def where(self, condition: exp.Expr) -> FromRows:
         """Those for which a condition holds, too."""
         made = self.select.copy()
         add_condition(made, condition)
         return replace(self, select=made)
 
 
-def named(name: str) -> exp.TableAlias:
+def table_alias(name: str) -> exp.TableAlias:
     """What a relation is called."""
     return exp.TableAlias(this=exp.to_identifier(name, quoted=True))
 
 
-def flow_of(select: exp.Select) -> Flow:
+def from_rows(select: exp.Select) -> FromRows:
     """The rows in FROM for which WHERE holds; all relations are to be traced."""
     made = exp.Select()
     for clause in ("from_", "joins", "laterals", "where"):
@@ -65,12 +65,12 @@ def flow_of(select: exp.Select) -> Flow:
     for _, join in relations_of(made):
         if join is not None and (join.method or join.args.get("using")):
             raise Untraceable("a join that does not say what it compares")
-    return Flow(made, tuple(node.alias for node, _ in relations_of(made)))
+    return FromRows(made, tuple(node.alias for node, _ in relations_of(made)))
 
 
-def merged(flow: Flow, inner: exp.Select, about: Inner) -> Flow:
+def merge_inner_query(flow: FromRows, inner: exp.Select, about: InnerQuery) -> FromRows:
     """Rows in FROM together with those of a query that is asked about each of them."""
-    theirs = flow_of(inner)
+    theirs = from_rows(inner)
     sides = [str(join.side).upper() for _, join in relations_of(theirs.select) if join is not None]
     if set(sides) & {"RIGHT", "FULL"}:
         raise Untraceable("an outer join in a query about a row")
@@ -84,14 +84,14 @@ def merged(flow: Flow, inner: exp.Select, about: Inner) -> Flow:
     if where is not None:
         add_condition(made, where.this)
     for left, item in zip(about.compared, inner.expressions, strict=False):
-        right = unaliased(item)
-        computed = [aggregates_of(e) or e.find(exp.Window) is not None for e in (left, right)]
+        right = without_alias(item)
+        computed = [has_aggregate(e) or e.find(exp.Window) is not None for e in (left, right)]
         if not any(computed):
-            add_condition(made, exp.EQ(this=_in(left), expression=_in(right)))
-    return Flow(made, theirs.traced)
+            add_condition(made, exp.EQ(this=_parenthesize(left), expression=_parenthesize(right)))
+    return FromRows(made, theirs.traced)
 
 
-def _in(expression: exp.Expr) -> exp.Expr:
+def _parenthesize(expression: exp.Expr) -> exp.Expr:
     return exp.Paren(this=expression.copy())
 
 
@@ -110,7 +110,7 @@ def partitions_of(select: exp.Select) -> Iterator[exp.Expr]:
         roots.append(select.args["qualify"])
     seen: list[exp.Expr] = []
     for root in roots:
-        for window in own(root, exp.Window):
+        for window in own_nodes(root, exp.Window):
             alias = window.args.get("alias")
             if alias is not None and not window.args.get("partition_by"):
                 window = named.get(alias.name.casefold(), window)
@@ -129,7 +129,7 @@ def group_keys(group: exp.Group) -> list[exp.Expr] | None:
     return list(group.expressions)
 
 
-def may_be_missing(select: exp.Select, name: str) -> bool:
+def can_be_missing(select: exp.Select, name: str) -> bool:
     """Whether a relation is on a side of an outer join that may have no row."""
     seen = False
     for node, join in relations_of(select):
@@ -146,11 +146,11 @@ def may_be_missing(select: exp.Select, name: str) -> bool:
 def mark_present(node: exp.Expr, columns: Sequence[str], name: str) -> None:
     """Give a relation a column that says that a row of it is there."""
     inner = node.copy()
-    here = trees.aliased(exp.true(), HERE)
+    here = trees.with_alias(exp.true(), HERE)
     wanted = [trees.column(name, column) for column in _all_columns(node, columns)]
-    query = exp.Select(expressions=[*(trees.aliased(c, c.name) for c in wanted), here])
+    query = exp.Select(expressions=[*(trees.with_alias(c, c.name) for c in wanted), here])
     query.set("from_", exp.From(this=inner))
-    node.replace(exp.Subquery(this=query, alias=named(name)))
+    node.replace(exp.Subquery(this=query, alias=table_alias(name)))
 
 
 def _all_columns(node: exp.Expr, columns: Sequence[str]) -> list[str]:

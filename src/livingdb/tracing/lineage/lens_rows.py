@@ -7,28 +7,28 @@ from collections.abc import Mapping, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from livingdb.derivation.find_rows import matching
-from livingdb.derivation.weighted_rows import distinct
+from livingdb.derivation.find_rows import matching_rows
+from livingdb.derivation.weighted_rows import distinct_rows
 from livingdb.errors import LivingDBError
 from livingdb.evolution.changes.join_tables import JoinReferencesLens
 from livingdb.evolution.changes.normalize import NormalizeLens
 from livingdb.evolution.changes.union_tables import OriginUnionLens
-from livingdb.evolution.evolve import new_tables, planned
-from livingdb.evolution.lenses.lens import Delta, Lens
+from livingdb.evolution.evolve import new_tables, plan_changes
+from livingdb.evolution.lenses.lens import Lens, RowImages
 from livingdb.evolution.lenses.row_lens import RowLens
 from livingdb.evolution.lenses.sides import VersionSide
-from livingdb.evolution.schema_change import Change
+from livingdb.evolution.schema_change import SchemaChange
 from livingdb.graph.graph import Graph
 from livingdb.tables.index import Version
 from livingdb.tables.schema import TableSchema
 
-__all__ = ["behind_changes", "behind_lens", "carried_over"]
+__all__ = ["carry_images", "trace_changes", "trace_lens"]
 
 Rows = dict[str, pa.Table | None]
 """Rows of tables by name; None for all of them."""
 
 
-def behind_lens(
+def trace_lens(
     graph: Graph, lens: Lens, table: str, rows: pa.Table | None, old: Mapping[str, Version]
 ) -> Rows:
     """The rows of old tables that rows of a new table are made of; None for all rows."""
@@ -38,27 +38,27 @@ def behind_lens(
         return dict.fromkeys(lens.old)
     if isinstance(lens, RowLens):
         keys = rows.select(list(lens.new_schema.key)).rename_columns(list(lens.old_schema.key))
-        return {lens.old_name: _matching(graph, old[lens.old_name], keys)}
+        return {lens.old_name: _matching_rows(graph, old[lens.old_name], keys)}
     if isinstance(lens, JoinReferencesLens | NormalizeLens):
-        return _looked_up(graph, lens, table, rows, old)
-    same = lens.same_as(table)
+        return _trace_lookup(graph, lens, table, rows, old)
+    same = lens.unchanged_source(table)
     sources = list(lens.old) if same is None else [same]
     new = lens.new[table].schema
     if isinstance(lens, OriginUnionLens):
-        return _by_origin(graph, lens, rows, old)
+        return _trace_union(graph, lens, rows, old)
     found: Rows = {}
     for name in sources:
         if _has_key_of(lens.old[name].schema, new):
-            keys = distinct(rows.select(list(new.key)))
-            found[name] = _matching(graph, old[name], keys)
+            keys = distinct_rows(rows.select(list(new.key)))
+            found[name] = _matching_rows(graph, old[name], keys)
     for name in [name for name in sources if name not in found]:
-        found[name] = _alike(graph, lens.old[name].schema, new, rows, old[name])
+        found[name] = _equal_rows(graph, lens.old[name].schema, new, rows, old[name])
     return {name: some for name, some in found.items() if some is not None and some.num_rows}
 
 
-def behind_changes(
+def trace_changes(
     graph: Graph,
-    changes: Sequence[Change],
+    changes: Sequence[SchemaChange],
     table: str,
     rows: pa.Table | None,
     old: Mapping[str, Version],
@@ -69,28 +69,28 @@ def behind_changes(
     stages = [dict(old)]
     for change in changes[:-1]:
         now = stages[-1]
-        plan = planned({n: graph.versions.definition(v) for n, v in now.items()}, [change])
+        plan = plan_changes({n: graph.versions.definition(v) for n, v in now.items()}, [change])
         changed, _ = new_tables(graph, plan, now, graph.scratch())
         after = {**now, **changed}
         stages.append({name: version for name, version in after.items() if version is not None})
     wanted: Rows = {table: rows}
     for change, before in zip(reversed(changes), reversed(stages), strict=True):
         definitions = {n: graph.versions.definition(v) for n, v in before.items()}
-        (lens,) = planned(definitions, [change]).lenses
+        (lens,) = plan_changes(definitions, [change]).lenses
         found: Rows = {}
         for name, some in wanted.items():
-            for source, part in behind_lens(graph, lens, name, some, before).items():
-                found[source] = _both(found[source], part) if source in found else part
+            for source, part in trace_lens(graph, lens, name, some, before).items():
+                found[source] = _union_rows(found[source], part) if source in found else part
         wanted = found
     return wanted
 
 
-def _both(one: pa.Table | None, other: pa.Table | None) -> pa.Table | None:
-    return None if one is None or other is None else distinct(pa.concat_tables([one, other]))
+def _union_rows(one: pa.Table | None, other: pa.Table | None) -> pa.Table | None:
+    return None if one is None or other is None else distinct_rows(pa.concat_tables([one, other]))
 
 
-def _matching(graph: Graph, version: Version, values: pa.Table) -> pa.Table:
-    return matching(graph.versions.rows(version), values)
+def _matching_rows(graph: Graph, version: Version, values: pa.Table) -> pa.Table:
+    return matching_rows(graph.versions.rows(version), values)
 
 
 def _has_key_of(old: TableSchema, new: TableSchema) -> bool:
@@ -99,7 +99,7 @@ def _has_key_of(old: TableSchema, new: TableSchema) -> bool:
     return mine == [(column.name, column.type) for column in new.key_columns]
 
 
-def _looked_up(
+def _trace_lookup(
     graph: Graph,
     lens: JoinReferencesLens | NormalizeLens,
     table: str,
@@ -111,16 +111,16 @@ def _looked_up(
     (wide, whole), (narrow, part), (lookup, other) = lookups.wide, lookups.narrow, lookups.lookup
     if isinstance(lens, NormalizeLens):
         columns = list(whole.key) if table == narrow else list(lookups.moved)
-        return {wide: _matching(graph, old[wide], distinct(rows.select(columns)))}
-    mine = _matching(graph, old[narrow], distinct(rows.select(list(part.key))))
+        return {wide: _matching_rows(graph, old[wide], distinct_rows(rows.select(columns)))}
+    mine = _matching_rows(graph, old[narrow], distinct_rows(rows.select(list(part.key))))
     links = mine.select([lookups.reference]).rename_columns(list(other.key)).drop_null()
     found: Rows = {narrow: mine}
     if links.num_rows:
-        found[lookup] = _matching(graph, old[lookup], distinct(links))
+        found[lookup] = _matching_rows(graph, old[lookup], distinct_rows(links))
     return found
 
 
-def _by_origin(
+def _trace_union(
     graph: Graph, lens: OriginUnionLens, rows: pa.Table, old: Mapping[str, Version]
 ) -> Rows:
     """Rows of several tables, each of which says which table it is of."""
@@ -128,27 +128,27 @@ def _by_origin(
     for name, definition in lens.old.items():
         mine = rows.filter(pc.equal(rows.column(lens.origin), name))
         if mine.num_rows:
-            found[name] = _matching(graph, old[name], mine.select(list(definition.schema.key)))
+            found[name] = _matching_rows(graph, old[name], mine.select(list(definition.schema.key)))
     return found
 
 
-def _alike(
+def _equal_rows(
     graph: Graph, old: TableSchema, new: TableSchema, rows: pa.Table, version: Version
 ) -> pa.Table | None:
     """The rows of a table that hold the same as others in all columns that both have."""
     types = {column.name: column.type for column in new.columns}
     shared = [c.name for c in old.columns if types.get(c.name) == c.type]
-    return _matching(graph, version, distinct(rows.select(shared))) if shared else None
+    return _matching_rows(graph, version, distinct_rows(rows.select(shared))) if shared else None
 
 
-def carried_over(
+def carry_images(
     graph: Graph,
     lens: Lens,
-    touched: Mapping[str, Delta],
+    touched: Mapping[str, RowImages],
     here: Mapping[str, Version],
     there: Mapping[str, Version],
     is_right: bool,
-) -> dict[str, Delta]:
+) -> dict[str, RowImages]:
     """What rows of some tables that go or change do to the tables on the other side.
 
     To the new tables if `is_right`, else to the old ones.
@@ -160,7 +160,10 @@ def carried_over(
         return found
     sides = VersionSide(graph.versions, here), VersionSide(graph.versions, there)
     put = lens.putr if is_right else lens.putl
-    for some in (deltas, {name: _blank(graph, here[name], d) for name, d in deltas.items()}):
+    for some in (
+        deltas,
+        {name: _blank_nullable(graph, here[name], d) for name, d in deltas.items()},
+    ):
         try:
             return {**found, **put(some, *sides)}
         except LivingDBError:
@@ -168,11 +171,11 @@ def carried_over(
     # The rows can neither go nor change: any row of the other side may be bound to them.
     for table in theirs:
         every = graph.versions.rows(there[table]).to_arrow()
-        found[table] = Delta(every, every)
+        found[table] = RowImages(every, every)
     return found
 
 
-def _blank(graph: Graph, version: Version, delta: Delta) -> Delta:
+def _blank_nullable(graph: Graph, version: Version, delta: RowImages) -> RowImages:
     """Rows that stay, with nothing in the columns that may be null: others may refer to them."""
     schema = graph.versions.definition(version).schema
     links = {column for column, _ in schema.foreign_keys}
@@ -182,4 +185,4 @@ def _blank(graph: Graph, version: Version, delta: Delta) -> Delta:
         else delta.before.column(column.name)
         for column in schema.shown
     ]
-    return Delta(delta.before, pa.Table.from_arrays(columns, schema=schema.arrow))
+    return RowImages(delta.before, pa.Table.from_arrays(columns, schema=schema.arrow))

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from sqlglot import exp
 
 from livingdb.derivation.compiler import query_trees as trees
-from livingdb.engines.pruning import part_of
+from livingdb.engines.pruning import scan_bounds
 from livingdb.sql.comparison import comparison_of
 from livingdb.sql.condition_ranges import ranges_of_all
 from livingdb.sql.parameters import constant
@@ -19,38 +19,38 @@ from livingdb.sql.table_conditions import column_named
 from livingdb.tables.rows import RowSet
 from livingdb.tables.schema import Column
 
-__all__ = ["filtered"]
+__all__ = ["filter_rows"]
 
 Plain = tuple[str, pa.Scalar]
 """A column, and the value that it has."""
 
 
-def filtered(rows: RowSet, condition: exp.Expr | None) -> tuple[pa.Table, bool] | None:
+def filter_rows(rows: RowSet, condition: exp.Expr | None) -> tuple[pa.Table, bool] | None:
     """The rows for which the comparisons of columns with values in a condition hold.
 
     And whether the condition is nothing else.  None if it has no such comparison.
     """
     parts = list(trees.conjuncts(condition))
-    plain = [found for part in parts if (found := _plain(rows, part)) is not None]
+    plain = [found for part in parts if (found := _plain_comparison(rows, part)) is not None]
     if not plain:
         return None
 
     def owner(column: exp.Column) -> Column | None:
         return column_named(rows.schema, column.name)
 
-    part = part_of(rows.schema, ranges_of_all(parts, owner, {}))
+    part = scan_bounds(rows.schema, ranges_of_all(parts, owner, {}))
     schema = rows.schema.arrow
     kept = [
         batch
         for span in part.spans
         for read in rows.batches(schema.names, span, part.filters)
-        for batch in _kept(read, plain)
+        for batch in _filter_batch(read, plain)
     ]
-    rest = [part for part in parts if not _says_nothing(part)]
+    rest = [part for part in parts if not _is_trivial(part)]
     return pa.Table.from_batches(kept, schema=schema), len(plain) == len(rest)
 
 
-def _kept(batch: pa.RecordBatch, plain: Sequence[Plain]) -> Iterator[pa.RecordBatch]:
+def _filter_batch(batch: pa.RecordBatch, plain: Sequence[Plain]) -> Iterator[pa.RecordBatch]:
     mask = None
     for name, value in plain:
         column = batch.column(name)
@@ -61,11 +61,11 @@ def _kept(batch: pa.RecordBatch, plain: Sequence[Plain]) -> Iterator[pa.RecordBa
         yield found
 
 
-def _says_nothing(part: exp.Expr) -> bool:
+def _is_trivial(part: exp.Expr) -> bool:
     return isinstance(part, exp.Boolean) and bool(part.this)
 
 
-def _plain(rows: RowSet, part: exp.Expr) -> Plain | None:
+def _plain_comparison(rows: RowSet, part: exp.Expr) -> Plain | None:
     """A column and the value that a condition says it has, both of the same type."""
     part = part.unnest()
     found = comparison_of(part)
@@ -79,7 +79,7 @@ def _plain(rows: RowSet, part: exp.Expr) -> Plain | None:
     if found is None or found.operator != "=":
         return None
     value = constant(found.operand, {})
-    if value is None or not _is_of(column.type, value):
+    if value is None or not _has_type(column.type, value):
         return None
     try:
         return column.name, pa.scalar(value, column.type)
@@ -87,7 +87,7 @@ def _plain(rows: RowSet, part: exp.Expr) -> Plain | None:
         return None
 
 
-def _is_of(kind: pa.DataType, value: object) -> bool:
+def _has_type(kind: pa.DataType, value: object) -> bool:
     """Whether a value is of a type whose equal values have equal bits."""
     if pa.types.is_integer(kind):
         return isinstance(value, int) and not isinstance(value, bool)

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from livingdb.catalog.snapshots import SnapshotRow
-from livingdb.derivation.find_rows import matching
+from livingdb.derivation.find_rows import matching_rows
 from livingdb.errors import InvalidData, NotFound
 from livingdb.graph.graph import Graph
 from livingdb.graph.snapshot_columns import snapshot_columns
@@ -51,7 +51,9 @@ class Lineage(dict[str, pa.Table]):
             if len(twice) > 1:
                 name = f"{branches[origin.branch]}.{origin.table}"
             self._origins.setdefault(name, []).append(origin)
-        super().__init__({name: _shown(parts) for name, parts in sorted(self._origins.items())})
+        super().__init__(
+            {name: _with_snapshots(parts) for name, parts in sorted(self._origins.items())}
+        )
 
     @property
     def snapshots(self) -> dict[str, str]:
@@ -79,8 +81,8 @@ class Lineage(dict[str, pa.Table]):
         made: dict[str, pa.Table] = {}
         for name, parts in sorted(self._origins.items()):
             known = [o for o in parts if o.table in graph.tables(o.snapshot)]
-            if known and parts[0].source.schema.shown_key:
-                made[name] = pa.concat_tables([_blamed(graph, origin) for origin in known])
+            if known and parts[0].source.schema.visible_key:
+                made[name] = pa.concat_tables([_blame_rows(graph, origin) for origin in known])
         return made
 
     def to_base(self) -> Lineage:
@@ -115,21 +117,21 @@ def lineage(search: Search, view: str, key: object, at: SnapshotRow | None) -> L
 def _lineage(search: Search, target: Target, key: object) -> Lineage:
     graph = search.graph
     rows = graph.versions.rows(graph.version(target.snapshot, target.table))
-    wanted = None if key is None else row_with(rows, key, target.name)
+    wanted = None if key is None else find_row(rows, key, target.name)
     return Lineage(search, target, key, search.behind(target, wanted))
 
 
-def row_with(rows: RowSet, key: object, name: str) -> pa.Table:
+def find_row(rows: RowSet, key: object, name: str) -> pa.Table:
     """The row with a key, or those with the values of some columns; `NotFound` if none has."""
-    values = _asked(rows, key, name)
-    found = matching(rows, values)
+    values = _key_values(rows, key, name)
+    found = matching_rows(rows, values)
     if not found.num_rows:
         shown = ", ".join(f"{n}={v!r}" for n, v in values.to_pylist()[0].items())
         raise NotFound(f"{name!r} has no row with {shown}")
     return found
 
 
-def _asked(rows: RowSet, key: object, name: str) -> pa.Table:
+def _key_values(rows: RowSet, key: object, name: str) -> pa.Table:
     schema = rows.schema
     names = {column.name: column for column in schema.shown}
     given: Mapping[str, Any]
@@ -140,10 +142,10 @@ def _asked(rows: RowSet, key: object, name: str) -> pa.Table:
             what = repr(unknown[0]) if unknown else "of no name"
             raise InvalidData(f"{name!r} has no column {what}; it has {', '.join(names)}")
     else:
-        wanted = list(schema.shown_key) or list(names)
+        wanted = list(schema.visible_key) or list(names)
         values = tuple(key) if isinstance(key, (tuple, list)) else (key,)
         if len(values) != len(wanted):
-            known = "its key is" if schema.shown_key else "it has no key; its columns are"
+            known = "its key is" if schema.visible_key else "it has no key; its columns are"
             raise InvalidData(
                 f"{name!r} has no row with a key of {len(values)} values: {known} "
                 f"({', '.join(wanted)}); a dict of columns and values finds rows, too"
@@ -155,7 +157,7 @@ def _asked(rows: RowSet, key: object, name: str) -> pa.Table:
     return pa.Table.from_arrays(arrays, names=list(given))
 
 
-def _shown(parts: list[Origin]) -> pa.Table:
+def _with_snapshots(parts: list[Origin]) -> pa.Table:
     made = []
     for origin in parts:
         rows = origin.rows
@@ -164,7 +166,7 @@ def _shown(parts: list[Origin]) -> pa.Table:
     return made[0] if len(made) == 1 else pa.concat_tables(made, promote_options="default")
 
 
-def _blamed(graph: Graph, origin: Origin) -> pa.Table:
+def _blame_rows(graph: Graph, origin: Origin) -> pa.Table:
     rows = origin.source
     key = list(rows.schema.key)
     encoded = rows.forest.shape.keys([flat(origin.rows.column(name)) for name in key])

@@ -11,26 +11,26 @@ from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.catalog.syncs import SyncRow
 from livingdb.chunks.address import Address
 from livingdb.commit.carry_lens import lens_of
-from livingdb.derivation.refresh_view import Found
-from livingdb.derivation.source_positions import found, made_from
+from livingdb.derivation.refresh_view import SourceVersion
+from livingdb.derivation.source_positions import source_positions, source_versions
 from livingdb.derivation.view import KIND, SourceTable, View
-from livingdb.derivation.weighted_rows import distinct
-from livingdb.engines.engine_choice import choose, engine_named
+from livingdb.derivation.weighted_rows import distinct_rows
+from livingdb.engines.engine_choice import choose_engine, engine_named
 from livingdb.engines.request import Request, Source
 from livingdb.errors import LivingDBError, NotFound
 from livingdb.evolution.lift import in_schema_of
-from livingdb.evolution.schema_change import Change
+from livingdb.evolution.schema_change import SchemaChange
 from livingdb.graph.graph import Graph, tables_of
 from livingdb.graph.names import is_hidden
 from livingdb.tables.index import Version
 from livingdb.tables.rows import RowSet
-from livingdb.tracing.lineage.lens_rows import behind_changes, behind_lens
-from livingdb.tracing.lineage.query_rows import rows_behind
+from livingdb.tracing.lineage.lens_rows import trace_changes, trace_lens
+from livingdb.tracing.lineage.query_rows import trace_rows
 from livingdb.tracing.lineage.target import Target, makers
-from livingdb.tracing.lineage.trace_query import Answer, Known
-from livingdb.tracing.lineage.wanted_rows import Wanted
+from livingdb.tracing.lineage.trace_query import Answer, KnownTable
+from livingdb.tracing.lineage.wanted_rows import RequestedRows
 
-__all__ = ["Origin", "Search", "answers"]
+__all__ = ["Origin", "Search", "engine_answer"]
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class Search:
 
     def behind(self, target: Target, rows: pa.Table | None) -> list[Origin]:
         """The source rows behind rows of a derived object; None for all of them."""
-        steps = list(self._step(target.branch, target.snapshot, target.table, rows))
+        steps = list(self._trace_once(target.branch, target.snapshot, target.table, rows))
         done: list[Origin] = []
         while steps:
             origin = steps.pop(0)
@@ -69,8 +69,8 @@ class Search:
                 done.append(origin)
                 continue
             rows = None if origin.is_whole else origin.rows
-            steps += self._step(origin.branch, origin.snapshot, origin.table, rows)
-        return self._joined(done)
+            steps += self._trace_once(origin.branch, origin.snapshot, origin.table, rows)
+        return self._merge_origins(done)
 
     def _is_derived(self, origin: Origin) -> bool:
         """Whether nobody but a sync writes the table."""
@@ -78,43 +78,43 @@ class Search:
         if sync is None:
             return False
         if sync.kind == KIND:
-            return bool(made_from(self.graph, origin.snapshot))
+            return bool(source_positions(self.graph, origin.snapshot))
         return sync.direction == "forward" and sync.is_active
 
-    def _joined(self, parts: list[Origin]) -> list[Origin]:
+    def _merge_origins(self, parts: list[Origin]) -> list[Origin]:
         """Each row of a table in a snapshot once."""
         places: dict[tuple[int, str, int], list[Origin]] = {}
         for part in parts:
             place = part.branch, part.table, part.snapshot.sequence
             places.setdefault(place, []).append(part)
-        return [some[0] if len(some) == 1 else _together(some) for some in places.values()]
+        return [some[0] if len(some) == 1 else _merge_origin_rows(some) for some in places.values()]
 
     # --- one step ---------------------------------------------------------------------------
 
-    def _step(
+    def _trace_once(
         self, branch: int, row: SnapshotRow, table: str, rows: pa.Table | None
     ) -> Iterator[Origin]:
         sync = self._makers[branch]
         if sync.kind != KIND:
-            yield from self._changed(sync, branch, row, table, rows)
+            yield from self._trace_schema_change(sync, branch, row, table, rows)
             return
         view = View.from_json(sync.spec)
-        at = made_from(self.graph, row)
+        at = source_positions(self.graph, row)
         if not set(view.branches) <= set(at):
             raise NotFound(
                 f"the snapshot {row.address.hex()[:12]} of {view.name!r} was not made from its "
                 "sources: somebody wrote it"
             )
         if view.what == "clone":
-            yield from self._cloned(view, at, table, rows)
+            yield from self._trace_clone(view, at, table, rows)
         elif view.what == "sql":
-            yield from self._queried(sync, view, at, row, table, rows)
+            yield from self._trace_query(sync, view, at, row, table, rows)
         else:
-            for name, item in found(self.graph, view, at).items():
+            for name, item in source_versions(self.graph, view, at).items():
                 source = self.graph.versions.rows(item.version)
                 yield self._origin(view.tables[name], at, source.to_arrow(), source, True)
 
-    def _queried(
+    def _trace_query(
         self,
         sync: SyncRow,
         view: View,
@@ -124,43 +124,43 @@ class Search:
         rows: pa.Table | None,
     ) -> Iterator[Origin]:
         graph = self.graph
-        known: dict[str, Known] = {}
+        known: dict[str, KnownTable] = {}
         sources: dict[str, RowSet] = {}
-        for name, item in self._found(view, at).items():
+        for name, item in self._source_versions(view, at).items():
             source = sources[name] = graph.versions.rows(item.version)
-            key = source.schema.shown_key or None
-            known[name] = Known(Source(source, stored=item.stored), key)
+            key = source.schema.visible_key or None
+            known[name] = KnownTable(Source(source, stored=item.stored), key)
         schema = graph.versions.definition(graph.version(row, table)).schema
         wanted = None
         if rows is not None:
             shown = [column.name for column in schema.shown]
-            names = list(schema.shown_key) or shown
+            names = list(schema.visible_key) or shown
             positions = tuple(shown.index(name) for name in names)
-            wanted = Wanted(distinct(rows.select(names)), positions)
-        answer = answers(view, sync, self._engine)
-        for name, some in rows_behind(view.tree(), known, wanted, answer).items():
+            wanted = RequestedRows(distinct_rows(rows.select(names)), positions)
+        answer = engine_answer(view, sync, self._engine)
+        for name, some in trace_rows(view.tree(), known, wanted, answer).items():
             yield self._origin(view.tables[name], at, some.rows, sources[name], some.is_whole)
 
-    def _found(self, view: View, at: dict[int, Address]) -> dict[str, Found]:
+    def _source_versions(self, view: View, at: dict[int, Address]) -> dict[str, SourceVersion]:
         """The tables that a view reads, in the schema that its query is written for.
 
         A rename since then was followed by the query: old rows are seen through it.
         """
         graph = self.graph
-        tables: dict[str, Found] = {}
+        tables: dict[str, SourceVersion] = {}
         for name, source in view.tables.items():
-            lifted = None if source.snapshot else self._lifted(source, at[source.branch])
+            lifted = None if source.snapshot else self._lifted_version(source, at[source.branch])
             if lifted is None:
                 one = replace(view, tables={name: source})
-                tables[name] = found(graph, one, at)[name]
+                tables[name] = source_versions(graph, one, at)[name]
             else:
-                tables[name] = Found(lifted)
+                tables[name] = SourceVersion(lifted)
         return tables
 
-    def _lifted(self, source: SourceTable, at: Address) -> Version | None:
+    def _lifted_version(self, source: SourceTable, at: Address) -> Version | None:
         """A table in the schema of its branch's head; None if that is the one it has."""
         graph = self.graph
-        branch, row = graph.branches.numbered(source.branch), graph.snapshots.find(at)
+        branch, row = graph.branches.by_id(source.branch), graph.snapshots.find(at)
         if branch is None or row is None or branch.head == row.sequence:
             return None
         head = graph.snapshots.at(branch.head)
@@ -188,48 +188,48 @@ class Search:
         return Origin(source.branch, name, source.table, row, rows, every, is_whole)
 
     def _name(self, branch: int) -> str:
-        row = self.graph.branches.numbered(branch)
+        row = self.graph.branches.by_id(branch)
         return "?" if row is None else row.name
 
     # --- schema changes ---------------------------------------------------------------------
 
-    def _cloned(
+    def _trace_clone(
         self, view: View, at: dict[int, Address], table: str, rows: pa.Table | None
     ) -> Iterator[Origin]:
         ((branch, address),) = at.items()
         row = self.graph.snapshots.find(address)
         assert row is not None
-        changes = [Change.from_json(change) for change in view.changes]
+        changes = [SchemaChange.from_json(change) for change in view.changes]
         old = tables_of(self.graph, row)
-        for name, some in behind_changes(self.graph, changes, table, rows, old).items():
-            yield self._of(branch, row, name, some)
+        for name, some in trace_changes(self.graph, changes, table, rows, old).items():
+            yield self._snapshot_origin(branch, row, name, some)
 
-    def _changed(
+    def _trace_schema_change(
         self, sync: SyncRow, branch: int, row: SnapshotRow, table: str, rows: pa.Table | None
     ) -> Iterator[Origin]:
         graph = self.graph
-        source = graph.branches.numbered(sync.sources[0])
+        source = graph.branches.by_id(sync.sources[0])
         assert source is not None
-        before = self._beside(branch, row, source.id)
+        before = self._paired_snapshot(branch, row, source.id)
         old = tables_of(graph, before)
-        for name, some in behind_lens(graph, lens_of(graph, sync), table, rows, old).items():
-            origin = self._of(source.id, before, name, some)
+        for name, some in trace_lens(graph, lens_of(graph, sync), table, rows, old).items():
+            origin = self._snapshot_origin(source.id, before, name, some)
             inner = self._makers.get(source.id) if is_hidden(source.name) else None
             if inner is None:
                 yield origin
             else:
-                yield from self._changed(inner, source.id, before, name, some)
+                yield from self._trace_schema_change(inner, source.id, before, name, some)
 
-    def _beside(self, branch: int, row: SnapshotRow, source: int) -> SnapshotRow:
+    def _paired_snapshot(self, branch: int, row: SnapshotRow, source: int) -> SnapshotRow:
         """Where the branch of the old schema was when that of the new one was at a snapshot."""
         graph = self.graph
-        here = graph.branches.numbered(branch)
-        there = graph.branches.numbered(source)
+        here = graph.branches.by_id(branch)
+        there = graph.branches.by_id(source)
         assert here is not None
         assert there is not None
         if here.head == row.sequence:
             return graph.snapshots.at(there.head)
-        move = graph.branches.moved_to(here, row.sequence)
+        move = graph.branches.last_move_to(here, row.sequence)
         entry = None if move is None else graph.branches.log_at(there, move.time)
         if entry is None:
             raise NotFound(
@@ -238,7 +238,9 @@ class Search:
             )
         return graph.snapshots.at(entry.snapshot)
 
-    def _of(self, branch: int, row: SnapshotRow, table: str, rows: pa.Table | None) -> Origin:
+    def _snapshot_origin(
+        self, branch: int, row: SnapshotRow, table: str, rows: pa.Table | None
+    ) -> Origin:
         source = self.graph.versions.rows(self.graph.version(row, table))
         every = source.to_arrow() if rows is None else rows
         return Origin(branch, self._name(branch), table, row, every, source, False)
@@ -248,23 +250,23 @@ def _names(graph: Graph, version: Version) -> list[tuple[int, str]]:
     return [(c.id, c.name) for c in graph.versions.definition(version).schema.columns]
 
 
-def _together(parts: list[Origin]) -> Origin:
+def _merge_origin_rows(parts: list[Origin]) -> Origin:
     whole = [part for part in parts if part.is_whole]
     if whole:
         return whole[0]
     first = parts[0]
     schema = first.rows.schema
-    rows = distinct(pa.concat_tables([part.rows.cast(schema) for part in parts]))
+    rows = distinct_rows(pa.concat_tables([part.rows.cast(schema) for part in parts]))
     made = pa.Table.from_arrays(rows.columns, schema=schema)
     return Origin(first.branch, first.branch_name, first.table, first.snapshot, made, first.source)
 
 
-def answers(view: View, sync: SyncRow, engine: str | None) -> Answer:
+def engine_answer(view: View, sync: SyncRow, engine: str | None) -> Answer:
     """Answers requests by the engine that a view is answered by."""
     wanted = view.engine or ("embedded" if sync.frequency == "immediate" else engine)
 
     def answer(request: Request) -> pa.Table:
-        name, _ = choose(request, wanted)
+        name, _ = choose_engine(request, wanted)
         return engine_named(name).rows(request)
 
     return answer

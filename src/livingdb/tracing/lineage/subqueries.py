@@ -9,18 +9,18 @@ from sqlglot import exp
 
 from livingdb.derivation.column_lineage.query_tree import relations_of
 
-__all__ = ["Inner", "inner_queries"]
+__all__ = ["InnerQuery", "inner_queries"]
 
 
 @dataclass(frozen=True)
-class Inner:
+class InnerQuery:
     """A query inside an expression; `compared` is what IN looks for in it."""
 
     query: exp.Expr
     compared: tuple[exp.Expr, ...] = ()
 
 
-def inner_queries(select: exp.Select) -> Iterator[Inner]:
+def inner_queries(select: exp.Select) -> Iterator[InnerQuery]:
     """The queries in a SELECT's expressions whose rows its own rows are there because of.
 
     Rows that a condition wants to be absent are not among them.
@@ -44,7 +44,7 @@ def _groups(select: exp.Select) -> list[exp.Expr]:
     return [] if group is None else list(group.expressions)
 
 
-def _in_condition(node: exp.Expr, positive: bool) -> Iterator[Inner]:
+def _in_condition(node: exp.Expr, positive: bool) -> Iterator[InnerQuery]:
     """Those in a condition that has to be true, or false if it is not `positive`."""
     if isinstance(node, (exp.And, exp.Or)):
         yield from _in_condition(node.this, positive)
@@ -68,21 +68,21 @@ def _compares_all(node: exp.Expr) -> bool:
     return isinstance(node, exp.Binary) and isinstance(node.expression, exp.All)
 
 
-def _in_value(node: exp.Expr) -> Iterator[Inner]:
+def _in_value(node: exp.Expr) -> Iterator[InnerQuery]:
     """All of those in an expression whose value matters."""
     if isinstance(node, exp.Exists):
-        yield Inner(node.this)
+        yield InnerQuery(node.this)
         return
     if isinstance(node, exp.In) and node.args.get("query"):
         left = node.this
         while isinstance(left, exp.Paren):
             left = left.this
         compared = left.expressions if isinstance(left, exp.Tuple) else [left]
-        yield Inner(node.args["query"], tuple(compared))
+        yield InnerQuery(node.args["query"], tuple(compared))
         yield from _in_value(node.this)
         return
     if isinstance(node, exp.Query):
-        yield Inner(node)
+        yield InnerQuery(node)
         return
     for child in node.iter_expressions():
         yield from _in_value(child)

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.catalog.syncs import SyncRow
-from livingdb.derivation.source_positions import made_from
+from livingdb.derivation.source_positions import source_positions
 from livingdb.derivation.source_tables import derived_snapshot
 from livingdb.derivation.view import KIND, View
 from livingdb.errors import InvalidData, NotFound
-from livingdb.graph.graph import Graph, no_table
+from livingdb.graph.graph import Graph, missing_table_error
 from livingdb.graph.names import is_hidden
 
 __all__ = ["Target", "makers", "target_of"]
@@ -39,7 +39,7 @@ def target_of(graph: Graph, view: str, at: SnapshotRow | None) -> Target:
         known = sorted(_derived_names(graph))
         there = f"; there are: {', '.join(known)}" if known else ""
         raise NotFound(f"{view!r} is not a derived object{there}")
-    name = graph.branches.numbered(number)
+    name = graph.branches.by_id(number)
     if at is not None:
         row = _version_at(graph, sync, number, at)
     tables = [other for other in graph.tables(row) if not is_hidden(other)]
@@ -50,7 +50,7 @@ def target_of(graph: Graph, view: str, at: SnapshotRow | None) -> Target:
         shown = ", ".join(f"{ref}.{other}" for other in sorted(tables))
         raise InvalidData(f"{view!r} has several tables; name one of them: {shown}")
     if table not in tables:
-        raise no_table(table, graph.tables(row))
+        raise missing_table_error(table, graph.tables(row))
     return Target(view, number, row, table)
 
 
@@ -81,7 +81,7 @@ def makers(graph: Graph) -> dict[int, SyncRow]:
 
 def _maker(graph: Graph, row: SnapshotRow) -> int | None:
     """The branch of the derived object that a snapshot is one of."""
-    made = set(made_from(graph, row))
+    made = set(source_positions(graph, row))
     if not made:
         return None
     tables = graph.tables(row)
@@ -98,7 +98,7 @@ def _version_at(graph: Graph, sync: SyncRow, branch: int, at: SnapshotRow) -> Sn
     if sync.kind != KIND or _maker(graph, at) == branch:
         return at
     for number in View.from_json(sync.spec).branches:
-        source = graph.branches.numbered(number)
+        source = graph.branches.by_id(number)
         if source is not None:
             try:
                 return derived_snapshot(graph, sync, source, at)

@@ -15,12 +15,12 @@ from sqlglot import exp
 
 from livingdb.derivation.column_lineage.query_tree import (
     Untraceable,
-    aggregates_of,
+    has_aggregate,
     is_correlated,
     is_grouped,
     relations_of,
     selects_of,
-    unaliased,
+    without_alias,
     without_parentheses,
 )
 from livingdb.derivation.compiler import query_trees as trees
@@ -31,27 +31,32 @@ from livingdb.sql.table_conditions import conditions_on, owner_of
 from livingdb.tables.rows import RowSet
 from livingdb.tracing.lineage.from_clause import (
     HERE,
-    Flow,
+    FromRows,
     add_condition,
-    flow_of,
+    can_be_missing,
+    from_rows,
     group_keys,
     mark_present,
-    may_be_missing,
-    merged,
-    named,
+    merge_inner_query,
     partitions_of,
+    table_alias,
 )
-from livingdb.tracing.lineage.plain_rows import filtered
-from livingdb.tracing.lineage.subqueries import Inner, inner_queries
-from livingdb.tracing.lineage.wanted_rows import NOTHING, Wanted, holds_one_of, is_comparable
+from livingdb.tracing.lineage.plain_rows import filter_rows
+from livingdb.tracing.lineage.subqueries import InnerQuery, inner_queries
+from livingdb.tracing.lineage.wanted_rows import (
+    NOTHING,
+    RequestedRows,
+    is_comparable,
+    one_of_condition,
+)
 
-__all__ = ["Answer", "Known", "Trace", "Traced"]
+__all__ = ["Answer", "KnownTable", "QueryTracer", "TableTrace"]
 
 Answer = Callable[[Request], pa.Table]
 
 
 @dataclass(frozen=True)
-class Known:
+class KnownTable:
     """A table that a query reads; without a key its rows are told apart by all they hold."""
 
     source: Source
@@ -59,7 +64,7 @@ class Known:
 
 
 @dataclass
-class Traced:
+class TableTrace:
     """What was found of one table: whole rows, and keys of rows; or that all of it matters."""
 
     rows: list[pa.Table] = field(default_factory=list)
@@ -67,27 +72,27 @@ class Traced:
     is_whole: bool = False
 
 
-class Trace:
+class QueryTracer:
     """Traces rows of one query."""
 
-    def __init__(self, tables: Mapping[str, Known], answer: Answer):
+    def __init__(self, tables: Mapping[str, KnownTable], answer: Answer):
         self._tables = tables
         self._answer = answer
         self._wanted: dict[str, pa.Table] = {}
-        self.found = {name: Traced() for name in tables}
+        self.found = {name: TableTrace() for name in tables}
 
     # --- queries --------------------------------------------------------------------------------
 
-    def query(self, tree: exp.Expr, wanted: Wanted | None) -> None:
+    def query(self, tree: exp.Expr, wanted: RequestedRows | None) -> None:
         """Find the rows that those rows of a query's answer are made of; None for all of them."""
         tree = without_parentheses(tree)
         try:
             if wanted is not None and not wanted.rows.num_rows:
                 return
             if isinstance(tree, exp.Select):
-                self._select(tree, wanted)
+                self._trace_select(tree, wanted)
             elif isinstance(tree, exp.SetOperation):
-                self._set_operation(tree, wanted)
+                self._trace_set_operation(tree, wanted)
             else:
                 raise Untraceable(type(tree).__name__)
         except (Untraceable, InvalidData, Unsupported):
@@ -99,54 +104,56 @@ class Trace:
             if table.name in self.found:
                 self.found[table.name].is_whole = True
 
-    def _set_operation(self, tree: exp.SetOperation, wanted: Wanted | None) -> None:
+    def _trace_set_operation(self, tree: exp.SetOperation, wanted: RequestedRows | None) -> None:
         if tree.args.get("by_name"):
             raise Untraceable("BY NAME")
         if wanted is None and (not isinstance(tree, exp.Union) or tree.args.get("limit")):
-            wanted = self._everything(tree)
+            wanted = self._all_rows(tree)
         self.query(tree.this, wanted)
         if not isinstance(tree, exp.Except):
             self.query(tree.expression, wanted)
 
-    def _everything(self, tree: exp.Expr) -> Wanted:
+    def _all_rows(self, tree: exp.Expr) -> RequestedRows:
         """All rows of an answer, as rows that are asked for."""
         rows = self._ask(tree)
         places = [n for n, kind in enumerate(rows.schema.types) if is_comparable(kind)]
-        return Wanted(rows.select(places), tuple(places))
+        return RequestedRows(rows.select(places), tuple(places))
 
-    def _select(self, select: exp.Select, wanted: Wanted | None) -> None:
+    def _trace_select(self, select: exp.Select, wanted: RequestedRows | None) -> None:
         if not relations_of(select):
             return
         if wanted is None and (select.args.get("limit") or select.args.get("qualify")):
-            wanted = self._everything(select)
-        flow = flow_of(select)
+            wanted = self._all_rows(select)
+        flow = from_rows(select)
         condition = self._condition(select, flow, wanted)
         if condition == NOTHING:
             return
         flow = flow.where(condition)
-        self._flow(flow, [*inner_queries(select)])
+        self._trace_from(flow, [*inner_queries(select)])
 
     # --- which rows in FROM -----------------------------------------------------------------
 
-    def _condition(self, select: exp.Select, flow: Flow, wanted: Wanted | None) -> exp.Expr:
+    def _condition(
+        self, select: exp.Select, flow: FromRows, wanted: RequestedRows | None
+    ) -> exp.Expr:
         """What the rows in FROM meet that the rows asked for are made of."""
         windows = list(partitions_of(select))
         if wanted is None:
             having = select.args.get("having")
             if having is None or select.args.get("group") is None:
                 return exp.true()
-            return self._of_groups(select, flow, having.this)
+            return self._groups_condition(select, flow, having.this)
         if windows:
-            return self._of_partitions(select, flow, windows, wanted)
+            return self._partitions_condition(select, flow, windows, wanted)
         if is_grouped(select):
-            return self._of_answer(select, flow, wanted)
-        return self._is_wanted(select, wanted)
+            return self._answer_groups_condition(select, flow, wanted)
+        return self._requested_condition(select, wanted)
 
-    def _is_wanted(
-        self, select: exp.Select, wanted: Wanted, nulls_match_all: bool = False
+    def _requested_condition(
+        self, select: exp.Select, wanted: RequestedRows, nulls_match_all: bool = False
     ) -> exp.Expr:
         """The condition that the items of a SELECT are those of a row that is asked for."""
-        items = {at: unaliased(select.expressions[at]) for at in wanted.positions}
+        items = {at: without_alias(select.expressions[at]) for at in wanted.positions}
         kinds = dict(zip(wanted.positions, wanted.rows.schema.types, strict=True))
         plain = [
             at
@@ -154,48 +161,56 @@ class Trace:
             if is_comparable(kinds[at]) and item.find(exp.Query) is None
         ]
         chosen = plain or [at for at in items if is_comparable(kinds[at])]
-        return self._one_of([items[at] for at in chosen], wanted.of(chosen).rows, nulls_match_all)
+        return self._one_of_condition(
+            [items[at] for at in chosen], wanted.of(chosen).rows, nulls_match_all
+        )
 
-    def _one_of(
+    def _one_of_condition(
         self, expressions: Sequence[exp.Expr], rows: pa.Table, nulls_match_all: bool = False
     ) -> exp.Expr:
         name = f"w{len(self._wanted)}"
         self._wanted[name] = rows.rename_columns([f"c{n}" for n in range(rows.num_columns)])
-        return holds_one_of(expressions, rows, name, nulls_match_all)
+        return one_of_condition(expressions, rows, name, nulls_match_all)
 
-    def _of_answer(self, select: exp.Select, flow: Flow, wanted: Wanted) -> exp.Expr:
+    def _answer_groups_condition(
+        self, select: exp.Select, flow: FromRows, wanted: RequestedRows
+    ) -> exp.Expr:
         """The members of the groups that are asked for."""
         group = select.args.get("group")
         if group is None:
             return exp.true()
         keys = group_keys(group)
         plain = [
-            at for at in wanted.positions if not aggregates_of(unaliased(select.expressions[at]))
+            at
+            for at in wanted.positions
+            if not has_aggregate(without_alias(select.expressions[at]))
         ]
         if keys is None:
-            return self._is_wanted(select, wanted.of(plain), nulls_match_all=True)
-        shown = [unaliased(select.expressions[at]) for at in plain]
+            return self._requested_condition(select, wanted.of(plain), nulls_match_all=True)
+        shown = [without_alias(select.expressions[at]) for at in plain]
         if all(key in shown for key in keys):
-            return self._is_wanted(select, wanted.of(plain))
-        condition = self._is_wanted(select, wanted)
+            return self._requested_condition(select, wanted.of(plain))
+        condition = self._requested_condition(select, wanted)
         having = select.args.get("having")
         if having is not None:
             condition = trees.and_all([having.this, condition]) or condition
-        return self._of_groups(select, flow, condition)
+        return self._groups_condition(select, flow, condition)
 
-    def _of_groups(self, select: exp.Select, flow: Flow, having: exp.Expr) -> exp.Expr:
+    def _groups_condition(self, select: exp.Select, flow: FromRows, having: exp.Expr) -> exp.Expr:
         """The members of the groups for which a condition holds."""
         keys = group_keys(select.args["group"])
         if not keys:
             return exp.true()
         ask = flow.select.copy()
-        ask.set("expressions", [trees.aliased(key.copy(), f"c{n}") for n, key in enumerate(keys)])
+        ask.set(
+            "expressions", [trees.with_alias(key.copy(), f"c{n}") for n, key in enumerate(keys)]
+        )
         ask.set("group", select.args["group"].copy())
         ask.set("having", exp.Having(this=having.copy()))
-        return self._one_of(keys, self._ask(ask))
+        return self._one_of_condition(keys, self._ask(ask))
 
-    def _of_partitions(
-        self, select: exp.Select, flow: Flow, windows: Sequence[exp.Expr], wanted: Wanted
+    def _partitions_condition(
+        self, select: exp.Select, flow: FromRows, windows: Sequence[exp.Expr], wanted: RequestedRows
     ) -> exp.Expr:
         """The rows of the partitions that the rows asked for are in."""
         conditions: list[exp.Expr] = []
@@ -203,51 +218,54 @@ class Trace:
             parts = partition.expressions
             if not parts:
                 return exp.true()
-            values = self._partitions(select, parts, wanted)
+            values = self._requested_partitions(select, parts, wanted)
             if not is_grouped(select):
-                conditions.append(self._one_of(parts, values))
+                conditions.append(self._one_of_condition(parts, values))
                 continue
             if select.args.get("group") is None:
                 return exp.true()
             having = select.args.get("having")
             chosen = [] if having is None else [having.this]
-            chosen.append(self._one_of(parts, values))
-            conditions.append(self._of_groups(select, flow, trees.and_all(chosen) or exp.true()))
+            chosen.append(self._one_of_condition(parts, values))
+            conditions.append(
+                self._groups_condition(select, flow, trees.and_all(chosen) or exp.true())
+            )
         made = conditions[0]
         for condition in conditions[1:]:
             made = exp.Or(this=made, expression=condition)
         return made
 
-    def _partitions(
-        self, select: exp.Select, parts: Sequence[exp.Expr], wanted: Wanted
+    def _requested_partitions(
+        self, select: exp.Select, parts: Sequence[exp.Expr], wanted: RequestedRows
     ) -> pa.Table:
         """The values by which the rows asked for are partitioned."""
         inner = select.copy()
         for clause in ("distinct", "limit", "offset", "order"):
             inner.set(clause, None)
         items = [
-            trees.aliased(unaliased(i).copy(), f"i{n}") for n, i in enumerate(inner.expressions)
+            trees.with_alias(without_alias(i).copy(), f"i{n}")
+            for n, i in enumerate(inner.expressions)
         ]
         inner.set(
             "expressions",
-            [*items, *(trees.aliased(part.copy(), f"p{n}") for n, part in enumerate(parts))],
+            [*items, *(trees.with_alias(part.copy(), f"p{n}") for n, part in enumerate(parts))],
         )
         outer = exp.select(*(trees.column("q", f"p{n}") for n in range(len(parts)))).distinct()
-        outer = outer.from_(exp.Subquery(this=inner, alias=named("q")))
+        outer = outer.from_(exp.Subquery(this=inner, alias=table_alias("q")))
         chosen = [trees.column("q", f"i{n}") for n in range(len(items))]
         shown = exp.Select(expressions=chosen)
-        return self._ask(outer.where(self._is_wanted(shown, wanted)))
+        return self._ask(outer.where(self._requested_condition(shown, wanted)))
 
     # --- rows in FROM -----------------------------------------------------------------------
 
-    def _flow(self, flow: Flow, inner: Sequence[Inner]) -> None:
+    def _trace_from(self, flow: FromRows, inner: Sequence[InnerQuery]) -> None:
         """Find what is behind the rows in FROM, and behind the queries in expressions on them."""
         for name in flow.traced:
-            self._relation(flow, name)
+            self._trace_relation(flow, name)
         for query in inner:
-            self._inner(flow, query)
+            self._trace_inner(flow, query)
 
-    def _relation(self, flow: Flow, name: str) -> None:
+    def _trace_relation(self, flow: FromRows, name: str) -> None:
         select = flow.select.copy()
         node, join = next((n, j) for n, j in relations_of(select) if n.alias == name)
         kind = "" if join is None else str(join.kind).upper()
@@ -265,30 +283,30 @@ class Trace:
             columns = known.source.schema.names
         elif known is not None and known.key is not None:
             columns = list(known.key)
-        if may_be_missing(select, name):
+        if can_be_missing(select, name):
             mark_present(node, columns, name)
             add_condition(select, trees.column(name, HERE))
-        items = [trees.aliased(trees.column(name, c), f"c{n}") for n, c in enumerate(columns)]
+        items = [trees.with_alias(trees.column(name, c), f"c{n}") for n, c in enumerate(columns)]
         select.set("expressions", items)
         if not is_alone:
             select.set("distinct", exp.Distinct())
-        rows = self._alone(select, node) if is_alone and query is None else self._ask(select)
+        rows = self._table_rows(select, node) if is_alone and query is None else self._ask(select)
         if query is not None:
             places = [n for n, k in enumerate(rows.schema.types) if is_comparable(k)]
-            self.query(query, Wanted(rows.select(places), tuple(places)))
+            self.query(query, RequestedRows(rows.select(places), tuple(places)))
             return
         assert known is not None
         rows = rows.rename_columns(columns)
         traced = self.found[node.name]
         (traced.rows if is_alone else traced.keys).append(rows)
 
-    def _alone(self, select: exp.Select, node: exp.Expr) -> pa.Table:
+    def _table_rows(self, select: exp.Select, node: exp.Expr) -> pa.Table:
         """Rows of one table; those that plain comparisons single out are not asked for."""
         every = self._tables[node.name].source.rows
         where = select.args.get("where")
         known = None
         if isinstance(every, RowSet) and where is not None:
-            known = filtered(every, where.this)
+            known = filter_rows(every, where.this)
         if known is None:
             return self._ask(select)
         rows, is_all = known
@@ -305,26 +323,28 @@ class Trace:
 
     # --- queries in expressions -----------------------------------------------------------------
 
-    def _inner(self, flow: Flow, inner: Inner) -> None:
+    def _trace_inner(self, flow: FromRows, inner: InnerQuery) -> None:
         if not is_correlated(inner.query):
-            self.query(inner.query, self._compared(flow, inner))
+            self.query(inner.query, self._compared_rows(flow, inner))
             return
         try:
             for select in selects_of(inner.query):
                 if relations_of(select):
-                    self._flow(merged(flow, select, inner), [*inner_queries(select)])
+                    self._trace_from(
+                        merge_inner_query(flow, select, inner), [*inner_queries(select)]
+                    )
         except (Untraceable, InvalidData, Unsupported):
             self.whole(inner.query)
 
-    def _compared(self, flow: Flow, inner: Inner) -> Wanted | None:
+    def _compared_rows(self, flow: FromRows, inner: InnerQuery) -> RequestedRows | None:
         """The rows that IN looks for in a query; None if it is not IN."""
-        if not inner.compared or any(map(aggregates_of, inner.compared)):
+        if not inner.compared or any(map(has_aggregate, inner.compared)):
             return None
         select = flow.select.copy()
-        items = [trees.aliased(e.copy(), f"c{n}") for n, e in enumerate(inner.compared)]
+        items = [trees.with_alias(e.copy(), f"c{n}") for n, e in enumerate(inner.compared)]
         select.set("expressions", items)
         select.set("distinct", exp.Distinct())
-        return Wanted(self._ask(select), tuple(range(len(items))))
+        return RequestedRows(self._ask(select), tuple(range(len(items))))
 
     # --- asking ---------------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ from sqlglot import exp
 
 from livingdb.derivation.compiler import query_trees as trees
 
-__all__ = ["NOTHING", "Wanted", "holds_one_of", "is_comparable"]
+__all__ = ["NOTHING", "RequestedRows", "is_comparable", "one_of_condition"]
 
 NOTHING = exp.false()
 """The condition that no row meets."""
@@ -21,16 +21,16 @@ _CLOSE = "1e-9"
 
 
 @dataclass(frozen=True)
-class Wanted:
+class RequestedRows:
     """Rows of a query's answer: values of some of its columns, which are told by position."""
 
     rows: pa.Table
     positions: tuple[int, ...]
 
-    def of(self, positions: Sequence[int]) -> Wanted:
+    def of(self, positions: Sequence[int]) -> RequestedRows:
         """Some of the columns."""
         places = [self.positions.index(position) for position in positions]
-        return Wanted(self.rows.select(places), tuple(positions))
+        return RequestedRows(self.rows.select(places), tuple(positions))
 
 
 def is_comparable(kind: pa.DataType) -> bool:
@@ -38,7 +38,7 @@ def is_comparable(kind: pa.DataType) -> bool:
     return not (pa.types.is_map(kind) or pa.types.is_null(kind))
 
 
-def holds_one_of(
+def one_of_condition(
     expressions: Sequence[exp.Expr], rows: pa.Table, name: str, nulls_match_all: bool = False
 ) -> exp.Expr:
     """The condition that the expressions have the values of one of the rows; null is null here.
@@ -52,7 +52,7 @@ def holds_one_of(
         return exp.true()
     if rows.num_rows == 1:
         parts = [
-            _is_value(expression, rows.column(place)[0], nulls_match_all)
+            _value_condition(expression, rows.column(place)[0], nulls_match_all)
             for place, expression in enumerate(expressions)
         ]
         if all(part is not None for part in parts):
@@ -60,7 +60,7 @@ def holds_one_of(
     conditions: list[exp.Expr] = []
     for place, expression in enumerate(expressions):
         value = trees.column(name, f"c{place}")
-        same = _same(expression, value, rows.schema.field(place).type)
+        same = _equal_condition(expression, value, rows.schema.field(place).type)
         if nulls_match_all:
             empty = exp.Is(this=value.copy(), expression=exp.Null())
             same = exp.Paren(this=exp.Or(this=same, expression=empty))
@@ -69,8 +69,8 @@ def holds_one_of(
     return exp.Exists(this=inner.where(trees.and_all(conditions)))
 
 
-def _same(expression: exp.Expr, value: exp.Expr, kind: pa.DataType) -> exp.Expr:
-    left = _guarded(expression)
+def _equal_condition(expression: exp.Expr, value: exp.Expr, kind: pa.DataType) -> exp.Expr:
+    left = _parenthesize(expression)
     same = exp.NullSafeEQ(this=left, expression=value)
     if not pa.types.is_floating(kind) or isinstance(expression, exp.Column):
         return same
@@ -85,14 +85,16 @@ def _double() -> exp.DataType:
     return exp.DataType.build("double", dialect="spark")
 
 
-def _guarded(expression: exp.Expr) -> exp.Expr:
+def _parenthesize(expression: exp.Expr) -> exp.Expr:
     made = expression.copy()
     return made if isinstance(made, exp.Column) else exp.Paren(this=made)
 
 
-def _is_value(expression: exp.Expr, value: pa.Scalar, nulls_match_all: bool) -> exp.Expr | None:
+def _value_condition(
+    expression: exp.Expr, value: pa.Scalar, nulls_match_all: bool
+) -> exp.Expr | None:
     """The condition that an expression is a value that can be written out; None if it cannot."""
-    left = _guarded(expression)
+    left = _parenthesize(expression)
     if not value.is_valid:
         if nulls_match_all:
             return exp.true()

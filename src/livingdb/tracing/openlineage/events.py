@@ -25,7 +25,7 @@ from livingdb.derivation.view import KIND, View
 from livingdb.graph.graph import Graph
 from livingdb.graph.names import is_hidden
 from livingdb.graph.snapshot import Edge
-from livingdb.graph.snapshot_columns import moment
+from livingdb.graph.snapshot_columns import to_datetime
 from livingdb.tracing.blame.cause import is_carried
 from livingdb.tracing.openlineage.facets import PRODUCER, RUN_EVENT, Facets, facet
 
@@ -61,7 +61,7 @@ def export(graph: Graph, path: str | Path, namespace: str | None, since: int) ->
 
 
 @dataclass(frozen=True)
-class _Place:
+class _TableSnapshot:
     """A table of a snapshot of a branch."""
 
     branch: str
@@ -82,18 +82,18 @@ class _Export:
         self._syncs = graph.catalog.syncs.all()
 
     def __iter__(self) -> Iterator[Event]:
-        failed = sorted(self._failed, key=lambda item: item[1].time)
-        for row in self._rows():
+        failed = sorted(self._failed_runs, key=lambda item: item[1].time)
+        for row in self._sync_snapshots():
             while failed and failed[0][1].time <= row.time:
-                yield from self._failure(*failed.pop(0))
-            yield from self._run(row)
+                yield from self._failure_events(*failed.pop(0))
+            yield from self._run_events(row)
         for sync, run in failed:
-            yield from self._failure(sync, run)
+            yield from self._failure_events(sync, run)
 
-    def _rows(self) -> Iterator[SnapshotRow]:
+    def _sync_snapshots(self) -> Iterator[SnapshotRow]:
         """The snapshots that syncs made, in the order they were made in."""
         snapshots = self._graph.snapshots
-        last = next((row.sequence for row in snapshots.everything(1)), 0)
+        last = next((row.sequence for row in snapshots.newest_first(1)), 0)
         for low in range(1, last + 1, _PAGE):
             high = min(low + _PAGE - 1, last)
             kinds = ("derive", "propagate")
@@ -104,7 +104,7 @@ class _Export:
 
     # --- runs --------------------------------------------------------------------------------
 
-    def _run(self, row: SnapshotRow) -> Iterator[Event]:
+    def _run_events(self, row: SnapshotRow) -> Iterator[Event]:
         edge = self._graph.record(row.address).edge
         sync = self._sync(edge)
         view = self._view(sync)
@@ -124,7 +124,7 @@ class _Export:
         yield self._event("START", began, identity, job, read, plain)
         yield self._event("COMPLETE", max(row.time, began), identity, job, read, made)
 
-    def _failure(self, sync: SyncRow, run: RunRow) -> Iterator[Event]:
+    def _failure_events(self, sync: SyncRow, run: RunRow) -> Iterator[Event]:
         view = self._view(sync)
         job = self._job(sync.name, None, view)
         name = f"{self._namespace}/{sync.id}/{run.id}/{run.time}"
@@ -133,9 +133,13 @@ class _Export:
         language = "PYTHON" if view is not None and view.function else "SQL"
         told = facet("errorMessage", message=message, programmingLanguage=language)
         ended = {**started, "facets": {"errorMessage": told}}
-        read = [self._plain(*place) for place in self._read(view)]
+        read = [self._dataset_name(*place) for place in self._source_names(view)]
         target = self._names.get(sync.target, "?")
-        made = [self._plain(target, target)] if view is not None and view.what != "clone" else []
+        made = (
+            [self._dataset_name(target, target)]
+            if view is not None and view.what != "clone"
+            else []
+        )
         kind = "FAIL" if run.outcome == "failed" else "ABORT"
         yield self._event("START", run.time, started, job, read, made)
         yield self._event(kind, run.time + run.duration, ended, job, read, made)
@@ -151,7 +155,7 @@ class _Export:
     ) -> Event:
         return {
             "eventType": kind,
-            "eventTime": moment(time).isoformat(timespec="microseconds"),
+            "eventTime": to_datetime(time).isoformat(timespec="microseconds"),
             "producer": PRODUCER,
             "schemaURL": RUN_EVENT,
             "run": run,
@@ -182,10 +186,14 @@ class _Export:
     # --- datasets ----------------------------------------------------------------------------
 
     def _dataset(
-        self, place: _Place, is_input: bool, sync: SyncRow | None = None, edge: Edge | None = None
+        self,
+        place: _TableSnapshot,
+        is_input: bool,
+        sync: SyncRow | None = None,
+        edge: Edge | None = None,
     ) -> dict[str, Any]:
         version = self._graph.version(place.snapshot, place.table)
-        found = self._plain(place.branch, place.table)
+        found = self._dataset_name(place.branch, place.table)
         found["facets"] = self._facets.of_dataset(place.snapshot, version)
         if is_input:
             found["inputFacets"] = self._facets.of_input(version)
@@ -195,21 +203,24 @@ class _Export:
             found["outputFacets"] = self._facets.of_output(place.table, edge)
         return found
 
-    def _plain(self, branch: str, table: str) -> dict[str, Any]:
+    def _dataset_name(self, branch: str, table: str) -> dict[str, Any]:
         return {"namespace": self._namespace, "name": f"{branch}.{table}"}
 
-    def _read(self, view: View | None) -> list[tuple[str, str]]:
+    def _source_names(self, view: View | None) -> list[tuple[str, str]]:
         tables = () if view is None else view.tables.values()
         return [(self._names.get(table.branch, "?"), table.table) for table in tables]
 
-    def _inputs(self, edge: Edge, view: View | None) -> list[_Place]:
+    def _inputs(self, edge: Edge, view: View | None) -> list[_TableSnapshot]:
         """The tables that a run read."""
-        found: list[_Place] = []
+        found: list[_TableSnapshot] = []
         if AT not in edge.details:
             for name, text in edge.sources.items():
                 source = self._graph.snapshots.find(_address(text))
                 if source is not None:
-                    found += [_Place(name, table, source) for table in self._changed(source)]
+                    found += [
+                        _TableSnapshot(name, table, source)
+                        for table in self._changed_tables(source)
+                    ]
             return found
         at = {int(branch): text for branch, text in edge.details[AT].items()}
         names = {text: name for name, text in edge.sources.items()}
@@ -228,15 +239,15 @@ class _Export:
             name = names.get(text) or self._names.get(branch, str(branch))
             there = self._graph.tables(source)
             tables = sorted(there) if table is None else [table]
-            found += [_Place(name, item, source) for item in tables if item in there]
+            found += [_TableSnapshot(name, item, source) for item in tables if item in there]
         return found
 
-    def _outputs(self, row: SnapshotRow, edge: Edge) -> list[_Place]:
+    def _outputs(self, row: SnapshotRow, edge: Edge) -> list[_TableSnapshot]:
         """The tables that a run changed."""
         branch = self._branch(row) or str(edge.details.get("sync", "")).rpartition("/")[2]
-        return [_Place(branch, table, row) for table in self._changed(row)]
+        return [_TableSnapshot(branch, table, row) for table in self._changed_tables(row)]
 
-    def _changed(self, row: SnapshotRow) -> list[str]:
+    def _changed_tables(self, row: SnapshotRow) -> list[str]:
         now = self._graph.tables(row)
         was: Mapping[str, Address] = {}
         if row.first is not None:
@@ -257,10 +268,10 @@ class _Export:
         return None if sync is None or sync.kind != KIND else View.from_json(sync.spec)
 
     def _branch(self, row: SnapshotRow) -> str:
-        return self._moved.get(row.sequence, "")
+        return self._branch_names.get(row.sequence, "")
 
     @cached_property
-    def _moved(self) -> dict[int, str]:
+    def _branch_names(self) -> dict[int, str]:
         """The branch that each snapshot was made on."""
         found: dict[int, str] = {}
         for row in sorted(self._graph.branches.all(), key=lambda row: row.id):
@@ -270,19 +281,19 @@ class _Export:
         return found
 
     @cached_property
-    def _every(self) -> list[tuple[SyncRow, RunRow]]:
+    def _all_runs(self) -> list[tuple[SyncRow, RunRow]]:
         runs = self._graph.catalog.runs
         return [(sync, run) for sync in self._syncs for run in runs.of(sync.id, _EVERY_RUN)]
 
     @cached_property
     def _runs(self) -> dict[int, RunRow]:
-        return {run.snapshot: run for _, run in self._every if run.snapshot is not None}
+        return {run.snapshot: run for _, run in self._all_runs if run.snapshot is not None}
 
     @cached_property
-    def _failed(self) -> list[tuple[SyncRow, RunRow]]:
+    def _failed_runs(self) -> list[tuple[SyncRow, RunRow]]:
         return [
             (sync, run)
-            for sync, run in self._every
+            for sync, run in self._all_runs
             if run.snapshot is None and run.outcome != "done" and run.time > self._since
         ]
 

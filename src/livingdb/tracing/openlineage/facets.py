@@ -143,16 +143,16 @@ class Facets:
     def of_columns(self, sync: SyncRow, table: str) -> dict[str, Any]:
         """Which columns those of a table were computed from, and which decided on its rows."""
         if sync.id not in self._columns:
-            self._columns[sync.id] = self._traced(sync)
+            self._columns[sync.id] = self._column_facets(sync)
         return self._columns[sync.id].get(table, {})
 
-    def _traced(self, sync: SyncRow) -> dict[str, dict[str, Any]]:
-        if self._graph.branches.numbered(sync.target) is None:
+    def _column_facets(self, sync: SyncRow) -> dict[str, dict[str, Any]]:
+        if self._graph.branches.by_id(sync.target) is None:
             return {}
         names = {row.id: row.name for row in self._graph.branches.all()}
-        from livingdb.derivation.column_lineage.sync_columns import ColumnStep
+        from livingdb.derivation.column_lineage.sync_columns import SyncColumns
 
-        step = ColumnStep(self._graph, sync)
+        step = SyncColumns(self._graph, sync)
         found: dict[str, dict[str, Any]] = {}
         try:
             indirect = [

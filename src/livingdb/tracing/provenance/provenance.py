@@ -76,7 +76,7 @@ class Node:
     @property
     def lines(self) -> list[str]:
         """What else there is to say, a line each."""
-        found = [f"changes {name}{_counted(rows)}" for name, rows in self.tables.items()]
+        found = [f"changes {name}{_counts_text(rows)}" for name, rows in self.tables.items()]
         found += [f"schema: {change}" for change in self.changes]
         if self.sync:
             found.append(f"sync {self.sync}{f', {self.direction}' if self.direction else ''}")
@@ -90,7 +90,9 @@ class Node:
             rows = "" if self.rows is None else f", {self.rows:,} rows"
             found.append(f"strategy: {self.strategy}{reason}{engine}{rows}")
         found += [f"metric {name} = {value}" for name, value in self.metrics.items()]
-        found += [f"condition {text}: {_plain(value)}" for text, value in self.conditions.items()]
+        found += [
+            f"condition {text}: {_json_value(value)}" for text, value in self.conditions.items()
+        ]
         if self.is_repeated:
             found.append("(as above)")
         if self.is_cut:
@@ -105,7 +107,9 @@ class Node:
         own["time"] = self.time.isoformat()
         own["earlier"] = self.earlier if self.before else ""
         own["children"] = [child.to_dict() for child in self.children]
-        return {name: _plain(v) for name, v in own.items() if v not in ("", (), [], {}, 0, None)}
+        return {
+            name: _json_value(v) for name, v in own.items() if v not in ("", (), [], {}, 0, None)
+        }
 
 
 _NAMES = tuple(Node.__dataclass_fields__)
@@ -182,17 +186,17 @@ def _html(node: Node, depth: int) -> str:
     return f"<li><details{opened}><summary>{title}</summary>{lines}<ul>{inner}</ul></details></li>"
 
 
-def _counted(rows: Mapping[str, int]) -> str:
+def _counts_text(rows: Mapping[str, int]) -> str:
     told = ", ".join(f"{count:,} {what}" for what, count in rows.items() if count)
     return f": {told}" if told else ""
 
 
-def _plain(value: Any) -> Any:
+def _json_value(value: Any) -> Any:
     """A value that JSON has."""
     if isinstance(value, Mapping):
-        return {str(name): _plain(item) for name, item in value.items()}
+        return {str(name): _json_value(item) for name, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
+        return [_json_value(item) for item in value]
     if value is None or isinstance(value, (str, bool, int)):
         return value
     if isinstance(value, float):

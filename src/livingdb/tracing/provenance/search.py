@@ -21,7 +21,7 @@ from livingdb.graph.ancestry import first_parents
 from livingdb.graph.graph import Graph
 from livingdb.graph.names import is_hidden
 from livingdb.graph.snapshot import Edge
-from livingdb.graph.snapshot_columns import moment
+from livingdb.graph.snapshot_columns import to_datetime
 from livingdb.tables.recipe import Change, Rows
 from livingdb.tracing.blame.cause import Causes, is_carried
 from livingdb.tracing.provenance.provenance import Node, Provenance
@@ -148,7 +148,7 @@ class _Search:
                 "clone",
                 "clone",
                 row.author,
-                moment(clone.time),
+                to_datetime(clone.time),
                 f"{clone.name} came from {clone.origin}",
                 role,
             )
@@ -165,7 +165,7 @@ class _Search:
             row.kind,
             edge.operation,
             row.author,
-            moment(row.time),
+            to_datetime(row.time),
             row.message,
             role,
             tuple(self._heads.get(row.sequence, ())),

@@ -10,28 +10,28 @@ from livingdb.catalog.branches import BranchRow
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.catalog.syncs import SyncRow
 from livingdb.chunks.address import Address
-from livingdb.commit.carry_views import in_order
-from livingdb.derivation.source_positions import made_from
+from livingdb.commit.carry_views import topological_order
+from livingdb.derivation.source_positions import source_positions
 from livingdb.derivation.view import KIND, View
 from livingdb.errors import LivingDBError
-from livingdb.evolution.schema_change import Change
+from livingdb.evolution.schema_change import SchemaChange
 from livingdb.graph.graph import Graph
 from livingdb.tables.schema import TableSchema
 from livingdb.tracing.blame.view_columns import correspondences
 from livingdb.tracing.whereabouts.history_lines import Period, periods, periods_of_versions
-from livingdb.tracing.whereabouts.located_row import Found, Lines, encoded
-from livingdb.tracing.whereabouts.row_schemas import Known, through_changes
+from livingdb.tracing.whereabouts.located_row import HistoryLines, LocatedRow, encode_key
+from livingdb.tracing.whereabouts.row_schemas import KnownRow, translate_through_changes
 
-__all__ = ["InViews"]
+__all__ = ["DerivedRowSearch"]
 
 _KINDS = {"sql": "view", "model": "model", "spark": "function", "clone": "clone"}
 
 
-class InViews:
+class DerivedRowSearch:
     """Looks for a row in views, models, functions and clones."""
 
     def __init__(
-        self, graph: Graph, lines: Lines, head_of: Callable[[BranchRow], SnapshotRow | None]
+        self, graph: Graph, lines: HistoryLines, head_of: Callable[[BranchRow], SnapshotRow | None]
     ):
         self._graph = graph
         self._lines = lines
@@ -46,32 +46,34 @@ class InViews:
     def _views(self) -> list[tuple[SyncRow, View]]:
         """The derived objects, each after those it reads."""
         every = [s for s in self._graph.catalog.syncs.all() if s.kind == KIND]
-        return list(in_order([(sync, View.from_json(sync.spec)) for sync in every]))
+        return list(topological_order([(sync, View.from_json(sync.spec)) for sync in every]))
 
-    def found(self, there: dict[int, list[Found]]) -> Iterator[Found]:
+    def found(self, there: dict[int, list[LocatedRow]]) -> Iterator[LocatedRow]:
         """The row in what is derived; what is found there is looked for further on, too."""
         for sync, view in self._views:
-            target = self._graph.branches.numbered(sync.target)
+            target = self._graph.branches.by_id(sync.target)
             head = None if target is None else self._head_of(target)
             if target is None or head is None:
                 continue
-            found: list[Found] = []
+            found: list[LocatedRow] = []
             for plain, source in view.tables.items():
                 for item in there.get(source.branch, ()):
                     if item.known.table == source.table:
-                        found += self._in_view(view, plain, source.branch, item, target.name, head)
+                        found += self._find_in_view(
+                            view, plain, source.branch, item, target.name, head
+                        )
             there[sync.target] = [*there.get(sync.target, ()), *found]
-            yield from _distinct(found)
+            yield from _distinct_rows(found)
 
-    def _in_view(
-        self, view: View, plain: str, branch: int, item: Found, name: str, head: SnapshotRow
-    ) -> Iterator[Found]:
+    def _find_in_view(
+        self, view: View, plain: str, branch: int, item: LocatedRow, name: str, head: SnapshotRow
+    ) -> Iterator[LocatedRow]:
         kind = _KINDS.get(view.what, "view")
         if view.what == "clone":
             source = self._source(head, branch)
             if source is not None:
-                changes = [Change.from_json(data) for data in view.changes]
-                rows = through_changes(self._graph, source, changes, item.known)
+                changes = [SchemaChange.from_json(data) for data in view.changes]
+                rows = translate_through_changes(self._graph, source, changes, item.known)
                 yield from self._lines.along(kind, name, head, rows)
             return
         fixed = view.tables[plain].snapshot
@@ -84,26 +86,26 @@ class InViews:
             made = periods_of_versions(self._graph, head, branch, item.periods)
         if not made:
             return
-        known = Known(name, {}, frozenset())
+        known = KnownRow(name, {}, frozenset())
         key, how = None, "read"
         if view.what == "sql" and item.key is not None:
-            known, key, how = self._of_query(view, plain, item, name, head)
+            known, key, how = self._query_row(view, plain, item, name, head)
         if key is not None and how == "row":
             schema = self._lines.schema(head, name)
             assert schema is not None
-            made = periods(self._graph, head, name, encoded(schema, key))
+            made = periods(self._graph, head, name, encode_key(schema, key))
         if made:
-            yield Found(kind, name, head, known, key, how, made)
+            yield LocatedRow(kind, name, head, known, key, how, made)
 
     def _source(self, head: SnapshotRow, branch: int) -> SnapshotRow | None:
-        address = made_from(self._graph, head).get(branch)
+        address = source_positions(self._graph, head).get(branch)
         return None if address is None else self._graph.snapshots.find(address)
 
-    def _of_query(
-        self, view: View, plain: str, item: Found, name: str, head: SnapshotRow
-    ) -> tuple[Known, Mapping[str, Any] | None, str]:
+    def _query_row(
+        self, view: View, plain: str, item: LocatedRow, name: str, head: SnapshotRow
+    ) -> tuple[KnownRow, Mapping[str, Any] | None, str]:
         """What the row is in a view: a row of its own, or one of a group."""
-        nothing = Known(name, {}, frozenset())
+        nothing = KnownRow(name, {}, frozenset())
         schema, theirs = (
             self._lines.schema(head, name),
             self._lines.schema(item.head, item.known.table),
@@ -122,7 +124,7 @@ class InViews:
             masked = frozenset(
                 shown for column, shown in columns.items() if column in item.known.masked
             )
-            row = Known(name, values, masked)
+            row = KnownRow(name, values, masked)
             key = row.key(schema)
             if key is not None:
                 is_row = set(theirs.key) <= set(columns)
@@ -131,7 +133,7 @@ class InViews:
 
     def _schemas(self, view: View, head: SnapshotRow) -> dict[str, TableSchema]:
         """The schemas of what a view reads."""
-        at = made_from(self._graph, head)
+        at = source_positions(self._graph, head)
         found = {}
         for plain, table in view.tables.items():
             fixed = Address(bytes.fromhex(table.snapshot)) if table.snapshot else None
@@ -142,9 +144,9 @@ class InViews:
         return found
 
 
-def _distinct(found: Sequence[Found]) -> list[Found]:
+def _distinct_rows(found: Sequence[LocatedRow]) -> list[LocatedRow]:
     """Each row of a derived object once, however many of the sources it comes from."""
-    kept: dict[tuple[str, str], Found] = {}
+    kept: dict[tuple[str, str], LocatedRow] = {}
     for item in found:
         kept.setdefault((item.known.table, str(item.key)), item)
     return list(kept.values())

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from livingdb.catalog.snapshots import SnapshotRow
-from livingdb.derivation.source_positions import made_from
+from livingdb.derivation.source_positions import source_positions
 from livingdb.graph.graph import Graph
 from livingdb.tables.index import Version
-from livingdb.tracing.blame.lens_rows import traced
+from livingdb.tracing.blame.lens_rows import trace_rows
 from livingdb.tracing.blame.timeline import timeline
-from livingdb.tracing.blame.version_stretches import Stretch, stretches, touches
+from livingdb.tracing.blame.version_stretches import Stretch, changing_snapshots, stretches
 from livingdb.trees.diff import DELETED
 from livingdb.trees.keys import KeyArray
 
@@ -52,14 +52,16 @@ def periods(graph: Graph, head: SnapshotRow, table: str, key: KeyArray) -> list[
 
 def _states(graph: Graph, head: SnapshotRow, table: str, key: KeyArray) -> Iterator[State]:
     """Snapshots after which the row was there, or not; between them that does not change."""
-    yield from ((number, False) for number, at in touches(graph, head, table) if at is None)
+    yield from (
+        (number, False) for number, at in changing_snapshots(graph, head, table) if at is None
+    )
     for stretch in stretches(graph, head, table):
         older = _schema_change(graph, stretch)
         if older is not None:
-            here = _has(graph, stretch.versions[0], key)
+            here = _has_row(graph, stretch.versions[0], key)
             yield stretch.snapshots[0], here
             if here:
-                yield from _before(graph, older, stretch.versions[0], key)
+                yield from _states_before(graph, older, stretch.versions[0], key)
             return
         yield from _stretch_states(graph, stretch, key)
 
@@ -72,10 +74,12 @@ def _schema_change(graph: Graph, stretch: Stretch) -> SnapshotRow | None:
     return None if row.first is None else graph.snapshots.at(row.first)
 
 
-def _before(graph: Graph, older: SnapshotRow, version: Version, key: KeyArray) -> Iterator[State]:
+def _states_before(
+    graph: Graph, older: SnapshotRow, version: Version, key: KeyArray
+) -> Iterator[State]:
     """The same before a schema change, of the row that this one was."""
     names = {address: name for name, address in graph.tables(older).items()}
-    for part in traced(graph, version, key, None, names):
+    for part in trace_rows(graph, version, key, None, names):
         yield from _states(graph, older, names[part.version.address], part.keys[:1])
         return
 
@@ -88,10 +92,10 @@ def _stretch_states(graph: Graph, stretch: Stretch, key: KeyArray) -> Iterator[S
             yield numbers[step], kind != DELETED
         return
     for number, version in zip(stretch.snapshots, stretch.versions, strict=True):
-        yield number, _has(graph, version, key)
+        yield number, _has_row(graph, version, key)
 
 
-def _has(graph: Graph, version: Version, key: KeyArray) -> bool:
+def _has_row(graph: Graph, version: Version, key: KeyArray) -> bool:
     return bool(graph.versions.rows(version).contains(key)[0])
 
 
@@ -99,11 +103,11 @@ def periods_of_versions(
     graph: Graph, head: SnapshotRow, branch: int, found: Sequence[Period]
 ) -> list[Period]:
     """When versions of a derived object were made of a source within periods of the source."""
-    made = [_versions(graph, head, branch, period) for period in found]
+    made = [_version_period(graph, head, branch, period) for period in found]
     return [period for period in made if period is not None]
 
 
-def _versions(graph: Graph, head: SnapshotRow, branch: int, period: Period) -> Period | None:
+def _version_period(graph: Graph, head: SnapshotRow, branch: int, period: Period) -> Period | None:
     first = _first_since(graph, head, branch, period.first)
     if first is None:
         return None
@@ -122,7 +126,7 @@ def _first_since(
     """
 
     def is_since(row: SnapshotRow) -> bool:
-        address = made_from(graph, row).get(branch)
+        address = source_positions(graph, row).get(branch)
         seen = None if address is None else graph.snapshots.find(address)
         return seen is not None and seen.sequence >= source.sequence
 

@@ -10,36 +10,36 @@ from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.graph.graph import Graph
 from livingdb.tables.index import Version
 from livingdb.tables.schema import TableSchema
-from livingdb.tracing.blame.version_stretches import touches
+from livingdb.tracing.blame.version_stretches import changing_snapshots
 from livingdb.tracing.whereabouts.history_lines import Period, periods
-from livingdb.tracing.whereabouts.row_schemas import Known
+from livingdb.tracing.whereabouts.row_schemas import KnownRow
 from livingdb.trees.keys import KeyArray
 
-__all__ = ["Found", "Lines", "encoded"]
+__all__ = ["HistoryLines", "LocatedRow", "encode_key"]
 
 
 @dataclass(frozen=True)
-class Found:
+class LocatedRow:
     """A row on a line of history: what it is there, since when, and how."""
 
     kind: str
     name: str
     head: SnapshotRow
-    known: Known
+    known: KnownRow
     key: Mapping[str, Any] | None
     how: str
     periods: Sequence[Period]
 
 
-class Lines:
+class HistoryLines:
     """Looks for rows along lines of history."""
 
     def __init__(self, graph: Graph):
         self._graph = graph
 
     def along(
-        self, kind: str, name: str, head: SnapshotRow, rows: Iterable[Known]
-    ) -> Iterator[Found]:
+        self, kind: str, name: str, head: SnapshotRow, rows: Iterable[KnownRow]
+    ) -> Iterator[LocatedRow]:
         """The rows on a line of history, each with the times it was there."""
         for known in rows:
             schema = self.schema(head, known.table)
@@ -51,11 +51,11 @@ class Lines:
             key = known.key(schema)
             if key is None:
                 whole = Period(self._first_of(head, known.table), None)
-                yield Found(title, name, head, known, None, "read", [whole])
+                yield LocatedRow(title, name, head, known, None, "read", [whole])
                 continue
-            found = periods(self._graph, head, known.table, encoded(schema, key))
+            found = periods(self._graph, head, known.table, encode_key(schema, key))
             if found:
-                yield Found(title, name, head, known, key, "row", found)
+                yield LocatedRow(title, name, head, known, key, "row", found)
 
     def schema(self, head: SnapshotRow, table: str) -> TableSchema | None:
         """The schema of a table, as it is or was when it was last there."""
@@ -66,7 +66,9 @@ class Lines:
         """A table as it is, or was when it was last there."""
         version = self._graph.find_version(head, table)
         if version is None:
-            past = (address for _, address in touches(self._graph, head, table) if address)
+            past = (
+                address for _, address in changing_snapshots(self._graph, head, table) if address
+            )
             address = next(past, None)
             version = None if address is None else self._graph.versions.require(address)
         return version
@@ -74,13 +76,13 @@ class Lines:
     def _first_of(self, head: SnapshotRow, table: str) -> SnapshotRow:
         """The snapshot that last made a table of others."""
         number = head.sequence
-        for number, _ in touches(self._graph, head, table):
+        for number, _ in changing_snapshots(self._graph, head, table):
             if self._graph.snapshots.at(number).kind == "schema_change":
                 break
         return self._graph.snapshots.at(number)
 
 
-def encoded(schema: TableSchema, key: Mapping[str, Any]) -> KeyArray:
+def encode_key(schema: TableSchema, key: Mapping[str, Any]) -> KeyArray:
     """A key of a table, as its trees have it."""
     values = tuple(key[name] for name in schema.key)
     return schema.key_codec.encode(schema.key_codec.arrays([values], schema.key))

@@ -14,23 +14,23 @@ from livingdb.evolution.changes.mask_column import MaskLens
 from livingdb.evolution.changes.normalize import NormalizeLens
 from livingdb.evolution.changes.tables import TableLens
 from livingdb.evolution.changes.union_tables import OriginUnionLens
-from livingdb.evolution.evolve import planned
-from livingdb.evolution.lenses.computed_lens import CrossingLens
+from livingdb.evolution.evolve import plan_changes
+from livingdb.evolution.lenses.computed_lens import ComputedLens
 from livingdb.evolution.lenses.lens import Lens
 from livingdb.evolution.lenses.lookup_lens import Lookups
 from livingdb.evolution.lenses.row_lens import RowLens
 from livingdb.evolution.lift import Lifter
-from livingdb.evolution.schema_change import Change
+from livingdb.evolution.schema_change import SchemaChange
 from livingdb.graph.ancestry import common_ancestors
 from livingdb.graph.graph import Graph, tables_of
 from livingdb.tables.recipe import Definition
 from livingdb.tables.schema import TableSchema
 
-__all__ = ["Known", "elsewhere", "through_changes"]
+__all__ = ["KnownRow", "translate_row", "translate_through_changes"]
 
 
 @dataclass(frozen=True)
-class Known:
+class KnownRow:
     """A row in a table: what is known of its values, with its key, and what is masked.
 
     Without values it is in rows of the table that nobody can name.
@@ -47,9 +47,9 @@ class Known:
         return {name: self.values[name] for name in schema.key}
 
 
-def elsewhere(
-    graph: Graph, here: SnapshotRow, known: Known, there: SnapshotRow
-) -> list[Known] | None:
+def translate_row(
+    graph: Graph, here: SnapshotRow, known: KnownRow, there: SnapshotRow
+) -> list[KnownRow] | None:
     """What a row of one snapshot is in another; None if they have no history in common.
 
     Whether it is there at all is for others to find out.
@@ -59,23 +59,23 @@ def elsewhere(
         return None
     lifter = Lifter(graph)
     found = [known]
-    for step in reversed(lifter.steps(common[0], here)):
+    for step in reversed(lifter.schema_changes_between(common[0], here)):
         for lens in reversed(_lenses(graph, step, lifter.changes(step))):
-            found = [older for row in found for older in _crossed(lens, row, is_right=False)]
-    for step in lifter.steps(common[0], there):
+            found = [older for row in found for older in _through_lens(lens, row, is_right=False)]
+    for step in lifter.schema_changes_between(common[0], there):
         for lens in _lenses(graph, step, lifter.changes(step)):
-            found = [newer for row in found for newer in _crossed(lens, row, is_right=True)]
+            found = [newer for row in found for newer in _through_lens(lens, row, is_right=True)]
     return found
 
 
-def through_changes(
-    graph: Graph, source: SnapshotRow, changes: Sequence[Change], known: Known
-) -> list[Known]:
+def translate_through_changes(
+    graph: Graph, source: SnapshotRow, changes: Sequence[SchemaChange], known: KnownRow
+) -> list[KnownRow]:
     """What a row of a snapshot is once schema changes are made of it."""
     tables = _definitions(graph, source)
     found = [known]
-    for lens in planned(tables, changes).lenses:
-        found = [newer for row in found for newer in _crossed(lens, row, is_right=True)]
+    for lens in plan_changes(tables, changes).lenses:
+        found = [newer for row in found for newer in _through_lens(lens, row, is_right=True)]
     return found
 
 
@@ -83,37 +83,37 @@ def _definitions(graph: Graph, row: SnapshotRow) -> dict[str, Definition]:
     return {name: graph.versions.definition(v) for name, v in tables_of(graph, row).items()}
 
 
-def _lenses(graph: Graph, step: SnapshotRow, changes: Sequence[Change]) -> tuple[Lens, ...]:
+def _lenses(graph: Graph, step: SnapshotRow, changes: Sequence[SchemaChange]) -> tuple[Lens, ...]:
     assert step.first is not None
     before = _definitions(graph, graph.snapshots.at(step.first))
-    return planned(before, changes).lenses
+    return plan_changes(before, changes).lenses
 
 
-def _crossed(lens: Lens, row: Known, is_right: bool) -> Iterator[Known]:
+def _through_lens(lens: Lens, row: KnownRow, is_right: bool) -> Iterator[KnownRow]:
     """What a row of one side is on the other."""
     mine, theirs = (lens.old, lens.new) if is_right else (lens.new, lens.old)
     if row.table not in mine:
         yield row
     elif isinstance(lens, RowLens):
-        yield _same_key(lens, row, is_right)
+        yield _through_row_lens(lens, row, is_right)
     elif isinstance(lens, TableLens):
         for old, new in lens.names.items():
             if row.table == (old if is_right else new):
                 yield replace(row, table=new if is_right else old)
     elif isinstance(lens, NormalizeLens | JoinReferencesLens):
         apart = is_right == isinstance(lens, NormalizeLens)
-        yield from _apart(lens.lookups, row) if apart else _together(lens.lookups, row)
+        yield from _to_parts(lens.lookups, row) if apart else _to_joined(lens.lookups, row)
     else:
         for name, definition in theirs.items():
-            yield from _by_name(lens, row, name, mine[row.table].schema, definition.schema)
+            yield from _by_column_names(lens, row, name, mine[row.table].schema, definition.schema)
 
 
-def _same_key(lens: RowLens, row: Known, is_right: bool) -> Known:
+def _through_row_lens(lens: RowLens, row: KnownRow, is_right: bool) -> KnownRow:
     """A row of a table whose key stays what it is."""
     here, there, name = lens.old_schema, lens.new_schema, lens.new_name
     made: set[str] = set()
     masked = set(row.masked)
-    if isinstance(lens, CrossingLens):
+    if isinstance(lens, ComputedLens):
         crossing = lens.there if is_right else lens.back
         made = set(lens.there.makes if crossing is None else crossing.makes)
     if not is_right:
@@ -129,12 +129,12 @@ def _same_key(lens: RowLens, row: Known, is_right: bool) -> Known:
         if column in names and names[column] not in made
     }
     hidden = {names.get(column, column) for column in masked}
-    return Known(name, values, frozenset(hidden))
+    return KnownRow(name, values, frozenset(hidden))
 
 
-def _by_name(
-    lens: Lens, row: Known, name: str, here: TableSchema, there: TableSchema
-) -> Iterator[Known]:
+def _by_column_names(
+    lens: Lens, row: KnownRow, name: str, here: TableSchema, there: TableSchema
+) -> Iterator[KnownRow]:
     """A row in a table that has columns of the same names, or the same key under other names."""
     columns = {column.name for column in there.columns}
     values = {column: value for column, value in row.values.items() if column in columns}
@@ -148,27 +148,27 @@ def _by_name(
     if missing and same and set(here.key) <= set(row.values):
         given = (row.values[column] for column in here.key)
         values |= dict(zip(there.key, given, strict=True))
-    yield Known(name, values, row.masked & columns)
+    yield KnownRow(name, values, row.masked & columns)
 
 
-def _together(lookups: Lookups, row: Known) -> Iterator[Known]:
+def _to_joined(lookups: Lookups, row: KnownRow) -> Iterator[KnownRow]:
     """A row that refers is in the joined table; one that is referred to is in many of its rows."""
     name, schema = lookups.wide
     names = {column.name for column in schema.columns}
     is_lookup = row.table == lookups.lookup[0]
     values = {} if is_lookup else {c: v for c, v in row.values.items() if c in names}
-    yield Known(name, values, row.masked & names)
+    yield KnownRow(name, values, row.masked & names)
 
 
-def _apart(lookups: Lookups, row: Known) -> Iterator[Known]:
+def _to_parts(lookups: Lookups, row: KnownRow) -> Iterator[KnownRow]:
     """A row that is taken apart into one that refers and one that is referred to."""
     name, schema = lookups.narrow
     names = {column.name for column in schema.columns}
-    yield Known(name, {c: v for c, v in row.values.items() if c in names}, row.masked & names)
+    yield KnownRow(name, {c: v for c, v in row.values.items() if c in names}, row.masked & names)
     if {column.name for column in lookups.wide[1].columns} <= set(row.values):
         whole = pa.Table.from_pylist([dict(row.values)], schema=lookups.wide[1].arrow)
-        reference = lookups.narrowed(whole).column(lookups.reference)[0].as_py()
+        reference = lookups.new_narrow_rows(whole).column(lookups.reference)[0].as_py()
         if reference is not None:
             moved = {column: row.values[column] for column in lookups.moved}
             values = {lookups.lookup[1].key[0]: reference, **moved}
-            yield Known(lookups.lookup[0], values, row.masked & set(lookups.moved))
+            yield KnownRow(lookups.lookup[0], values, row.masked & set(lookups.moved))

@@ -11,15 +11,15 @@ from typing import Any
 from livingdb.catalog.branches import BranchRow
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.errors import NotFound
-from livingdb.graph.graph import Graph, no_table
+from livingdb.graph.graph import Graph, missing_table_error
 from livingdb.graph.names import is_hidden
-from livingdb.graph.snapshot_columns import moment
+from livingdb.graph.snapshot_columns import to_datetime
 from livingdb.tables import ingest
 from livingdb.tables.schema import TableSchema
-from livingdb.tracing.whereabouts.derived_rows import InViews
+from livingdb.tracing.whereabouts.derived_rows import DerivedRowSearch
 from livingdb.tracing.whereabouts.history_lines import Period, periods
-from livingdb.tracing.whereabouts.located_row import Found, Lines
-from livingdb.tracing.whereabouts.row_schemas import Known, elsewhere
+from livingdb.tracing.whereabouts.located_row import HistoryLines, LocatedRow
+from livingdb.tracing.whereabouts.row_schemas import KnownRow, translate_row
 from livingdb.tracing.whereabouts.whereabouts import Place, Whereabouts
 
 __all__ = ["whereabouts"]
@@ -41,18 +41,18 @@ class _Search:
         if head is None:
             raise NotFound(f"the branch {branch!r} was not there yet at that time")
         self._here = head
-        self._lines = Lines(graph)
-        self._in_views = InViews(graph, self._lines, self._head)
+        self._lines = HistoryLines(graph)
+        self._in_views = DerivedRowSearch(graph, self._lines, self._head)
 
     def search(self, table: str, key: object) -> Whereabouts:
         """Every place."""
-        known, shown = self._known(table, key)
+        known, shown = self._known_row(table, key)
         on_branches = dict(self._on_branches(known))
         every = [item for some in on_branches.values() for item in some]
         derived = list(self._in_views.found(on_branches))
         places = [place for item in (*every, *derived) for place in self._places(item)]
         places += self._tags([*every, *derived], known)
-        places += self._unnamed(every, known)
+        places += self._unnamed_places(every, known)
         return Whereabouts(table, shown, places)
 
     def _head(self, branch: BranchRow) -> SnapshotRow | None:
@@ -64,12 +64,12 @@ class _Search:
 
     # --- the row -----------------------------------------------------------------------------
 
-    def _known(self, table: str, key: object) -> tuple[Known, dict[str, Any]]:
+    def _known_row(self, table: str, key: object) -> tuple[KnownRow, dict[str, Any]]:
         """The row as it is, or was before it was deleted; at least its key."""
         graph = self._graph
         version = self._lines.version(self._here, table)
         if version is None:
-            raise no_table(table, graph.tables(self._here))
+            raise missing_table_error(table, graph.tables(self._here))
         rows = graph.versions.rows(version)
         schema = rows.schema
         schema.require_key()
@@ -81,10 +81,10 @@ class _Search:
         found = rows.get(*values)
         if found is None:
             for period in periods(graph, self._here, table, encoded.keys)[-1:]:
-                found = self._before_its_end(table, period, values)
-        return Known(table, {**shown, **(found or {})}), shown
+                found = self._values_before_end(table, period, values)
+        return KnownRow(table, {**shown, **(found or {})}), shown
 
-    def _before_its_end(
+    def _values_before_end(
         self, table: str, period: Period, values: tuple[Any, ...]
     ) -> dict[str, Any] | None:
         last = period.last
@@ -95,7 +95,7 @@ class _Search:
 
     # --- branches ----------------------------------------------------------------------------
 
-    def _on_branches(self, known: Known) -> Iterator[tuple[int, list[Found]]]:
+    def _on_branches(self, known: KnownRow) -> Iterator[tuple[int, list[LocatedRow]]]:
         """The row on each branch that people write, or that follows one through schemas."""
         views = self._in_views.targets
         for branch in self._graph.branches.all():
@@ -107,9 +107,9 @@ class _Search:
                 if found:
                     yield branch.id, found
 
-    def _rows_at(self, known: Known, head: SnapshotRow) -> list[Known]:
+    def _rows_at(self, known: KnownRow, head: SnapshotRow) -> list[KnownRow]:
         """What the row is on another line: by the schema changes between, or by its name."""
-        found = elsewhere(self._graph, self._here, known, head)
+        found = translate_row(self._graph, self._here, known, head)
         if found is None:
             return []
         is_there = self._graph.find_version(head, known.table) is not None
@@ -121,39 +121,39 @@ class _Search:
 
     # --- tags and what has no name -----------------------------------------------------------
 
-    def _tags(self, every: Sequence[Found], known: Known) -> Iterator[Place]:
+    def _tags(self, every: Sequence[LocatedRow], known: KnownRow) -> Iterator[Place]:
         """The tags on snapshots in which the row is."""
         graph = self._graph
         for tag in graph.branches.tags():
             row = graph.snapshots.at(tag.snapshot)
             if self._at is not None and tag.time > self._at:
                 continue
-            lines = [item for item in every if self._is_on(row, item.head)]
+            lines = [item for item in every if self._is_on_line(row, item.head)]
             if not lines:
                 lines = list(self._lines.along("tag", tag.name, row, self._rows_at(known, row)))
             seen: set[tuple[str, str]] = set()
             for item in lines:
                 if not any(period.has(row) for period in item.periods):
                     continue
-                for then in self._then(item, row):
+                for then in self._rows_then(item, row):
                     mark = (then.known.table, str(then.key))
                     if mark not in seen:
                         seen.add(mark)
                         yield self._place(then, Period(row, None), "tag", tag.name, tag.time)
 
-    def _then(self, item: Found, row: SnapshotRow) -> Iterator[Found]:
+    def _rows_then(self, item: LocatedRow, row: SnapshotRow) -> Iterator[LocatedRow]:
         """What a row is in an earlier snapshot of its line, which may have another schema."""
-        for known in elsewhere(self._graph, item.head, item.known, row) or ():
+        for known in translate_row(self._graph, item.head, item.known, row) or ():
             schema = self._lines.schema(row, known.table)
             if schema is not None:
                 yield replace(item, head=row, known=known, key=known.key(schema))
 
-    def _is_on(self, row: SnapshotRow, head: SnapshotRow) -> bool:
+    def _is_on_line(self, row: SnapshotRow, head: SnapshotRow) -> bool:
         snapshots = self._graph.snapshots
         is_older = row.depth <= head.depth
         return is_older and snapshots.ancestor(head, row.depth).sequence == row.sequence
 
-    def _unnamed(self, every: Sequence[Found], known: Known) -> Iterator[Place]:
+    def _unnamed_places(self, every: Sequence[LocatedRow], known: KnownRow) -> Iterator[Place]:
         """Snapshots that no branch leads to any more, which still have the row."""
         seen = {(p.first.sequence, p.last and p.last.sequence) for i in every for p in i.periods}
         for tip in islice(self._tips(), _MOST_TIPS):
@@ -168,7 +168,7 @@ class _Search:
     def _is_named(self, period: Period, tip: SnapshotRow) -> bool:
         """Whether all snapshots of a period are those of a branch."""
         end = tip if period.last is None else self._graph.snapshots.at(period.last.first or 0)
-        return any(self._is_on(end, head) for head in self._heads)
+        return any(self._is_on_line(end, head) for head in self._heads)
 
     @cached_property
     def _heads(self) -> list[SnapshotRow]:
@@ -182,7 +182,7 @@ class _Search:
         """The ends of history that nothing is on; only the index is read."""
         named = {row.sequence for row in self._heads}
         parents: set[int] = set()
-        for row in self._graph.snapshots.everything():
+        for row in self._graph.snapshots.newest_first():
             if self._at is not None and row.time > self._at:
                 continue
             is_tip = row.sequence not in parents and row.sequence not in named
@@ -192,7 +192,7 @@ class _Search:
 
     # --- places ------------------------------------------------------------------------------
 
-    def _places(self, item: Found) -> Iterator[Place]:
+    def _places(self, item: LocatedRow) -> Iterator[Place]:
         """A place for each period of a branch, from when on there was the branch."""
         branch = self._graph.branches.find(item.name)
         if branch is None or is_hidden(item.name):
@@ -206,7 +206,7 @@ class _Search:
                 yield self._place(item, clipped, item.kind, item.name, branch.time)
 
     @staticmethod
-    def _place(item: Found, period: Period, kind: str, name: str, time: int | None) -> Place:
+    def _place(item: LocatedRow, period: Period, kind: str, name: str, time: int | None) -> Place:
         first, last = period.first, period.last
         return Place(
             kind,
@@ -215,9 +215,9 @@ class _Search:
             item.key,
             item.how,
             first.address.hex(),
-            moment(first.time if time is None else time),
+            to_datetime(first.time if time is None else time),
             None if last is None else last.address.hex(),
-            None if last is None else moment(last.time),
+            None if last is None else to_datetime(last.time),
             tuple(sorted(item.known.masked)),
         )
 

@@ -13,12 +13,19 @@ import pyarrow.compute as pc
 
 from livingdb.errors import InvalidData
 
-__all__ = ["check_pattern", "fitting", "is_full_match", "is_outside", "lengths", "plain"]
+__all__ = [
+    "check_pattern",
+    "comparable_values",
+    "is_full_match",
+    "is_outside",
+    "lengths",
+    "to_plain",
+]
 
 kinds = pa.types
 
 
-def plain(value: object, name: str) -> object:
+def to_plain(value: object, name: str) -> object:
     """A value as it can be written down: decimals, dates and times as text."""
     if isinstance(value, Decimal) and value.is_finite():
         return str(value)
@@ -30,15 +37,15 @@ def plain(value: object, name: str) -> object:
     raise InvalidData(f"{name}: {value!r} is no text, number, date or time")
 
 
-def fitting(values: Sequence[object], data_type: pa.DataType, column: str) -> pa.Array:
+def comparable_values(values: Sequence[object], data_type: pa.DataType, column: str) -> pa.Array:
     """Values in the type of a column; those that no value of it can equal are left out."""
-    made = [_fitted(value, data_type, column) for value in values]
+    made = [_cast_value(value, data_type, column) for value in values]
     return pa.array([one for one in made if one is not None], data_type)
 
 
-def _fitted(value: object, data_type: pa.DataType, column: str) -> Any:
+def _cast_value(value: object, data_type: pa.DataType, column: str) -> Any:
     try:
-        number = _number(value, data_type, column)
+        number = _to_decimal(value, data_type, column)
         if number is not None:
             if kinds.is_integer(data_type) and number != int(number):
                 return None
@@ -46,13 +53,13 @@ def _fitted(value: object, data_type: pa.DataType, column: str) -> Any:
             if kinds.is_floating(data_type):
                 value = float(number)
         else:
-            value = _other(value, data_type, column)
+            value = _cast_non_number(value, data_type, column)
         return pa.scalar(value, data_type).as_py()
     except (pa.ArrowInvalid, OverflowError):
         return None
 
 
-def _number(value: object, data_type: pa.DataType, column: str) -> Decimal | None:
+def _to_decimal(value: object, data_type: pa.DataType, column: str) -> Decimal | None:
     """A number for a column of numbers; None for other columns."""
     is_number = (
         kinds.is_integer(data_type) or kinds.is_floating(data_type) or kinds.is_decimal(data_type)
@@ -70,14 +77,14 @@ def _number(value: object, data_type: pa.DataType, column: str) -> Decimal | Non
     return number
 
 
-def _other(value: object, data_type: pa.DataType, column: str) -> object:
+def _cast_non_number(value: object, data_type: pa.DataType, column: str) -> object:
     """A text, a date, a time or a truth, as the column has them."""
     if isinstance(value, str):
         try:
             if kinds.is_date(data_type):
                 return datetime.date.fromisoformat(value)
             if kinds.is_timestamp(data_type):
-                return _moment(value, data_type)
+                return _parse_time(value, data_type)
         except ValueError:
             raise _misfit(value, data_type, column) from None
         if kinds.is_string(data_type):
@@ -89,7 +96,7 @@ def _other(value: object, data_type: pa.DataType, column: str) -> object:
     raise _misfit(value, data_type, column)
 
 
-def _moment(value: str, data_type: pa.DataType) -> datetime.datetime:
+def _parse_time(value: str, data_type: pa.DataType) -> datetime.datetime:
     """A time; one without a zone is meant as the column's are, or in UTC."""
     found = datetime.datetime.fromisoformat(value)
     if data_type.tz is None:
@@ -107,10 +114,10 @@ def is_outside(values: pa.Array, least: object, most: object, column: str) -> An
     """Which values are less than one or more than another; NaN is outside of every range."""
     found = pc.is_nan(values) if kinds.is_floating(values.type) else values.is_null()
     if least is not None:
-        edge = _edge(least, values.type, column, ROUND_CEILING)
+        edge = _bound_scalar(least, values.type, column, ROUND_CEILING)
         found = pc.or_kleene(found, edge is _HIGH if _is_far(edge) else pc.less(values, edge))
     if most is not None:
-        edge = _edge(most, values.type, column, ROUND_FLOOR)
+        edge = _bound_scalar(most, values.type, column, ROUND_FLOOR)
         found = pc.or_kleene(found, edge is _LOW if _is_far(edge) else pc.greater(values, edge))
     return found
 
@@ -123,11 +130,11 @@ def _is_far(edge: object) -> bool:
     return edge is _LOW or edge is _HIGH
 
 
-def _edge(value: object, data_type: pa.DataType, column: str, rounding: str) -> Any:
+def _bound_scalar(value: object, data_type: pa.DataType, column: str, rounding: str) -> Any:
     """A bound in the type of a column, rounded to a value that the column can hold."""
-    number = _number(value, data_type, column)
+    number = _to_decimal(value, data_type, column)
     if number is None:
-        return pa.scalar(_other(value, data_type, column), data_type)
+        return pa.scalar(_cast_non_number(value, data_type, column), data_type)
     if kinds.is_floating(data_type):
         return pa.scalar(float(number), pa.float64())
     is_whole = kinds.is_integer(data_type)
@@ -160,13 +167,13 @@ def check_pattern(pattern: object) -> None:
     if not isinstance(pattern, str):
         raise InvalidData(f"matches: a regular expression is text, not {pattern!r}")
     try:
-        for text in (pattern, _whole(pattern)):
+        for text in (pattern, _full_match_pattern(pattern)):
             pc.match_substring_regex(pa.array([""]), text)
     except pa.ArrowInvalid as error:
         raise InvalidData(f"matches: {pattern!r} is no regular expression: {error}") from None
 
 
-def _whole(pattern: str) -> str:
+def _full_match_pattern(pattern: str) -> str:
     return rf"\A(?:{pattern})\z"
 
 
@@ -174,4 +181,4 @@ def is_full_match(values: pa.Array, pattern: str, column: str) -> Any:
     """Which texts a regular expression matches as a whole."""
     if not kinds.is_string(values.type):
         raise InvalidData(f"{column!r} is {values.type}, and a pattern is for texts")
-    return pc.match_substring_regex(values, _whole(pattern))
+    return pc.match_substring_regex(values, _full_match_pattern(pattern))

@@ -11,15 +11,15 @@ from livingdb.errors import InvalidData, NotFound
 if TYPE_CHECKING:
     from sqlglot import exp
 
-    from livingdb.guard.conditions.pending_change import Crossing
+    from livingdb.guard.conditions.pending_change import PendingChange
     from livingdb.tables.rows import RowSet
 
-__all__ = ["answer", "checked_query"]
+__all__ = ["parse_query", "run_query"]
 
 _BEFORE, _CHANGE, _SOURCE = "_before", "_change", "_source"
 
 
-def checked_query(text: object) -> exp.Query:
+def parse_query(text: object) -> exp.Query:
     """The tree of a query; `InvalidData` for what is none."""
     from sqlglot import exp
 
@@ -33,20 +33,20 @@ def checked_query(text: object) -> exp.Query:
     return found
 
 
-def answer(crossing: Crossing, text: str) -> pa.Table:
+def run_query(crossing: PendingChange, text: str) -> pa.Table:
     """The rows that a query gives, answered in this process."""
     from sqlglot import exp
 
     from livingdb.engines.embedded.session import EmbeddedEngine
     from livingdb.engines.request import Request, Source
-    from livingdb.sql.table_names import check_sources, table_names
+    from livingdb.sql.table_names import check_sources, table_nodes
 
-    query = checked_query(text)
+    query = parse_query(text)
     check_sources(query)
     sources: dict[str, Source] = {}
-    for table in table_names(query):
+    for table in table_nodes(query):
         if table.db or not isinstance(table.this, exp.Identifier):
-            raise InvalidData(f"sql: {table.sql('spark')} is none of {_known(crossing)}")
+            raise InvalidData(f"sql: {table.sql('spark')} is none of {_known_tables(crossing)}")
         name = f"given_{len(sources)}"
         sources[name] = Source(_relation(crossing, table.name))
         if not table.alias:
@@ -55,7 +55,7 @@ def answer(crossing: Crossing, text: str) -> pa.Table:
     return EmbeddedEngine().rows(Request(query, sources))
 
 
-def _relation(crossing: Crossing, name: str) -> RowSet | pa.Table:
+def _relation(crossing: PendingChange, name: str) -> RowSet | pa.Table:
     wanted = name.casefold()
     for of in ("target", "source"):
         for table, both in crossing.side(of).items():
@@ -65,19 +65,19 @@ def _relation(crossing: Crossing, name: str) -> RowSet | pa.Table:
                 continue
             if wanted == mine or (wanted == mine + _SOURCE and not is_target):
                 rows = crossing.rows(table, of)
-                return _none(crossing, table, of) if rows is None else rows
+                return _empty_table(crossing, table, of) if rows is None else rows
             if wanted == mine + _BEFORE:
                 rows = crossing.rows(table, of, old=True)
-                return _none(crossing, table, of) if rows is None else rows
+                return _empty_table(crossing, table, of) if rows is None else rows
             if wanted == mine + _CHANGE:
                 return crossing.come(table, of).select(crossing.schema(table, of).arrow.names)
-    raise NotFound(f"sql: there is no table {name!r} here; there are {_known(crossing)}")
+    raise NotFound(f"sql: there is no table {name!r} here; there are {_known_tables(crossing)}")
 
 
-def _none(crossing: Crossing, table: str, of: str) -> pa.Table:
+def _empty_table(crossing: PendingChange, table: str, of: str) -> pa.Table:
     return crossing.schema(table, of).arrow.empty_table()
 
 
-def _known(crossing: Crossing) -> str:
+def _known_tables(crossing: PendingChange) -> str:
     targets = [f"{name}, {name}{_BEFORE}, {name}{_CHANGE}" for name in crossing.targets]
     return ", ".join([*targets, *(name for name in crossing.sources)]) or "none"

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import pyarrow as pa
 
-from livingdb.graph.diff import most_changes
+from livingdb.graph.diff import max_differing_rows
 from livingdb.guard.conditions.condition import Condition, Verdict
 from livingdb.guard.conditions.metric import Bound, Metric
 from livingdb.guard.conditions.registry import register, register_constructor
 
 if TYPE_CHECKING:
-    from livingdb.guard.conditions.pending_change import Crossing
+    from livingdb.guard.conditions.pending_change import PendingChange
 
 __all__ = [
     "BytesRead",
@@ -31,7 +31,7 @@ _TEXT_BYTES = 24
 """What a text, or anything else without a width, is taken for."""
 
 
-def _rows_of(crossing: Crossing, table: str) -> int:
+def _rows_read(crossing: PendingChange, table: str) -> int:
     """About how many rows of a source were read."""
     both = crossing.sources[table]
     if both.new is None:
@@ -42,7 +42,7 @@ def _rows_of(crossing: Crossing, table: str) -> int:
         return 0
     if both.old.definition != both.new.definition:
         return crossing.versions.count(both.new)
-    return most_changes(crossing.versions, both.old, both.new)
+    return max_differing_rows(crossing.versions, both.old, both.new)
 
 
 @register
@@ -54,9 +54,9 @@ class RowsRead(Metric):
 
     NAME: ClassVar[str] = "rows_read"
 
-    def measure(self, crossing: Crossing) -> int:
+    def measure(self, crossing: PendingChange) -> int:
         """See `Metric.measure`."""
-        return sum(_rows_of(crossing, name) for name in crossing.sources)
+        return sum(_rows_read(crossing, name) for name in crossing.sources)
 
 
 @register
@@ -68,16 +68,16 @@ class BytesRead(Metric):
 
     NAME: ClassVar[str] = "bytes_read"
 
-    def measure(self, crossing: Crossing) -> int:
+    def measure(self, crossing: PendingChange) -> int:
         """See `Metric.measure`."""
         return sum(
-            _rows_of(crossing, name) * _width(crossing, name)
+            _rows_read(crossing, name) * _width(crossing, name)
             for name, both in crossing.sources.items()
             if both.new is not None
         )
 
 
-def _width(crossing: Crossing, table: str) -> int:
+def _width(crossing: PendingChange, table: str) -> int:
     schema = crossing.schema(table, "source").arrow
     used = crossing.uses.get(table, schema.names)
     return sum(_bytes(schema.field(name).type) for name in used if name in schema.names)
@@ -99,7 +99,7 @@ class NoFullRefresh(Condition):
 
     NAME: ClassVar[str] = "no_full_refresh"
 
-    def judge(self, crossing: Crossing) -> Verdict:
+    def judge(self, crossing: PendingChange) -> Verdict:
         """See `Condition.judge`."""
         cost = crossing.cost
         if cost.strategy != FULL or cost.reason in _EXPECTED or crossing.head is None:

@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import pyarrow as pa
 
-from livingdb.derivation.find_rows import matching
-from livingdb.derivation.trusted_functions import check_name, function_named
+from livingdb.derivation.find_rows import matching_rows
+from livingdb.derivation.trusted_functions import check_name, load_function
 from livingdb.errors import InvalidData
 from livingdb.guard.conditions.condition import Condition, Verdict
-from livingdb.guard.conditions.kinds.already_aside import not_yet_aside
-from livingdb.guard.conditions.kinds.condition_query import answer, checked_query
-from livingdb.guard.conditions.kinds.row_conditions import count_of
-from livingdb.guard.conditions.pending_change import shown_rows
+from livingdb.guard.conditions.kinds.already_aside import unquarantined_rows
+from livingdb.guard.conditions.kinds.condition_query import parse_query, run_query
+from livingdb.guard.conditions.kinds.row_conditions import row_count_text
+from livingdb.guard.conditions.pending_change import render_rows
 from livingdb.guard.conditions.registry import register, register_constructor
 
 if TYPE_CHECKING:
-    from livingdb.guard.conditions.pending_change import Crossing
+    from livingdb.guard.conditions.pending_change import PendingChange
 
 __all__ = ["Function", "Sql", "function", "sql"]
 
@@ -42,16 +42,16 @@ class Sql(Condition):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        checked_query(self.query)
+        parse_query(self.query)
 
-    def judge(self, crossing: Crossing) -> Verdict:
+    def judge(self, crossing: PendingChange) -> Verdict:
         """See `Condition.judge`."""
-        found = answer(crossing, self.query)
+        found = run_query(crossing, self.query)
         return _verdict(self, crossing, {"": found}, "the query")
 
 
 def _verdict(
-    one: Condition, crossing: Crossing, found: Mapping[str, pa.Table], finder: str
+    one: Condition, crossing: PendingChange, found: Mapping[str, pa.Table], finder: str
 ) -> Verdict:
     """What rows that are wrong amount to, by table of the target; "" for its only one.
 
@@ -60,28 +60,32 @@ def _verdict(
     wrong = {name: rows for name, rows in found.items() if rows.num_rows}
     broken: dict[str, pa.Table] = {}
     for name, rows in wrong.items():
-        broken |= _rows_named(crossing, rows) if name == "" else _rows_of(crossing, name, rows)
+        broken |= (
+            _rows_of_only_table(crossing, rows)
+            if name == ""
+            else _rows_with_keys(crossing, name, rows)
+        )
     if wrong and one.action == "quarantine":
         if not broken:
             raise InvalidData(
                 f"rows are set aside by their key: let {finder} give that of the target's table"
             )
-        broken = {name: not_yet_aside(crossing, name, rows) for name, rows in broken.items()}
+        broken = {name: unquarantined_rows(crossing, name, rows) for name, rows in broken.items()}
         wrong = broken = {name: rows for name, rows in broken.items() if rows.num_rows}
     count = sum(rows.num_rows for rows in wrong.values())
     if not count:
         return Verdict(measured=0)
-    shown = "; ".join(shown_rows(rows) for rows in wrong.values())
-    return Verdict(f"{count_of(count)} that {finder} finds: {shown}", count, broken)
+    shown = "; ".join(render_rows(rows) for rows in wrong.values())
+    return Verdict(f"{row_count_text(count)} that {finder} finds: {shown}", count, broken)
 
 
-def _rows_named(crossing: Crossing, found: pa.Table) -> dict[str, pa.Table]:
+def _rows_of_only_table(crossing: PendingChange, found: pa.Table) -> dict[str, pa.Table]:
     """The rows of the target whose keys an answer has; of its only table, or of none."""
     names = crossing.names()
-    return _rows_of(crossing, names[0], found) if len(names) == 1 else {}
+    return _rows_with_keys(crossing, names[0], found) if len(names) == 1 else {}
 
 
-def _rows_of(crossing: Crossing, table: str, found: pa.Table) -> dict[str, pa.Table]:
+def _rows_with_keys(crossing: PendingChange, table: str, found: pa.Table) -> dict[str, pa.Table]:
     """The rows of a table of the target whose keys are named."""
     crossing.names(table)
     rows = crossing.rows(table)
@@ -90,7 +94,9 @@ def _rows_of(crossing: Crossing, table: str, found: pa.Table) -> dict[str, pa.Ta
     keys = found.select(list(rows.schema.key))
     try:
         kinds = pa.schema([pa.field(c.name, c.type) for c in rows.schema.key_columns])
-        broken = matching(rows, keys.cast(kinds), [column.name for column in rows.schema.stored])
+        broken = matching_rows(
+            rows, keys.cast(kinds), [column.name for column in rows.schema.stored]
+        )
     except pa.ArrowInvalid:
         return {}
     return {table: broken} if broken.num_rows else {}
@@ -126,12 +132,12 @@ class Function(Condition):
             ) from None
         object.__setattr__(self, "params", text)
 
-    def judge(self, crossing: Crossing) -> Verdict:
+    def judge(self, crossing: PendingChange) -> Verdict:
         """See `Condition.judge`."""
-        called = function_named(self.function, crossing.trust)
+        called = load_function(self.function, crossing.trust)
         return self._verdict(crossing, called(crossing, **json.loads(self.params)))
 
-    def _verdict(self, crossing: Crossing, found: object) -> Verdict:
+    def _verdict(self, crossing: PendingChange, found: object) -> Verdict:
         if found is None or found is True:
             return Verdict()
         if found is False:

@@ -86,10 +86,10 @@ def population_stability(old: pa.Array, new: pa.Array, bins: int) -> float | Non
     if not len(old) or not len(new):
         return None
     if old.type == new.type and not _is_ordered(old.type):
-        counts = _by_value(old, new)
+        counts = _value_counts(old, new)
     else:
         one, other = _numbers(old), _numbers(new)
-        counts = _by_bin(one, other, bins)
+        counts = _bin_counts(one, other, bins)
         # What is no number is a bin of its own, as null is.
         counts.append((len(old) - len(one), len(new) - len(other)))
     pairs = np.array([pair for pair in counts if any(pair)], dtype=np.float64)
@@ -98,7 +98,7 @@ def population_stability(old: pa.Array, new: pa.Array, bins: int) -> float | Non
     return float(((now - was) * np.log(now / was)).sum())
 
 
-def _by_bin(old: Floats, new: Floats, bins: int) -> list[tuple[int, int]]:
+def _bin_counts(old: Floats, new: Floats, bins: int) -> list[tuple[int, int]]:
     """How many there are in the bins that hold about as many of the old ones each."""
     if not len(old):
         return [(0, len(new))]
@@ -110,7 +110,7 @@ def _by_bin(old: Floats, new: Floats, bins: int) -> list[tuple[int, int]]:
     return list(zip(was.tolist(), now.tolist(), strict=True))
 
 
-def _by_value(old: pa.Array, new: pa.Array) -> list[tuple[int, int]]:
+def _value_counts(old: pa.Array, new: pa.Array) -> list[tuple[int, int]]:
     both = pa.concat_arrays([old, new])
     if kinds.is_nested(both.type):
         both = encoded_rows([both])

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from livingdb.errors import InvalidData
-from livingdb.guard.conditions.column_names import column_place
+from livingdb.guard.conditions.column_names import resolve_column
 from livingdb.guard.conditions.kinds.distances import (
     deviation_of,
     distinct_count,
@@ -22,7 +22,7 @@ from livingdb.guard.conditions.metric import Metric, metric_of
 from livingdb.guard.conditions.registry import register
 
 if TYPE_CHECKING:
-    from livingdb.guard.conditions.pending_change import Crossing
+    from livingdb.guard.conditions.pending_change import PendingChange
     from livingdb.guard.conditions.statistics import ColumnStatistics
 
 __all__ = [
@@ -56,32 +56,32 @@ class ColumnMetric(Metric):
         if not isinstance(self.column, str) or not self.column:
             raise InvalidData(f"{self.NAME}: name a column, not {self.column!r}")
 
-    def place(self, crossing: Crossing) -> tuple[str, str]:
+    def place(self, crossing: PendingChange) -> tuple[str, str]:
         """The table and the column."""
-        return column_place(crossing, self.column, self.table, self.of)
+        return resolve_column(crossing, self.column, self.table, self.of)
 
-    def _statistics(self, crossing: Crossing, old: bool = False) -> ColumnStatistics:
+    def _statistics(self, crossing: PendingChange, old: bool = False) -> ColumnStatistics:
         return crossing.statistics(*self.place(crossing), self.of, old)
 
-    def _deviation(self, crossing: Crossing, old: bool = False) -> float | None:
+    def _deviation(self, crossing: PendingChange, old: bool = False) -> float | None:
         known = self._statistics(crossing, old)
-        return deviation_of(self._values(crossing, old)) if known.is_blurred else known.deviation
+        return deviation_of(self._values(crossing, old)) if known.is_imprecise else known.deviation
 
-    def _values(self, crossing: Crossing, old: bool = False) -> Any:
+    def _values(self, crossing: PendingChange, old: bool = False) -> Any:
         return crossing.values(*self.place(crossing), self.of, old)
 
-    def _is_same(self, crossing: Crossing) -> bool:
+    def _is_same(self, crossing: PendingChange) -> bool:
         """Whether the table does not change."""
         return crossing.side(self.of)[self.place(crossing)[0]].is_same
 
-    def _has_old(self, crossing: Crossing) -> bool:
+    def _has_old(self, crossing: PendingChange) -> bool:
         """Whether there was such a column."""
         table, column = self.place(crossing)
         rows = crossing.rows(table, self.of, old=True)
         return rows is not None and column in rows.schema.arrow.names
 
 
-def _relative(new: float | None, old: float | None) -> float | None:
+def _relative_shift(new: float | None, old: float | None) -> float | None:
     """By which share of the old value the new one differs; from 0, by how much."""
     if new is None or old is None:
         return None
@@ -96,7 +96,7 @@ class NullRate(ColumnMetric):
     NAME: ClassVar[str] = "null_rate"
     IS_SHARE: ClassVar[bool] = True
 
-    def measure(self, crossing: Crossing) -> float | None:
+    def measure(self, crossing: PendingChange) -> float | None:
         """See `Metric.measure`."""
         return self._statistics(crossing).null_rate
 
@@ -108,7 +108,7 @@ class Mean(ColumnMetric):
 
     NAME: ClassVar[str] = "mean"
 
-    def measure(self, crossing: Crossing) -> float | None:
+    def measure(self, crossing: PendingChange) -> float | None:
         """See `Metric.measure`."""
         return self._statistics(crossing).mean
 
@@ -121,9 +121,11 @@ class MeanShift(ColumnMetric):
     NAME: ClassVar[str] = "mean_shift"
     IS_SHARE: ClassVar[bool] = True
 
-    def measure(self, crossing: Crossing) -> float | None:
+    def measure(self, crossing: PendingChange) -> float | None:
         """See `Metric.measure`."""
-        return _relative(self._statistics(crossing).mean, self._statistics(crossing, old=True).mean)
+        return _relative_shift(
+            self._statistics(crossing).mean, self._statistics(crossing, old=True).mean
+        )
 
 
 @register
@@ -133,7 +135,7 @@ class Stddev(ColumnMetric):
 
     NAME: ClassVar[str] = "stddev"
 
-    def measure(self, crossing: Crossing) -> float | None:
+    def measure(self, crossing: PendingChange) -> float | None:
         """See `Metric.measure`."""
         return self._deviation(crossing)
 
@@ -146,9 +148,9 @@ class StddevShift(ColumnMetric):
     NAME: ClassVar[str] = "stddev_shift"
     IS_SHARE: ClassVar[bool] = True
 
-    def measure(self, crossing: Crossing) -> float | None:
+    def measure(self, crossing: PendingChange) -> float | None:
         """See `Metric.measure`."""
-        return _relative(self._deviation(crossing), self._deviation(crossing, old=True))
+        return _relative_shift(self._deviation(crossing), self._deviation(crossing, old=True))
 
 
 @register
@@ -158,11 +160,11 @@ class Distinct(ColumnMetric):
 
     NAME: ClassVar[str] = "distinct"
 
-    def measure(self, crossing: Crossing) -> int | None:
+    def measure(self, crossing: PendingChange) -> int | None:
         """See `Metric.measure`; of a column that is the key, the rows are counted."""
         return self._count(crossing, old=False)
 
-    def _count(self, crossing: Crossing, old: bool) -> int:
+    def _count(self, crossing: PendingChange, old: bool) -> int:
         table, column = self.place(crossing)
         rows = crossing.rows(table, self.of, old)
         if rows is None or column not in rows.schema.arrow.names:
@@ -181,13 +183,13 @@ class DistinctShift(Distinct):
     NAME: ClassVar[str] = "distinct_shift"
     IS_SHARE: ClassVar[bool] = True
 
-    def measure(self, crossing: Crossing) -> float | None:  # type: ignore[override]
+    def measure(self, crossing: PendingChange) -> float | None:  # type: ignore[override]
         """See `Metric.measure`."""
         if not self._has_old(crossing):
             return None
         if self._is_same(crossing):
             return 0.0
-        return _relative(self._count(crossing, old=False), self._count(crossing, old=True))
+        return _relative_shift(self._count(crossing, old=False), self._count(crossing, old=True))
 
 
 @register
@@ -205,7 +207,7 @@ class Quantile(ColumnMetric):
         if not is_number or not 0 <= self.q <= 1:
             raise InvalidData(f"{self.NAME}: q={self.q!r} is no number from 0 to 1")
 
-    def measure(self, crossing: Crossing) -> float | None:
+    def measure(self, crossing: PendingChange) -> float | None:
         """See `Metric.measure`."""
         return quantile_of(self._values(crossing), self.q)
 
@@ -218,22 +220,22 @@ class QuantileShift(Quantile):
     NAME: ClassVar[str] = "quantile_shift"
     IS_SHARE: ClassVar[bool] = True
 
-    def measure(self, crossing: Crossing) -> float | None:
+    def measure(self, crossing: PendingChange) -> float | None:
         """See `Metric.measure`."""
         if not self._has_old(crossing):
             return None
         if self._is_same(crossing):
             return 0.0
         old, new = self._values(crossing, old=True), self._values(crossing)
-        return _relative(quantile_of(new, self.q), quantile_of(old, self.q))
+        return _relative_shift(quantile_of(new, self.q), quantile_of(old, self.q))
 
 
 @dataclass(frozen=True)
 class _Distance(ColumnMetric):
     """How far the values after a change are from those before."""
 
-    def _between(
-        self, crossing: Crossing, distance: Callable[[Any, Any], float | None]
+    def _distance(
+        self, crossing: PendingChange, distance: Callable[[Any, Any], float | None]
     ) -> float | None:
         if not self._has_old(crossing):
             return None
@@ -260,9 +262,9 @@ class Psi(_Distance):
         if not isinstance(self.bins, int) or isinstance(self.bins, bool) or self.bins < 2:
             raise InvalidData(f"psi: bins={self.bins!r} is no number from 2 on")
 
-    def measure(self, crossing: Crossing) -> float | None:
+    def measure(self, crossing: PendingChange) -> float | None:
         """See `Metric.measure`."""
-        return self._between(crossing, lambda old, new: population_stability(old, new, self.bins))
+        return self._distance(crossing, lambda old, new: population_stability(old, new, self.bins))
 
 
 @register
@@ -272,9 +274,9 @@ class Ks(_Distance):
 
     NAME: ClassVar[str] = "ks"
 
-    def measure(self, crossing: Crossing) -> float | None:
+    def measure(self, crossing: PendingChange) -> float | None:
         """See `Metric.measure`."""
-        return self._between(crossing, kolmogorov_smirnov)
+        return self._distance(crossing, kolmogorov_smirnov)
 
 
 @register
@@ -298,16 +300,16 @@ class Zscore(Metric):
         if not isinstance(self.last, int) or isinstance(self.last, bool) or self.last < _FEW:
             raise InvalidData(f"zscore: last={self.last!r} is no number from {_FEW} on")
 
-    def measure(self, crossing: Crossing) -> float | None:
+    def measure(self, crossing: PendingChange) -> float | None:
         """See `Metric.measure`."""
         return self.found(crossing, self.text)[0]
 
-    def found(self, crossing: Crossing, text: str) -> tuple[float | None, float | None]:
+    def found(self, crossing: PendingChange, text: str) -> tuple[float | None, float | None]:
         """See `Metric.found`."""
         value = self.metric.measure(crossing)
         if value is None:
             return None, None
-        past = crossing.measured_before(text, self.last)
+        past = crossing.past_measurements(text, self.last)
         if len(past) < _FEW:
             return None, value
         usual, spread = statistics.fmean(past), statistics.pstdev(past)

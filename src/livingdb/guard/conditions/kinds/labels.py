@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, Any
 
 from livingdb.catalog.syncs import SyncRow
 from livingdb.derivation.view import KIND, View
-from livingdb.guard.conditions.column_names import read_as
+from livingdb.guard.conditions.column_names import resolve_source
 
 if TYPE_CHECKING:
     from sqlglot import exp
 
     from livingdb.graph.graph import Graph
-    from livingdb.guard.conditions.pending_change import Crossing
+    from livingdb.guard.conditions.pending_change import PendingChange
 
-__all__ = ["Labelled", "crossing_labels"]
+__all__ = ["LabelledColumns", "exposed_columns"]
 
 _HIDES = ("SHA2", "SHA", "MD5", "COUNT", "COUNTIF")
 _HIDES_NAMED = (
@@ -41,9 +41,9 @@ _HIDES_NAMED = (
 """Functions that do not let their arguments be seen."""
 
 
-def crossing_labels(crossing: Crossing, label: str) -> list[tuple[str, str]]:
+def exposed_columns(crossing: PendingChange, label: str) -> list[tuple[str, str]]:
     """The columns of the sources that have a label and reach the target as they are."""
-    labelled = Labelled(crossing.graph, label)
+    labelled = LabelledColumns(crossing.graph, label)
     if not labelled.columns:
         return []
     is_derived = crossing.sync.kind == KIND
@@ -52,14 +52,14 @@ def crossing_labels(crossing: Crossing, label: str) -> list[tuple[str, str]]:
     for name, both in crossing.sources.items():
         if both.new is None:
             continue
-        branch, table = read_as(crossing, name)
+        branch, table = resolve_source(crossing, name)
         there = crossing.schema(name, "source").arrow.names
         wanted = [column for column in there if labelled.has(branch, table, column)]
-        found += [(name, column) for column in _reaching(crossing, view, name, wanted)]
+        found += [(name, column) for column in _reaching_columns(crossing, view, name, wanted)]
     return found
 
 
-class Labelled:
+class LabelledColumns:
     """Columns that have a label, or are made of such, by whatever views lie in between."""
 
     def __init__(self, graph: Graph, label: str):
@@ -77,19 +77,21 @@ class Labelled:
         at = branch, table, column
         if at not in self._known:
             self._known[at] = False
-            self._known[at] = column in self.columns.get(table, ()) or self._behind(*at)
+            self._known[at] = column in self.columns.get(table, ()) or self._has_labelled_source(
+                *at
+            )
         return self._known[at]
 
-    def _behind(self, branch: int, table: str, column: str) -> bool:
-        from livingdb.derivation.column_lineage.sync_columns import ColumnStep
+    def _has_labelled_source(self, branch: int, table: str, column: str) -> bool:
+        from livingdb.derivation.column_lineage.sync_columns import SyncColumns
 
         sync = self._makers.get(branch)
         if sync is None:
             return False
-        given = _given(View.from_json(sync.spec)) if _is_query(sync) else None
+        given = _output_names(View.from_json(sync.spec)) if _is_query(sync) else None
         return any(
             self.has(one.branch, one.table, one.column)
-            for one in ColumnStep(self._graph, sync).behind(table, column)
+            for one in SyncColumns(self._graph, sync).behind(table, column)
             if not one.masked and (given is None or one.column.casefold() in given)
         )
 
@@ -98,27 +100,27 @@ def _is_query(sync: SyncRow) -> bool:
     return sync.kind == KIND and sync.spec.get("what") == "sql"
 
 
-def _reaching(
-    crossing: Crossing, view: View | None, table: str, columns: Sequence[str]
+def _reaching_columns(
+    crossing: PendingChange, view: View | None, table: str, columns: Sequence[str]
 ) -> list[str]:
     if not columns:
         return []
     if view is not None and view.what == "sql":
         used = crossing.uses.get(table)
         some = [column for column in columns if used is None or column in used]
-        given = _given(view)
+        given = _output_names(view)
         return some if given is None else [c for c in some if c.casefold() in given]
     if view is not None and view.what != "clone":
         return list(columns)
-    changes = _changes(crossing) if view is None else view.changes
+    changes = _schema_changes(crossing) if view is None else view.changes
     return [column for column in columns if _is_shown(table, column, changes)]
 
 
-def _changes(crossing: Crossing) -> list[Mapping[str, Any]]:
+def _schema_changes(crossing: PendingChange) -> list[Mapping[str, Any]]:
     """The schema changes that lie between the branches of a sync."""
-    from livingdb.guard.sync_state import stages_of
+    from livingdb.guard.sync_state import sync_chain
 
-    return [row.spec.get("change", {}) for row in stages_of(crossing.graph, crossing.sync)]
+    return [row.spec.get("change", {}) for row in sync_chain(crossing.graph, crossing.sync)]
 
 
 def _is_shown(table: str, column: str, changes: Sequence[Mapping[str, Any]]) -> bool:
@@ -139,7 +141,7 @@ def _is_shown(table: str, column: str, changes: Sequence[Mapping[str, Any]]) -> 
     return True
 
 
-def _given(view: View) -> set[str] | None:
+def _output_names(view: View) -> set[str] | None:
     """The names of columns that the query gives to be seen; None for all."""
     from sqlglot import exp
 

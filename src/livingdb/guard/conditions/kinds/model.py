@@ -13,7 +13,7 @@ from livingdb.guard.conditions.metric import Bound, Metric
 from livingdb.guard.conditions.registry import register, register_constructor
 
 if TYPE_CHECKING:
-    from livingdb.guard.conditions.pending_change import Crossing
+    from livingdb.guard.conditions.pending_change import PendingChange
 
 __all__ = [
     "Score",
@@ -47,7 +47,7 @@ class Score(Metric):
         if not isinstance(self.metric, str) or not self.metric:
             raise InvalidData(f"{self.NAME}: name a metric of the model, not {self.metric!r}")
 
-    def measure(self, crossing: Crossing) -> float | int | None:
+    def measure(self, crossing: PendingChange) -> float | int | None:
         """See `Metric.measure`."""
         found = _number(crossing.metrics, self.metric)
         if found is None:
@@ -63,7 +63,7 @@ class ScoreDrop(Score):
 
     NAME: ClassVar[str] = "score_drop"
 
-    def measure(self, crossing: Crossing) -> float | int | None:
+    def measure(self, crossing: PendingChange) -> float | int | None:
         """See `Metric.measure`; nothing of the first model."""
         found = super().measure(crossing)
         if crossing.head is None or found is None:

@@ -12,21 +12,30 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from livingdb.derivation.find_rows import matching
+from livingdb.derivation.find_rows import matching_rows
 from livingdb.derivation.plan import WEIGHT
 from livingdb.derivation.stage_inputs import weighted_diff
 from livingdb.errors import InvalidData
-from livingdb.guard.conditions.column_names import Referenced, column_place, referenced, table_place
+from livingdb.guard.conditions.column_names import (
+    ReferencedTable,
+    resolve_column,
+    resolve_reference,
+    resolve_table,
+)
 from livingdb.guard.conditions.condition import Condition, Verdict
-from livingdb.guard.conditions.kinds.already_aside import not_yet_aside
-from livingdb.guard.conditions.kinds.repeated_values import distinct, holds_one_of, is_whole
-from livingdb.guard.conditions.kinds.row_conditions import RowCondition, columns_of, count_of
+from livingdb.guard.conditions.kinds.already_aside import unquarantined_rows
+from livingdb.guard.conditions.kinds.repeated_values import (
+    distinct_values,
+    has_no_null,
+    is_in_values,
+)
+from livingdb.guard.conditions.kinds.row_conditions import RowCondition, columns_of, row_count_text
 from livingdb.guard.conditions.pending_change import is_true
 from livingdb.guard.conditions.registry import register, register_constructor
 from livingdb.tables.rows import RowSet
 
 if TYPE_CHECKING:
-    from livingdb.guard.conditions.pending_change import Crossing
+    from livingdb.guard.conditions.pending_change import PendingChange
 
 __all__ = [
     "CountsReconcile",
@@ -65,8 +74,8 @@ class NoOrphans(RowCondition):
         """See `RowCondition.about`."""
         return self.columns
 
-    def _referenced(self, crossing: Crossing) -> Referenced:
-        found = referenced(crossing, self.references, self.to)
+    def _resolve_reference(self, crossing: PendingChange) -> ReferencedTable:
+        found = resolve_reference(crossing, self.references, self.to)
         if len(found.columns) != len(self.columns):
             raise InvalidData(
                 f"({', '.join(self.columns)}) cannot refer to {found.name} by "
@@ -74,72 +83,72 @@ class NoOrphans(RowCondition):
             )
         return found
 
-    def breaks(self, rows: pa.Table, crossing: Crossing, table: str) -> Any:
+    def violation_mask(self, rows: pa.Table, crossing: PendingChange, table: str) -> Any:
         """See `RowCondition.breaks`."""
-        known = self._referenced(crossing)
-        values = distinct(rows, self.columns)
-        found = _held(crossing.versions.rows(known.new), values, known.columns)
-        missing = pc.invert(holds_one_of(rows, self.columns, found))
-        return pc.and_(is_whole(rows, self.columns), missing)
+        known = self._resolve_reference(crossing)
+        values = distinct_values(rows, self.columns)
+        found = _semi_join(crossing.versions.rows(known.new), values, known.columns)
+        missing = pc.invert(is_in_values(rows, self.columns, found))
+        return pc.and_(has_no_null(rows, self.columns), missing)
 
-    def mended(self, rows: pa.Table, crossing: Crossing, table: str) -> Any:
+    def release_mask(self, rows: pa.Table, crossing: PendingChange, table: str) -> Any:
         """See `Condition.mended`: what they refer to has come."""
-        known = self._referenced(crossing)
+        known = self._resolve_reference(crossing)
         if known.old is not None and known.old.address == known.new.address:
             return None
-        return pc.invert(is_true(self.breaks(rows, crossing, table)))
+        return pc.invert(is_true(self.violation_mask(rows, crossing, table)))
 
-    def broken(self, crossing: Crossing, table: str) -> pa.Table:
+    def broken(self, crossing: PendingChange, table: str) -> pa.Table:
         """See `RowCondition.broken`; with those whose other end goes."""
         come = super().broken(crossing, table)
-        left = self._left(crossing, table)
+        left = self._orphaned_rows(crossing, table)
         if left is None or not left.num_rows:
             return come
         key = list(crossing.schema(table, self.of).key)
         if self.of == "target":
-            left = not_yet_aside(crossing, table, left)
-        rest = left.filter(pc.invert(holds_one_of(left, key, come.select(key))))
+            left = unquarantined_rows(crossing, table, left)
+        rest = left.filter(pc.invert(is_in_values(left, key, come.select(key))))
         return pa.concat_tables([come, rest.select(come.column_names)])
 
-    def _left(self, crossing: Crossing, table: str) -> pa.Table | None:
+    def _orphaned_rows(self, crossing: PendingChange, table: str) -> pa.Table | None:
         """The rows that refer to what has gone."""
-        known = self._referenced(crossing)
+        known = self._resolve_reference(crossing)
         rows = crossing.rows(table, self.of)
         if rows is None or known.old is None or known.old.address == known.new.address:
             return None
-        gone = _gone(crossing, known)
+        gone = _removed_values(crossing, known)
         if gone is None or not gone.num_rows:
             return None
-        there = _held(crossing.versions.rows(known.new), gone, known.columns)
-        gone = gone.filter(pc.invert(holds_one_of(gone, gone.column_names, there)))
-        return _held(rows, gone, self.columns, [column.name for column in rows.schema.stored])
+        there = _semi_join(crossing.versions.rows(known.new), gone, known.columns)
+        gone = gone.filter(pc.invert(is_in_values(gone, gone.column_names, there)))
+        return _semi_join(rows, gone, self.columns, [column.name for column in rows.schema.stored])
 
-    def wrong(self, count: int) -> str:
+    def problem_text(self, count: int) -> str:
         """See `RowCondition.wrong`."""
-        return f"{count_of(count)} with {', '.join(self.columns)} not in {self.references}"
+        return f"{row_count_text(count)} with {', '.join(self.columns)} not in {self.references}"
 
 
-def _gone(crossing: Crossing, known: Referenced) -> pa.Table | None:
+def _removed_values(crossing: PendingChange, known: ReferencedTable) -> pa.Table | None:
     """The values that rows of the referenced table had and may not have any more."""
     assert known.old is not None
     if known.old.definition == known.new.definition:
         changed = weighted_diff(crossing.versions, known.old, known.new, known.columns)
         rows = changed.filter(pc.less(changed.column(WEIGHT), 0))
-        return distinct(rows, known.columns)
+        return distinct_values(rows, known.columns)
     old = crossing.versions.rows(known.old)
     if not set(known.columns) <= set(old.schema.arrow.names):
         return None
-    return distinct(old.to_arrow(list(known.columns)), known.columns)
+    return distinct_values(old.to_arrow(list(known.columns)), known.columns)
 
 
-def _held(
+def _semi_join(
     rows: RowSet, values: pa.Table, columns: Sequence[str], read: Sequence[str] | None = None
 ) -> pa.Table:
     """The rows that hold one of the rows of `values` in some columns."""
     kinds = [rows.schema.column(name).type for name in columns]
     arrays = [column.cast(kind) for column, kind in zip(values.columns, kinds, strict=True)]
     wanted = pa.Table.from_arrays(arrays, names=list(columns))
-    return matching(rows, wanted, list(columns if read is None else read))
+    return matching_rows(rows, wanted, list(columns if read is None else read))
 
 
 @dataclass(frozen=True)
@@ -179,11 +188,11 @@ class Reconciles(_Agreement):
 
     NAME: ClassVar[str] = "reconciles"
 
-    def judge(self, crossing: Crossing) -> Verdict:
+    def judge(self, crossing: PendingChange) -> Verdict:
         """See `Condition.judge`; the sums are kept from change to change."""
         totals = []
         for column, of in ((self.source, "source"), (self.target, "target")):
-            place = column_place(crossing, column, of=of)
+            place = resolve_column(crossing, column, of=of)
             totals.append(crossing.statistics(*place, of=of).total)
         return self._verdict(*totals)
 
@@ -195,10 +204,10 @@ class CountsReconcile(_Agreement):
 
     NAME: ClassVar[str] = "counts_reconcile"
 
-    def judge(self, crossing: Crossing) -> Verdict:
+    def judge(self, crossing: PendingChange) -> Verdict:
         """See `Condition.judge`."""
         counts = [
-            crossing.rows_after(table_place(crossing, table, of), of)
+            crossing.rows_after(resolve_table(crossing, table, of), of)
             for table, of in ((self.source, "source"), (self.target, "target"))
         ]
         return self._verdict(*counts)

@@ -9,15 +9,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from livingdb.derivation.find_rows import matching
+from livingdb.derivation.find_rows import matching_rows
 from livingdb.tables.batches import flat
 from livingdb.tables.row_hash import encoded_rows, numbered_rows
 from livingdb.tables.rows import RowSet
 
-__all__ = ["distinct", "holds_one_of", "is_whole", "repeated"]
+__all__ = ["distinct_values", "duplicate_mask", "has_no_null", "is_in_values"]
 
 
-def is_whole(rows: pa.Table, columns: Sequence[str]) -> Any:
+def has_no_null(rows: pa.Table, columns: Sequence[str]) -> Any:
     """Which rows have no null in some columns."""
     found = np.ones(rows.num_rows, bool)
     for name in columns:
@@ -25,33 +25,33 @@ def is_whole(rows: pa.Table, columns: Sequence[str]) -> Any:
     return pa.array(found)
 
 
-def distinct(rows: pa.Table, columns: Sequence[str]) -> pa.Table:
+def distinct_values(rows: pa.Table, columns: Sequence[str]) -> pa.Table:
     """The combinations of values in some columns, each once, without those that have a null."""
-    some = rows.select(list(columns)).filter(is_whole(rows, columns))
+    some = rows.select(list(columns)).filter(has_no_null(rows, columns))
     if not some.num_rows:
         return some
     first, _ = numbered_rows([flat(column) for column in some.columns])
     return some.take(pa.array(first))
 
 
-def holds_one_of(rows: pa.Table, columns: Sequence[str], values: pa.Table) -> Any:
+def is_in_values(rows: pa.Table, columns: Sequence[str], values: pa.Table) -> Any:
     """Which rows hold in some columns one of the rows of `values`, column by column."""
     mine = [flat(rows.column(name)) for name in columns]
     theirs = [flat(column).cast(one.type) for column, one in zip(values.columns, mine, strict=True)]
     return pc.is_in(encoded_rows(mine), value_set=encoded_rows(theirs))
 
 
-def repeated(come: pa.Table, after: RowSet | None, columns: Sequence[str]) -> Any:
+def duplicate_mask(come: pa.Table, after: RowSet | None, columns: Sequence[str]) -> Any:
     """Which of the rows that come hold values that another row of the table holds, too.
 
     Only the columns are read, and of the table only rows that hold one of the values.
     """
     names = list(columns)
-    values = distinct(come, names)
+    values = distinct_values(come, names)
     if after is None or not values.num_rows:
         return pa.array(np.zeros(come.num_rows, bool))
-    held = matching(after, values, names)
+    held = matching_rows(after, values, names)
     first, numbers = numbered_rows([flat(held.column(name)) for name in names])
     often = np.bincount(numbers, minlength=len(first)) > 1
     twice = held.take(pa.array(first[often]))
-    return holds_one_of(come, names, twice)
+    return is_in_values(come, names, twice)

@@ -11,12 +11,12 @@ import pyarrow as pa
 
 from livingdb.errors import InvalidData
 from livingdb.guard.conditions.condition import Condition, Verdict
-from livingdb.guard.conditions.pending_change import is_true, shown_rows
+from livingdb.guard.conditions.pending_change import is_true, render_rows
 
 if TYPE_CHECKING:
-    from livingdb.guard.conditions.pending_change import Crossing
+    from livingdb.guard.conditions.pending_change import PendingChange
 
-__all__ = ["RowCondition", "columns_of", "count_of"]
+__all__ = ["RowCondition", "columns_of", "row_count_text"]
 
 
 @dataclass(frozen=True)
@@ -41,14 +41,14 @@ class RowCondition(Condition):
         """The columns it is about."""
 
     @abstractmethod
-    def breaks(self, rows: pa.Table, crossing: Crossing, table: str) -> Any:
+    def violation_mask(self, rows: pa.Table, crossing: PendingChange, table: str) -> Any:
         """A mask of the rows that break it."""
 
     @abstractmethod
-    def wrong(self, count: int) -> str:
+    def problem_text(self, count: int) -> str:
         """What is wrong with so many rows, in words."""
 
-    def judge(self, crossing: Crossing) -> Verdict:
+    def judge(self, crossing: PendingChange) -> Verdict:
         """See `Condition.judge`."""
         broken: dict[str, pa.Table] = {}
         for table in crossing.names(self.table, self.about, self.of):
@@ -57,27 +57,27 @@ class RowCondition(Condition):
                 broken[table] = bad
         return self.verdict(broken, crossing)
 
-    def broken(self, crossing: Crossing, table: str) -> pa.Table:
+    def broken(self, crossing: PendingChange, table: str) -> pa.Table:
         """The rows of a table that break it."""
         rows = crossing.come(table, self.of)
         if not rows.num_rows:
             return rows
-        return rows.filter(is_true(self.breaks(rows, crossing, table)))
+        return rows.filter(is_true(self.violation_mask(rows, crossing, table)))
 
-    def verdict(self, broken: dict[str, pa.Table], crossing: Crossing) -> Verdict:
+    def verdict(self, broken: dict[str, pa.Table], crossing: PendingChange) -> Verdict:
         """What rows that break it, by table, amount to."""
         count = sum(rows.num_rows for rows in broken.values())
         if not count:
             return Verdict(measured=0)
         shown = "; ".join(
-            f"{table}: {shown_rows(rows, [*crossing.schema(table, self.of).key, *self.about])}"
+            f"{table}: {render_rows(rows, [*crossing.schema(table, self.of).key, *self.about])}"
             for table, rows in broken.items()
         )
         kept = broken if self.of == "target" else {}
-        return Verdict(f"{self.wrong(count)}: {shown}", count, kept)
+        return Verdict(f"{self.problem_text(count)}: {shown}", count, kept)
 
 
-def count_of(count: int) -> str:
+def row_count_text(count: int) -> str:
     """So many rows, in words."""
     return "1 row" if count == 1 else f"{count:,} rows"
 

@@ -16,7 +16,7 @@ from livingdb.tables.schema import Column, TableSchema
 from livingdb.tables.type_names import type_name
 
 if TYPE_CHECKING:
-    from livingdb.guard.conditions.pending_change import Crossing
+    from livingdb.guard.conditions.pending_change import PendingChange
 
 __all__ = [
     "Difference",
@@ -58,34 +58,34 @@ def differences(
         now = after.get(name) or came.pop(column.id, None)
         if used is not None and name not in used and (now is None or now.name not in used):
             continue
-        found += _column(column, now)
+        found += _column_differences(column, now)
     if used is None:
         found += [
             Difference(ADDED, f"the column {column.name!r} was added") for column in came.values()
         ]
     renamed = {
-        column.name: after[column.name].name if column.name in after else _name(new, column)
+        column.name: after[column.name].name if column.name in after else _name_in(new, column)
         for column in before.values()
     }
-    keys = [renamed.get(name, name) for name in old.shown_key]
-    if keys != list(new.shown_key) and _counts([*old.shown_key, *new.shown_key], used):
-        shown = f"from ({', '.join(old.shown_key)}) to ({', '.join(new.shown_key)})"
+    keys = [renamed.get(name, name) for name in old.visible_key]
+    if keys != list(new.visible_key) and _is_relevant([*old.visible_key, *new.visible_key], used):
+        shown = f"from ({', '.join(old.visible_key)}) to ({', '.join(new.visible_key)})"
         found.append(Difference(KEYED, f"the key changed {shown}"))
     if used is None and (old.checks, old.foreign_keys) != (new.checks, new.foreign_keys):
         found.append(Difference(OTHER, "what its rows have to satisfy changed"))
     return found
 
 
-def _counts(names: list[str], used: Collection[str] | None) -> bool:
+def _is_relevant(names: list[str], used: Collection[str] | None) -> bool:
     return used is None or any(name in used for name in names)
 
 
-def _name(schema: TableSchema, column: Column) -> str:
+def _name_in(schema: TableSchema, column: Column) -> str:
     """What a column is called there."""
     return next((other.name for other in schema.shown if other.id == column.id), column.name)
 
 
-def _column(old: Column, new: Column | None) -> list[Difference]:
+def _column_differences(old: Column, new: Column | None) -> list[Difference]:
     if new is None:
         return [Difference(DROPPED, f"the column {old.name!r} was dropped")]
     found = []
@@ -132,7 +132,7 @@ class _SchemaCondition(Condition):
 
     BREAKING: ClassVar[frozenset[str]] = frozenset()
 
-    def judge(self, crossing: Crossing) -> Verdict:
+    def judge(self, crossing: PendingChange) -> Verdict:
         """See `Condition.judge`; what is made for the first time has not changed."""
         if crossing.head is None:
             return Verdict(measured=0)
@@ -141,12 +141,12 @@ class _SchemaCondition(Condition):
         found = [
             f"{name}: {difference.words}"
             for name in names
-            for difference in self._of_table(crossing, name)
+            for difference in self._table_differences(crossing, name)
             if difference.kind in self.BREAKING
         ]
         return Verdict("; ".join(found) or None, len(found))
 
-    def _of_table(self, crossing: Crossing, name: str) -> list[Difference]:
+    def _table_differences(self, crossing: PendingChange, name: str) -> list[Difference]:
         both = crossing.side(self.of)[name]
         if both.new is None:
             return [] if both.old is None else [Difference(DROPPED, "the table was dropped")]
@@ -157,9 +157,11 @@ class _SchemaCondition(Condition):
         if both.old.definition == both.new.definition:
             return []
         old, new = (crossing.versions.definition(v).schema for v in (both.old, both.new))
-        return differences(old, new, self._used(crossing, name, old))
+        return differences(old, new, self._used_columns(crossing, name, old))
 
-    def _used(self, crossing: Crossing, name: str, old: TableSchema) -> Collection[str] | None:
+    def _used_columns(
+        self, crossing: PendingChange, name: str, old: TableSchema
+    ) -> Collection[str] | None:
         """The columns that matter; None for all there are or may come to be."""
         if not self.only_used or self.of != "source":
             return None

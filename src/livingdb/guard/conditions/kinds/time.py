@@ -10,14 +10,14 @@ from livingdb.catalog.branches import BranchRow
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.chunks.address import Address
 from livingdb.errors import InvalidData
-from livingdb.graph.schedule import schedule
+from livingdb.graph.schedule import parse_schedule
 from livingdb.guard.conditions.condition import Condition, Verdict
-from livingdb.guard.conditions.kinds.time_windows import Window, shown_moment, window
+from livingdb.guard.conditions.kinds.time_windows import Window, parse_window, render_moment
 from livingdb.guard.conditions.metric import Bound, Metric
 from livingdb.guard.conditions.registry import register, register_constructor
 
 if TYPE_CHECKING:
-    from livingdb.guard.conditions.pending_change import Crossing
+    from livingdb.guard.conditions.pending_change import PendingChange
 
 __all__ = [
     "Age",
@@ -42,7 +42,7 @@ def period(given: Any) -> float | int:
         return found
     try:
         if isinstance(given, str):
-            seconds = schedule(f"every {given}").seconds
+            seconds = parse_schedule(f"every {given}").seconds
             return int(seconds) if seconds == int(seconds) else seconds
     except InvalidData:
         pass
@@ -58,13 +58,13 @@ class Lag(Metric):
 
     NAME: ClassVar[str] = "lag"
 
-    def measure(self, crossing: Crossing) -> float | None:
+    def measure(self, crossing: PendingChange) -> float | None:
         """See `Metric.measure`; nothing of a target that is made just now."""
         if crossing.head is None:
             return None
         oldest = crossing.time
         for branch, address in crossing.at.items():
-            first = _first_missed(crossing, address, crossing.before.get(branch))
+            first = _first_missed_snapshot(crossing, address, crossing.before.get(branch))
             if first is not None:
                 oldest = min(oldest, first.time)
         return (crossing.time - oldest) / _MICROSECONDS
@@ -74,8 +74,8 @@ class Lag(Metric):
         return f"{value:,.1f} seconds"
 
 
-def _first_missed(
-    crossing: Crossing, address: Address, before: Address | None
+def _first_missed_snapshot(
+    crossing: PendingChange, address: Address, before: Address | None
 ) -> SnapshotRow | None:
     """The first snapshot of a branch that the target has not seen; None if it comes just now."""
     snapshots = crossing.graph.snapshots
@@ -105,16 +105,18 @@ class Age(Metric):
         if self.of not in ("target", "source"):
             raise InvalidData(f"of={self.of!r}: choose 'target' or 'source'")
 
-    def measure(self, crossing: Crossing) -> float | None:
+    def measure(self, crossing: PendingChange) -> float | None:
         """See `Metric.measure`; nothing of a target that is made just now."""
         if self.of == "target":
-            return None if crossing.head is None else self._since(crossing, crossing.head.time)
+            return (
+                None if crossing.head is None else self._seconds_since(crossing, crossing.head.time)
+            )
         found = [crossing.graph.snapshots.find(address) for address in crossing.at.values()]
         # What is not there yet is committed with this very change.
         newest = max((crossing.time if row is None else row.time for row in found), default=None)
-        return None if newest is None else self._since(crossing, newest)
+        return None if newest is None else self._seconds_since(crossing, newest)
 
-    def _since(self, crossing: Crossing, time: int) -> float:
+    def _seconds_since(self, crossing: PendingChange, time: int) -> float:
         return max(0, crossing.time - time) / _MICROSECONDS
 
     def shown(self, value: float) -> str:
@@ -136,9 +138,9 @@ class ChangeRate(Metric):
     def __post_init__(self) -> None:
         period(self.per)
 
-    def measure(self, crossing: Crossing) -> int:
+    def measure(self, crossing: PendingChange) -> int:
         """See `Metric.measure`; its log says when it moved."""
-        branch = _changing(crossing)
+        branch = _changing_branch(crossing)
         if branch is None:
             return 1
         since = crossing.time - int(period(self.per) * _MICROSECONDS)
@@ -146,7 +148,7 @@ class ChangeRate(Metric):
         return branch.position - (-1 if last is None else last.position) + 1
 
 
-def _changing(crossing: Crossing) -> BranchRow | None:
+def _changing_branch(crossing: PendingChange) -> BranchRow | None:
     """The branch that changes: of a sync that goes both ways, either one."""
     head = crossing.head
     if head is None:
@@ -180,14 +182,14 @@ class Freeze(Condition):
 
     def window(self) -> Window:
         """The window, ready to be asked."""
-        return window(self.start, self.end, self.zone)
+        return parse_window(self.start, self.end, self.zone)
 
-    def judge(self, crossing: Crossing) -> Verdict:
+    def judge(self, crossing: PendingChange) -> Verdict:
         """See `Condition.judge`."""
         until = self.window().until(crossing.time)
         if until is None:
             return Verdict()
-        return Verdict(f"no change crosses until {shown_moment(until, self.zone)}")
+        return Verdict(f"no change crosses until {render_moment(until, self.zone)}")
 
 
 @register_constructor

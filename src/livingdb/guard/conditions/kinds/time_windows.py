@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo
 
 from livingdb.errors import InvalidData
 
-__all__ = ["Window", "shown_moment", "window"]
+__all__ = ["Window", "parse_window", "render_moment"]
 
 _DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _CLOCK = re.compile(r"(\d{1,2}):(\d{2})(?::(\d{2}))?\Z")
@@ -48,12 +48,12 @@ class Window:
     def until(self, microseconds: int) -> datetime | None:
         """When the window ends in which a moment lies; None if it lies in none."""
         moment = _EPOCH + timedelta(microseconds=microseconds)
-        for first, last in self._around(moment):
+        for first, last in self._windows_around(moment):
             if first <= moment < last:
                 return last
         return None
 
-    def _around(self, moment: datetime) -> list[tuple[datetime, datetime]]:
+    def _windows_around(self, moment: datetime) -> list[tuple[datetime, datetime]]:
         """The windows that a moment may lie in, in UTC."""
         if self.start.moment is not None and self.end.moment is not None:
             after = self.end.moment + _DAY if self.end.is_date else self.end.moment
@@ -65,11 +65,14 @@ class Window:
             day -= timedelta(days=(day.weekday() - (self.start.weekday or 0)) % 7)
         starts = [day + timedelta(days=step * count) for count in (-1, 0, 1)]
         return [
-            (self._at(first, self.start, False), self._at(self._last(first), self.end, True))
+            (
+                self._instant_on(first, self.start, False),
+                self._instant_on(self._end_day(first), self.end, True),
+            )
             for first in starts
         ]
 
-    def _last(self, day: date) -> date:
+    def _end_day(self, day: date) -> date:
         """The day on which a window ends that begins on a day."""
         is_later = self.end.clock > self.start.clock
         if self.start.weekday is None or self.end.weekday is None:
@@ -79,7 +82,7 @@ class Window:
             days = 7
         return day + timedelta(days=days)
 
-    def _at(self, day: date, edge: _Edge, is_end: bool) -> datetime:
+    def _instant_on(self, day: date, edge: _Edge, is_end: bool) -> datetime:
         return _instant(datetime.combine(day, edge.clock, self.zone), is_end)
 
 
@@ -89,13 +92,13 @@ def _instant(local: datetime, is_end: bool) -> datetime:
     return max(both) if is_end else min(both)
 
 
-def window(start: object, end: object, zone: object) -> Window:
+def parse_window(start: object, end: object, zone: object) -> Window:
     """The window between two ends; `InvalidData` says what is wrong with them."""
     try:
         found = ZoneInfo(str(zone))
     except (OSError, ValueError, LookupError):
         raise InvalidData(f"zone={zone!r} is no time zone; write 'Europe/Oslo'") from None
-    first, last = _edge(start, found), _edge(end, found)
+    first, last = _parse_edge(start, found), _parse_edge(end, found)
     if first.kind != last.kind:
         raise InvalidData(f"a window from {start!r} to {end!r}: say both ends in the same way")
     if first.kind != "once" and first == last:
@@ -113,15 +116,15 @@ def window(start: object, end: object, zone: object) -> Window:
     return Window(first, last, found)
 
 
-def _edge(text: object, zone: ZoneInfo) -> _Edge:
+def _parse_edge(text: object, zone: ZoneInfo) -> _Edge:
     words = str(text).strip().lower().split()
     if isinstance(text, str) and words:
         try:
-            weekday = _weekday(words[0])
+            weekday = _parse_weekday(words[0])
             if weekday is not None and len(words) <= 2:
-                return _Edge(_clock(words[1]) if len(words) == 2 else time(), weekday)
+                return _Edge(_parse_clock(words[1]) if len(words) == 2 else time(), weekday)
             if len(words) == 1 and _CLOCK.match(words[0]):
-                return _Edge(_clock(words[0]))
+                return _Edge(_parse_clock(words[0]))
             moment = datetime.fromisoformat(text.strip())
             is_date = len(text.strip()) <= 10
             return _Edge(
@@ -135,18 +138,18 @@ def _edge(text: object, zone: ZoneInfo) -> _Edge:
     )
 
 
-def _weekday(word: str) -> int | None:
+def _parse_weekday(word: str) -> int | None:
     found = [at for at, day in enumerate(_DAYS) if len(word) >= 3 and day.startswith(word)]
     return found[0] if len(found) == 1 else None
 
 
-def _clock(word: str) -> time:
+def _parse_clock(word: str) -> time:
     found = _CLOCK.match(word)
     if found is None:
         raise ValueError(word)
     return time(int(found[1]), int(found[2]), int(found[3] or 0))
 
 
-def shown_moment(moment: datetime, zone: str) -> str:
+def render_moment(moment: datetime, zone: str) -> str:
     """A moment by the clocks of a zone."""
     return f"{moment.astimezone(ZoneInfo(zone)).isoformat(' ', 'minutes')} ({zone})"

@@ -13,19 +13,19 @@ import pyarrow.compute as pc
 from livingdb.errors import InvalidData
 from livingdb.guard.conditions.kinds.compare_values import (
     check_pattern,
-    fitting,
+    comparable_values,
     is_full_match,
     is_outside,
     lengths,
-    plain,
+    to_plain,
 )
-from livingdb.guard.conditions.kinds.repeated_values import repeated
-from livingdb.guard.conditions.kinds.row_conditions import RowCondition, columns_of, count_of
+from livingdb.guard.conditions.kinds.repeated_values import duplicate_mask
+from livingdb.guard.conditions.kinds.row_conditions import RowCondition, columns_of, row_count_text
 from livingdb.guard.conditions.pending_change import column_of, is_true
 from livingdb.guard.conditions.registry import register, register_constructor
 
 if TYPE_CHECKING:
-    from livingdb.guard.conditions.pending_change import Crossing
+    from livingdb.guard.conditions.pending_change import PendingChange
 
 __all__ = [
     "AcceptedValues",
@@ -66,7 +66,7 @@ class NotNull(_SomeColumns):
 
     NAME: ClassVar[str] = "not_null"
 
-    def breaks(self, rows: pa.Table, crossing: Crossing, table: str) -> Any:
+    def violation_mask(self, rows: pa.Table, crossing: PendingChange, table: str) -> Any:
         """See `RowCondition.breaks`."""
         masks = [column_of(rows, name).is_null() for name in self.columns]
         found = masks[0]
@@ -74,9 +74,9 @@ class NotNull(_SomeColumns):
             found = pc.or_(found, mask)
         return found
 
-    def wrong(self, count: int) -> str:
+    def problem_text(self, count: int) -> str:
         """See `RowCondition.wrong`."""
-        return f"{count_of(count)} with no value in {', '.join(self.columns)}"
+        return f"{row_count_text(count)} with no value in {', '.join(self.columns)}"
 
 
 @register
@@ -86,13 +86,13 @@ class Unique(_SomeColumns):
 
     NAME: ClassVar[str] = "unique"
 
-    def breaks(self, rows: pa.Table, crossing: Crossing, table: str) -> Any:
+    def violation_mask(self, rows: pa.Table, crossing: PendingChange, table: str) -> Any:
         """See `RowCondition.breaks`."""
-        return repeated(rows, crossing.rows(table, self.of), self.columns)
+        return duplicate_mask(rows, crossing.rows(table, self.of), self.columns)
 
-    def wrong(self, count: int) -> str:
+    def problem_text(self, count: int) -> str:
         """See `RowCondition.wrong`."""
-        return f"{count_of(count)} with a value of {', '.join(self.columns)} that others have"
+        return f"{row_count_text(count)} with a value of {', '.join(self.columns)} that others have"
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ class _OneColumn(RowCondition):
         """See `RowCondition.about`."""
         return (self.column,)
 
-    def breaks(self, rows: pa.Table, crossing: Crossing, table: str) -> Any:
+    def violation_mask(self, rows: pa.Table, crossing: PendingChange, table: str) -> Any:
         """See `RowCondition.breaks`."""
         values = column_of(rows, self.column)
         return pc.and_(values.is_valid(), is_true(self.is_bad(values)))
@@ -133,17 +133,19 @@ class AcceptedValues(_OneColumn):
     def __post_init__(self) -> None:
         given = self.values
         several = given if isinstance(given, (tuple, list, set, frozenset)) else (given,)
-        object.__setattr__(self, "values", tuple(plain(value, self.NAME) for value in several))
+        object.__setattr__(self, "values", tuple(to_plain(value, self.NAME) for value in several))
         super().__post_init__()
 
     def is_bad(self, values: pa.Array) -> Any:
         """See `_OneColumn.is_bad`."""
         wanted = [one for one in self.values if one is not None]
-        return pc.invert(pc.is_in(values, value_set=fitting(wanted, values.type, self.column)))
+        return pc.invert(
+            pc.is_in(values, value_set=comparable_values(wanted, values.type, self.column))
+        )
 
-    def wrong(self, count: int) -> str:
+    def problem_text(self, count: int) -> str:
         """See `RowCondition.wrong`."""
-        return f"{count_of(count)} with another {self.column} than is accepted"
+        return f"{row_count_text(count)} with another {self.column} than is accepted"
 
 
 @dataclass(frozen=True)
@@ -155,13 +157,13 @@ class _Between(_OneColumn):
 
     def __post_init__(self) -> None:
         for edge in ("at_least", "at_most"):
-            object.__setattr__(self, edge, plain(getattr(self, edge), self.NAME))
+            object.__setattr__(self, edge, to_plain(getattr(self, edge), self.NAME))
         if self.at_least is None and self.at_most is None:
             raise InvalidData(f"{self.NAME}({self.column!r}): say at_least=, at_most= or both")
         super().__post_init__()
 
     @property
-    def _range(self) -> str:
+    def _range_text(self) -> str:
         if self.at_most is None:
             return f"at least {self.at_least}"
         if self.at_least is None:
@@ -180,9 +182,9 @@ class InRange(_Between):
         """See `_OneColumn.is_bad`."""
         return is_outside(values, self.at_least, self.at_most, self.column)
 
-    def wrong(self, count: int) -> str:
+    def problem_text(self, count: int) -> str:
         """See `RowCondition.wrong`."""
-        return f"{count_of(count)} with {self.column} not {self._range}"
+        return f"{row_count_text(count)} with {self.column} not {self._range_text}"
 
 
 @register
@@ -202,9 +204,9 @@ class Length(_Between):
         """See `_OneColumn.is_bad`."""
         return is_outside(lengths(values, self.column), self.at_least, self.at_most, self.column)
 
-    def wrong(self, count: int) -> str:
+    def problem_text(self, count: int) -> str:
         """See `RowCondition.wrong`."""
-        return f"{count_of(count)} with {self.column} not of {self._range} characters"
+        return f"{row_count_text(count)} with {self.column} not of {self._range_text} characters"
 
 
 @register
@@ -224,9 +226,9 @@ class Matches(_OneColumn):
         """See `_OneColumn.is_bad`."""
         return pc.invert(is_full_match(values, self.pattern, self.column))
 
-    def wrong(self, count: int) -> str:
+    def problem_text(self, count: int) -> str:
         """See `RowCondition.wrong`."""
-        return f"{count_of(count)} with {self.column} not like {self.pattern!r}"
+        return f"{row_count_text(count)} with {self.column} not like {self.pattern!r}"
 
 
 @register_constructor

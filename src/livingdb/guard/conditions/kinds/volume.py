@@ -9,7 +9,7 @@ from livingdb.guard.conditions.metric import Bound, Metric
 from livingdb.guard.conditions.registry import register, register_constructor
 
 if TYPE_CHECKING:
-    from livingdb.guard.conditions.pending_change import Crossing
+    from livingdb.guard.conditions.pending_change import PendingChange
 
 __all__ = [
     "Changed",
@@ -45,11 +45,11 @@ class _Rows(Metric):
 
     PARTS: ClassVar[tuple[str, ...]] = ()
 
-    def measure(self, crossing: Crossing) -> int | float | None:
+    def measure(self, crossing: PendingChange) -> int | float | None:
         """See `Metric.measure`."""
-        return self._changed(crossing)
+        return self._changed_rows(crossing)
 
-    def _changed(self, crossing: Crossing) -> int:
+    def _changed_rows(self, crossing: PendingChange) -> int:
         found = 0
         for name in crossing.names(self.table, of=self.of):
             counts = crossing.counts(name, self.of)
@@ -63,11 +63,11 @@ class _Share(_Rows):
 
     IS_SHARE: ClassVar[bool] = True
 
-    def measure(self, crossing: Crossing) -> float | None:
+    def measure(self, crossing: PendingChange) -> float | None:
         """See `Metric.measure`; nothing of a table that had no rows."""
         names = crossing.names(self.table, of=self.of)
         before = sum(crossing.rows_before(name, self.of) for name in names)
-        return self._changed(crossing) / before if before else None
+        return self._changed_rows(crossing) / before if before else None
 
 
 @register
@@ -152,7 +152,7 @@ class RowCount(Metric):
 
     NAME: ClassVar[str] = "rows"
 
-    def measure(self, crossing: Crossing) -> int:
+    def measure(self, crossing: PendingChange) -> int:
         """See `Metric.measure`."""
         names = crossing.names(self.table, of=self.of)
         return sum(crossing.rows_after(name, self.of) for name in names)
