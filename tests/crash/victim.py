@@ -19,7 +19,7 @@ from typing import Any
 
 from tests.crash import sqlite_calls
 from tests.crash.scenarios import SCENARIOS
-from tests.crash.schema_changes_between import Steps
+from tests.crash.steps import Steps
 
 from livingdb.errors import LivingDBError
 
