@@ -19,7 +19,7 @@ from pyarrow.csv import write_csv
 from tests.cli.telling import Told, tell
 
 import livingdb
-from livingdb.cli.guess_key import Column, Guess, guess_key
+from livingdb.cli.import_sources import Column, Guess, guess_key
 
 ROWS = pa.table(
     {

@@ -18,7 +18,7 @@ from livingdb.derivation.compiler.plan_query import Input, plan
 from livingdb.engines.embedded.session import EmbeddedEngine
 from livingdb.engines.request import Request, Source
 from livingdb.sql.parse import parse_statement
-from livingdb.tracing.lineage.query_rows import TracedRows, trace_rows
+from livingdb.tracing.lineage.search import TracedRows, trace_rows
 from livingdb.tracing.lineage.trace_query import KnownTable
 from livingdb.tracing.lineage.wanted_rows import RequestedRows
 

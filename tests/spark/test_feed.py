@@ -11,7 +11,7 @@ import pytest
 
 import livingdb
 from livingdb.graph.change_feed import feed_entries
-from livingdb.spark.feed_size import step_bytes
+from livingdb.spark.feed_stream import step_bytes
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -10,8 +10,7 @@ import pytest
 
 import livingdb
 from livingdb import evolution as ev
-from livingdb.spark.stream_sink import StreamSink
-from livingdb.spark.writer import TableWriter
+from livingdb.spark.writer import StreamSink, TableWriter
 
 SCHEMA = {"id": "bigint", "a": "string", "b": "string"}
 

@@ -10,9 +10,9 @@ from sqlalchemy import Connection
 
 from livingdb.alerts.raise_alert import fingerprint_of, raise_alert
 from livingdb.alerts.watch import Merged, SchemaChanged, WatchTarget
+from livingdb.catalog.alerts import WatchRow
 from livingdb.catalog.branches import BranchRow
 from livingdb.catalog.snapshots import SnapshotRow
-from livingdb.catalog.watches import WatchRow
 from livingdb.chunks.address import Address
 from livingdb.errors import InvalidData
 from livingdb.graph.draft import Draft, Propagation

@@ -9,23 +9,20 @@ from contextlib import AbstractContextManager, contextmanager
 from sqlalchemy import Connection, Engine, func, select
 
 from livingdb.catalog import schema
-from livingdb.catalog.alerts import Alerts
+from livingdb.catalog.alerts import Alerts, Watches
 from livingdb.catalog.branches import EPOCH, Branches, BranchRow
 from livingdb.catalog.journal import Journal
 from livingdb.catalog.labels import Labels
 from livingdb.catalog.migrations import create_schema, migrate
 from livingdb.catalog.outbox import Outbox
 from livingdb.catalog.packs import Packs
-from livingdb.catalog.runs import Runs
-from livingdb.catalog.snapshots import Snapshots
+from livingdb.catalog.runs import Runs, Trail
+from livingdb.catalog.snapshots import ChangedTables, Snapshots
 from livingdb.catalog.sql.read_queries import Queries
 from livingdb.catalog.sql.sqlite import writing_engine
 from livingdb.catalog.streams import Streams
 from livingdb.catalog.syncs import Syncs
-from livingdb.catalog.touches import ChangedTables
-from livingdb.catalog.trail import Trail
 from livingdb.catalog.versions import VersionRows
-from livingdb.catalog.watches import Watches
 
 __all__ = ["Catalog"]
 

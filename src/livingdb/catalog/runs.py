@@ -1,4 +1,4 @@
-"""Runs: what syncs have done, how, and how long it took."""
+"""What syncs have done: runs, how and how long; and the trail of states each has been in."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sqlalchemy import Connection, bindparam, select
 from livingdb.catalog import schema
 from livingdb.catalog.sql.read_queries import Queries
 
-__all__ = ["RunRow", "Runs"]
+__all__ = ["RunRow", "Runs", "Trail"]
 
 _run = schema.run
 
@@ -79,3 +79,64 @@ def _row(row: Any) -> RunRow:
         row.outcome,
         json.loads(row.details),
     )
+
+
+_trail = schema.trail
+
+
+@dataclass(frozen=True)
+class TrailRow:
+    """A step: what became of a sync."""
+
+    id: int
+    sync: int
+    time: int
+    state: str
+    author: str
+    reason: str
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Trail:
+    """Reads and writes it.  What writes takes the connection of a transaction."""
+
+    def __init__(self, queries: Queries):
+        self._queries = queries
+
+    def add(
+        self,
+        connection: Connection,
+        sync: int,
+        time: int,
+        state: str,
+        author: str,
+        reason: str,
+        details: Mapping[str, Any],
+    ) -> None:
+        """One step more."""
+        values = {
+            "sync": sync,
+            "time": time,
+            "state": state,
+            "author": author,
+            "reason": reason,
+            "details": json.dumps(dict(details)),
+        }
+        connection.execute(_trail.insert(), values)
+
+    def of(self, sync: int, limit: int | None = None) -> list[TrailRow]:
+        """The steps of a sync, newest first."""
+        statement = select(_trail).where(_trail.c.sync == sync).order_by(_trail.c.id.desc())
+        rows = self._queries.all(statement.limit(limit) if limit is not None else statement)
+        return [
+            TrailRow(
+                row.id,
+                row.sync,
+                row.time,
+                row.state,
+                row.author,
+                row.reason,
+                json.loads(row.details),
+            )
+            for row in rows
+        ]

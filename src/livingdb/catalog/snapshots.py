@@ -1,14 +1,9 @@
-"""The index over snapshots: numbers, parents, and what a log line needs.
-
-`first` is the first parent; `depth` counts first parents back to the beginning, and `skip` is
-the first-parent ancestor whose depth is that of the snapshot with its lowest one-bit cleared,
-so that no line of history is walked link by link.
-"""
+"""The index over snapshots: numbers, parents, what a log line needs, and which tables each changed."""
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,10 +15,12 @@ from livingdb.catalog.sql.read_queries import Queries
 from livingdb.chunks.address import Address, short
 from livingdb.errors import Corruption
 
-__all__ = ["SnapshotRow", "Snapshots"]
+__all__ = ["ChangedTables", "SnapshotRow", "Snapshots"]
 
 _KEPT = 65_536
+
 _PART = 500
+
 _table = schema.snapshot
 
 
@@ -190,3 +187,36 @@ def _row(row: Row[Any]) -> SnapshotRow:
     except ValueError:
         raise Corruption(f"snapshot {values[1].hex()[:12]} has parents without numbers") from None
     return SnapshotRow(values[0], Address(values[1]), values[2], numbers, *values[4:])
+
+
+_touch = schema.touch
+
+
+class ChangedTables:
+    """Reads and writes them."""
+
+    def __init__(self, engine: Engine, queries: Queries):
+        self._queries = queries
+        self._insert = PreparedStatement(engine, _touch.insert())
+        self._between = (
+            select(_touch.c.sequence, _touch.c.version)
+            .where(
+                _touch.c.name == bindparam("name"),
+                _touch.c.sequence.between(bindparam("low"), bindparam("high")),
+            )
+            .order_by(_touch.c.sequence.desc())
+        )
+
+    def add(
+        self, connection: Connection, sequence: int, tables: Mapping[str, Address | None]
+    ) -> None:
+        """Write down what a snapshot changed (None: dropped), in a transaction."""
+        for name, version in tables.items():
+            values = {"name": name, "sequence": sequence, "version": version}
+            self._insert.run(connection, values)
+
+    def between(self, name: str, low: int, high: int) -> list[tuple[int, Address | None]]:
+        """The snapshots with numbers from `low` to `high` that changed a table, newest first."""
+        parameters = {"name": name, "low": low, "high": high}
+        rows = self._queries.all(self._between, parameters)
+        return [(sequence, None if v is None else Address(v)) for sequence, v in rows]

@@ -8,9 +8,11 @@ from __future__ import annotations
 import os
 import re
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from enum import StrEnum
+from itertools import combinations
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -18,19 +20,34 @@ from typing import Any, Self
 import duckdb
 import pyarrow as pa
 import pyarrow.dataset as arrow_files
+import pyarrow.types as kinds
 
 from livingdb.cli.csv_files import CsvShape, file_list_sql
-from livingdb.cli.guess_key import Column, Guess, guess_key, likely_keys
 from livingdb.errors import InvalidData
 
-__all__ = ["FileFormat", "ImportSource", "format_of", "size_bytes"]
+__all__ = [
+    "Column",
+    "FileFormat",
+    "Guess",
+    "ImportSource",
+    "duckdb_type",
+    "format_of",
+    "guess_key",
+    "size_bytes",
+]
 
 _MEMORY = "1GB"
+
 _BATCH_ROWS = 65_536
+
 _COUNTED_COLUMNS = 64
+
 _AS_TEXT = re.compile(r"TIME($| WITH)|UUID|INTERVAL|JSON|ENUM|BIT|\"?NULL\"?$|VARIANT")
+
 _AS_DECIMAL = ("HUGEINT", "UHUGEINT")
+
 _AS_TIMESTAMP = ("TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS")
+
 _NO_KEY = re.compile(r"FLOAT|DOUBLE|STRUCT|MAP|UNION|.*\[\d*\]$|GEOMETRY")
 
 
@@ -249,3 +266,78 @@ def _quote_text(text: str) -> str:
 def size_bytes(files: Sequence[Path]) -> int:
     """What files weigh together."""
     return sum(os.stat(file).st_size for file in files)
+
+
+_PAIRED_COLUMNS = 12
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column and how many values, and different values, it has."""
+
+    name: str
+    values: int
+    different: int
+
+
+@dataclass(frozen=True)
+class Guess:
+    """A key that would do, and whether nothing else is as likely."""
+
+    key: tuple[str, ...]
+    is_sure: bool
+
+
+def guess_key(
+    table: str,
+    rows: int,
+    columns: Sequence[Column],
+    is_unique: Callable[[tuple[str, str]], bool],
+) -> Guess | None:
+    """`id`, then `<table>_id`, then the first unique column, then the first unique pair.
+
+    None if there is none.  Only a name that says so, or being the only one, makes sure.
+    """
+    full = [column for column in columns if column.values == rows]
+    unique = [column.name for column in full if column.different == rows]
+    likely = likely_keys(table)
+    for wanted in likely:
+        for name in unique:
+            if name.casefold() == wanted:
+                return Guess((name,), True)
+    if unique:
+        return Guess((unique[0],), len(unique) == 1 and rows > 1)
+    for pair in combinations([column.name for column in full[:_PAIRED_COLUMNS]], 2):
+        if is_unique(pair):
+            return Guess(pair, False)
+    return None
+
+
+def likely_keys(table: str) -> tuple[str, ...]:
+    """What the key of a table is likely to be called, the likeliest first."""
+    name = table.casefold()
+    single = name[:-3] + "y" if name.endswith("ies") else name.removesuffix("s")
+    return ("id", f"{name}_id", f"{single}_id", f"{name}id", f"{single}id")
+
+
+def duckdb_type(kind: pa.DataType) -> str | None:
+    """What DuckDB reads for a column of this type; None where it finds out by itself.
+
+    Whole numbers are read as wide as there are, and fitted to the column later: what is too
+    large is told with the row it is in.
+    """
+    if kinds.is_boolean(kind):
+        return "BOOLEAN"
+    if kinds.is_integer(kind):
+        return "BIGINT"
+    if kinds.is_floating(kind):
+        return "DOUBLE"
+    if kinds.is_decimal(kind):
+        return f"DECIMAL({kind.precision},{kind.scale})"
+    if kinds.is_string(kind) or kinds.is_large_string(kind):
+        return "VARCHAR"
+    if kinds.is_date(kind):
+        return "DATE"
+    if kinds.is_timestamp(kind):
+        return "TIMESTAMP" if kind.tz is None else "TIMESTAMP WITH TIME ZONE"
+    return None

@@ -16,8 +16,8 @@ from sqlalchemy import text as sql
 
 from livingdb.alerts.raise_alert import fingerprint_of, raise_alert
 from livingdb.alerts.watch import Failing, Growing, Lagging, WatchTarget
+from livingdb.catalog.alerts import WatchRow
 from livingdb.catalog.syncs import SyncRow
-from livingdb.catalog.watches import WatchRow
 from livingdb.commit.runner import lag_of
 from livingdb.derivation.lag import Lag
 from livingdb.derivation.view import KIND

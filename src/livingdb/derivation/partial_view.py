@@ -18,8 +18,8 @@ from livingdb.errors import InvalidData
 from livingdb.sql.condition_ranges import ranges_of
 from livingdb.sql.parse import parse_condition
 from livingdb.sql.table_conditions import column_named
-from livingdb.tables.partial_forest import Piece
 from livingdb.tables.schema import Column, TableSchema
+from livingdb.tables.virtual_forest import Piece
 
 __all__ = ["cold_pieces", "hot_view", "rest_query"]
 

@@ -70,7 +70,7 @@ class QueryEvaluator:
         if hot is None:
             return None
         from livingdb.derivation.partial_view import cold_pieces
-        from livingdb.tables.partial_forest import PartialForest
+        from livingdb.tables.virtual_forest import PartialForest
 
         stored = versions.rows(versions.require(Address(bytes.fromhex(hot["version"]))))
         forest = PartialForest(

@@ -17,10 +17,10 @@ from livingdb.evolution.schema_change import SchemaChange
 from livingdb.graph.graph import Graph
 from livingdb.tables import ingest
 from livingdb.tables.index import Version
-from livingdb.tables.mapped_forest import MappedForest
 from livingdb.tables.recipe import Definition, Derived
 from livingdb.tables.rows import RowSet
 from livingdb.tables.versions import Versions
+from livingdb.tables.virtual_forest import MappedForest
 from livingdb.trees.builder import Sink
 
 __all__ = ["KIND", "LensEvaluator", "lens_recipe", "planned_lens", "underlying_version"]

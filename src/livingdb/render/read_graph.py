@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 from itertools import accumulate, islice
@@ -17,7 +18,6 @@ from livingdb.graph.names import is_hidden
 from livingdb.graph.refs import parse_time
 from livingdb.graph.snapshot import Edge
 from livingdb.render.arrange import Item, arrange_graph
-from livingdb.render.lane_owners import LaneOwners, assign_lanes
 from livingdb.render.page_details import SnapshotDetails
 from livingdb.render.picture import START, SnapshotGraph
 from livingdb.render.sync_lanes import drawn_syncs
@@ -243,3 +243,55 @@ def _names_by_snapshot(pairs: Iterable[tuple[int, str]]) -> dict[int, list[str]]
 
 def _microseconds(since: datetime | str) -> int:
     return parse_time(since if isinstance(since, str) else since.isoformat())
+
+
+@dataclass(frozen=True)
+class LaneOwners:
+    """For each snapshot's number its lane; lanes from `dropped` on are of dropped branches.
+
+    `lasts` has the newest snapshot of each of those.
+    """
+
+    lanes: Mapping[int, int]
+    dropped: int
+    lasts: tuple[int, ...]
+
+
+def assign_lanes(
+    rows: Mapping[int, SnapshotRow],
+    branches: Sequence[BranchRow],
+    logs: Mapping[int, Iterable[Movement]],
+) -> LaneOwners:
+    """The lane of each snapshot: the place of its branch, or one after all of them."""
+    lanes = _first_lanes(rows, branches, logs)
+    for lane, branch in enumerate(branches):
+        _fill_lane(rows, lanes, branch.head, lane)
+    lasts: list[int] = []
+    for number in sorted(rows, reverse=True):
+        if number not in lanes:
+            _fill_lane(rows, lanes, number, len(branches) + len(lasts))
+            lasts.append(number)
+    return LaneOwners(lanes, len(branches), tuple(lasts))
+
+
+def _first_lanes(
+    rows: Mapping[int, SnapshotRow],
+    branches: Sequence[BranchRow],
+    logs: Mapping[int, Iterable[Movement]],
+) -> dict[int, int]:
+    first: dict[int, tuple[int, int, int]] = {}
+    for lane, branch in enumerate(branches):
+        for movement in logs[branch.id]:
+            if movement.snapshot in rows:
+                claim = (movement.time, branch.id, lane)
+                first[movement.snapshot] = min(first.get(movement.snapshot, claim), claim)
+    return {number: lane for number, (_, _, lane) in first.items()}
+
+
+def _fill_lane(
+    rows: Mapping[int, SnapshotRow], lanes: dict[int, int], number: int | None, lane: int
+) -> None:
+    """Give a lane a snapshot and what it leads back to, until another lane's begins."""
+    while number is not None and number in rows and lanes.get(number, lane) == lane:
+        lanes[number] = lane
+        number = rows[number].first

@@ -27,18 +27,22 @@ from livingdb.errors import InvalidData
 from livingdb.graph.change_feed import FeedEntry, feed_entries
 from livingdb.graph.graph import Graph
 from livingdb.graph.refs import resolve
+from livingdb.graph.version_lineage import common_version
 from livingdb.spark.change_feed import ChangeFeed
-from livingdb.spark.feed_size import step_bytes
+from livingdb.tables.index import Version
+from livingdb.tables.recipe import Change
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pyspark.sql.types import StructType
 
-__all__ = ["FeedStream"]
+__all__ = ["FeedStream", "step_bytes"]
 
 _LOG_PAGE = 64
+
 _BYTES = re.compile(r"([0-9]+)([kmg]?)b?")
+
 _SHIFTS = {"": 0, "k": 10, "m": 20, "g": 30}
 
 
@@ -157,3 +161,40 @@ def _size_option(options: Mapping[str, str], name: str) -> int | None:
     if found is None or not int(found[1]):
         raise InvalidData(f"{name} {text!r}: a number of bytes from 1 on, or as in 64k, 64m, 2g")
     return int(found[1]) << _SHIFTS[found[2]]
+
+
+_LOOSE_BYTES = 32  # of a value whose type does not tell its size
+
+
+def step_bytes(graph: Graph, step: FeedEntry) -> int:
+    """The size of a step's delta, or about what one would have."""
+    before, after = step.before, step.after
+    if before is not None and after is not None:
+        if before.address == after.address:
+            return 0
+        if after.base == before.address:
+            return _delta_bytes(graph, after)
+        common = common_version(graph.index, before, after)
+        if common is not None and before.definition == after.definition:
+            rows = before.changed + after.changed - 2 * common.changed
+            return rows * _row_bytes(graph, after)
+    sides = [version for version in (before, after) if version is not None]
+    return sum(graph.versions.count(side) * _row_bytes(graph, side) for side in sides)
+
+
+def _delta_bytes(graph: Graph, version: Version) -> int:
+    recipe = graph.versions.recipe(version)
+    assert isinstance(recipe, Change)
+    return sum(len(graph.store.get(address)) for address in recipe.chunks)
+
+
+def _row_bytes(graph: Graph, version: Version) -> int:
+    columns = graph.versions.definition(version).schema.columns
+    return sum(_value_bytes(column.type) for column in columns)
+
+
+def _value_bytes(kind: pa.DataType) -> int:
+    try:
+        return (int(kind.bit_width) + 7) // 8
+    except ValueError:
+        return _LOOSE_BYTES

@@ -6,9 +6,10 @@ Each gives what this process would have given: the same root, the same rows, the
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+import pickle
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
@@ -25,7 +26,6 @@ from livingdb.files.url import open_files
 from livingdb.graph.diff import range_diff
 from livingdb.graph.graph import Graph
 from livingdb.spark.scan_tasks import ScanTask, plan_scan, plan_spans
-from livingdb.spark.tasks import run_tasks
 from livingdb.tables.index import Version
 from livingdb.tables.recipe import Definition
 from livingdb.trees.diff import DiffBatch
@@ -35,9 +35,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 __all__ = ["diff", "fold", "repack"]
-
-
-# --- folding ---------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -83,9 +80,6 @@ def _apply_lenses(batch: pa.RecordBatch, lenses: Sequence[Lens]) -> pa.RecordBat
     return made[0] if made else pa.RecordBatch.from_pylist([], schema=rows.schema)
 
 
-# --- comparing -------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class _DiffTask:
     """One key range of two versions."""
@@ -119,9 +113,6 @@ def _share_loose_chunks(
 
 def _diff(task: _DiffTask) -> Iterator[DiffBatch]:
     yield from range_diff(task.before.rows(), task.after.rows(), task.span)
-
-
-# --- repacking -------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -188,3 +179,45 @@ def _groups(
             groups.append([])
         groups[-1] += chain
     return groups
+
+
+Task = TypeVar("Task")
+
+_SCHEMA = pa.schema([("part", pa.int32()), ("piece", pa.int32()), ("result", pa.binary())])
+
+
+def run_tasks(
+    spark: SparkSession, function: Callable[[Task], Iterator[Any]], tasks: Sequence[Task]
+) -> Iterator[Any]:
+    """What the function gives for every task, in the order of the tasks."""
+    if not tasks:
+        return
+    given = pa.table(
+        {
+            "part": pa.array(range(len(tasks)), pa.int32()),
+            "task": pa.array([pickle.dumps(task) for task in tasks], pa.binary()),
+        }
+    )
+    frame = spark.createDataFrame(given).repartitionByRange(len(tasks), "part")
+    done = frame.mapInArrow(_Worker(function), "part int, piece int, result binary")
+    ordered = sorted(done.collect(), key=lambda row: (row["part"], row["piece"]))
+    for row in ordered:
+        yield pickle.loads(bytes(row["result"]))
+
+
+class _Worker:
+    """Calls the function in a Spark worker."""
+
+    def __init__(self, function: Callable[[Any], Iterator[Any]]):
+        self.function = function
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for given in batch.to_pylist():
+                for piece, result in enumerate(self.function(pickle.loads(given["task"]))):
+                    values = [[given["part"]], [piece], [pickle.dumps(result)]]
+                    columns = [
+                        pa.array(value, field.type)
+                        for value, field in zip(values, _SCHEMA, strict=True)
+                    ]
+                    yield pa.RecordBatch.from_arrays(columns, schema=_SCHEMA)

@@ -19,6 +19,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
@@ -65,8 +66,6 @@ class LivingDBSource(DataSource):
     def schema(self) -> StructType:
         """The table's columns, or those of the option `columns`."""
         import pyarrow as pa
-
-        from livingdb.spark.types import spark_schema
 
         whole = self.columns
         if self.is_feed:
@@ -253,3 +252,11 @@ def _partition_count(options: Mapping[str, str]) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise InvalidData(f"partitions {text!r}: a number from 1 on")
     return int(text)
+
+
+def spark_schema(schema: pa.Schema) -> StructType:
+    """The Spark schema of an Arrow schema; timestamps without a zone stay so."""
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    found: StructType = from_arrow_schema(schema, prefer_timestamp_ntz=True)
+    return found

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
+import re
+import shutil
+import subprocess
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from livingdb.errors import Unsupported
-from livingdb.spark.java_check import check_java
-from livingdb.spark.quiet_start import filter_stderr
 from livingdb.spark.source import LivingDBSource
 
 if TYPE_CHECKING:
@@ -21,12 +23,15 @@ __all__ = ["session"]
 
 _ALONE = threading.Lock()
 """Starting changes descriptors and settings of the whole process."""
+
 _BATCH_ROWS = 65_536
+
 _RUNTIME = {
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.execution.arrow.maxRecordsPerBatch": str(_BATCH_ROWS),
     "spark.sql.session.timeZone": "UTC",
 }
+
 _QUIET = f"-Dlog4j2.configurationFile=file:{Path(__file__).with_name('log4j2.properties')}"
 
 
@@ -122,3 +127,70 @@ def _driver_memory() -> str:
     except (OSError, ValueError):
         return "2g"
     return f"{max(1, min(8, whole // 4 >> 30))}g"
+
+
+JAVA_VERSION = 17
+
+_VERSION = re.compile(r'version "(?:1\.)?(\d+)')
+
+
+def check_java() -> int:
+    """The major version of the Java that Spark will run on; `Unsupported` if it is too old."""
+    program = _program()
+    found = 0 if program is None else _major(program)
+    if found >= JAVA_VERSION:
+        return found
+    what = "there is none" if not found else f"Java {found} is too old"
+    raise Unsupported(
+        f"Spark needs Java {JAVA_VERSION} or newer, and {what}: install a JRE (on Debian the "
+        f"package openjdk-{JAVA_VERSION}-jre-headless) or point JAVA_HOME at one"
+    )
+
+
+def _program() -> str | None:
+    home = os.environ.get("JAVA_HOME")
+    if home:
+        return str(Path(home) / "bin" / "java")
+    return shutil.which("java")
+
+
+def _major(program: str) -> int:
+    try:
+        ran = subprocess.run(
+            [program, "-version"], capture_output=True, text=True, timeout=30, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return 0
+    found = _VERSION.search(ran.stderr + ran.stdout)
+    return int(found.group(1)) if found else 0
+
+
+_USUAL = (b"WARNING: Using incubator modules",)
+
+
+@contextmanager
+def filter_stderr() -> Iterator[None]:
+    """Processes started in the block write to our standard error through a filter."""
+    try:
+        ours = os.dup(2)
+    except OSError:  # there is no standard error
+        yield
+        return
+    reading, writing = os.pipe()
+    os.dup2(writing, 2)
+    os.close(writing)
+    thread = threading.Thread(target=_copy_lines, args=(reading, ours), name="livingdb-stderr")
+    thread.daemon = True
+    thread.start()
+    try:
+        yield
+    finally:
+        os.dup2(ours, 2)
+
+
+def _copy_lines(reading: int, to: int) -> None:
+    """Copy lines until nobody writes any more."""
+    with os.fdopen(reading, "rb") as lines, os.fdopen(to, "wb", buffering=0) as out:
+        for line in lines:
+            if not line.startswith(_USUAL):
+                out.write(line)

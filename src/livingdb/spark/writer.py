@@ -6,36 +6,39 @@ Options: `table`; `branch` (main); `operation`: insert, upsert, update or delete
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
+from pyspark.sql.datasource import (
+    DataSourceArrowWriter,
+    DataSourceStreamArrowWriter,
+    WriterCommitMessage,
+)
 
+from livingdb.chunks.address import Address
+from livingdb.chunks.pack_store import PackStore
 from livingdb.database.database import Database, open_database
-from livingdb.errors import InvalidData, TransactionConflict
+from livingdb.errors import DuplicateKey, InvalidData, TransactionConflict
+from livingdb.files.base import Files
 from livingdb.files.url import open_files
 from livingdb.graph.dropped import dropped_since
 from livingdb.graph.graph import BatchAlreadyStored
-from livingdb.spark.task_output import (
-    Seen,
-    TaskOutput,
-    drop_task_outputs,
-    load_task_outputs,
-    write_task_output,
-)
 from livingdb.tables import ingest
+from livingdb.tables.delta import load_delta, store_delta
+from livingdb.tables.recipe import Change, Definition
 from livingdb.tables.schema import TableSchema
-from livingdb.trees.changes import DELETE, Delta, merge_deltas
-from livingdb.trees.keys import member
+from livingdb.trees.changes import DELETE, Delta, empty_delta, merge_deltas
+from livingdb.trees.keys import concat_keys, member
 from livingdb.trees.shape import Shape
 
 if TYPE_CHECKING:
     from livingdb.database.transaction import Transaction
 
-__all__ = ["OPERATIONS", "TableWriter"]
+__all__ = ["OPERATIONS", "StreamSink", "TableWriter"]
 
 OPERATIONS: dict[str, Callable[[TableSchema, Shape, object], Delta]] = {
     "insert": ingest.upserts,
@@ -145,3 +148,97 @@ def _deletes_of_other_rows(tx: Any, table: str, changes: Delta) -> Delta:
         (*(column.take(taken) for column in columns), *missing),
         (None,) * len(changes.columns),
     )
+
+
+class StreamSink(DataSourceStreamArrowWriter):
+    """Writes the micro-batches of a stream to one table."""
+
+    def __init__(self, url: str, table: str, options: Mapping[str, str], overwrite: bool) -> None:
+        name = options.get("checkpointLocation")
+        if not name:
+            raise InvalidData(
+                "a stream into a table needs a checkpoint: "
+                '.option("checkpointLocation", "/a/folder/of/its/own")'
+            )
+        self.stream = name
+        given = {**options, "operation": options.get("operation") or "upsert"}
+        self.writer = TableWriter(url, table, given, overwrite)
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        """In a task: sort, check and stage the rows."""
+        return self.writer.write(iterator)
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+        """On the driver: one transaction, unless the batch is in already."""
+        self.writer.commit_rows(messages, (self.stream, batchId))
+
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+        """On the driver: a task failed; nothing remains."""
+        self.writer.abort(messages)
+
+
+_NOWHERE = Address(bytes(32))
+
+
+@dataclass
+class TaskOutput(WriterCommitMessage):
+    """The changes of one task: the packs they are in, their delta, and what table they are for."""
+
+    packs: tuple[str, ...]
+    delta: Change
+    table: Seen
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A table as it was when the rows for it were checked: its definition, and the snapshot."""
+
+    definition: dict[str, Any]
+    snapshot: str
+
+    def described(self) -> tuple[TableSchema, Shape]:
+        """The schema, and the shape of changes."""
+        definition = Definition.from_json(self.definition)
+        return definition.schema, definition.layout.grouping(definition.schema).whole
+
+
+def write_task_output(files: Files, table: Seen, changes: Delta) -> TaskOutput:
+    """Write sorted changes to packs of their own."""
+    store = PackStore(files, ())
+    with store.writer() as stream:
+        delta = store_delta(table.described()[0], changes, _NOWHERE, None, stream.add)
+    return TaskOutput(store.names, delta, table)
+
+
+def load_task_outputs(
+    files: Files, schema: TableSchema, shape: Shape, staged: Iterable[TaskOutput]
+) -> Delta:
+    """The changes of all tasks; `DuplicateKey` if a key is in those of two."""
+    parts = [load_delta(PackStore(files, item.packs), schema, shape, item.delta) for item in staged]
+    parts = [part for part in parts if len(part)]
+    if not parts:
+        return empty_delta(shape)
+    _check_duplicate_keys(schema, parts)
+    return merge_deltas(parts)
+
+
+def _check_duplicate_keys(schema: TableSchema, parts: Sequence[Delta]) -> None:
+    keys = concat_keys([part.keys for part in parts])
+    order = np.argsort(keys, kind="stable")
+    twins = np.flatnonzero(keys[order][1:] == keys[order][:-1])
+    if not len(twins):
+        return
+    row = int(order[twins[0]])
+    columns = [
+        pa.concat_arrays([column for part in parts if (column := part.columns[at]) is not None])
+        for at in range(len(schema.key))
+    ]
+    shown = {name: columns[at][row].as_py() for at, name in enumerate(schema.key)}
+    raise DuplicateKey(f"the key {shown} is in the data twice")
+
+
+def drop_task_outputs(files: Files, staged: Iterable[TaskOutput]) -> None:
+    """Remove the packs of staged changes."""
+    for item in staged:
+        for name in item.packs:
+            files.delete(f"packs/{name}")

@@ -1,4 +1,4 @@
-"""INSERT INTO and INSERT OVERWRITE."""
+"""INSERT INTO, INSERT OVERWRITE and DELETE FROM."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from livingdb.errors import InvalidData, Unsupported
 from livingdb.sql.row_statements import StatementWriter, Target, is_default, known_column
 from livingdb.tables.schema import Column
 
-__all__ = ["insert"]
+__all__ = ["delete", "insert"]
 
 
 def insert(changes: StatementWriter, tree: exp.Insert) -> None:
@@ -86,3 +86,15 @@ def _replace(changes: StatementWriter, target: Target, rows: pa.Table) -> None:
     if rows.num_rows:
         changes.writer.upsert(target.name, rows)
         changes.count += rows.num_rows
+
+
+def delete(changes: StatementWriter, tree: exp.Delete) -> None:
+    """Remove the rows for which the condition holds; all of them if there is none."""
+    if tree.args.get("using") or tree.args.get("returning") or tree.args.get("limit"):
+        raise Unsupported("DELETE takes one table and WHERE; MERGE joins with another table")
+    target = changes.target(tree.this)
+    query = exp.select(*map(target.of, target.key)).from_(target.table.copy())
+    for part in ("where", "with_"):
+        if tree.args.get(part) is not None:
+            query.set(part, tree.args[part].copy())
+    changes.delete(target, changes.computed(query, target.key))

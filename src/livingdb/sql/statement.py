@@ -12,8 +12,7 @@ from livingdb.engines.embedded.session import Session
 from livingdb.engines.engine_choice import choose_engine, engine_named
 from livingdb.errors import Unsupported
 from livingdb.sql.column_titles import with_spark_titles
-from livingdb.sql.delete import delete
-from livingdb.sql.insert import insert
+from livingdb.sql.insert import delete, insert
 from livingdb.sql.merge import merge
 from livingdb.sql.parameters import Parameters, bind_parameters
 from livingdb.sql.parse import POSSIBLE, is_definition, parse_statement

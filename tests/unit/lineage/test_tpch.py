@@ -15,7 +15,7 @@ from livingdb.derivation.column_lineage.query_columns import columns_of_query
 from livingdb.derivation.compiler.plan_query import Input, plan
 from livingdb.engines.request import Request, Source
 from livingdb.sql.parse import parse_statement
-from livingdb.tracing.lineage.query_rows import trace_rows
+from livingdb.tracing.lineage.search import trace_rows
 from livingdb.tracing.lineage.trace_query import KnownTable
 from livingdb.tracing.lineage.wanted_rows import RequestedRows
 

@@ -125,7 +125,7 @@ def _format(files: Sequence[Path], written: FormatName | None) -> FileFormat:
 
 def _column_types(branch: Branch, table: str, said: Sequence[str]) -> dict[str, str]:
     """The types that columns shall have, in DuckDB's words: those said, those of the table."""
-    from livingdb.cli.duckdb_types import duckdb_type
+    from livingdb.cli.import_sources import duckdb_type
     from livingdb.tables.type_names import parse_type
 
     found = {}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from livingdb.cli.story.page import Chapter, Code, Listing, Part, Sentence
-from livingdb.cli.story.telling import tell
+from livingdb.cli.story.page import Chapter, Code, Listing, Part, Sentence, tell
 
 __all__ = ["Chapter", "Code", "Listing", "Part", "Sentence", "tell"]

@@ -8,7 +8,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from livingdb.derivation.compiler import query_trees as trees
-from livingdb.derivation.compiler.titles import output_name
+from livingdb.derivation.compiler.query_trees import output_name
 from livingdb.engines.portable.portable import PortableQuery, check_portability
 from livingdb.errors import InvalidData
 

@@ -8,6 +8,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from livingdb.engines.portable.portable import PortableQuery, check_portability
+from livingdb.sql.column_titles import with_spark_titles
 
 __all__ = [
     "and_all",
@@ -19,6 +20,7 @@ __all__ = [
     "is_resolved",
     "mark_resolved",
     "mentioned_columns",
+    "output_name",
     "parenthesize",
     "table",
     "unwrap",
@@ -152,3 +154,10 @@ def parenthesize(found: exp.Expr, node: exp.Expr) -> exp.Expr:
     is_alone = isinstance(found, (exp.Column, exp.Func, exp.Paren, exp.Literal, exp.Cast))
     is_free = isinstance(node.parent, (exp.Alias, exp.Paren)) or node.parent is None
     return found if is_alone or is_free else exp.Paren(this=found)
+
+
+def output_name(item: exp.Expr) -> str:
+    """The name Spark gives the column of an item."""
+    select = exp.Select(expressions=[item.copy()])
+    names = with_spark_titles(select, pa.table({"": pa.array([], pa.int64())})).column_names
+    return str(names[0]) or str(item.alias_or_name) or "col"

@@ -13,9 +13,9 @@ from livingdb.derivation.compiler.group_by import apply_group_by
 from livingdb.derivation.compiler.joins import JoinedRelation, join_all
 from livingdb.derivation.compiler.name_resolution import Scope, VisibleRelation
 from livingdb.derivation.compiler.order_limit import add_limit_stage, is_limited
+from livingdb.derivation.compiler.query_trees import output_name
 from livingdb.derivation.compiler.set_operations import distinct_node
 from livingdb.derivation.compiler.subqueries import Subqueries
-from livingdb.derivation.compiler.titles import output_name
 from livingdb.derivation.compiler.window_functions import apply_windows
 from livingdb.derivation.plan import Unplannable
 

@@ -13,8 +13,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from livingdb.derivation.compiler import query_trees as trees
-from livingdb.derivation.compiler.block_keys import joined_key
-from livingdb.derivation.operators.join_routes import ColumnRef, Link, RouteHop, routes
+from livingdb.derivation.operators.join_routes import ColumnRef, Link, RouteHop, joined_key, routes
 from livingdb.derivation.operators.node import Leaf, Node, Run, in_memory_rows, is_empty
 from livingdb.derivation.operators.value_lookups import fit_types, is_comparable
 from livingdb.derivation.plan import WEIGHT, Ask, Relation, Side

@@ -1,13 +1,9 @@
-"""The embedded engine: DuckDB in this process, without files, network or settings.
-
-One DuckDB instance serves the process; a `Session` is a connection to it for one statement,
-with the relations that statement may see.  SQL reaches nothing else: no file, no extension,
-no Python variable.
-"""
+"""The embedded engine: DuckDB in this process, without files, network or settings; its errors."""
 
 from __future__ import annotations
 
 import os
+import re
 import tempfile
 import threading
 from collections.abc import Mapping
@@ -18,12 +14,12 @@ import pyarrow as pa
 
 from livingdb.engines.embedded.arrow_dataset import RowSetDataset
 from livingdb.engines.embedded.duckdb_dialect import to_duckdb_sql
-from livingdb.engines.embedded.duckdb_errors import translate_error
 from livingdb.engines.embedded.macros import MACROS
 from livingdb.engines.embedded.results import as_stored_types, null_types_as_text
 from livingdb.engines.portable.portable import PortableQuery, as_spark_types
 from livingdb.engines.request import Request
 from livingdb.engines.tree_parts import TreeParts, build_part, collect_parts
+from livingdb.errors import InvalidData, LivingDBError, NotFound, Unsupported
 from livingdb.tables import ingest
 from livingdb.tables.recipe import Definition
 from livingdb.tables.rows import RowSet
@@ -34,6 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["EmbeddedEngine", "Session"]
 
 _lock = threading.Lock()
+
 _instances: dict[int, duckdb.DuckDBPyConnection] = {}
 """By process.  A parent's is kept and never closed: its threads did not survive the fork."""
 
@@ -163,3 +160,110 @@ class EmbeddedEngine:
         shape = definition.layout.grouping(schema).whole
         columns, _ = ingest.sorted_rows(schema, shape, self.rows(request))
         return collect_parts(url, [build_part(url, definition.to_json(), [columns])])
+
+
+_NO_COLUMN = re.compile(r'Referenced column "([^"]*)"')
+
+_NO_COLUMN_OF = re.compile(
+    r'(?:Table|Values list) "([^"]*)" does not have a column named "([^"]*)"'
+)
+
+_NO_ALIAS = re.compile(r'Referenced table "([^"]*)" not found')
+
+_AMBIGUOUS = re.compile(r'Ambiguous reference to column name "([^"]*)"')
+
+_NO_FUNCTION = re.compile(
+    r"(?:Function|Macro)(?: with name)? \"?([\w.]+)\"? (?:does not exist|is not)"
+)
+
+_WRONG_ARGUMENTS = re.compile(r"No function matches the given name and argument types '([^']*)'")
+
+_CANDIDATES = re.compile(r"Candidate bindings: (.*)")
+
+_KIND = re.compile(r"^[A-Z][A-Za-z ]* Error: ")
+
+_OURS = re.compile(r"livingdb_\d+|\$p\d+")
+
+_KNOWN: tuple[tuple[str, type[LivingDBError], str], ...] = (
+    (
+        "ivision by zero",
+        InvalidData,
+        "division by zero; use try_divide or nullif to get NULL instead",
+    ),
+    ("expression depth limit", InvalidData, "the statement is nested too deeply"),
+    (
+        "python value of type",
+        InvalidData,
+        "a parameter is of a type SQL does not have; give numbers, text, dates, lists or dicts",
+    ),
+    (
+        "out of range for the destination type INT64",
+        InvalidData,
+        "a value is too large for bigint; cast to decimal(38,0) or double first",
+    ),
+    ("cannot encode str", InvalidData, "the text is not Unicode: it holds half a character"),
+)
+
+
+def translate_error(error: Exception) -> LivingDBError | Exception:
+    """The error to raise instead; an error that is not DuckDB's stays what it is."""
+    import duckdb
+
+    if not isinstance(error, duckdb.Error):
+        return error
+    text = _KIND.sub("", str(error)).strip()
+    for hint, kind, words in _KNOWN:
+        if hint in text:
+            return kind(words)
+    sentence = _sentence(text)
+    if isinstance(error, (duckdb.BinderException, duckdb.CatalogException)):
+        return _name_error(text) or InvalidData(sentence)
+    if isinstance(error, (duckdb.ConversionException, duckdb.OutOfRangeException)):
+        return InvalidData(sentence)
+    if isinstance(error, duckdb.PermissionException):
+        return Unsupported("SQL reads the tables of the database and nothing else: no files")
+    if isinstance(error, duckdb.OutOfMemoryException):
+        return Unsupported("the query needs more memory than there is")
+    if isinstance(error, duckdb.NotImplementedException):
+        return Unsupported(f"the embedded engine cannot do this: {sentence}")
+    if isinstance(error, duckdb.ParserException):
+        return Unsupported(f"the embedded engine does not know this syntax: {sentence}")
+    if isinstance(error, (duckdb.InternalException, duckdb.FatalException)):
+        return Unsupported("the embedded engine failed on this statement")
+    return InvalidData(sentence)
+
+
+def _name_error(text: str) -> LivingDBError | None:
+    """The error for a name or a call that is wrong; None if the text is about something else."""
+    if found := _NO_COLUMN_OF.search(text):
+        return NotFound(f"{found[1]!r} has no column {found[2]!r}{_candidate_columns(text)}")
+    if found := _NO_COLUMN.search(text):
+        return NotFound(f"there is no column {found[1]!r}{_candidate_columns(text)}")
+    if found := _NO_ALIAS.search(text):
+        return NotFound(f"there is no table {found[1]!r} in the FROM clause")
+    if found := _AMBIGUOUS.search(text):
+        return InvalidData(f"the column {found[1]!r} is in several tables: say which one is meant")
+    if found := _WRONG_ARGUMENTS.search(text):
+        return InvalidData(f"a function or operator does not take these types: {found[1]}")
+    if found := _NO_FUNCTION.search(text):
+        return Unsupported(f"there is no function {found[1].lower()!r} in the embedded engine")
+    return None
+
+
+def _candidate_columns(text: str) -> str:
+    """The columns it might have been."""
+    found = _CANDIDATES.search(text)
+    if found is None:
+        return ""
+    names = [name.split(".")[-1] for name in re.findall(r'"([^"]*)"', found[1])]
+    shown = list(dict.fromkeys(name for name in names if not _OURS.search(name)))
+    return f"; near it are {', '.join(shown)}" if shown else ""
+
+
+def _sentence(text: str) -> str:
+    """The first sentence of a message, without excerpts of the statement."""
+    first = text.split("\n", 1)[0].split("Use TRY(", 1)[0]
+    first = first.split(" when casting from source column", 1)[0]
+    first = _OURS.sub("…", first).strip().rstrip("!.")
+    is_word = first[1:2].islower()
+    return (first[:1].lower() if is_word else first[:1]) + first[1:400]

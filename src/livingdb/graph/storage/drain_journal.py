@@ -1,17 +1,18 @@
-"""Draining the journal: its chunks move to a pack, and SQLite gives their pages back."""
+"""Draining the journal into packs, and joining many small packs into one."""
 
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
 from livingdb.catalog.sql.sqlite import reading_engine
 from livingdb.chunks.address import Address
+from livingdb.chunks.pack_store import PackStore
 from livingdb.chunks.store import StoredChunk
 from livingdb.errors import LivingDBError
 from livingdb.graph.storage.database_store import DatabaseStore
-from livingdb.graph.storage.join_packs import join_small_packs
 
 __all__ = ["JOURNAL_LIMIT_BYTES", "drain_journal"]
 
@@ -53,3 +54,56 @@ def give_back_pages(store: DatabaseStore) -> None:
         raw: Any = connection.connection.dbapi_connection
         raw.executescript("PRAGMA incremental_vacuum")  # `execute` would free one page
         raw.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+
+
+PACKS_PER_LEVEL = 8
+
+_LAST_LEVEL = 3
+
+
+def join_small_packs(store: DatabaseStore) -> int:
+    """Join packs until no level has too many; how many packs went."""
+    gone = 0
+    while True:
+        found = _packs_to_join(store)
+        if not found:
+            return gone
+        gone += _join(store, found)
+
+
+def _packs_to_join(store: DatabaseStore) -> list[str]:
+    """The packs of a level that has too many."""
+    by_level: dict[int, list[str]] = {}
+    for name, level in store.catalog.packs.levels():
+        by_level.setdefault(level, []).append(name)
+    for level, names in sorted(by_level.items()):
+        if level < _LAST_LEVEL and len(names) >= PACKS_PER_LEVEL:
+            return names
+    return []
+
+
+def _join(store: DatabaseStore, names: list[str]) -> int:
+    """Copy the chunks of some packs into one, and read that instead."""
+    source = store.packs.reading(names)
+    target = store.packs.reading(())
+    with target.writer(again=True) as stream:
+        stream.put(_chunks(source))
+        new = stream.flush()
+    levels = {name: max(level, 1) for name, level in store.levels(new).items()}
+    with store.catalog.write() as connection:
+        still = [name for name, _ in store.catalog.packs.levels(connection)]
+        is_done = all(name in still for name in names)
+        if is_done:
+            store.catalog.packs.remove(connection, names)
+            store.catalog.packs.add(connection, levels)
+    if not is_done:
+        store.drop_packs(new)
+        return 0
+    store.retire_packs(names)
+    return len(names)
+
+
+def _chunks(source: PackStore) -> Iterator[StoredChunk]:
+    for address in source.in_written_order():
+        body = source.get(address)
+        yield StoredChunk(address, bytes(body[0 : len(body)]))

@@ -100,7 +100,7 @@ def history(graph: Graph, head: SnapshotRow, table: str, key: object) -> pa.Tabl
     if key is not None:
         schema.require_key()
         keys = ingest.deletes(schema, rows.forest.shape, _key_rows(key)).keys
-    from livingdb.tracing.blame.schema_history import history_through_changes
+    from livingdb.tracing.blame.row_history import history_through_changes
 
     events = history_through_changes(graph, head, table, keys)
     found = graph.snapshots.many([event.snapshot for event in events])

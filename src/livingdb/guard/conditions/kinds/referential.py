@@ -23,11 +23,11 @@ from livingdb.guard.conditions.column_names import (
     resolve_table,
 )
 from livingdb.guard.conditions.condition import Condition, Verdict
-from livingdb.guard.conditions.kinds.already_aside import unquarantined_rows
 from livingdb.guard.conditions.kinds.repeated_values import (
     distinct_values,
     has_no_null,
     is_in_values,
+    unquarantined_rows,
 )
 from livingdb.guard.conditions.kinds.row_conditions import RowCondition, columns_of, row_count_text
 from livingdb.guard.conditions.pending_change import is_true

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from livingdb.derivation.find_rows import matching_rows
+from livingdb.derivation.hidden_tables import quarantine_table
 from livingdb.tables.batches import flat
 from livingdb.tables.row_hash import encoded_rows, numbered_rows
 from livingdb.tables.rows import RowSet
 
-__all__ = ["distinct_values", "duplicate_mask", "has_no_null", "is_in_values"]
+if TYPE_CHECKING:
+    from livingdb.guard.conditions.pending_change import PendingChange
+
+__all__ = ["distinct_values", "duplicate_mask", "has_no_null", "is_in_values", "unquarantined_rows"]
 
 
 def has_no_null(rows: pa.Table, columns: Sequence[str]) -> Any:
@@ -55,3 +59,19 @@ def duplicate_mask(come: pa.Table, after: RowSet | None, columns: Sequence[str])
     often = np.bincount(numbers, minlength=len(first)) > 1
     twice = held.take(pa.array(first[often]))
     return is_in_values(come, names, twice)
+
+
+def unquarantined_rows(crossing: PendingChange, table: str, rows: pa.Table) -> pa.Table:
+    """Of rows of a table of the target, those that come, or that were not set aside before."""
+    graph, key = crossing.graph, list(crossing.schema(table).key)
+    aside = (
+        None
+        if crossing.head is None
+        else graph.find_version(crossing.head, quarantine_table(table))
+    )
+    if aside is None or not rows.num_rows:
+        return rows
+    held = matching_rows(graph.versions.rows(aside), rows.select(key), key)
+    is_old = is_in_values(rows, key, held.select(key))
+    comes = is_in_values(rows, key, crossing.come(table).select(key))
+    return rows.filter(pc.or_(comes, pc.invert(is_old)))
