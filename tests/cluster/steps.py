@@ -61,6 +61,15 @@ def filtered(spark: SparkSession, url: str, name: str, condition: str) -> list[t
     return sorted(tuple(row) for row in table(spark, url, name).where(condition).collect())
 
 
+def queried(spark: SparkSession, url: str, text: str) -> list[tuple[Any, ...]]:
+    """What a query gives where the session's user lets Spark replace `${…}`, before and after."""
+    spark.conf.set("spark.sql.variable.substitute", "true")
+    with livingdb.open(url) as db:
+        frame = livingdb.spark.sql(db, "main", text, spark=spark)
+    spark.conf.set("spark.sql.variable.substitute", "true")
+    return [tuple(row) for row in frame.collect()]
+
+
 def write(
     spark: SparkSession, url: str, name: str, operation: str, count: int, *columns: str
 ) -> str | None:

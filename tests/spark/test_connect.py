@@ -126,6 +126,8 @@ def test_connect(server: str, client: Driver, db: livingdb.Database, tmp_path: P
         row for row in held() if 7919 <= row[0] <= 9000
     ]
     columns = (1000, "id AS id", "-1D AS v", "'new' AS s")
+    literal = "${env:HOME} ${spark.app.name}"
+    assert client.run(steps.queried, url, f"SELECT '{literal}' FROM t LIMIT 1") == [(literal,)]
     assert client.run(steps.write, url, "t", "upsert", *columns) is None
     expected |= {key: (key, -1.0, "new") for key in range(1000)}
     assert stored("t") == held()

@@ -95,7 +95,7 @@ def derive(
     if instead is None and graph.branches.find(view.name) is not None:
         raise AlreadyExists(f"there is a branch {view.name!r} already")
     immediate = when.kind == "immediate"
-    answers = answers_for(view, engine, immediate)
+    answers = answers_for(view, engine, immediate, trust)
     for _ in range(_ATTEMPTS):
         at, rows = source_heads(graph, view)
         for row in rows.values():
@@ -387,7 +387,7 @@ def answer_now(
     at, _ = source_heads(graph, view)
     read = refresh_inputs(graph, view, source_positions(graph, made_last), at)
     held = whole_tables(tables_of(graph, made_last))
-    answers = answers_for(view, engine, sync.frequency == "immediate")
+    answers = answers_for(view, engine, sync.frequency == "immediate", trust)
     with Staging(graph.store) as staging:
         result = derive_version(graph, view, read, held, at, answers, staging, trust)
         try:
@@ -422,7 +422,7 @@ def refresh(
             raise NotFound(f"the branch of {view.name!r} was dropped")
         view = _current_view(graph, sync, target)
         full = full or (asked and view.restless)
-        answers = answers_for(view, engine, sync.frequency == "immediate")
+        answers = answers_for(view, engine, sync.frequency == "immediate", trust)
         at, rows = source_heads(graph, view)
         head = graph.snapshots.at(target.head)
         if not full and not is_behind(graph, view, head, at):

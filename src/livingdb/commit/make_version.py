@@ -43,12 +43,14 @@ class DerivedVersion:
     """What else the edge remembers."""
 
 
-def answers_for(view: View, engine: str | None, immediate: bool) -> Answers:
+def answers_for(
+    view: View, engine: str | None, immediate: bool, trust: Sequence[str] = ()
+) -> Answers:
     """Who answers the queries of a view."""
     wanted = view.engine or engine
     if immediate or wanted == "embedded":
         return EmbeddedAnswers()
-    return EngineAnswers(wanted)
+    return EngineAnswers(wanted, trust)
 
 
 def derive_version(

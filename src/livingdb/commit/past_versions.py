@@ -56,7 +56,7 @@ def version_for(
     at = {**then, branch: source.address}
     with Staging(graph.store) as staging:
         read = refresh_inputs(graph, view, then, at)
-        answers = answers_for(view, engine, sync.frequency == "immediate")
+        answers = answers_for(view, engine, sync.frequency == "immediate", trust)
         held = whole_tables(tables_of(graph, nearest))
         result = derive_version(graph, view, read, held, at, answers, staging, trust)
         crossing = pending_refresh(

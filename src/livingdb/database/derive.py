@@ -19,6 +19,7 @@ from livingdb.derivation.source_tables import resolve_sources
 from livingdb.derivation.trusted_functions import check_name, load_function
 from livingdb.derivation.view import KIND, MATERIALIZE, REFRESH, SourceTable, View, hot_condition
 from livingdb.engines.engine_choice import ENGINES
+from livingdb.engines.trust import check_calls
 from livingdb.errors import IllegalSync, InvalidData, NotFound, Unsupported
 from livingdb.evolution.schema_change import SchemaChange
 from livingdb.graph.graph import Graph
@@ -168,6 +169,7 @@ def _query_view(graph: Graph, branch: str, name: str, sql: str) -> View:
     query, tables = resolve_sources(graph, graph.branch(branch), tree)
     if not tables:
         raise InvalidData("the query of a view reads at least one table")
+    check_calls(query, graph.trust)
     text = query.sql("spark", comments=False)
     home = graph.branch(branch).id
     return View(name, "sql", tables, text=sql.strip(), query=text, home=home)

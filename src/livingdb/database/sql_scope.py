@@ -45,6 +45,11 @@ class SnapshotScope:
         self._row = row
         self._lifted = lifted
 
+    @property
+    def trust(self) -> Sequence[str]:
+        """What the process that opened the database trusts."""
+        return self.database.trust
+
     def _snapshot_at(self, ref: str | None) -> SnapshotRow:
         if ref is None:
             return self._row

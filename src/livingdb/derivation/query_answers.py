@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 from weakref import WeakKeyDictionary
@@ -33,13 +33,13 @@ class Answers(Protocol):
         ...
 
 
-def request_of(ask: Ask, relations: Mapping[str, Relation]) -> Request:
+def request_of(ask: Ask, relations: Mapping[str, Relation], trust: Sequence[str] = ()) -> Request:
     """A prepared query as a request to any engine."""
     sources = {
         name: relation if isinstance(relation, Source) else Source(relation)
         for name, relation in relations.items()
     }
-    return Request(ask.query.copy(), sources)
+    return Request(ask.query.copy(), sources, trust=trust)
 
 
 @dataclass(frozen=True)
@@ -115,13 +115,14 @@ class EngineAnswers:
     asks many small questions about what changed, and each would be a job.
     """
 
-    def __init__(self, wanted: str | None):
+    def __init__(self, wanted: str | None, trust: Sequence[str] = ()):
         self._wanted = wanted
+        self._trust = trust
         self.name = wanted or "spark"
 
     def answer(self, ask: Ask, relations: Mapping[str, Relation]) -> pa.Table:
         """The rows a prepared query gives over these relations."""
-        request = request_of(ask, relations)
+        request = request_of(ask, relations, self._trust)
         if _is_in_memory(relations):
             if ask not in _shared:
                 _shared[ask] = isinstance(request.portable, PortableQuery)
@@ -136,7 +137,7 @@ class EngineAnswers:
         self, ask: Ask, relations: Mapping[str, Relation], key: tuple[str, ...] | None, url: str
     ) -> tuple[Definition, TreeParts] | None:
         """The answer as trees that Spark's tasks build; None if the rows come here instead."""
-        request = request_of(ask, relations)
+        request = request_of(ask, relations, self._trust)
         if key is None or choose_engine(request, self._wanted, pipeline=True)[0] != "spark":
             return None
         from livingdb.engines.spark.build_trees import arrow_schema

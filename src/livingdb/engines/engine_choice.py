@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from livingdb.engines.portable.portable import Unanswerable
 from livingdb.engines.request import Engine, Request
+from livingdb.engines.trust import check_calls
 from livingdb.errors import InvalidData
 
 __all__ = ["ENGINES", "SMALL_ROWS", "choose_engine", "engine_named"]
@@ -22,8 +23,10 @@ def choose_engine(
 ) -> tuple[str, str]:
     """The name of the engine for a request, and the reason in a few words.
 
-    `wanted` is one of `ENGINES`, or None for the default of the place.
+    `wanted` is one of `ENGINES`, or None for the default of the place.  `Untrusted` for a request
+    that calls what it may not: no engine is started for it.
     """
+    check_calls(request.query, request.trust)
     if wanted is not None and wanted not in ENGINES:
         raise InvalidData(f"engine {wanted!r}: choose one of {', '.join(ENGINES)}")
     if wanted in ("embedded", "spark"):

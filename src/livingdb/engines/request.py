@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Protocol
@@ -61,11 +61,15 @@ class Source:
 
 @dataclass(frozen=True)
 class Request:
-    """A query in Spark's dialect, whose tables are the names of its sources."""
+    """A query in Spark's dialect, whose tables are the names of its sources.
+
+    `trust` names functions that it may call although they are not on the list.
+    """
 
     query: exp.Query
     sources: Mapping[str, Source]
     parameters: Mapping[str, object] = field(default_factory=dict)
+    trust: Sequence[str] = ()
 
     @cached_property
     def portable(self) -> PortableQuery | str:

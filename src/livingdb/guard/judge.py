@@ -39,11 +39,17 @@ _MOST_KNOWN = 10_000
 
 
 def guard_of(conditions: object, alerts: object) -> dict[str, Any]:
-    """What guards a sync, as plain values; `InvalidData` for what is no condition or sink."""
+    """What guards a sync, as plain values; `InvalidData` for what is no condition or sink.
+
+    `Untrusted` for a condition whose query calls what it may not.
+    """
     found: dict[str, Any] = {}
     some = [one for given in _as_list(conditions) for one in _to_conditions(given)]
     if some:
         found["conditions"] = [{**to_json(one), "text": one.text} for one in some]
+        from livingdb.guard.conditions.kinds.custom import check_queries
+
+        check_queries(found["conditions"])
     sinks = _as_list(alerts)
     if sinks:
         found["alerts"] = sinks_to_json(sinks)

@@ -120,7 +120,7 @@ class LivingDBSource(DataSource):
         self, schema: StructType, overwrite: bool
     ) -> DataSourceStreamWriter:
         """Writes the micro-batches of a stream to the table."""
-        from livingdb.spark.stream_sink import StreamSink
+        from livingdb.spark.writer import StreamSink
 
         self._refuse_where()
         return StreamSink(self.url, self.table, self.options, overwrite)

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from livingdb.engines.spark.engine import SUBSTITUTE
 from livingdb.errors import Unsupported
 from livingdb.spark.source import LivingDBSource
 
@@ -30,6 +31,7 @@ _RUNTIME = {
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.execution.arrow.maxRecordsPerBatch": str(_BATCH_ROWS),
     "spark.sql.session.timeZone": "UTC",
+    SUBSTITUTE: "false",
 }
 
 _QUIET = f"-Dlog4j2.configurationFile=file:{Path(__file__).with_name('log4j2.properties')}"

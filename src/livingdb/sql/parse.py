@@ -107,6 +107,8 @@ def _parse(text: str, statement: bool = False) -> list[exp.Expr | None]:
         raise InvalidData(_NOT_CLOSED) from None
     except RecursionError:
         raise InvalidData("the statement is nested too deeply") from None
+    except IndexError:
+        raise InvalidData(f"the statement cannot be read: {_excerpt(text)}") from None
 
 
 def _check_beginning(token: Token) -> None:

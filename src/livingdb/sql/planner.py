@@ -69,7 +69,7 @@ class Planner:
         qualify(tables)
         for table, name in names:
             point_at(table, name)
-        return Request(bound, sources, self.parameters)
+        return Request(bound, sources, self.parameters, self.scope.trust)
 
     def text(self, query: exp.Query) -> str:
         """The query as the embedded engine takes it."""

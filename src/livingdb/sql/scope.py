@@ -19,6 +19,11 @@ __all__ = ["Scope", "Writer"]
 class Scope(Protocol):
     """What a statement may see: a branch, a past snapshot or an open transaction."""
 
+    @property
+    def trust(self) -> Sequence[str]:
+        """What the process that opened the database trusts."""
+        ...
+
     def rows(self, name: str, ref: str | None = None) -> RowSet:
         """The rows of a table here or at another ref; `@time` is the branch at that time."""
         ...

@@ -152,8 +152,12 @@ def check_sources(tree: exp.Expr) -> None:
 
 
 def table_nodes(tree: exp.Expr) -> list[exp.Table]:
-    """The tables of a tree that are not names of its WITH clauses, in no particular order."""
-    return [table for table in tree.find_all(exp.Table) if not is_cte(table)]
+    """The tables of a tree that are not names of its WITH clauses, in no particular order.
+
+    A hint reads none: it names those of the query around it.
+    """
+    found = (t for t in tree.find_all(exp.Table) if not isinstance(t.parent, exp.JoinHint))
+    return [table for table in found if not is_cte(table)]
 
 
 def is_cte(table: exp.Table) -> bool:

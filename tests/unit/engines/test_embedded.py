@@ -9,11 +9,14 @@ from concurrent.futures import ThreadPoolExecutor
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+from sqlglot import exp
 
 from livingdb.chunks.memory import MemoryStore
 from livingdb.engines.embedded.arrow_dataset import RowSetDataset
-from livingdb.engines.embedded.session import Session
-from livingdb.errors import InvalidData, LivingDBError, NotFound, Unsupported
+from livingdb.engines.embedded.session import EmbeddedEngine, Session
+from livingdb.engines.request import Request, Source
+from livingdb.errors import InvalidData, LivingDBError, NotFound, Unsupported, Untrusted
+from livingdb.sql.parse import parse_statement
 from livingdb.tables import ingest
 from livingdb.tables.index import MemoryIndex
 from livingdb.tables.layout import Layout
@@ -98,6 +101,18 @@ def test_sessions_in_many_threads() -> None:
         "SET threads = 1",
         "SET enable_external_access = true",
         "SELECT * FROM here",
+        "SELECT * FROM '/etc/hostname'",
+        "SELECT * FROM '/etc/passwd.csv'",
+        "SELECT * FROM read_csv('/etc/passwd')",
+        "SELECT * FROM read_blob('/etc/hostname')",
+        "SELECT * FROM glob('/etc/*')",
+        "SELECT * FROM sniff_csv('/etc/passwd')",
+        "SELECT getenv('HOME')",
+        "SET lock_configuration = false",
+        "SET python_enable_replacements = true",
+        "SET autoload_known_extensions = true",
+        "CREATE SECRET s (TYPE s3)",
+        "EXPORT DATABASE '/tmp/livingdb_must_not_be'",
     ],
 )
 def test_nothing_else_can_be_reached(text: str) -> None:
@@ -105,6 +120,38 @@ def test_nothing_else_can_be_reached(text: str) -> None:
     with Session() as session, pytest.raises(LivingDBError):
         session.query(text, {})
     del here
+
+
+def test_access_to_anything_outside_is_off_and_stays_off() -> None:
+    names = (
+        *("enable_external_access", "python_enable_replacements"),
+        *("autoinstall_known_extensions", "autoload_known_extensions"),
+    )
+    shown = ", ".join(f"CAST(current_setting('{name}') AS VARCHAR) AS {name}" for name in names)
+    locked = "CAST(current_setting('lock_configuration') AS VARCHAR) AS locked"
+    with Session() as session:
+        (found,) = session.query(f"SELECT {shown}, {locked}", {}).to_pylist()
+    assert found == {**dict.fromkeys(names, "false"), "locked": "true"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT getenv('HOME') FROM t",
+        "SELECT current_setting('temp_directory') FROM t",
+        "SELECT version() FROM t",
+        "SELECT a FROM t WHERE query('SELECT 1')",
+        "SELECT a FROM t WHERE length(read_text('/etc/hostname')) > 0",
+    ],
+)
+def test_no_text_is_generated_for_what_is_not_on_the_list(text: str) -> None:
+    tree = parse_statement(text)
+    assert isinstance(tree, exp.Query)
+    with pytest.raises(Untrusted):
+        to_duckdb_sql(tree)
+    request = Request(tree, {"t": Source(pa.table({"a": [1]}))})
+    with pytest.raises(Untrusted):
+        EmbeddedEngine().rows(request)
 
 
 @pytest.mark.parametrize(

@@ -102,6 +102,7 @@ class BranchScope:
     database: Database
     name: str
     read_only: bool = False
+    trust: Sequence[str] = ()
 
     def without_guard(self, text: str) -> tuple[str, dict[str, Any]]:
         return text, {}

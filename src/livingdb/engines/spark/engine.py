@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
 from itertools import count
@@ -23,14 +23,23 @@ from livingdb.engines.request import Request, Source
 from livingdb.engines.spark.build_trees import build_frame
 from livingdb.engines.spark.parallelism import parallelism
 from livingdb.engines.tree_parts import TreeParts
+from livingdb.engines.trust import text_for_spark
 from livingdb.engines.value_ranges import Ranges
-from livingdb.errors import InvalidData, LivingDBError, Unsupported
+from livingdb.errors import InvalidData, LivingDBError, Unsupported, Untrusted
 from livingdb.tables.recipe import Definition
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["SparkEngine"]
+__all__ = ["SUBSTITUTE", "SparkEngine"]
+
+SUBSTITUTE = "spark.sql.variable.substitute"
+"""With it Spark puts settings and the environment in the place of `${…}`, also in texts.
+
+It stays off on every session that LivingDB is given.  To turn it on again after a statement would
+let the statements of other threads slip in between, and a frame of Spark Connect is read anew
+each time it runs.
+"""
 
 _numbers = count()
 """Views of all threads of a process share a session, so their names never repeat."""
@@ -51,16 +60,36 @@ class SparkEngine:
         for table in query.find_all(exp.Table):
             if table.name in names and not table.db:
                 table.set("this", exp.to_identifier(names[table.name]))
+        schemas = {names[name]: source.schema for name, source in request.sources.items()}
+        text = text_for_spark(query, schemas, request.trust)
+        self._check_variables(query, schemas)
         try:
             with _translate_spark_errors():
                 for name, source in request.sources.items():
                     self._frame(source, request).createOrReplaceTempView(names[name])
-                text = query.sql("spark", comments=False)
+                self.session.conf.set(SUBSTITUTE, "false")
                 return self.session.sql(text, args=request.values())
         finally:
             if not _is_remote(self.session):
                 for view in names.values():
                     self.session.catalog.dropTempView(view)
+
+    def _check_variables(self, query: exp.Query, schemas: Mapping[str, pa.Schema]) -> None:
+        """`Untrusted` for a name that Spark would take for a variable of the session."""
+        if _is_remote(self.session):
+            return
+        machine: Any = self.session._jvm
+        manager = self.session._jsparkSession.sessionState().catalogManager().tempVariableManager()
+        if manager.isEmpty():
+            return
+        known = {name.casefold() for schema in schemas.values() for name in schema.names}
+        parts = {part.name for column in query.find_all(exp.Column) for part in column.parts}
+        for name in sorted(part for part in parts if part.casefold() not in known):
+            if manager.get(machine.PythonUtils.toSeq([name.lower()])).isDefined():
+                raise Untrusted(
+                    f"{name!r} is a variable of the Spark session; SQL here reads tables, and "
+                    "takes values as parameters"
+                )
 
     def rows(self, request: Request) -> pa.Table:
         """The rows the query gives."""

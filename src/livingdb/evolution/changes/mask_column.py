@@ -1,4 +1,4 @@
-"""MaskColumn: a column whose values are not to be seen on the new side; keyed hashes stand for them."""
+"""MaskColumn: a column whose values are not to be seen; keyed hashes stand for them."""
 
 from __future__ import annotations
 

@@ -210,7 +210,7 @@ class AffectedRows:
         known = portable_columns(view, schemas_of(self._graph, inputs))
         if sync.frequency == "immediate" or wanted == "embedded" or not isinstance(known, str):
             return EmbeddedAnswers()
-        return EngineAnswers("spark")
+        return EngineAnswers("spark", self._graph.trust)
 
     def _contributing_rows(
         self, sync: SyncRow, view: View, inputs: Mapping[str, RefreshInput], held: RowSet
@@ -224,7 +224,7 @@ class AffectedRows:
         shown = [column.name for column in held.schema.shown]
         names = list(held.schema.visible_key) or shown
         positions = [shown.index(name) for name in names]
-        answer = engine_answer(view, sync, self._engine)
+        answer = engine_answer(view, sync, self._engine, self._graph.trust)
         parts = [held.schema.arrow.empty_table()]
         for name, source in view.tables.items():
             touched = None if source.snapshot else self._affected.get((source.branch, source.table))

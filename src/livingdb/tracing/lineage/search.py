@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -140,7 +140,7 @@ class Search:
             names = list(schema.visible_key) or shown
             positions = tuple(shown.index(name) for name in names)
             wanted = RequestedRows(distinct_rows(rows.select(names)), positions)
-        answer = engine_answer(view, sync, self._engine)
+        answer = engine_answer(view, sync, self._engine, self.graph.trust)
         for name, some in trace_rows(view.tree(), known, wanted, answer).items():
             yield self._origin(view.tables[name], at, some.rows, sources[name], some.is_whole)
 
@@ -264,13 +264,16 @@ def _merge_origin_rows(parts: list[Origin]) -> Origin:
     return Origin(first.branch, first.branch_name, first.table, first.snapshot, made, first.source)
 
 
-def engine_answer(view: View, sync: SyncRow, engine: str | None) -> Answer:
+def engine_answer(
+    view: View, sync: SyncRow, engine: str | None, trust: Sequence[str] = ()
+) -> Answer:
     """Answers requests by the engine that a view is answered by."""
     wanted = view.engine or ("embedded" if sync.frequency == "immediate" else engine)
 
     def answer(request: Request) -> pa.Table:
-        name, _ = choose_engine(request, wanted)
-        return engine_named(name).rows(request)
+        asked = replace(request, trust=trust)
+        name, _ = choose_engine(asked, wanted)
+        return engine_named(name).rows(asked)
 
     return answer
 

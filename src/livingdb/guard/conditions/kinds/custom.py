@@ -193,6 +193,20 @@ def parse_query(text: object) -> exp.Query:
     return found
 
 
+def check_queries(data: object) -> None:
+    """`Untrusted` where a condition, or one it is made of, calls what a query may not."""
+    from livingdb.engines.trust import check_calls
+
+    if isinstance(data, Mapping):
+        if data.get("name") == "sql" and "query" in data:
+            check_calls(parse_query(data["query"]))
+        for value in data.values():
+            check_queries(value)
+    elif isinstance(data, (list, tuple)):
+        for value in data:
+            check_queries(value)
+
+
 def run_query(crossing: PendingChange, text: str) -> pa.Table:
     """The rows that a query gives, answered in this process."""
     from sqlglot import exp
