@@ -1,4 +1,4 @@
-"""The index over snapshots: numbers, parents, what a log line needs, and the tables each changed."""
+"""The index over snapshots: numbers, parents, what a log line needs, and tables each changed."""
 
 from __future__ import annotations
 

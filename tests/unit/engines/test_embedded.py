@@ -13,6 +13,7 @@ from sqlglot import exp
 
 from livingdb.chunks.memory import MemoryStore
 from livingdb.engines.embedded.arrow_dataset import RowSetDataset
+from livingdb.engines.embedded.duckdb_dialect import to_duckdb_sql
 from livingdb.engines.embedded.session import EmbeddedEngine, Session
 from livingdb.engines.request import Request, Source
 from livingdb.errors import InvalidData, LivingDBError, NotFound, Unsupported, Untrusted
