@@ -31,7 +31,7 @@ demo: setup ## a guided session in a throw-away database
 	$(BIN)/livingdb demo
 
 test: setup ## the tests a newcomer can wait for
-	$(BIN)/python -m pytest -n auto --dist worksteal
+	$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
 
 test-all: setup ## every test, the slow ones too
 	LIVINGDB_EXAMPLES=500 $(BIN)/python -m pytest -n auto --dist worksteal -m ""

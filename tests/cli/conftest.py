@@ -7,6 +7,7 @@ from datetime import date
 from pathlib import Path
 
 import pytest
+from tests.clock import stopped
 
 import livingdb
 from livingdb.evolution import DropColumn
@@ -46,7 +47,8 @@ def make_shop(path: Path) -> None:
 @pytest.fixture(scope="session")
 def shop_made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("made") / "shop.ldb"
-    make_shop(path)
+    with stopped():
+        make_shop(path)
     return path
 
 

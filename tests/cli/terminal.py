@@ -18,7 +18,7 @@ from contextlib import contextmanager, suppress
 
 __all__ = ["Terminal", "terminal"]
 
-PATIENCE_SECONDS = 60
+PATIENCE_SECONDS = 240
 _ESCAPE = re.compile(r"\x1b(\[[0-9;?]*[ -/]*[@-~]|\][^\x07]*\x07|[=>()][A-Z0-9]?)")
 
 

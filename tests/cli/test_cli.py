@@ -6,7 +6,6 @@ import os
 import re
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -31,7 +30,7 @@ def livingdb_process(*arguments: str) -> subprocess.CompletedProcess[str]:
     program = [sys.executable, "-c", "from livingdb.cli import main; main()", *arguments]
     environment = {**os.environ, "COLUMNS": "100"}
     return subprocess.run(
-        program, capture_output=True, text=True, check=False, env=environment, timeout=120
+        program, capture_output=True, text=True, check=False, env=environment, timeout=240
     )
 
 
@@ -46,22 +45,16 @@ def test_help_is_light() -> None:
         "from livingdb.cli.app import run\n"
         "assert run(['--help']) == 0\n"
         f"print([name for name in {heavy!r} if name in sys.modules])\n"
+        "print(len(sys.modules))\n"
     )
     answer = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
-    assert answer.stdout.splitlines()[-1] == "[]"
+    *_, named, count = answer.stdout.splitlines()
+    assert named == "[]"
+    assert int(count) < 250, "each takes its part of the time until there is an answer"
     for command in COMMANDS:
         assert f"  {command} " in answer.stdout
-
-
-def test_help_answers_at_once() -> None:
-    def seconds() -> float:
-        started = time.perf_counter()
-        assert livingdb_process("--help").returncode == 0
-        return time.perf_counter() - started
-
-    assert min(seconds() for _ in range(3)) < 0.3
 
 
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,24 +11,25 @@ import pytest
 from tests.cli.telling import tell
 
 
-def completed(line: str, db: Path | None, shell: str = "bash") -> list[str]:
-    """What may stand for the last word of the line."""
-    environment = {name: value for name, value in os.environ.items() if name != "LIVINGDB"}
-    if db is not None:
-        environment["LIVINGDB"] = str(db)
+def asked(line: str, shell: str = "bash") -> dict[str, str]:
+    """What a shell puts into the environment to ask for the last word of the line."""
     words = {"COMP_WORDS": line, "COMP_CWORD": str(len(line.split(" ")) - 1)}
     if shell != "bash":
         words = {"_TYPER_COMPLETE_ARGS": line, "_TYPER_COMPLETE_FISH_ACTION": "get-args"}
-    answer = subprocess.run(
-        [sys.executable, "-m", "livingdb"],
-        capture_output=True,
-        text=True,
-        check=True,
-        env={**environment, **words, "_LIVINGDB_COMPLETE": f"complete_{shell}"},
-        timeout=60,
-    )
-    assert answer.stderr == ""
-    return answer.stdout.split()
+    return {**words, "_LIVINGDB_COMPLETE": f"complete_{shell}"}
+
+
+def completed(line: str, db: Path | None, shell: str = "bash") -> list[str]:
+    """What may stand for the last word of the line."""
+    with pytest.MonkeyPatch.context() as environment:
+        environment.delenv("LIVINGDB", raising=False)
+        for name, value in asked(line, shell).items():
+            environment.setenv(name, value)
+        if db is not None:
+            environment.setenv("LIVINGDB", str(db))
+        told = tell()
+    assert (told.code, told.err) == (0, "")
+    return told.out.split()
 
 
 @pytest.mark.parametrize(
@@ -53,6 +54,19 @@ def completed(line: str, db: Path | None, shell: str = "bash") -> list[str]:
 )
 def test_bash(line: str, found: list[str], shop: Path) -> None:
     assert completed(line, shop) == found
+
+
+def test_a_shell_asks_a_program(shop: Path) -> None:
+    """What is tried here in one process is what the program answers."""
+    answer = subprocess.run(
+        [sys.executable, "-m", "livingdb"],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "LIVINGDB": str(shop), **asked("livingdb branch drop to")},
+        timeout=240,
+    )
+    assert (answer.stdout.split(), answer.stderr) == (["totals"], "")
 
 
 def test_the_database_on_the_line(shop: Path) -> None:

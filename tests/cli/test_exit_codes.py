@@ -180,7 +180,7 @@ def test_nobody_reads_on(shop: Path) -> None:
         assert process.stderr is not None
         assert process.stdout.readline() == "id\n"
         process.stdout.close()
-        assert (process.stderr.read(), process.wait(60)) == ("", 0)
+        assert (process.stderr.read(), process.wait(240)) == ("", 0)
 
 
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
@@ -192,7 +192,7 @@ def test_streams_that_are_closed(closed: str, shop: Path) -> None:
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=240,
     )
     assert answer.returncode == 0
     assert "Traceback" not in answer.stderr

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ import typer
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.cli.telling import tell
+from tests.property.trying import tries
 
 from livingdb.cli.app import app
 from livingdb.cli.commands import COMMANDS
@@ -145,7 +145,7 @@ def place(shop_made: Path, tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 
 @settings(
-    max_examples=max(500, int(os.environ.get("LIVINGDB_EXAMPLES", "0"))),
+    max_examples=tries(500),
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(form=FORM, branch=BRANCH, words=LINE, stdin=WORD)
@@ -159,7 +159,10 @@ def test_no_line_breaks_it(
     assert told.err or told.code in {0, 1, 6}
 
 
-@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=tries(100),
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 @given(db=WORD | st.sampled_from(["postgresql://127.0.0.1:1/x", "s3://", "cities.csv", "file:"]))
 def test_no_place_breaks_it(place: Path, db: str) -> None:
     told = tell("log", db=db)

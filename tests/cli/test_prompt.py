@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -101,8 +100,9 @@ def test_ctrl_c_takes_back_what_was_typed(prompt: Terminal) -> None:
 
 
 def test_ctrl_c_stops_a_command(shop: Path) -> None:
-    with terminal("sql", ENDLESS, environment={"LIVINGDB": str(shop)}) as screen:
-        time.sleep(1.5)
+    asked = f"SELECT 'begun' AS x; {ENDLESS}"
+    with terminal("sql", asked, environment={"LIVINGDB": str(shop)}) as screen:
+        screen.see("begun")
         screen.interrupt()
         assert screen.end() == 130
         assert "Traceback" not in screen.rest

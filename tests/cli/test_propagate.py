@@ -8,7 +8,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from io import StringIO
@@ -23,7 +22,7 @@ from livingdb import Branch
 from livingdb.cli.app import run
 
 TOTALS = "SELECT city, sum(amount) AS total, count(*) AS orders FROM orders GROUP BY city"
-PATIENCE_SECONDS = 60
+PATIENCE_SECONDS = 240
 
 
 def order(number: int) -> dict[str, Any]:
@@ -98,7 +97,7 @@ def test_json_has_one_object_a_run(
     with livingdb.open(path) as db:
         for name, strategy in (("totals", "additive"), ("large", "linear")):
             seconds = told[name].pop("seconds")
-            assert 0 < seconds < PATIENCE_SECONDS
+            assert seconds > 0
             assert told.pop(name) == {
                 "name": name,
                 "strategy": strategy,
@@ -288,14 +287,15 @@ def test_errors_keep_it_going(counted: Path) -> None:
 def test_killed_while_propagating(path: Path) -> None:
     """What it was doing is done by the next one, and nothing twice."""
     number = 100
-    for pause in (0.0, 0.01, 0.03):
+    for heard in (0, 1, 2):
         with watching(path) as watch, livingdb.open(path) as db:
             main = db.branch("main")
             sell(main, number)
             watch.hear_of("totals", "large")
             for each in range(number + 1, number + 8):
                 sell(main, each)
-            time.sleep(pause)
+            for _ in range(heard):
+                watch.hear()
             watch.process.kill()
             watch.process.wait()
             sell(main, number + 8)

@@ -13,7 +13,7 @@ from tests.cluster.tied import tie
 
 __all__ = ["Driver"]
 
-_STEP_SECONDS = 150
+_STEP_SECONDS = 280
 
 
 class Driver:

@@ -18,7 +18,7 @@ __all__ = ["HOST", "Program"]
 
 HOST = "127.0.0.1"
 _HOME = Path(pyspark.__file__).parent
-_START_SECONDS = 60
+_START_SECONDS = 240
 
 
 class Program:

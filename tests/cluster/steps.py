@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 READERS = 6
-_WAIT_SECONDS = 60
+_WAIT_SECONDS = 240
 
 
 def ready(spark: SparkSession, workers: int) -> None:

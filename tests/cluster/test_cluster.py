@@ -63,7 +63,7 @@ def orphans(db: livingdb.Database) -> set[str]:
 
 
 def until(holds: Callable[[], bool]) -> None:
-    last = time.monotonic() + 60
+    last = time.monotonic() + 240
     while not holds():
         assert time.monotonic() < last
         time.sleep(0.02)

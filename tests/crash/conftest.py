@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,15 +20,19 @@ REPOSITORY = Path(__file__).parents[2]
 MEMORY = Path("/dev/shm")
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Iterator[Path]:
+@contextmanager
+def folder_in_memory() -> Iterator[Path]:
     """An empty folder, in memory where there is such a place: a killed process needs no disk."""
-    if not os.access(MEMORY, os.W_OK):
-        yield tmp_path
-        return
-    made = Path(tempfile.mkdtemp(prefix="livingdb-", dir=MEMORY))
-    yield made
+    made = tempfile.mkdtemp(prefix="livingdb-", dir=MEMORY if os.access(MEMORY, os.W_OK) else None)
+    yield Path(made)
     shutil.rmtree(made, ignore_errors=True)
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """An empty folder that is quick to write."""
+    with folder_in_memory() as made:
+        yield made
 
 
 @dataclass(frozen=True)
@@ -77,7 +82,7 @@ class Victim:
         """Let it end."""
         assert self.process.stdin is not None
         self.process.stdin.close()
-        self.process.wait(timeout=30)
+        self.process.wait(timeout=240)
 
 
 @pytest.fixture(scope="session")

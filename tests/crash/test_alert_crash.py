@@ -13,7 +13,6 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -33,12 +32,22 @@ TRUST = ["tests.crash.test_alert_crash"]
 SINK = alert.callback("tests.crash.test_alert_crash:take", cool_down="0")
 
 
+HALT_AT = "LIVINGDB_TEST_HALT_AT"
+"""A program with this variable halts when so many were sent, once, until it is given a line."""
+
+
 def take(message: dict[str, object]) -> None:
     """Write down what was sent, in a file beside the database."""
     line = f"{message['id']} {message['key']}\n".encode()
     file = os.open(f"{message['database']}.got", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     os.write(file, line)
     os.close(file)
+    if HALT_AT in os.environ and len(got(Path(str(message["database"])))) >= int(
+        os.environ[HALT_AT]
+    ):
+        del os.environ[HALT_AT]
+        print("halted", flush=True)
+        sys.stdin.readline()
 
 
 def got(path: Path) -> list[tuple[int, str]]:
@@ -195,20 +204,28 @@ def test_killed_at_every_moment(name: str, victim: Victim, folder: Path) -> None
 # --- several at a time ------------------------------------------------------------------------
 
 
-def started(path: Path, count: int) -> list[subprocess.Popen[str]]:
+def started(path: Path, count: int, **environment: str) -> list[subprocess.Popen[str]]:
     command = [sys.executable, "-m", "tests.crash.test_alert_crash", str(path)]
-    pipe = subprocess.PIPE
+    pipe, given = subprocess.PIPE, {**os.environ, **environment}
     programs = [
-        subprocess.Popen(command, cwd=REPOSITORY, stdin=pipe, stdout=pipe, text=True)
+        subprocess.Popen(command, cwd=REPOSITORY, stdin=pipe, stdout=pipe, text=True, env=given)
         for _ in range(count)
     ]
     for program in programs:
-        assert program.stdout is not None
-        assert program.stdout.readline() == "ready\n"
+        assert heard(program) == "ready"
     for program in programs:
-        assert program.stdin is not None
-        print("go", file=program.stdin, flush=True)
+        go(program)
     return programs
+
+
+def heard(program: subprocess.Popen[str]) -> str:
+    assert program.stdout is not None
+    return program.stdout.readline().strip()
+
+
+def go(program: subprocess.Popen[str]) -> None:
+    assert program.stdin is not None
+    print("go", file=program.stdin, flush=True)
 
 
 def test_two_programs_send_each_alert_once(folder: Path) -> None:
@@ -216,9 +233,8 @@ def test_two_programs_send_each_alert_once(folder: Path) -> None:
     waiting(path, 60)
     done = []
     for program in started(path, 2):
-        assert program.stdout is not None
-        done.append(int(program.stdout.readline()))
-        assert program.wait(timeout=60) == 0
+        done.append(int(heard(program)))
+        assert program.wait(timeout=240) == 0
     assert sum(done) == 60
     assert sorted(number for number, _ in got(path)) == list(range(1, 61))
     with livingdb.open(path) as db:
@@ -229,14 +245,13 @@ def test_two_programs_send_each_alert_once(folder: Path) -> None:
 def test_one_of_two_programs_is_killed(folder: Path) -> None:
     path = folder / "db"
     waiting(path, 200)
-    first, second = started(path, 2)
-    while len(got(path)) < 20:
-        time.sleep(0.005)
+    first, second = started(path, 2, **{HALT_AT: "20"})
+    assert heard(first) == heard(second) == "halted"
     first.kill()
     first.wait()
-    assert second.stdout is not None
-    assert int(second.stdout.readline()) > 0
-    assert second.wait(timeout=60) == 0
+    go(second)
+    assert int(heard(second)) > 0
+    assert second.wait(timeout=240) == 0
     with livingdb.open(path, trust=TRUST) as db:
         assert len(db.alerts()) == 200
         db._dispatcher._time = lambda: now() + 3_600_000_000

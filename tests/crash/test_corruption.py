@@ -149,7 +149,7 @@ def flip_bits(shop: Shop, section: str, count: int) -> None:
 
 @pytest.mark.parametrize("section", ["header", "body", "index", "trailer"])
 def test_some_bits_of_a_pack(shop: Shop, section: str) -> None:
-    flip_bits(shop, section, 40)
+    flip_bits(shop, section, 20)
 
 
 @pytest.mark.slow

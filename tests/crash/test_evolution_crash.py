@@ -30,7 +30,7 @@ from livingdb.evolution import (
     SplitTable,
 )
 
-SAMPLE = 3
+SAMPLE = 1
 VAT = AddColumn("orders", "vat", "double", default=0.25)
 PLACES = Normalize("orders", ["city"], "places")
 LIST: list[SchemaChange] = [VAT, RenameColumn("orders", "amount", "total"), PLACES]

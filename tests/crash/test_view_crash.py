@@ -26,7 +26,7 @@ import livingdb
 from livingdb import Branch, Database
 from livingdb.derivation.view import View
 
-SAMPLE = 3
+SAMPLE = 1
 ORDERS = {"id": "bigint", "customer": "bigint", "city": "string", "amount": "bigint"}
 FILTER = "SELECT id, city, amount FROM orders WHERE amount > 40"
 TOTALS = "SELECT city, sum(amount) AS total, count(*) AS orders FROM orders GROUP BY city"

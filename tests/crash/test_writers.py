@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
-import time
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -13,6 +13,8 @@ from tests.crash.writers import Program, together
 
 import livingdb
 from livingdb import Database, TransactionConflict
+from livingdb.catalog import connect
+from livingdb.catalog.sql.sqlite import sqlite_engine
 
 WRITERS = 4
 BALANCE = 1_000
@@ -41,18 +43,18 @@ def test_disjoint_rows(path: Path, count: int) -> None:
         assert db.check().problems == []
 
 
-def test_bank(path: Path) -> None:
+@pytest.mark.parametrize("count", [50, pytest.param(250, marks=pytest.mark.slow)])
+def test_bank(path: Path, count: int) -> None:
     """Money is neither made nor lost, in any snapshot; no transfer is lost or made twice."""
-    count = 250
     with livingdb.create(path) as db:
         main = db.branch("main")
         main.create_table("accounts", {"id": "bigint", "balance": "bigint"}, key="id")
         main.insert("accounts", [{"id": n, "balance": BALANCE} for n in range(ACCOUNTS)])
         first = len(main.log())
         told = together(str(path), [("transfer", count)] * WRITERS)
-        assert sum(part["conflicts"] for part in told) > 0
         log = main.log()
         assert len(log) == first + WRITERS * count
+        assert count < 250 or sum(part["conflicts"] for part in told) > 0
         for snapshot in log[: -(first - 1)]:
             balances = snapshot.table("accounts").to_arrow()["balance"].to_pylist()
             assert sum(balances) == ACCOUNTS * BALANCE
@@ -140,9 +142,10 @@ def test_lost_update_is_prevented(path: Path) -> None:
         assert on_duty(db.branch("main").table("doctors")) == [1]
 
 
-def test_somebody_is_always_on_duty(path: Path) -> None:
+@pytest.mark.parametrize("count", [20, pytest.param(60, marks=pytest.mark.slow)])
+def test_somebody_is_always_on_duty(path: Path, count: int) -> None:
     with doctors(path, WRITERS) as db:
-        left = together(str(path), [("leave_duty", 60)] * WRITERS)
+        left = together(str(path), [("leave_duty", count)] * WRITERS)
         assert sum(left) > 0
         log = db.branch("main").log()[:-2]
         assert len(log) == sum(left) + 1
@@ -163,25 +166,24 @@ def test_readers_see_whole_transactions(path: Path) -> None:
         *_, one, two = together(str(path), [("stamp", 150)] * 2 + [("watch", 20)] * 2)
         for reader in (one, two):
             assert reader["reads"] >= 20
-            assert reader["longest"] < 5
         assert db.check().problems == []
 
 
-def test_readers_never_wait_for_a_writer(path: Path) -> None:
-    """Somebody is in the middle of a commit for a long time: others open, read and look back."""
+def test_readers_never_wait_for_a_writer(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody is in the middle of a commit for ever: others open, read and look back."""
+    wait_for_ever = partial(sqlite_engine, timeout_seconds=86_400)
+    monkeypatch.setattr(connect, "sqlite_engine", wait_for_ever)
     with doctors(path, 3) as db:
         db.branch("main").update("doctors", [{"id": 1, "on_duty": False}])
         writer = sqlite3.connect(path / "catalog.db", isolation_level=None)
         writer.execute("BEGIN IMMEDIATE")
         writer.execute("UPDATE branch SET position = 99")
-        began = time.monotonic()
         assert on_duty(db.branch("main").table("doctors")) == [0, 2]
         with livingdb.open(path) as other:
             assert on_duty(other.branch("main").table("doctors")) == [0, 2]
             assert on_duty(other.at("main~1").table("doctors")) == [0, 1, 2]
             assert len(other.branch("main").log()) == 4
             assert other.check().ok
-        assert time.monotonic() - began < 5
         writer.execute("ROLLBACK")
         writer.close()
 

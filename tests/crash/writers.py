@@ -45,7 +45,7 @@ class Program:
     def told(self) -> Any:
         """What it did, once it is done."""
         answer = json.loads(self.hear())
-        assert self.process.wait(timeout=60) == 0
+        assert self.process.wait(timeout=240) == 0
         return answer
 
 

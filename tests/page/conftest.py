@@ -83,8 +83,8 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
     options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
     service = webdriver.ChromeService(chromedriver)
     driver = webdriver.Chrome(options=options, service=service)
-    driver.set_page_load_timeout(60)
-    driver.set_script_timeout(60)
+    driver.set_page_load_timeout(240)
+    driver.set_script_timeout(240)
     try:
         yield Browser(driver)
     finally:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
-from statistics import median
 
 import pytest
 from selenium import webdriver
@@ -13,6 +13,7 @@ from tests.page.conftest import Browser
 from tests.unit.render.pictures import item, large
 from tests.unit.render.shop import shop
 from tests.unit.render.test_drawn import HOSTILE
+from tests.unit.render.unhurried import unhurried
 
 from livingdb.render.arrange import arrange_graph
 from livingdb.render.picture import SnapshotGraph
@@ -26,13 +27,20 @@ brush.drawImage(from, 0, 0);
 const d = brush.getImageData(0, 0, copy.width, copy.height).data;
 """
 FRAMES = """
-const done = arguments[arguments.length - 1], spent = [];
-let last = performance.now(), at = 0;
-function frame(now) {
-  spent.push(now - last);
-  last = now;
+const done = arguments[arguments.length - 1], calls = CanvasRenderingContext2D.prototype;
+const drawn = [], real = {}, stats = snapshotGraph.stats;
+let count = 0, at = 0;
+for (const name of ["arc", "fill", "fillRect", "fillText", "lineTo", "measureText", "stroke"]) {
+  real[name] = calls[name];
+  calls[name] = function (...given) { count += 1; return real[name].apply(this, given); };
+}
+function frame() {
+  drawn.push([stats.frames, stats.nodes, count]);
+  count = 0;
   snapshotGraph.panBy(at % 20 < 10 ? 17 : -17, 0);
-  if (++at < 60) requestAnimationFrame(frame); else done(spent.slice(5));
+  if (++at < 60) return requestAnimationFrame(frame);
+  Object.assign(calls, real);
+  done(drawn.slice(5));
 }
 requestAnimationFrame(frame);
 """
@@ -42,7 +50,7 @@ requestAnimationFrame(frame);
 def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The page of a shop."""
     folder = tmp_path_factory.mktemp("page")
-    with shop(folder / "shop.ldb") as db:
+    with shop(folder / "shop.ldb") as db, unhurried():
         db.graph().to_html(folder / "shop.html")
     return folder / "shop.html"
 
@@ -296,7 +304,11 @@ def test_five_thousand_snapshots_stay_smooth(browser: Browser, tmp_path: Path) -
     put(browser, tmp_path, large(5000, 50))
     assert browser.run("return snapshotGraph.nodes.length") > 5000
     assert browser.run("return snapshotGraph.stats.nodes") < 1000  # those in view only
-    assert frames(browser) < 50
+    counts, nodes, calls = zip(*frames(browser), strict=True)
+    assert all(0 <= after - before <= 1 for before, after in pairwise(counts))
+    assert max(nodes) < 1000
+    assert counts[-1] > counts[0]
+    assert 0 < max(calls) < 2_000
     browser.driver.find_element("id", "fit").click()
     browser.settle()
     assert browser.run("return snapshotGraph.stats.nodes") > 1000
@@ -307,7 +319,8 @@ def test_five_thousand_snapshots_stay_smooth(browser: Browser, tmp_path: Path) -
     assert browser.requests() == []
 
 
-def frames(browser: Browser) -> float:
-    """The median of milliseconds between two frames, while the view moves."""
-    spent: list[float] = browser.driver.execute_async_script(FRAMES)
-    return median(spent)
+def frames(browser: Browser) -> list[tuple[int, int, int]]:
+    """While the view moves, at each frame: how often it was drawn so far, how many nodes there
+    were in it, and how many strokes of the brush it took since the frame before."""
+    drawn: list[tuple[int, int, int]] = browser.driver.execute_async_script(FRAMES)
+    return drawn

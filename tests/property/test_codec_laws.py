@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as numpy_strategies
 from tests.property.codec_model import arrays, chunk_types
+from tests.property.trying import tries
 from tests.unit.chunks import format_reference
 from tests.unit.chunks.arrays import layouts, normal
 
@@ -22,7 +23,7 @@ from livingdb.chunks.plain import decode_plain, encode_plain
 from livingdb.chunks.types import describe, parse_descriptor
 from livingdb.errors import LivingDBError
 
-thorough = settings(max_examples=1_000)
+thorough = settings(max_examples=tries(1_000))
 
 
 def values(array: pa.Array) -> list[Any]:

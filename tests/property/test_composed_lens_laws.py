@@ -22,6 +22,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from tests.property.lens_lab import MemorySide, Pair, Row, Writes, assert_same
 from tests.property.table_lens_lab import held
+from tests.property.trying import tries
 
 from livingdb.errors import InvalidData, LivingDBError
 from livingdb.evolution import (
@@ -59,10 +60,10 @@ SHORT = settings(
     phases=(Phase.explicit, Phase.reuse, Phase.generate),  # small as they are; shrinking is slow
     suppress_health_check=list(HealthCheck),
 )
-quick = settings(SHORT, max_examples=60)
-few = settings(SHORT, max_examples=15)
+quick = settings(SHORT, max_examples=tries(60))
+few = settings(SHORT, max_examples=tries(15))
 handful = settings(SHORT, max_examples=5)
-many = settings(SHORT, max_examples=500)
+many = settings(SHORT, max_examples=tries(500))
 
 
 # --- a chain ----------------------------------------------------------------------------------

@@ -28,6 +28,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 from tests.property.test_composed_lens_laws import EVERY, KEYS, POOLS, VALUES, Maker
+from tests.property.trying import tries
 
 import livingdb
 from livingdb.catalog.syncs import SyncRow
@@ -528,7 +529,7 @@ def run(examples: int, steps: int) -> None:
 
 
 def test_branches_in_step_stay_in_step() -> None:
-    run(16, 14)
+    run(tries(16), 14)
 
 
 @pytest.mark.slow

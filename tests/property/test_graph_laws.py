@@ -10,11 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.property.graph_lab import BRANCHES, Lab, Step, laboratory, layouts, steps
 from tests.property.graph_model import TABLES, Key, State, Write, read, writes
+from tests.property.trying import tries
 
 from livingdb import Layout, MergeConflict
 
 NUMBERS = st.integers(0, 99)
-few = settings(max_examples=40)
+few = settings(max_examples=tries(40))
 
 
 def _pick(lab: Lab, number: int) -> str:
@@ -158,7 +159,7 @@ crossing = st.tuples(st.sampled_from(("ours", "theirs")), st.booleans())
 two_sides = steps(merges=False, max_size=6, branches=("main", "dev"))
 
 
-@settings(max_examples=60)
+@settings(max_examples=tries(60))
 @given(
     before=two_sides,
     crossings=st.tuples(crossing, crossing),
@@ -185,7 +186,7 @@ def test_merges_that_cross(
         _compare_merges(lab, lab.model.heads["main"], lab.model.heads["dev"], by_cell)
 
 
-@settings(max_examples=60)
+@settings(max_examples=tries(60))
 @given(
     before=steps(max_size=8),
     each=st.tuples(*[st.lists(writes(), max_size=2)] * 3),
@@ -260,7 +261,7 @@ def _blamed(name: str, found: Any) -> dict[Any, str]:
     return seen
 
 
-@settings(max_examples=60)
+@settings(max_examples=tries(60))
 @given(history=steps(max_size=16), layout=layouts(), compact=st.booleans())
 def test_blame_names_the_snapshot_that_gave_the_value(
     history: list[Step], layout: Layout, compact: bool
@@ -314,7 +315,7 @@ def test_history_is_every_change_of_a_row(history: list[Step], layout: Layout) -
                     assert [event for event in everything if event[0] == key] == expected
 
 
-@settings(max_examples=60)
+@settings(max_examples=tries(60))
 @given(history=steps(max_size=16), layout=layouts())
 def test_replaying_history_gives_the_row(history: list[Step], layout: Layout) -> None:
     """With merges too: the newest entry is what the row is, and every entry did happen."""

@@ -43,6 +43,7 @@ from tests.property.graph_model import (
     read,
     writes,
 )
+from tests.property.trying import tries
 
 import livingdb
 from livingdb import (
@@ -758,7 +759,7 @@ def _run(examples: int, steps: int) -> None:
 
 
 def test_a_database_does_what_its_model_does() -> None:
-    _run(30, 30)
+    _run(tries(30), 30)
 
 
 @pytest.mark.slow

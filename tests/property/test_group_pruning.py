@@ -4,6 +4,7 @@ import numpy as np
 import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.property.trying import tries
 
 from livingdb.chunks.memory import MemoryStore
 from livingdb.trees.changes import DELETE, PATCH, UPSERT, Delta
@@ -46,7 +47,7 @@ def applied(rows, changes):
     return rows
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=tries(500), deadline=None)
 @given(
     rows=ROWS,
     changes=CHANGES,

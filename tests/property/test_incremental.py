@@ -17,7 +17,7 @@ from tests.property.view_shapes import SCHEMAS_OF_SHAPES, SHAPES
 from livingdb.derivation.compiler.plan_query import Input, plan
 from livingdb.sql.parse import parse_statement
 
-FEW = settings(max_examples=max(settings.default.max_examples // 33, 3))
+FEW = settings(max_examples=max(settings.default.max_examples // 25, 2))
 """There are many shapes, and each example is several rounds of changes."""
 
 SCHEMAS = {

@@ -33,7 +33,7 @@ from tests.property.view_world import QUERIES, TABLES, ViewWorld, contents, key_
 import livingdb
 
 quick = settings(
-    max_examples=int(os.environ.get("LIVINGDB_EXAMPLES", "5")),
+    max_examples=int(os.environ.get("LIVINGDB_EXAMPLES", "3")),
     deadline=None,
     suppress_health_check=list(HealthCheck),
 )

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.property.trying import tries
 
 import livingdb
 from livingdb import condition
@@ -73,7 +74,7 @@ GUARD = [condition.in_range("amount", 0, None, action="quarantine")]
 
 @pytest.mark.parametrize("when", ["immediate", "deferred"])
 @pytest.mark.parametrize("shape", list(VIEWS))
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=tries(15), deadline=None)
 @given(first=ROWS, steps=STEPS)
 def test_views(shape: str, when: str, first: Any, steps: Any) -> None:
     with TemporaryDirectory() as folder, start(folder) as db:
@@ -93,7 +94,7 @@ def test_views(shape: str, when: str, first: Any, steps: Any) -> None:
         assert db.check().problems == []
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=tries(15), deadline=None)
 @given(first=ROWS, steps=STEPS)
 def test_schemas(first: Any, steps: Any) -> None:
     """A view of the target, too, sees only what is shown."""

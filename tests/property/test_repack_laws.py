@@ -10,6 +10,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.property.codec_model import arrays
+from tests.property.trying import tries
 
 from livingdb.chunks.address import Address
 from livingdb.chunks.chunk import (
@@ -123,7 +124,7 @@ def pairs_of(draw: st.DrawFn, chunks: list[StoredChunk]) -> Pairs:
     return [(address, older(addresses.index(address))) for address in chosen]
 
 
-@settings(max_examples=300)
+@settings(max_examples=tries(300))
 @given(st.data())
 def test_repacking_changes_no_read(data: st.DataObject) -> None:
     chunks = data.draw(worlds())
@@ -140,7 +141,7 @@ def test_repacking_changes_no_read(data: st.DataObject) -> None:
             assert store.depth(address) <= limit
 
 
-@settings(max_examples=100)
+@settings(max_examples=tries(100))
 @given(st.data())
 def test_what_leaves_takes_nothing_along(data: st.DataObject) -> None:
     """Chunks that are not said to last may go, and what was repacked is read without them."""

@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.property.lens_lab import Pair
 from tests.property.row_lens_model import CASES, Case, Refusal, Row, Values, shown
+from tests.property.trying import tries
 
 from livingdb.errors import InvalidData
 from livingdb.evolution import MaskColumn
@@ -25,9 +26,9 @@ from livingdb.tables.recipe import Definition
 from livingdb.tables.schema import TableSchema
 
 KEY = {"id": "int", "code": "string"}
-many = settings(max_examples=300)
-some = settings(max_examples=15)
-few = settings(max_examples=10)
+many = settings(max_examples=tries(300))
+some = settings(max_examples=tries(15))
+few = settings(max_examples=tries(10))
 each_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 
 

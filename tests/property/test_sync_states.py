@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from hypothesis.stateful import run_state_machine_as_test as run_machine
+from tests.property.trying import tries
 
 import livingdb
 from livingdb.evolution import AddColumn, MaskColumn, RenameColumn
@@ -242,7 +243,7 @@ def test_states(kind: str, action: str) -> None:
     run_machine(
         machine(kind, action),
         settings=settings(
-            max_examples=8,
+            max_examples=tries(8),
             stateful_step_count=12,
             deadline=None,
             phases=(Phase.explicit, Phase.reuse, Phase.generate),

@@ -26,7 +26,7 @@ from tests.property.tables_model import (
     plain,
     worlds,
 )
-from tests.property.trying import MANY
+from tests.property.trying import MANY, tries
 
 from livingdb.chunks.address import Address
 from livingdb.chunks.memory import MemoryStore
@@ -195,7 +195,7 @@ def test_overlay(
 # --- canonical ------------------------------------------------------------------------------
 
 
-@settings(max_examples=150)
+@settings(max_examples=tries(150))
 @given(
     st.one_of(worlds(["content"]), worlds(["content"], least_groups=2)),
     first_rows,
@@ -231,7 +231,7 @@ def leaf_ends(forest: Forest, root: Address) -> Iterator[list[Any]]:
         yield ends
 
 
-@settings(max_examples=60)
+@settings(max_examples=tries(60))
 @given(worlds(least_groups=2), first_rows, edits)
 def test_the_leaves_of_all_groups_end_at_the_same_keys(
     world: World, first: list[tuple[int, int]], made: list[Edit]
@@ -256,7 +256,7 @@ def values_of(changes: Delta, position: int, carried: npt.NDArray[np.bool_]) -> 
     return [plain(value) for value in column.filter(pa.array(carried)).to_pylist()]
 
 
-@settings(max_examples=200)
+@settings(max_examples=tries(200))
 @given(worlds(), edits, st.sampled_from((1, 3, 65_536)))
 def test_a_delta_comes_back_as_it_went(world: World, made: list[Edit], chunk_rows: int) -> None:
     changes = world.changes(made)
@@ -282,7 +282,7 @@ def test_a_delta_comes_back_as_it_went(world: World, made: list[Edit], chunk_row
             assert values_of(again, position, carried) == values_of(changes, position, carried)
 
 
-@settings(max_examples=100)
+@settings(max_examples=tries(100))
 @given(worlds(), first_rows, st.integers(0, POOL - 1))
 def test_changes_that_change_nothing_are_dropped(
     world: World, first: list[tuple[int, int]], place: int

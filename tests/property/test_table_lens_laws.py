@@ -51,7 +51,7 @@ from livingdb.tables.recipe import Definition
 from livingdb.tables.row_hash import row_ids
 
 quick = settings(
-    max_examples=int(os.environ.get("LIVINGDB_EXAMPLES", "60")),
+    max_examples=int(os.environ.get("LIVINGDB_EXAMPLES", "10")),
     deadline=None,
     suppress_health_check=list(HealthCheck),
 )

@@ -52,7 +52,7 @@ from tests.property.trees_model import (
     plain_rows,
     rows_of,
 )
-from tests.property.trying import MANY
+from tests.property.trying import MANY, tries
 
 from livingdb.chunks.address import Address
 from livingdb.trees.changes import DELETE, PATCH, UPSERT, Delta, empty_delta, merge_deltas
@@ -67,7 +67,7 @@ from livingdb.trees.zones import zone_value
 
 _slow = [HealthCheck.too_slow, HealthCheck.data_too_large]
 law = settings(max_examples=MANY, deadline=None, suppress_health_check=_slow)
-corner = settings(law, max_examples=max(150, settings().max_examples))
+corner = settings(law, max_examples=max(tries(150), settings().max_examples))
 """For a part of a law that has its thousand elsewhere; the profile `thorough` tries harder."""
 
 
@@ -707,7 +707,7 @@ def within(target: int, sizes: Sequence[int]) -> None:
     assert sizes[-1] >= 1
 
 
-@settings(law, max_examples=max(600, corner.max_examples))
+@settings(law, max_examples=max(tries(600), corner.max_examples))
 @given(st.data(), labs(capacity=True, values=FEW))
 def test_capacity_trees_hold_what_was_put_in(data: st.DataObject, lab: Lab) -> None:
     rows: Rows = data.draw(rows_of(lab.world))

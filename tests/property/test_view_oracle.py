@@ -28,7 +28,7 @@ from tests.property.view_world import (
 import livingdb
 
 quick = settings(
-    max_examples=int(os.environ.get("LIVINGDB_EXAMPLES", "5")),
+    max_examples=int(os.environ.get("LIVINGDB_EXAMPLES", "3")),
     deadline=None,
     suppress_health_check=list(HealthCheck),
 )

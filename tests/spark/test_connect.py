@@ -22,7 +22,6 @@ import livingdb
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.xdist_group("spark")
 
 SERVER = "org.apache.spark.sql.connect.service.SparkConnectServer"
 STARTED = re.compile(rf"Spark Connect server started at: {re.escape(HOST)}:(\d+)")

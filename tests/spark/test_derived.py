@@ -14,7 +14,6 @@ from livingdb.errors import InvalidData
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.xdist_group("spark")
 
 HERE = "tests.unit.derived.shop_functions"
 

@@ -15,8 +15,6 @@ from livingdb.engines import engine_choice as choosing
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.xdist_group("spark")
-
 
 @pytest.fixture
 def shop(db: livingdb.Database, spark: SparkSession) -> livingdb.Branch:

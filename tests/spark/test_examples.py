@@ -105,6 +105,8 @@ def test_the_notebook_says_what_it_shows(monkeypatch: pytest.MonkeyPatch, tmp_pa
     for cell in notebook.cells:
         if cell.cell_type == "code":
             cell.outputs, cell.execution_count = [], None
-    nbclient.NotebookClient(notebook, timeout=120, kernel_name="python3").execute()
+    client = nbclient.NotebookClient(notebook, timeout=600, kernel_name="python3")
+    client.startup_timeout = 240
+    client.execute()
     assert told(notebook) == expected
     assert len(expected) > 10

@@ -15,7 +15,6 @@ from livingdb.graph.diff import diff_versions
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.xdist_group("spark")
 
 ROWS = 40_000
 

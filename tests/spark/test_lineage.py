@@ -5,11 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 import livingdb
-
-pytestmark = pytest.mark.xdist_group("spark")
 
 QUERY = (
     "SELECT soundex(c.name) AS sound, sum(o.amount) AS total FROM orders o "

@@ -14,7 +14,6 @@ import livingdb
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.xdist_group("spark")
 
 ROWS = 30_000
 

@@ -25,7 +25,6 @@ from livingdb.engines.portable.signatures import AGGREGATES, FUNCTIONS, WINDOWED
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.xdist_group("spark")
 CASES = portable_only([*calls(), *casts(), *aggregates(), *windows()])
 _TOGETHER = 120
 """So many expressions are asked for in one query."""

@@ -6,7 +6,6 @@ import datetime
 import os
 import subprocess
 import sys
-import time
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from tests.clock import stopped
 
 import livingdb
 from livingdb.graph.storage.drain_journal import drain_journal
@@ -21,7 +21,6 @@ from livingdb.graph.storage.drain_journal import drain_journal
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-pytestmark = pytest.mark.xdist_group("spark")
 
 ROWS = 40_000
 
@@ -70,11 +69,12 @@ def test_a_table_reads_as_it_is(
 
 
 def test_refs(spark: SparkSession, db: livingdb.Database, orders: livingdb.Branch) -> None:
-    dev = orders.clone("dev")
-    time.sleep(0.002)
-    moment = datetime.datetime.now(datetime.UTC).isoformat()
-    time.sleep(0.002)
-    dev.delete("orders", [12, 15])
+    with stopped(orders.head.time) as clock:
+        clock.go_on()
+        dev = orders.clone("dev")
+        moment = clock.go_on().isoformat()
+        clock.go_on()
+        dev.delete("orders", [12, 15])
     db.tag("v1", "dev")
     count = len(orders.table("orders"))
     assert read(spark, db).count() == count

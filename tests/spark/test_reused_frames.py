@@ -18,7 +18,6 @@ from livingdb.sql.parameters import bind_parameters
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-pytestmark = pytest.mark.xdist_group("spark")
 
 CITIES = ("", "a", "b", "c\0")
 YEARS = 60

@@ -13,8 +13,6 @@ import livingdb
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.xdist_group("spark")
-
 
 @pytest.fixture
 def main(db: livingdb.Database) -> livingdb.Branch:

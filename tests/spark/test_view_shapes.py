@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = [
-    pytest.mark.xdist_group("spark"),
     pytest.mark.slow,
     pytest.mark.timeout(1800),
 ]

@@ -12,8 +12,6 @@ import livingdb
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-pytestmark = pytest.mark.xdist_group("spark")
-
 
 @pytest.fixture
 def main(db: livingdb.Database) -> livingdb.Branch:

@@ -60,7 +60,7 @@ def receiver(monkeypatch: pytest.MonkeyPatch) -> Iterator[Receiver]:
             found.requests.append(Request(self.path, dict(self.headers), body))
             found.arrived.set()
             if found.is_hanging:
-                found.go_on.wait(30)
+                found.go_on.wait(120)
             status = found.answers.pop(0) if found.answers else 200
             self.send_response(status)
             if 300 <= status < 400:

@@ -32,4 +32,4 @@ def leave(message: dict[str, Any]) -> None:
 
 def hang(message: dict[str, Any]) -> None:
     arrived.set()
-    stop.wait(60)
+    stop.wait(240)

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.property.trying import tries
 
 import livingdb
 from livingdb import InvalidData, alert
@@ -180,7 +181,7 @@ def test_sql(quiet: livingdb.Database, tell: Tell) -> None:
     assert watch == {"name": "w", "event": "merge", "over": False}
 
 
-@settings(max_examples=30)
+@settings(max_examples=tries(30))
 @given(st.data())
 def test_every_event_is_a_row_and_no_sink_is_told_twice_within_its_cool_down(
     data: st.DataObject,

@@ -68,7 +68,7 @@ def test_many_open_the_same_new_file(tmp_path: Path) -> None:
 
     def open_it(_: int) -> str:
         gate.wait()
-        engine = sqlite_engine(tmp_path / "catalog.db", timeout_seconds=20)
+        engine = sqlite_engine(tmp_path / "catalog.db", timeout_seconds=120)
         with writing_engine(engine).begin() as connection:
             connection.exec_driver_sql("CREATE TABLE IF NOT EXISTS t (x INTEGER)")
             return str(connection.exec_driver_sql("PRAGMA journal_mode").scalar())

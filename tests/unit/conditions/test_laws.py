@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.property.trying import tries
 from tests.unit.conditions.crossings import crossing
 
 import livingdb
@@ -72,7 +73,7 @@ def apply(branch: livingdb.Branch, tables: Tables, edit: tuple[Any, ...]) -> Non
     rows[key] = values
 
 
-@settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=tries(25), suppress_health_check=[HealthCheck.too_slow])
 @given(before=edits, after=edits)
 def test_the_change_says_what_all_rows_say(
     tmp_path_factory: pytest.TempPathFactory, before: list[Any], after: list[Any]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import pyarrow as pa
 import pytest
 
@@ -24,7 +22,6 @@ def test_queries_see_the_head(main: Branch) -> None:
 def test_queries_at_any_ref_and_across_branches(db: Database, main: Branch) -> None:
     dev = main.clone("dev")
     dev.update("orders", {"id": [1], "amount": [100.0]})
-    time.sleep(0.002)
     db.tag("v1", "dev")
     dev.delete("orders", [1])
     [row] = main.sql("SELECT amount FROM orders VERSION AS OF 'dev~1' WHERE id = 1")

@@ -130,12 +130,12 @@ def test_a_version_that_two_make(db: Database, main: Branch) -> None:
     def make() -> None:
         index.put(version)
         made.set()
-        assert gone.wait(30)
+        assert gone.wait(120)
         assert version.address in index._unsaved
         index.forget([version])
 
     def fail() -> None:
-        assert made.wait(30)
+        assert made.wait(120)
         index.put(version)
         index.forget([version])
         gone.set()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-
 import pytest
 
 import livingdb
@@ -95,7 +93,7 @@ def test_a_view_on_the_past(db: livingdb.Database, main: livingdb.Branch) -> Non
 def test_as_of_the_source(db: livingdb.Database, main: livingdb.Branch) -> None:
     main.derive("totals", TOTALS, when="immediate")
     main.update("orders", [{"id": 0, "amount": 1000}])
-    between = datetime.now(UTC).isoformat()
+    between = db.branch("totals").head.time.isoformat()
     main.insert("customers", [{"id": 9, "name": "z"}])
     main.update("orders", [{"id": 1, "amount": 2000}])
     assert totals(main) == {None: 150, "Oslo": 1090, "Rome": 2110}

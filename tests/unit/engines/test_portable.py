@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import cProfile
 import datetime
 import decimal
-import time
 
 import pyarrow as pa
 import pytest
@@ -226,10 +226,9 @@ def test_the_tree_stays_as_it_is() -> None:
 def test_a_small_query_is_typed_at_once() -> None:
     tree = query_of("SELECT s, sum(price) AS p FROM t WHERE i > 3 GROUP BY s ORDER BY p DESC")
     check_portability(tree, SCHEMAS)
-    start = time.perf_counter()
-    for _ in range(20):
+    with cProfile.Profile() as profile:
         check_portability(tree, SCHEMAS)
-    assert (time.perf_counter() - start) / 20 < 0.005
+    assert 0 < sum(entry.callcount for entry in profile.getstats()) < 5_000
 
 
 def test_a_deep_query_is_refused_not_an_error() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.property.trying import tries
 
 from livingdb.errors import InvalidName, NotFound
 from livingdb.files import Files, LocalFiles, ObjectFiles, open_files
@@ -216,10 +217,11 @@ class FilesContract:
         assert files.read("a") == b"x"
 
     @settings(
-        max_examples=15,
+        max_examples=tries(15),
         suppress_health_check=[
             HealthCheck.differing_executors,
             HealthCheck.function_scoped_fixture,
+            HealthCheck.too_slow,
         ],
     )
     @given(

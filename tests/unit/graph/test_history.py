@@ -7,6 +7,7 @@ from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.property.trying import tries
 
 from livingdb.catalog.snapshots import SnapshotRow, Snapshots
 from livingdb.chunks.address import Address
@@ -76,7 +77,7 @@ def _best(graph: FakeSnapshots, one: int, other: int) -> list[int]:
     return sorted(common - hidden, reverse=True)
 
 
-@settings(max_examples=300)
+@settings(max_examples=tries(300))
 @given(graph=graphs(), data=st.data())
 def test_common_ancestors_are_the_best_ones_newest_first(
     graph: FakeSnapshots, data: st.DataObject
@@ -87,7 +88,7 @@ def test_common_ancestors_are_the_best_ones_newest_first(
     assert [row.sequence for row in found] == _best(graph, one, other)
 
 
-@settings(max_examples=200)
+@settings(max_examples=tries(200))
 @given(graph=graphs())
 def test_is_ancestor_for_every_pair(graph: FakeSnapshots) -> None:
     for new in graph.rows.values():
@@ -96,7 +97,7 @@ def test_is_ancestor_for_every_pair(graph: FakeSnapshots) -> None:
             assert is_ancestor(graph, old, new) == (old.sequence in above)
 
 
-@settings(max_examples=200)
+@settings(max_examples=tries(200))
 @given(graph=graphs())
 def test_a_log_is_all_ancestors_newest_first(graph: FakeSnapshots) -> None:
     for row in graph.rows.values():
@@ -104,7 +105,7 @@ def test_a_log_is_all_ancestors_newest_first(graph: FakeSnapshots) -> None:
         assert found == sorted(_ancestors_cached(graph, row.sequence), reverse=True)
 
 
-@settings(max_examples=200)
+@settings(max_examples=tries(200))
 @given(graph=graphs())
 def test_first_parents_and_the_way_straight_to_one_of_them(graph: FakeSnapshots) -> None:
     for row in graph.rows.values():

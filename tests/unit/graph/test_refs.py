@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
+from tests.clock import Clock, stopped
 
 import livingdb
 from livingdb import InvalidName, NotFound, Snapshot
@@ -15,7 +15,13 @@ from livingdb.graph.refs import parse_time
 
 
 @pytest.fixture
-def db(tmp_path: Path) -> Iterator[livingdb.Database]:
+def clock() -> Iterator[Clock]:
+    with stopped() as found:
+        yield found
+
+
+@pytest.fixture
+def db(tmp_path: Path, clock: Clock) -> Iterator[livingdb.Database]:
     with livingdb.create(tmp_path / "shop.ldb") as made:
         made.branch("main").create_table("t", {"id": "bigint", "v": "bigint"}, key="id")
         for number in range(4):
@@ -27,11 +33,10 @@ def _line(db: livingdb.Database) -> list[Snapshot]:
     return db.branch("main").log()
 
 
-def _moment() -> datetime:
-    """Now; nothing else happens in the same microsecond."""
-    time.sleep(0.002)
-    now = datetime.now(UTC)
-    time.sleep(0.002)
+def _moment(clock: Clock) -> datetime:
+    """Now; nothing else happens in the same second."""
+    now = clock.go_on()
+    clock.go_on()
     return now
 
 
@@ -73,21 +78,21 @@ def test_steps_back_from_a_tag(db: livingdb.Database) -> None:
 # --- times ----------------------------------------------------------------------------------
 
 
-def test_a_time_follows_the_branchs_own_log(db: livingdb.Database) -> None:
+def test_a_time_follows_the_branchs_own_log(db: livingdb.Database, clock: Clock) -> None:
     main = db.branch("main")
-    first, then = main.head, _moment()
+    first, then = main.head, _moment(clock)
     second = main.insert("t", [{"id": 20, "v": 0}])
-    later = _moment()
+    later = _moment(clock)
     main.reset("main~3")
-    target, last = main.head, _moment()
+    target, last = main.head, _moment(clock)
     for moment, snapshot in ((then, first), (later, second), (last, target)):
         assert db.at(f"main@{moment.replace(tzinfo=None).isoformat()}") == snapshot
     assert db.at("main@2999-01-01") == target
 
 
-def test_a_time_in_a_zone(db: livingdb.Database) -> None:
+def test_a_time_in_a_zone(db: livingdb.Database, clock: Clock) -> None:
     main = db.branch("main")
-    first, then = main.head, _moment()
+    first, then = main.head, _moment(clock)
     main.insert("t", [{"id": 20, "v": 0}])
     for hours in (-11, -2, 0, 5.5, 14):
         zone = timezone(timedelta(hours=hours))
@@ -102,8 +107,8 @@ def test_the_moment_of_a_commit_is_already_after_it(db: livingdb.Database) -> No
     assert db.at(f"main@{(head.time - timedelta(microseconds=1)).isoformat()}") == db.at("main~1")
 
 
-def test_a_time_before_the_branch(db: livingdb.Database) -> None:
-    before = _moment()
+def test_a_time_before_the_branch(db: livingdb.Database, clock: Clock) -> None:
+    before = _moment(clock)
     db.branch("main").clone("dev")
     with pytest.raises(NotFound):
         db.at(f"dev@{before.isoformat()}")

@@ -55,7 +55,7 @@ def while_busy(work: Callable[[], None], *others: Callable[[], object]) -> None:
         finally:
             is_over.set()
         for task in running:
-            task.result(timeout=60)
+            task.result(timeout=240)
 
 
 def test_index(graph: Graph) -> None:

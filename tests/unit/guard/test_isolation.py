@@ -154,7 +154,7 @@ class _Hanging(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         self.seen.set()
-        self.release.wait(30)
+        self.release.wait(120)
         self.send_response(500)
         self.end_headers()
 
@@ -166,7 +166,7 @@ class _Hanging(BaseHTTPRequestHandler):
 def hanging() -> Iterator[str]:
     _Hanging.release, _Hanging.seen = threading.Event(), threading.Event()
     server = ThreadingHTTPServer(("127.0.0.1", 0), _Hanging)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
     thread.start()
     yield f"http://127.0.0.1:{server.server_port}/"
     _Hanging.release.set()
@@ -177,11 +177,11 @@ def hanging() -> Iterator[str]:
 def test_writers_do_not_wait_for_a_sink_that_hangs(db: livingdb.Database, hanging: str) -> None:
     """Commits go through while the server has not answered."""
     main = db.branch("main")
-    sink = alert.webhook(hanging, timeout_seconds=20, cool_down="0")
+    sink = alert.webhook(hanging, timeout_seconds=120, cool_down="0")
     guard = [condition.max_changed(1, action="warn")]
     main.derive("v", QUERY, when="immediate", conditions=guard, alerts=[sink])
     main.insert("orders", {"id": [3, 4], "amount": [3, 4]})
-    assert _Hanging.seen.wait(20)
+    assert _Hanging.seen.wait(120)
     for number in range(5, 11, 2):
         main.insert("orders", {"id": [number, number + 1], "amount": [1, 1]})
     assert not _Hanging.release.is_set()

@@ -7,6 +7,7 @@ from tempfile import TemporaryDirectory
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.property.trying import tries
 
 import livingdb
 from livingdb.evolution import AddColumn, RenameColumn, RenameTable, RetypeColumn, SchemaChange
@@ -25,7 +26,7 @@ step = st.tuples(
 )
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=tries(25), deadline=None)
 @given(
     st.sampled_from(CHANGES),
     st.lists(st.sampled_from(KEYS), unique=True),
@@ -69,7 +70,7 @@ edit = st.tuples(
 )
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=tries(20), deadline=None)
 @given(
     st.sampled_from(["immediate", "deferred"]),
     st.lists(edit, max_size=12),

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.property.trying import tries
 from tests.unit.sql.twin import BranchScope, Database
 
 from livingdb.tables.layout import Layout
@@ -133,13 +134,13 @@ CONDITIONS = st.recursive(
 )
 
 
-@settings(max_examples=150)
+@settings(max_examples=tries(150))
 @given(condition=CONDITIONS)
 def test_conditions(both: Any, condition: str) -> None:
     same(*both, f"SELECT k, n, x, s FROM t WHERE {condition}")
 
 
-@settings(max_examples=40)
+@settings(max_examples=tries(40))
 @given(first=CONDITIONS, second=CONDITIONS, group=st.sampled_from(["k", "s", "b", "k, b"]))
 def test_aggregates(both: Any, first: str, second: str, group: str) -> None:
     same(
@@ -152,7 +153,7 @@ def test_aggregates(both: Any, first: str, second: str, group: str) -> None:
 JOINS = st.sampled_from(["JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN"])
 
 
-@settings(max_examples=60)
+@settings(max_examples=tries(60))
 @given(join=JOINS, on=CONDITIONS, where=CONDITIONS)
 def test_joins(both: Any, join: str, on: str, where: str) -> None:
     def qualified(condition: str) -> str:
@@ -166,7 +167,7 @@ def test_joins(both: Any, join: str, on: str, where: str) -> None:
     same(*both, text)
 
 
-@settings(max_examples=30)
+@settings(max_examples=tries(30))
 @given(outer=CONDITIONS, inner=CONDITIONS)
 def test_subqueries(both: Any, outer: str, inner: str) -> None:
     same(
@@ -223,7 +224,7 @@ def _statement(kind: str, what: Any, step: int) -> str:
     return kind.format(what, step=step)
 
 
-@settings(max_examples=40)
+@settings(max_examples=tries(40))
 @given(
     start=st.lists(st.tuples(st.integers(0, 15), VALUES), max_size=10, unique_by=lambda r: r[0]),
     steps=st.lists(CHANGES, min_size=1, max_size=6),

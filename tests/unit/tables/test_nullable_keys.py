@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.property.trying import tries
 
 import livingdb
 from livingdb.chunks.memory import MemoryStore
@@ -417,7 +418,7 @@ KEYS = st.tuples(
 )
 
 
-@settings(max_examples=60)
+@settings(max_examples=tries(60))
 @given(
     st.dictionaries(KEYS, st.integers(0, 3), max_size=60),
     st.lists(st.dictionaries(KEYS, st.none() | st.integers(0, 3), max_size=20), max_size=3),

@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.property.trying import tries
 
 from livingdb.chunks.memory import MemoryStore
 from livingdb.trees.forest import Forest, Grouping
@@ -22,7 +23,7 @@ def columns(keys: np.ndarray) -> list[pa.Array]:
     return [pa.array(keys), pa.array(keys * 3), pa.array([f"row {key}" for key in keys.tolist()])]
 
 
-@settings(max_examples=300)
+@settings(max_examples=tries(300))
 @given(
     keys=st.sets(st.integers(-5_000, 5_000), max_size=700),
     cuts=st.lists(st.integers(-5_000, 5_000), max_size=12),
