@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from livingdb.sync import deriving, runner
 
+from livingdb.commit import derive as deriving
+from livingdb.commit import runner
 from livingdb.graph import graph
 
 __all__ = ["NOON", "Clock", "stopped"]

@@ -140,7 +140,7 @@ def place(shop_made: Path, tmp_path_factory: pytest.TempPathFactory) -> Any:
     with pytest.MonkeyPatch.context() as patched:
         patched.chdir(folder)
         patched.delenv("LIVINGDB", raising=False)
-        patched.setattr("livingdb.spark.start_session._started", refuse)
+        patched.setattr("livingdb.spark.start_session._start", refuse)
         yield folder
 
 

@@ -15,12 +15,13 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from livingdb.sync import dispatch, sending
 from tests.unit.alerts import receivers
 from tests.unit.alerts.conftest import TRUST, Receiver
 
 import livingdb
 from livingdb import alert
+from livingdb.alerts import delivery as sending
+from livingdb.alerts import dispatcher as dispatch
 from livingdb.alerts.dispatcher import Dispatcher
 from livingdb.alerts.outbox import back_off_seconds
 from livingdb.graph.graph import now
