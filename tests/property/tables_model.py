@@ -169,10 +169,10 @@ class World:
 
     def columns(self, rows: Rows) -> list[pa.Array]:
         """The rows in key order as they are stored."""
-        names = [column.name for column in self.schema.stored]
+        names = [column.name for column in self.schema.stored_columns]
         return [
             pa.array([row[column.name] for row in self._raw(rows, names)], column.type)
-            for column in self.schema.stored
+            for column in self.schema.stored_columns
         ]
 
     def _raw(self, rows: Rows, names: Sequence[str]) -> list[dict[str, Any]]:

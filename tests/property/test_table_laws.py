@@ -263,7 +263,7 @@ def test_a_delta_comes_back_as_it_went(world: World, made: list[Edit], chunk_row
     store = MemoryStore()
     with mock.patch.object(deltas, "_CHUNK_ROWS", chunk_rows):
         change = store_delta(world.schema, changes, ORIGIN, None, lambda c: store.put([c]))
-    stored = change.stored()
+    stored = change.to_chunk()
     store.put([stored])
     loaded = load_recipe(store, stored.address)
     assert loaded == change
@@ -272,7 +272,7 @@ def test_a_delta_comes_back_as_it_went(world: World, made: list[Edit], chunk_row
     again = load_delta(store, world.schema, world.grouping.whole, loaded)
     assert (again.keys == changes.keys).all()
     assert (again.ops == changes.ops).all()
-    for position in range(len(world.schema.stored)):
+    for position in range(len(world.schema.stored_columns)):
         carried = changes.carries(position)
         if position < len(world.schema.key):
             carried = np.ones(len(changes), bool)

@@ -50,8 +50,8 @@ def unchecked(spark: SparkSession) -> Iterator[None]:
         patch.setattr(trust, "_check_name", passing)
         yield
     assert spark._jvm.java.lang.System.clearProperty(PROPERTY) == "was here"
-    compiling._compiled.cache_clear()
-    compiling._shared.cache_clear()
+    compiling._cached_plan.cache_clear()
+    compiling._cached_columns.cache_clear()
 
 
 # --- the lists ----------------------------------------------------------------------------------

@@ -175,7 +175,7 @@ class Dispatcher:
 
     def _sendable_sinks(self) -> dict[str, int]:
         """The sinks this process can send to that something waits for, and from when on."""
-        found = self._read_catalog(self._graph.catalog.outbox.waiting) or {}
+        found = self._read_catalog(self._graph.catalog.outbox.waiting_sinks) or {}
         return {
             text: due
             for text, due in found.items()
@@ -233,7 +233,9 @@ class Dispatcher:
         """Send what was due for a sink at a time."""
         try:
             while not self._closed:
-                rows = self._read_catalog(partial(self._graph.catalog.outbox.due, text, moment))
+                rows = self._read_catalog(
+                    partial(self._graph.catalog.outbox.due_rows, text, moment)
+                )
                 if not rows:
                     break
                 for row in rows:

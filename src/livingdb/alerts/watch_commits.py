@@ -164,8 +164,8 @@ class CommitWatches:
 
 def _describe_difference(old: TableSchema, new: TableSchema) -> str:
     """How a schema differs from another, in words."""
-    before = {column.id: column for column in old.shown}
-    after = {column.id: column for column in new.shown}
+    before = {column.id: column for column in old.visible_columns}
+    after = {column.id: column for column in new.visible_columns}
     words = [f"+{column.name}" for number, column in after.items() if number not in before]
     for number, column in before.items():
         now_is = after.get(number)

@@ -59,7 +59,7 @@ class Outbox:
         )
         return connection.execute(statement).scalar()
 
-    def waiting(self) -> dict[str, int]:
+    def waiting_sinks(self) -> dict[str, int]:
         """The sinks that something waits for, and when the first of it is due."""
         statement = (
             select(_outbox.c.sink, func.min(_outbox.c.due).label("due"))
@@ -68,7 +68,7 @@ class Outbox:
         )
         return {row.sink: row.due for row in self._queries.all(statement)}
 
-    def due(self, sink: str, time: int) -> list[OutboxRow]:
+    def due_rows(self, sink: str, time: int) -> list[OutboxRow]:
         """What is due for a sink, in the order of the alerts."""
         statement = (
             select(_outbox)

@@ -79,7 +79,7 @@ class Snapshots:
         found = self._by_sequence.get(sequence)
         return found if found is not None else self.many([sequence])[sequence]
 
-    def behind(self, sequence: int) -> SnapshotRow:
+    def at_with_prefetch(self, sequence: int) -> SnapshotRow:
         """The snapshot with this number, for who is going back through history."""
         if sequence not in self._by_sequence:
             self.window(sequence - _PART + 1, sequence)

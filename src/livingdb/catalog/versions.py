@@ -113,7 +113,7 @@ class VersionRows:
         rows = self._queries.all(self._near, {"origin": origin})
         return [(read_row(row[:-2]), _check_root(row[0], row[-2], row[-1])) for row in rows]
 
-    def materialized(self) -> list[tuple[Address, Address, bytes]]:
+    def materializations(self) -> list[tuple[Address, Address, bytes]]:
         """Every materialization: version, root, digest."""
         statement = select(_made.c.version, _made.c.root, _made.c.digest)
         rows = self._queries.all(statement)

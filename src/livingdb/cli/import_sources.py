@@ -103,7 +103,7 @@ class ImportSource:
         )
         self._connection.execute("SET TimeZone = 'UTC'")
         self.csv: CsvShape | None = None
-        with self.spoken():
+        with self.translate_errors():
             self.types = self._create_view(dict(wanted))
 
     def __enter__(self) -> Self:
@@ -153,14 +153,14 @@ class ImportSource:
     @property
     def schema(self) -> pa.Schema:
         """The columns as Arrow has them."""
-        with self.spoken():
+        with self.translate_errors():
             found: pa.Schema = (
                 self._connection.sql("SELECT * FROM incoming LIMIT 0").to_arrow_table().schema
             )
         return found
 
     @contextmanager
-    def spoken(self) -> Iterator[None]:
+    def translate_errors(self) -> Iterator[None]:
         """Says what DuckDB has to say as `InvalidData`, without its advice."""
         try:
             yield
@@ -214,7 +214,7 @@ class ImportSource:
     def duplicate_key(self, key: Sequence[str]) -> dict[str, Any] | None:
         """A key that several rows have; None if there is none."""
         names = ", ".join(map(_quote_name, key))
-        with self.spoken():
+        with self.translate_errors():
             found = self._connection.execute(
                 f"SELECT {names} FROM incoming GROUP BY ALL HAVING count(*) > 1 LIMIT 1"
             ).fetchall()
@@ -226,7 +226,7 @@ class ImportSource:
         return next((column.name for column in columns if column.values < rows), None)
 
     def _fetch_one(self, query: str) -> tuple[Any, ...]:
-        with self.spoken():
+        with self.translate_errors():
             found = self._connection.execute(query).fetchall()
         return tuple(found[0])
 
@@ -235,7 +235,7 @@ class ImportSource:
     def batches(self, key: Sequence[str] = ()) -> Iterator[pa.RecordBatch]:
         """The rows as they stand in the files; by `key`, if there is one."""
         order = f" ORDER BY {', '.join(map(_quote_name, key))}" if key else ""
-        with self.spoken():
+        with self.translate_errors():
             relation = self._connection.sql(f"SELECT * FROM incoming{order}")
             yield from relation.to_arrow_reader(_BATCH_ROWS)
 

@@ -206,7 +206,7 @@ def preview(graph: Graph, source: str, into: str, options: MergeOptions) -> Prev
             name: count_changes(graph.versions, mine.get(name), version)
             for name, version in merged.tables.items()
         }
-        graph.index.forget([*merged.made, *stages])
+        graph.index.forget([*merged.new_versions, *stages])
     forward = is_ancestor(graph.snapshots, ours, theirs)
     return Preview(merged, {**yours, **mine}, changes, forward)
 
@@ -274,7 +274,7 @@ def _replay(
 def _commit(
     graph: Graph, intent: Intent, merged: MergedTables, staging: Staging
 ) -> SnapshotRow | None:
-    made = [*merged.made, *intent.stages]
+    made = [*merged.new_versions, *intent.stages]
     try:
         row = graph.commit(graph.settle_intent(intent, staging), staging)
     except BaseException:
@@ -283,7 +283,7 @@ def _commit(
     if row is None:
         graph.index.forget(made)
     else:
-        graph.fold_and_drain(merged.made)
+        graph.fold_and_drain(merged.new_versions)
     return row
 
 

@@ -210,7 +210,7 @@ def _column_expressions(
     """What the query's columns of a table are now; null where one is gone that does not matter."""
     after = {column.id: column for column in new.columns}
     found: dict[str, exp.Expr] = {}
-    for column in old.shown:
+    for column in old.visible_columns:
         now_is = after.get(column.id)
         if column.name in titles:
             found[column.name] = exp.column(exp.to_identifier(titles[column.name], quoted=True))

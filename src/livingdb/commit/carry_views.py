@@ -254,7 +254,7 @@ class ViewCarrier:
         if (delta.ops != PATCH).any():
             return None
         schema = versions.definition(version).schema
-        given = zip(schema.stored, delta.columns, strict=True)
+        given = zip(schema.stored_columns, delta.columns, strict=True)
         return frozenset(
             column.name for column, values in list(given)[len(schema.key) :] if values is not None
         )

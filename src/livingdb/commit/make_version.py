@@ -101,7 +101,7 @@ def lazy_definition(graph: Graph, view: View, inputs: Mapping[str, RefreshInput]
 def _derive_lazily(
     graph: Graph, view: View, inputs: Mapping[str, RefreshInput], staging: Staging
 ) -> DerivedVersion:
-    definition = lazy_definition(graph, view, inputs).stored()
+    definition = lazy_definition(graph, view, inputs).to_chunk()
     staging.sink(definition)
     read = {name: item.new.version for name, item in inputs.items()}
     version = graph.versions.derive(
@@ -202,5 +202,5 @@ def _version_from_frame(
     definition = definition_for(arrow_schema(frame), view.key)
     parts = 2 * parallelism(frame.sparkSession)
     built = build_frame(graph.place.files.url, definition, frame, parts)
-    root = staging.joined(built, versions.forest_of(definition), ours=True)
+    root = staging.join_parts(built, versions.forest_of(definition), ours=True)
     return versions.adopt(definition, root, built.count, staging.sink)

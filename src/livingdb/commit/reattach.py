@@ -71,7 +71,7 @@ def rejoin(
         with Staging(graph.store) as staging:
             work = _Rejoin(graph, carrier, stages, by, staging)
             work.carry_forward()
-            work.merged(on_conflict)
+            work.merge_target(on_conflict)
             judgement = work.judge_conditions() if guarded else None
             if direction == "both":
                 work.back()
@@ -145,7 +145,7 @@ class _Rejoin:
             place.after = self._push_change(step, sync, self._is_right, place.base)
             before = place
 
-    def merged(self, on_conflict: str) -> None:
+    def merge_target(self, on_conflict: str) -> None:
         """What the last branch did, too."""
         last = self._branch_states[-1]
         self._carried_tables = last.after
@@ -164,7 +164,7 @@ class _Rejoin:
             Policies(policy),
             self._staging,
         )
-        self._new_versions += found.made
+        self._new_versions += found.new_versions
         if not found.is_clean:
             raise merge_error(self._graph, found, last.after)
         last.after = overlay_tables(last.after, found.tables)

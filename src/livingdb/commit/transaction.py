@@ -219,7 +219,7 @@ class BranchTransaction:
             self._check_new_keys(table, changes)
         elif operation == "update":
             self._check_existing_keys(table, changes)
-        stored = table.definition.schema.stored
+        stored = table.definition.schema.stored_columns
         named = [c.name for at, c in enumerate(stored) if not c.is_fixed and changes.touches([at])]
         self._add_delta(table, changes, named, inserts=operation == "insert")
 
@@ -366,7 +366,7 @@ class BranchTransaction:
             if table.changes is not None
         }
         with Staging(self.graph.store) as staging:
-            carried = self.graph.lifter.carried(step, mine, staging)
+            carried = self.graph.lifter.lift_deltas(step, mine, staging)
         self.base = self._lifted = step
         self._tables = {}
         for name, one in carried.items():
@@ -380,7 +380,7 @@ class BranchTransaction:
         version = self.graph.find_version(head, table.name)
         changes = table.changes
         if table.built is not None:
-            root = staging.joined(table.built, versions.forest_of(table.definition))
+            root = staging.join_parts(table.built, versions.forest_of(table.definition))
             return versions.adopt(table.definition, root, table.built.count, staging.sink)
         if version is None or table.is_new:
             columns = [] if changes is None else [upserted_columns(changes)]

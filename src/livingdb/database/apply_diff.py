@@ -60,4 +60,4 @@ def _apply(graph: Graph, tx: Transaction, name: str, part: Diff) -> None:
 
 
 def _stored(schema: TableSchema) -> list[tuple[int, str, object]]:
-    return [(column.id, column.name, column.type) for column in schema.stored]
+    return [(column.id, column.name, column.type) for column in schema.stored_columns]

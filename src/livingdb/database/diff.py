@@ -82,7 +82,7 @@ class Diff:
         old, new = self._schema(self.before), self._schema(self.after)
         keys = [new.column(name).field for name in new.visible_key]
         sides = [
-            pa.field(name, pa.struct([c.field.with_nullable(True) for c in side.shown]))
+            pa.field(name, pa.struct([c.field.with_nullable(True) for c in side.visible_columns]))
             for name, side in (("_before", old), ("_after", new))
         ]
         return pa.schema([*keys, pa.field("_change_type", pa.string(), False), *sides])
@@ -128,6 +128,6 @@ def _struct(
     absent: np.ndarray[tuple[int], np.dtype[np.bool_]],
 ) -> pa.Array:
     """Rows as structs of the columns that are shown, in their order."""
-    columns = [stored[schema.position(column.name)] for column in schema.shown]
-    fields = [column.field.with_nullable(True) for column in schema.shown]
+    columns = [stored[schema.position(column.name)] for column in schema.visible_columns]
+    fields = [column.field.with_nullable(True) for column in schema.visible_columns]
     return pa.StructArray.from_arrays(columns, fields=fields, mask=pa.array(absent))

@@ -62,7 +62,9 @@ def migrate(graph: Graph, branch: str, progress: object) -> list[str]:
     """
     say = _progress_reporter(progress)
     tables = tables_of(graph, graph.snapshots.at(graph.branch(branch).head))
-    waiting = [name for name, v in sorted(tables.items()) if graph.versions.kept(v) is None]
+    waiting = [
+        name for name, v in sorted(tables.items()) if graph.versions.nearest_stored(v) is None
+    ]
     for number, name in enumerate(waiting):
         say(number, len(waiting), name)
         graph.fold(tables[name])

@@ -104,7 +104,7 @@ class SnapshotScope:
         row: SnapshotRow = sources.derived_snapshot(graph, found, branch, None if is_head else at)
         return row, found.spec["name"]
 
-    def stored(self, name: str, ref: str | None = None) -> TableLocation | None:
+    def location(self, name: str, ref: str | None = None) -> TableLocation | None:
         """Where other processes find the table."""
         if ref is None and self._lifted is not None:
             return None
@@ -210,9 +210,9 @@ class TransactionScope(SnapshotScope):
         """A table with the changes made so far, or at another ref."""
         return self._transaction.work.rows(name) if ref is None else super().rows(name, ref)
 
-    def stored(self, name: str, ref: str | None = None) -> TableLocation | None:
+    def location(self, name: str, ref: str | None = None) -> TableLocation | None:
         """Nowhere yet, unless it is at another ref."""
-        return None if ref is None else super().stored(name, ref)
+        return None if ref is None else super().location(name, ref)
 
     def tables(self, ref: str | None = None) -> list[str]:
         """The tables the transaction sees, or those at another ref."""

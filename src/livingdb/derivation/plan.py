@@ -65,7 +65,7 @@ class Ask:
 class Relations(Protocol):
     """How a stage reads tables and earlier stages, before and after a change."""
 
-    def changed(self, name: str) -> pa.Table:
+    def delta(self, name: str) -> pa.Table:
         """The weighted rows that go and come; empty if nothing changed."""
         ...
 
@@ -77,7 +77,7 @@ class Relations(Protocol):
         """The rows that hold one of the rows of `values`; null is null here."""
         ...
 
-    def held(self, keys: pa.Table) -> pa.Table:
+    def held_rows(self, keys: pa.Table) -> pa.Table:
         """The old rows with these keys, of the stage that is maintained."""
         ...
 

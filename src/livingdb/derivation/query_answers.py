@@ -133,7 +133,7 @@ class EngineAnswers:
             return EmbeddedAnswers().answer(ask, relations)
         return engine_named(name).rows(request)
 
-    def built(
+    def build_trees(
         self, ask: Ask, relations: Mapping[str, Relation], key: tuple[str, ...] | None, url: str
     ) -> tuple[Definition, TreeParts] | None:
         """The answer as trees that Spark's tasks build; None if the rows come here instead."""

@@ -78,13 +78,13 @@ class QueryEvaluator:
             partial(self._unstored_rows, recipe, versions, stored),
             cold_pieces(stored.schema, hot["where"]),
         )
-        return RowSet(stored.schema, forest, recipe.stored().address)
+        return RowSet(stored.schema, forest, recipe.to_chunk().address)
 
     def _unstored_rows(self, recipe: Derived, versions: Versions, stored: RowSet) -> Delta:
         """The rows that are not stored, those of the last recipes at hand."""
         from livingdb.derivation.stage_tables import ambiguity_message, upsert_delta
 
-        address = recipe.stored().address
+        address = recipe.to_chunk().address
         rest = self._rests.get(address)
         if rest is None:
             definition = Definition.load(versions.store, self.definition(recipe))
@@ -106,7 +106,7 @@ class QueryEvaluator:
             columns, count = rows_to_store(definition, self._answer(recipe, versions))
             batches = [columns] if count else []
         else:
-            names = [column.name for column in parted.schema.stored]
+            names = [column.name for column in parted.schema.stored_columns]
             batches = [batch.columns for batch in parted.batches(names)]
         return versions.forest_of(definition).build(batches, sink)
 

@@ -206,14 +206,16 @@ class _Refresh:
         wanted = {read: relations.source(read, "new") for read in stage.reads}
         built = None
         if isinstance(self._answers, EngineAnswers):
-            built = self._answers.built(stage.ask, wanted, stage.key, self._graph.place.files.url)
+            built = self._answers.build_trees(
+                stage.ask, wanted, stage.key, self._graph.place.files.url
+            )
         if built is None:
             rows = self._answers.answer(stage.ask, wanted)
             definition = definition_for(rows.schema, stage.key)
             made = create_version(versions, definition, rows, self._staging.sink)
         else:
             definition, trees = built
-            root = self._staging.joined(trees, versions.forest_of(definition), ours=True)
+            root = self._staging.join_parts(trees, versions.forest_of(definition), ours=True)
             made = versions.adopt(definition, root, trees.count, self._staging.sink)
         self.rows = versions.count(made)
         if held is not None and held.definition == made.definition:

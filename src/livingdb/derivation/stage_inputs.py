@@ -48,7 +48,7 @@ def weighted_diff(
 class DeltaCache:
     """What differs between versions, found out once for several views."""
 
-    found: dict[tuple[Address, Address], pa.Table] = field(default_factory=dict)
+    by_versions: dict[tuple[Address, Address], pa.Table] = field(default_factory=dict)
     """The weighted rows, by the versions before and after."""
     columns: Mapping[tuple[int, str], Sequence[str]] = field(default_factory=dict)
     """Of tables of branches, the columns that matter to any of the views, where not all do."""
@@ -77,7 +77,7 @@ class VersionPair:
         return self.old.address == self.new.address
 
     @cached_property
-    def changed(self) -> pa.Table:
+    def delta(self) -> pa.Table:
         """The weighted rows that go and come."""
         if self.known is not None:
             return self.known
@@ -86,10 +86,10 @@ class VersionPair:
             chosen = schema if self.columns is None else [schema.field(n) for n in self.columns]
             return pa.schema([*chosen, pa.field(WEIGHT, pa.int64())]).empty_table()
         ends = self.old.address, self.new.address
-        known = self.deltas.found.get(ends)
+        known = self.deltas.by_versions.get(ends)
         if known is None or not self._has_needed_columns(known):
             known = weighted_diff(self.versions, self.old, self.new, self.columns)
-            self.deltas.found[ends] = known
+            self.deltas.by_versions[ends] = known
         return known
 
     def _has_needed_columns(self, rows: pa.Table) -> bool:
@@ -112,7 +112,7 @@ class VersionPair:
         if side == "old" or self.is_same:
             return found
         changed = (
-            matching_rows_in(self.changed, values) if values.num_rows else self.changed.slice(0, 0)
+            matching_rows_in(self.delta, values) if values.num_rows else self.delta.slice(0, 0)
         )
         if not changed.num_rows:
             return found
@@ -139,9 +139,9 @@ class VersionRelations:
         self._answers = answers
         self._held = held
 
-    def changed(self, name: str) -> pa.Table:
+    def delta(self, name: str) -> pa.Table:
         """The weighted rows that go and come; empty if nothing changed."""
-        return self._pairs[name].changed
+        return self._pairs[name].delta
 
     def source(self, name: str, side: Side) -> Relation:
         """All rows; those that only this process has are given as they are."""
@@ -155,7 +155,7 @@ class VersionRelations:
         """The rows that hold one of the rows of `values`; null is null here."""
         return self._pairs[name].matching_rows(side, values)
 
-    def held(self, keys: pa.Table) -> pa.Table:
+    def held_rows(self, keys: pa.Table) -> pa.Table:
         """The old rows with these keys, of the stage that is maintained."""
         assert self._held is not None
         versions = next(iter(self._pairs.values())).versions

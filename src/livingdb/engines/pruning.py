@@ -42,7 +42,7 @@ def scan_bounds(schema: TableSchema, wanted: Mapping[str, Ranges]) -> ScanBounds
     spans = tuple(_span(codec, item) for item in _key_ranges(schema.key_columns, wanted))
     filters = [
         _filter(position, column, hull(wanted[column.name])[0])
-        for position, column in enumerate(schema.stored)
+        for position, column in enumerate(schema.stored_columns)
         if position and column.name in wanted
     ]
     return ScanBounds(spans, tuple(filters))

@@ -264,7 +264,7 @@ def _apply_change(
         if not inputs:
             after[name] = graph.versions.create(definition, [], staging.sink)
         else:
-            stored = definition.stored()
+            stored = definition.to_chunk()
             staging.sink(stored)
             recipe = lens_recipe(change, inputs, name, stored.address)
             after[name] = graph.versions.derive(recipe, staging.sink)

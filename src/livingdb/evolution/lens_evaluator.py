@@ -83,7 +83,7 @@ class LensEvaluator:
         forest = MappedForest(
             source, definition.schema, grouping, made.function, made.drops, made.reads
         )
-        return RowSet(definition.schema, forest, recipe.stored().address)
+        return RowSet(definition.schema, forest, recipe.to_chunk().address)
 
     def root(self, recipe: Derived, versions: Versions, sink: Sink) -> Address:
         """The root of all rows, made now."""
@@ -108,7 +108,7 @@ def underlying_version(
     """
     versions = graph.versions
     lenses: list[tuple[str, str]] = []
-    while versions.kept(version) is None and version.origin == version.address:
+    while versions.nearest_stored(version) is None and version.origin == version.address:
         recipe = versions.recipe(version)
         evaluator = versions.evaluators.get(KIND)
         if not isinstance(recipe, Derived) or not isinstance(evaluator, LensEvaluator):

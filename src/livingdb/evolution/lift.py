@@ -115,7 +115,7 @@ class Lifter:
             return {next(iter(deltas)): f"what theirs changed does not fit the schema: {error}"}
         return {}
 
-    def carried(
+    def lift_deltas(
         self, step: SnapshotRow, written: Mapping[str, Written], staging: Staging
     ) -> dict[str, Written]:
         """What is written to tables as they were before a schema change, as it is after it.
@@ -197,7 +197,7 @@ def _set_columns(schema: TableSchema, delta: RowImages) -> frozenset[str]:
     """The columns to which a delta gives values: others than they had, or than their defaults."""
     before = align_rows(schema, keys_of(schema, delta.after), delta.before)
     found = set()
-    for column in schema.shown:
+    for column in schema.visible_columns:
         default = pa.array([column.default], column.type)
         fills = default.take(pa.array(np.zeros(delta.after.num_rows, np.int64)))
         held = choose(fills, before.column(column.name), before.there)
@@ -248,7 +248,7 @@ def _remaining_changes(
 
 def _row_images(rows: RowSet, changes: Delta) -> RowImages:
     """The rows that changes touch, before and after them."""
-    names = [column.name for column in rows.schema.stored]
+    names = [column.name for column in rows.schema.stored_columns]
     found, old = rows.lookup(changes.keys, names)
     _, new = changes.apply(changes.keys[found], old)
     order = rows.schema.arrow.names

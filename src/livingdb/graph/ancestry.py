@@ -21,7 +21,7 @@ def log(snapshots: Snapshots, head: SnapshotRow) -> Iterator[SnapshotRow]:
     """The snapshot and all its ancestors, newest first."""
     waiting, seen = [-head.sequence], {head.sequence}
     while waiting:
-        row = snapshots.behind(-heapq.heappop(waiting))
+        row = snapshots.at_with_prefetch(-heapq.heappop(waiting))
         yield row
         for parent in row.parents:
             if parent not in seen:
@@ -33,7 +33,7 @@ def first_parents(snapshots: Snapshots, head: SnapshotRow) -> Iterator[SnapshotR
     """The snapshot, its first parent, that one's first parent, and so on."""
     yield head
     while head.first is not None:
-        head = snapshots.behind(head.first)
+        head = snapshots.at_with_prefetch(head.first)
         yield head
 
 
@@ -45,7 +45,7 @@ def is_ancestor(snapshots: Snapshots, old: SnapshotRow, new: SnapshotRow) -> boo
         return True
     waiting, seen = [-new.sequence], {new.sequence}
     while waiting:
-        row = snapshots.behind(-heapq.heappop(waiting))
+        row = snapshots.at_with_prefetch(-heapq.heappop(waiting))
         for parent in row.parents:
             if parent == old.sequence:
                 return True
@@ -86,7 +86,7 @@ def common_ancestors_of(
         if mine & _BOTH == _BOTH and not mine & _STALE:
             found.append(number)
             mine |= _STALE
-        for parent in snapshots.behind(number).parents:
+        for parent in snapshots.at_with_prefetch(number).parents:
             before = flags.get(parent)
             if before is None:
                 heapq.heappush(waiting, -parent)

@@ -118,7 +118,7 @@ def _one_sided_diff(
     assert version is not None
     rows = versions.rows(version)
     kind = INSERTED if before is None else DELETED
-    names = [column.name for column in rows.schema.stored]
+    names = [column.name for column in rows.schema.stored_columns]
     for batch in rows.batches(names):
         present = batch.columns
         absent = [pa.nulls(len(batch), column.type) for column in present]
@@ -151,7 +151,7 @@ def delta_since(versions: Versions, before: Version, after: Version) -> Delta | 
 def _is_chain_cheaper(versions: Versions, common: Version, before: Version, after: Version) -> bool:
     """Whether following the changes is less work than comparing trees."""
     distance = before.changed + after.changed - 2 * common.changed
-    frames = (versions.kept(version) or version for version in (after, before))
+    frames = (versions.nearest_stored(version) or version for version in (after, before))
     return distance <= _SHARE * max(versions.count(frame) for frame in frames) + _BATCH_KEYS
 
 
@@ -204,7 +204,7 @@ Mask = npt.NDArray[np.bool_]
 
 
 def _lookup_rows(rows: RowSet, keys: KeyArray) -> tuple[Mask, list[pa.Array]]:
-    return rows.lookup(keys, [column.name for column in rows.schema.stored])
+    return rows.lookup(keys, [column.name for column in rows.schema.stored_columns])
 
 
 def diff_rows(
@@ -259,8 +259,12 @@ def cross_schema_diff(old: RowSet, new: RowSet) -> Iterator[DiffBatch]:
     new_keys, new_columns = _keys_and_columns(new)
     one, other = old.forest.shape.codec, new.forest.shape.codec
     if (one.types, one.nullable) != (other.types, other.nullable):
-        yield _one_sided_batch(old_keys, old_columns, [c.type for c in new.schema.stored], DELETED)
-        yield _one_sided_batch(new_keys, new_columns, [c.type for c in old.schema.stored], INSERTED)
+        yield _one_sided_batch(
+            old_keys, old_columns, [c.type for c in new.schema.stored_columns], DELETED
+        )
+        yield _one_sided_batch(
+            new_keys, new_columns, [c.type for c in old.schema.stored_columns], INSERTED
+        )
         return
     keys = union_keys([old_keys, new_keys], new)
     was, there = member(keys, old_keys), member(keys, new_keys)
@@ -274,8 +278,12 @@ def cross_schema_diff(old: RowSet, new: RowSet) -> Iterator[DiffBatch]:
 def _inequality_mask(
     old: RowSet, before: list[pa.Array], new: RowSet, after: list[pa.Array]
 ) -> Mask:
-    left = {column.name: array for column, array in zip(old.schema.stored, before, strict=True)}
-    right = {column.name: array for column, array in zip(new.schema.stored, after, strict=True)}
+    left = {
+        column.name: array for column, array in zip(old.schema.stored_columns, before, strict=True)
+    }
+    right = {
+        column.name: array for column, array in zip(new.schema.stored_columns, after, strict=True)
+    }
     unequal = np.zeros(len(before[0]), bool)
     for name in {**left, **right}:
         one, other = left.get(name), right.get(name)
@@ -289,7 +297,7 @@ def _inequality_mask(
 
 
 def _keys_and_columns(rows: RowSet) -> tuple[KeyArray, list[pa.Array]]:
-    table = rows.to_arrow([column.name for column in rows.schema.stored])
+    table = rows.to_arrow([column.name for column in rows.schema.stored_columns])
     columns = [column.combine_chunks() for column in table.columns]
     return rows.forest.shape.keys(columns), columns
 

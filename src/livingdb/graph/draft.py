@@ -55,7 +55,7 @@ class Draft:
     addresses: Mapping[str, Address | None]
 
     @property
-    def made(self) -> list[Version]:
+    def new_versions(self) -> list[Version]:
         """The versions it brings."""
         tables = (version for version in self.intent.changes.values() if version is not None)
         return list(
@@ -133,7 +133,7 @@ class SchemaLifter(Protocol):
         """The schema changes on the way from one snapshot to a later one, oldest first."""
         ...
 
-    def carried(
+    def lift_deltas(
         self, step: SnapshotRow, written: Mapping[str, Written], staging: Staging
     ) -> dict[str, Written]:
         """What is written to tables as they were before a schema change, as it is after it.

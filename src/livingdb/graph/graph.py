@@ -87,7 +87,7 @@ class Graph:
         """A new database with one branch and no tables."""
         moment = now()
         edge = Edge("transaction", "create", author, moment, "create the database")
-        stored = SnapshotRecord((), edge, TableMap.empty()).stored()
+        stored = SnapshotRecord((), edge, TableMap.empty()).to_chunk()
 
         def first(catalog: Catalog, connection: Connection) -> None:
             catalog.journal.put([stored], connection)
@@ -238,7 +238,7 @@ class Graph:
             self._forget(drafts[own:])
             return None
         self._publish(rows, drafts, staging)
-        self.upkeep.note(0, [version for other in drafts[own:] for version in other.made])
+        self.upkeep.note(0, [version for other in drafts[own:] for version in other.new_versions])
         return rows[own - 1]
 
     def _publish(
@@ -249,7 +249,7 @@ class Graph:
         for row, made in zip(rows, drafts, strict=True):
             self.snapshots.remember(row)
             self._remember(row.address, made.record)
-            self.index.mark_saved(made.made)
+            self.index.mark_saved(made.new_versions)
         self.upkeep.note(staging.journal_bytes)
 
     def settle_intent(self, intent: Intent, staging: Staging) -> Intent:
@@ -258,7 +258,7 @@ class Graph:
 
     def _forget(self, drafts: Sequence[Draft]) -> None:
         for draft in drafts:
-            self.index.forget(draft.made)
+            self.index.forget(draft.new_versions)
 
     def _draft(self, intent: Intent, staging: Staging) -> Draft:
         """The record of a snapshot to be."""
@@ -276,7 +276,7 @@ class Graph:
         before = self.record(parents[0].address).map if parents else TableMap.empty()
         tables = before.with_changes(addresses, staging.sink)
         record = SnapshotRecord(tuple(parent.address for parent in parents), edge, tables)
-        stored = record.stored()
+        stored = record.to_chunk()
         staging.sink(stored)
         return Draft(intent, stored.address, record, addresses)
 
@@ -295,7 +295,7 @@ class Graph:
             catalog = self.catalog
             with catalog.write() if held is None else catalog.commit_exclusive(held) as connection:
                 staging.write(connection)
-                self.index.save(connection, [v for draft in drafts for v in draft.made])
+                self.index.save(connection, [v for draft in drafts for v in draft.new_versions])
                 rows = [self._store_draft(connection, draft, moment) for draft in drafts]
                 # What changes the epoch comes after the moves, which compare it.
                 for draft, row in zip(drafts, rows, strict=True):

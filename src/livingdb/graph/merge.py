@@ -57,7 +57,7 @@ class MergedTables:
     changes: dict[str, Delta] = field(default_factory=dict)
     conflicts: dict[str, list[Conflicts]] = field(default_factory=dict)
     clashes: dict[str, str] = field(default_factory=dict)
-    made: list[Version] = field(default_factory=list)
+    new_versions: list[Version] = field(default_factory=list)
 
     @property
     def is_clean(self) -> bool:
@@ -230,7 +230,7 @@ def _merge_rows(
         made = versions.change(mine, changes, staging.sink)
         merged.tables[name] = made
         merged.changes[name] = changes
-        merged.made.append(made)
+        merged.new_versions.append(made)
 
 
 def _partition_changes(
@@ -270,7 +270,7 @@ def permanent_conflicts(
     ours, theirs = graph.versions.rows(mine), graph.versions.rows(yours)
     found: list[Conflicts] = []
     for batch in lookup_diff(ours, theirs, keys):
-        base = [pa.nulls(len(batch.keys), column.type) for column in ours.schema.stored]
+        base = [pa.nulls(len(batch.keys), column.type) for column in ours.schema.stored_columns]
         ours_deleted = batch.kinds == INSERTED
         theirs_deleted = batch.kinds == DELETED
         found.append(
@@ -284,8 +284,8 @@ def permanent_conflicts(
 
 def conflict_table(schema: TableSchema, conflicts: Sequence[Conflicts]) -> pa.Table:
     """Conflicts as rows: the key, and the row in the base, in ours and in theirs."""
-    names = [column.name for column in schema.stored]
-    fields = [column.field.with_nullable(True) for column in schema.stored]
+    names = [column.name for column in schema.stored_columns]
+    fields = [column.field.with_nullable(True) for column in schema.stored_columns]
     parts = []
     for part in conflicts:
         inserted = part.base[0].is_null().to_numpy(zero_copy_only=False)

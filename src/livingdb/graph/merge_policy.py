@@ -118,7 +118,7 @@ class TablePolicy:
         ops = np.where(gone, DELETE, UPSERT).astype(np.int8)
         typed = [
             fit(values, column) if isinstance(values, list) else values
-            for values, column in zip(columns, self.schema.stored, strict=True)
+            for values, column in zip(columns, self.schema.stored_columns, strict=True)
         ]
         typed[: self.shape.key_count] = conflicts.key_columns(self.shape.key_count)
         changes = Delta(self.shape, conflicts.keys, ops, tuple(typed), (None,) * len(typed))
@@ -129,7 +129,7 @@ class TablePolicy:
         is_open = np.zeros(len(conflicts), bool)
         has_base = conflicts.base[0].is_valid().to_numpy(zero_copy_only=False)
         columns: list[Any] = []
-        for position, column in enumerate(self.schema.stored):
+        for position, column in enumerate(self.schema.stored_columns):
             base, ours = conflicts.base[position], conflicts.ours[position]
             theirs = conflicts.theirs[position]
             if position < self.shape.key_count:
@@ -171,7 +171,7 @@ class TablePolicy:
     def _resolve_row(self, conflicts: Conflicts, row: int, columns: list[Any]) -> bool:
         """Put what the table's function says about a row in the columns; whether it deletes."""
         assert callable(self.default)
-        names = [column.name for column in self.schema.stored]
+        names = [column.name for column in self.schema.stored_columns]
         sides = []
         present = (True, not conflicts.ours_deleted[row], not conflicts.theirs_deleted[row])
         for side, there in zip(

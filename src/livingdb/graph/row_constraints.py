@@ -39,7 +39,7 @@ def with_fixed(rows: RowSet, changes: Delta) -> Delta:
     fixed = [column for column in schema.columns if column.is_fixed]
     if not fixed or not len(changes) or bool((changes.ops == DELETE).all()):
         return changes
-    names = [column.name for column in schema.stored]
+    names = [column.name for column in schema.stored_columns]
     found, old = rows.lookup(changes.keys, names)
     changes = _keep_read_only(schema, changes, found, old)
     keys, after = changes.apply(changes.keys[found], old)
@@ -99,7 +99,7 @@ def check_conditions(name: str, rows: RowSet, changes: Delta) -> None:
 def check_rows(schema: TableSchema, rows: pa.Table) -> None:
     """`InvalidData` names the first condition of a schema that a row breaks, and the row's key."""
     for name, text in schema.checks:
-        wrong = Expression(text).broken(rows)
+        wrong = Expression(text).false_mask(rows)
         if wrong.any():
             raise InvalidData(
                 f"the row with the key {first_key(schema, rows, wrong)} breaks "

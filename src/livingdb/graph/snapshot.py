@@ -145,7 +145,7 @@ class SnapshotRecord:
         """The tables and their versions."""
         return self.map.tables
 
-    def stored(self) -> StoredChunk:
+    def to_chunk(self) -> StoredChunk:
         """The snapshot as a record."""
         return record(
             {

@@ -77,7 +77,7 @@ def quarantine_rows(
 def _quarantine_definition(versions: Versions, whole: Version) -> Definition:
     """The table of rows set aside of a table."""
     schema = versions.definition(whole).schema
-    columns = [pa.field(c.name, c.type) for c in schema.stored]
+    columns = [pa.field(c.name, c.type) for c in schema.stored_columns]
     return definition_for(
         pa.schema([*columns, pa.field(_CONDITION, pa.string())]), tuple(schema.key)
     )

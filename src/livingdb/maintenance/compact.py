@@ -112,7 +112,7 @@ def _thin(graph: Graph) -> int:
     for branch in graph.branches.all():
         for address in graph.tables(graph.snapshots.at(branch.head)).values():
             heads[address] = graph.versions.require(address)
-    frames = (graph.versions.kept(version) for version in heads.values())
+    frames = (graph.versions.nearest_stored(version) for version in heads.values())
     keep = {frame.address for frame in frames if frame is not None}
     return sum(len(graph.versions.thin(version, keep)) for version in heads.values())
 
@@ -140,7 +140,7 @@ def _live_chunks(graph: Graph) -> tuple[set[Address], dict[Address, Address]]:
         definitions[Address(address)] = (Address(definition), depth)
         if isinstance(recipe, Rows):
             roots.append((depth, Address(definition), recipe.root))
-    for version, root, _ in graph.catalog.versions.materialized():
+    for version, root, _ in graph.catalog.versions.materializations():
         if version in definitions:  # else it came meanwhile, and nothing is going to be swapped
             definition, depth = definitions[version]
             roots.append((depth, definition, root))

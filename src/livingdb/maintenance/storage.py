@@ -112,7 +112,7 @@ class _Scales:
 
     def _needed_chunks(self, version: Version) -> set[Address]:
         versions = self._graph.versions
-        nearest = versions.kept(version) or versions.require(version.origin)
+        nearest = versions.nearest_stored(version) or versions.require(version.origin)
         root = self._graph.index.root(nearest.address)
         found = {version.definition}
         if root is not None:

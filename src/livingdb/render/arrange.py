@@ -27,13 +27,13 @@ class Item:
     heads: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
     details: Mapping[str, Any] = field(default_factory=dict)
-    made: int | None = None
+    start_time: int | None = None
     """When a branch started."""
 
     @property
     def time(self) -> int:
         """When it was made."""
-        return self.row.time if self.made is None else self.made
+        return self.row.time if self.start_time is None else self.start_time
 
 
 def arrange_graph(

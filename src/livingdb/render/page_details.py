@@ -178,7 +178,7 @@ class _DetailsCollector:
         Its tree is there and its tail is short, or it was small in the parent.
         """
         try:
-            kept = self.graph.versions.kept(version)
+            kept = self.graph.versions.nearest_stored(version)
             is_near = kept is not None and version.changed - kept.changed <= _COUNTED_ROWS
             if not is_near and not _is_small(before):
                 return None
@@ -191,7 +191,9 @@ class _DetailsCollector:
         if place is None:
             schema = self.graph.versions.definition(version).schema
             place = self.definitions[version.definition] = len(self.described)
-            columns = [[column.name, type_name(column.field.type)] for column in schema.shown]
+            columns = [
+                [column.name, type_name(column.field.type)] for column in schema.visible_columns
+            ]
             self.described.append({"columns": columns, "key": list(schema.visible_key)})
         return place
 

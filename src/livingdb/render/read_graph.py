@@ -44,7 +44,7 @@ def read_graph(
         database.name,
         reading.items,
         reading.names,
-        reading.dropped,
+        reading.first_dropped_lane,
         drawn_syncs(database),
         SnapshotDetails(database),
     )
@@ -104,9 +104,9 @@ class _GraphReader:
         return [*(branch.name for branch in self.branches), *(called.get(i, "") for i in lasts)]
 
     @property
-    def dropped(self) -> int:
+    def first_dropped_lane(self) -> int:
         """The first lane of a dropped branch."""
-        return self.lane_owners.dropped
+        return self.lane_owners.first_dropped_lane
 
     def edge(self, row: SnapshotRow) -> Edge:
         """How a snapshot came to be."""
@@ -140,7 +140,7 @@ class _GraphReader:
                 continue
             name = names[lanes[number]]
             is_wanted = self.wanted is None or (
-                name in self.wanted and lanes[number] < self.lane_owners.dropped
+                name in self.wanted and lanes[number] < self.lane_owners.first_dropped_lane
             )
             if is_wanted and not is_hidden(name):
                 chosen.append(number)
@@ -253,7 +253,7 @@ class LaneOwners:
     """
 
     lanes: Mapping[int, int]
-    dropped: int
+    first_dropped_lane: int
     lasts: tuple[int, ...]
 
 

@@ -60,7 +60,7 @@ def feed_rows(schema: TableSchema, step: FeedEntry, batch: DiffBatch) -> pa.Reco
     taken = pa.array(places[by_key])
     columns = [
         pa.concat_arrays([batch.before[at], batch.after[at]]).take(taken)
-        for at in (schema.position(column.name) for column in schema.shown)
+        for at in (schema.position(column.name) for column in schema.visible_columns)
     ]
     count = len(places)
     row = step.snapshot

@@ -54,7 +54,7 @@ def fold(spark: SparkSession, graph: Graph, version: Version) -> TreeParts:
     """
     source, lenses = underlying_version(graph, version)
     schema = graph.versions.definition(source).schema
-    names = schema.whole.names if lenses else [column.name for column in schema.stored]
+    names = schema.whole.names if lenses else [column.name for column in schema.stored_columns]
     definition = json.dumps(graph.versions.definition(version).to_json())
     scans = plan_scan(graph, source, names, scan_bounds(schema, {}), 2 * parallelism(spark))
     tasks = [_FoldTask(scan, lenses, definition) for scan in scans]
@@ -65,7 +65,7 @@ def _fold(task: _FoldTask) -> Iterator[dict[str, Any]]:
     definition = json.loads(task.definition)
     batches: Iterator[pa.RecordBatch] = task.scan.batches()
     if task.lenses:
-        stored = [c.name for c in Definition.from_json(definition).schema.stored]
+        stored = [c.name for c in Definition.from_json(definition).schema.stored_columns]
         lenses = [planned_lens(*texts) for texts in task.lenses]
         batches = (_apply_lenses(batch, lenses).select(stored) for batch in batches)
     yield build_part(task.scan.plan.url, definition, (batch.columns for batch in batches))
@@ -75,7 +75,7 @@ def _apply_lenses(batch: pa.RecordBatch, lenses: Sequence[Lens]) -> pa.RecordBat
     rows = pa.Table.from_batches([batch])
     for lens in lenses:
         assert isinstance(lens, RowLens)
-        rows = lens.made(rows)
+        rows = lens.to_new_rows(rows)
     made = rows.combine_chunks().to_batches()
     return made[0] if made else pa.RecordBatch.from_pylist([], schema=rows.schema)
 
@@ -94,7 +94,7 @@ def diff(spark: SparkSession, graph: Graph, before: Version, after: Version) -> 
     rows = graph.versions.tree_rows(after)
     spans = rows.forest.split(rows.root, 2 * parallelism(spark))
     schema = rows.schema
-    names = [column.name for column in schema.stored]
+    names = [column.name for column in schema.stored_columns]
     whole = scan_bounds(schema, {})
     old = plan_spans(graph, before, names, whole, spans)
     new = plan_spans(graph, after, names, whole, spans)

@@ -48,7 +48,7 @@ class ScanPlan:
     definition: str
     root: bytes
 
-    def described(self) -> Definition:
+    def table_definition(self) -> Definition:
         """The table's schema and layout."""
         return Definition.from_json(json.loads(self.definition))
 
@@ -67,7 +67,7 @@ class ScanTask:
         """The version as far as the range goes: what it holds beyond is not to be read."""
         forest = _forest(self.plan)
         tail = None if self.tail is None else delta_from_bytes(forest.shape, self.tail)
-        return RowSet(self.plan.described().schema, forest, Address(self.plan.root), tail)
+        return RowSet(self.plan.table_definition().schema, forest, Address(self.plan.root), tail)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """The rows of the range, read here."""
@@ -82,7 +82,7 @@ def _forest(plan: ScanPlan) -> Forest:
     loose = MemoryStore()
     loose.put(StoredChunk(Address(address), data) for address, data in plan.loose)
     store = LayeredStore(loose, PackStore(open_files(plan.url), plan.packs))
-    definition = plan.described()
+    definition = plan.table_definition()
     return Forest(store, definition.layout.grouping(definition.schema))
 
 

@@ -122,7 +122,7 @@ class Expression:
             values = flat(session.query(to_duckdb_sql(query), {}).column(0))
         return values if target is None else _cast(values, target, self.text)
 
-    def broken(self, rows: pa.Table) -> Mask:
+    def false_mask(self, rows: pa.Table) -> Mask:
         """Where a condition is false; null is not."""
         found = self.values(rows, pa.bool_())
         mask: Mask = ~found.fill_null(True).to_numpy(zero_copy_only=False)

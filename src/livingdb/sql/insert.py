@@ -97,4 +97,4 @@ def delete(changes: StatementWriter, tree: exp.Delete) -> None:
     for part in ("where", "with_"):
         if tree.args.get(part) is not None:
             query.set(part, tree.args[part].copy())
-    changes.delete(target, changes.computed(query, target.key))
+    changes.delete(target, changes.computed_rows(query, target.key))

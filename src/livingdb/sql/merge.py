@@ -64,7 +64,7 @@ def _clause(item: exp.When, target: Target, called: str, names: Sequence[str]) -
     kind = "matched"
     if not item.args.get("matched"):
         kind = "source missing" if item.args.get("source") else "target missing"
-    home = {"matched": None, "source missing": target.called, "target missing": called}[kind]
+    home = {"matched": None, "source missing": target.alias, "target missing": called}[kind]
     condition = item.args.get("condition")
     then = item.args["then"]
     values: dict[str, exp.Expr] = {}

@@ -31,7 +31,7 @@ class Target:
         self._planner = planner
 
     @property
-    def called(self) -> str:
+    def alias(self) -> str:
         """What the statement calls it."""
         return self.table.alias or self.table.name
 
@@ -49,7 +49,7 @@ class Target:
         """The column of the table as an expression."""
         return exp.column(
             exp.to_identifier(column.name, quoted=True),
-            table=exp.to_identifier(self.called, quoted=True),
+            table=exp.to_identifier(self.alias, quoted=True),
         )
 
     def moves(self, names: Iterable[str]) -> bool:
@@ -85,7 +85,7 @@ class StatementWriter:
             check_clear("column", column, columns_of(rows.schema))
         return Target(name, rows.schema, tree, self.planner)
 
-    def computed(self, query: exp.Query, columns: Sequence[Column]) -> pa.Table:
+    def computed_rows(self, query: exp.Query, columns: Sequence[Column]) -> pa.Table:
         """The rows of a query as values of the table's columns, in that order."""
         return self.assigned_rows(self.planner.text(query), columns)
 

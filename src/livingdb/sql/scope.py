@@ -28,7 +28,7 @@ class Scope(Protocol):
         """The rows of a table here or at another ref; `@time` is the branch at that time."""
         ...
 
-    def stored(self, name: str, ref: str | None = None) -> TableLocation | None:
+    def location(self, name: str, ref: str | None = None) -> TableLocation | None:
         """Where other processes find the table; None if only this one has it."""
         ...
 

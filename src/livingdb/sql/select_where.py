@@ -26,7 +26,9 @@ __all__ = ["select_where"]
 def select_where(rows: RowSet, where: str, columns: Sequence[str] | None = None) -> pa.Table:
     """The rows for which the condition holds, in key order, in the table's own types."""
     schema = rows.schema
-    chosen = list(schema.shown) if columns is None else [schema.column(c) for c in columns]
+    chosen = (
+        list(schema.visible_columns) if columns is None else [schema.column(c) for c in columns]
+    )
     condition = parse_condition(where)
     bind_parameters(condition, None)
     if condition.find(exp.Query, exp.AggFunc, exp.Window):
@@ -39,7 +41,7 @@ def select_where(rows: RowSet, where: str, columns: Sequence[str] | None = None)
     scanned = RowSetDataset(rows, ranges_of(condition, owner, {}))
     with Session() as session:
         name = session.register(scanned)
-        shown = scanned.names_of([column.name for column in chosen or schema.shown[:1]])
+        shown = scanned.names_of([column.name for column in chosen or schema.visible_columns[:1]])
         query = exp.select(*(exp.column(item, quoted=True) for item in shown))
         found = session.query(to_duckdb_sql(query.from_(name).where(condition)), {})
     if not chosen:

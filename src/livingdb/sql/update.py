@@ -27,7 +27,7 @@ def update(changes: StatementWriter, tree: exp.Update) -> None:
     if target.moves(values):
         columns = list(target.schema.columns)
     query = _query(tree, target, columns, values)
-    rows = changes.computed(query, [*target.key, *columns])
+    rows = changes.computed_rows(query, [*target.key, *columns])
     changes.update_columns(target, rows, values)()
 
 

@@ -40,7 +40,7 @@ def store_delta(
     arrays: list[pa.Array] = [pa.array(changes.ops, pa.int8())]
     arrays += [column for column in changes.columns[:key_count] if column is not None]
     is_whole = len(changes) > 0 and not changes.ops.any()
-    for position in range(key_count, len(schema.stored)):
+    for position in range(key_count, len(schema.stored_columns)):
         column = changes.columns[position]
         if column is None:
             continue
@@ -63,7 +63,7 @@ def store_delta(
         stored = encode_chunk(part, quick=quick)
         sink(stored)
         chunks.append(stored.address)
-    ids = [column.id for column in schema.stored]
+    ids = [column.id for column in schema.stored_columns]
     return Change(
         base,
         tuple(chunks),
@@ -89,7 +89,7 @@ def _null_where_absent(
 
 def load_delta(store: ChunkStore, schema: TableSchema, shape: Shape, change: Change) -> Delta:
     """The changes a recipe names."""
-    positions = {column.id: number for number, column in enumerate(schema.stored)}
+    positions = {column.id: number for number, column in enumerate(schema.stored_columns)}
     key_count = len(schema.key)
     types = [pa.int8(), *shape.types[:key_count]]
     targets: list[tuple[int, bool]] = [(number, False) for number in range(-1, key_count)]

@@ -64,7 +64,7 @@ class VersionIndex(Protocol):
         """Forget the root of a version."""
         ...
 
-    def materialized(self, origin: Address, above: int, upto: int) -> Iterable[Version]:
+    def materialized_versions(self, origin: Address, above: int, upto: int) -> Iterable[Version]:
         """Materialized versions of an origin with above < depth <= upto, deepest first."""
         ...
 
@@ -139,7 +139,7 @@ class MemoryIndex:
         if known is not None:
             self._by_origin.get(known.origin, {}).pop(version, None)
 
-    def materialized(self, origin: Address, above: int, upto: int) -> Iterable[Version]:
+    def materialized_versions(self, origin: Address, above: int, upto: int) -> Iterable[Version]:
         """See `VersionIndex.materialized`."""
         found = self._by_origin.get(origin, {})
         chosen = [address for address, depth in found.items() if above < depth <= upto]

@@ -50,20 +50,20 @@ def whole_rows(schema: TableSchema, data: object, fixed: bool = False) -> list[p
     `fixed`: they may name columns that users do not write.
     """
     given = _check_columns(schema, as_tabular(data), fixed=fixed)
-    return [_filled_column(given, column) for column in schema.stored]
+    return [_filled_column(given, column) for column in schema.stored_columns]
 
 
 def patches(schema: TableSchema, shape: Shape, data: object) -> Delta:
     """Changes that set only the columns a row names, of rows that exist."""
     given = _check_columns(schema, as_tabular(data))
-    named = [column for column in schema.stored if column.name in given.columns]
+    named = [column for column in schema.stored_columns if column.name in given.columns]
     arrays = [
         fit(given.columns[column.name], column, given.absent.get(column.name)) for column in named
     ]
     sorted_columns, keys, order = _sort_by_key(schema, shape, arrays)
     by_name = {column.name: array for column, array in zip(named, sorted_columns, strict=True)}
-    columns = tuple(by_name.get(column.name) for column in schema.stored)
-    present = tuple(_presence_mask(given, column, order) for column in schema.stored)
+    columns = tuple(by_name.get(column.name) for column in schema.stored_columns)
+    present = tuple(_presence_mask(given, column, order) for column in schema.stored_columns)
     return Delta(shape, keys, np.full(len(keys), PATCH, np.int8), columns, present)
 
 
@@ -82,9 +82,11 @@ def deletes(schema: TableSchema, shape: Shape, keys: object) -> Delta:
     given = _keys(schema, keys)
     columns = [fit(given.columns[column.name], column) for column in schema.key_columns]
     sorted_columns, encoded, _ = _sort_by_key(schema, shape, columns)
-    missing = (None,) * (len(schema.stored) - len(columns))
+    missing = (None,) * (len(schema.stored_columns) - len(columns))
     ops = np.full(len(encoded), DELETE, np.int8)
-    return Delta(shape, encoded, ops, (*sorted_columns, *missing), (None,) * len(schema.stored))
+    return Delta(
+        shape, encoded, ops, (*sorted_columns, *missing), (None,) * len(schema.stored_columns)
+    )
 
 
 def _keys(schema: TableSchema, keys: object) -> Tabular:
@@ -126,7 +128,7 @@ def _check_columns(
     known = {column.name for column in schema.columns}
     for name in given.columns:
         if name not in known:
-            shown = ", ".join(column.name for column in schema.shown)
+            shown = ", ".join(column.name for column in schema.visible_columns)
             raise InvalidData(f"column {name!r} is not in the table; its columns are {shown}")
     if only is None and not fixed:
         _check_fixed(schema, given)

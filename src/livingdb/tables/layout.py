@@ -69,8 +69,8 @@ class Layout:
         else:
             splitter = CapacitySplitter(self.target_rows, fanout)
         return _TableGrouping(
-            tuple(column.name for column in schema.stored),
-            tuple(column.type for column in schema.stored),
+            tuple(column.name for column in schema.stored_columns),
+            tuple(column.type for column in schema.stored_columns),
             len(schema.key),
             self._groups(schema),
             splitter,
@@ -78,7 +78,7 @@ class Layout:
         )
 
     def _groups(self, schema: TableSchema) -> tuple[tuple[int, ...], ...]:
-        values = range(len(schema.key), len(schema.stored))
+        values = range(len(schema.key), len(schema.stored_columns))
         if not self.groups:
             return (tuple(values),)
         groups: list[tuple[int, ...]] = []

@@ -30,7 +30,7 @@ class Definition:
     schema: TableSchema
     layout: Layout
 
-    def stored(self) -> StoredChunk:
+    def to_chunk(self) -> StoredChunk:
         """The definition as a record."""
         return record(self.to_json())
 
@@ -70,7 +70,7 @@ class Rows:
     root: Address
     count: int
 
-    def stored(self) -> StoredChunk:
+    def to_chunk(self) -> StoredChunk:
         """The recipe as a record."""
         return record(
             {
@@ -97,7 +97,7 @@ class Change:
     rows: int
     counts: Counts | None = None
 
-    def stored(self) -> StoredChunk:
+    def to_chunk(self) -> StoredChunk:
         """The recipe as a record."""
         counts = self.counts
         return record(
@@ -120,7 +120,7 @@ class Derived:
     kind: str
     data: Mapping[str, Any]
 
-    def stored(self) -> StoredChunk:
+    def to_chunk(self) -> StoredChunk:
         """The recipe as a record."""
         return record({"kind": self.kind, **self.data})
 

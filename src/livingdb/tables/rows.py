@@ -37,7 +37,9 @@ class RowSet:
     tail: Delta | None = None
 
     def _positions(self, columns: Sequence[str] | None) -> list[int]:
-        names = [column.name for column in self.schema.shown] if columns is None else columns
+        names = (
+            [column.name for column in self.schema.visible_columns] if columns is None else columns
+        )
         return [self.schema.position(name) for name in names]
 
     def batches(
@@ -48,7 +50,7 @@ class RowSet:
     ) -> Iterator[pa.RecordBatch]:
         """The rows in key order, as batches of the columns asked for, or of all that are shown."""
         positions = self._positions(columns)
-        schema = pa.schema([self.schema.stored[position].field for position in positions])
+        schema = pa.schema([self.schema.stored_columns[position].field for position in positions])
         if not positions:
             for arrays in self.forest.scan(self.root, [0], span, filters, self.tail):
                 yield pa.RecordBatch.from_struct_array(
@@ -65,13 +67,13 @@ class RowSet:
         filters: Sequence[ZoneFilter] = (),
     ) -> pa.Table:
         """The rows in key order, as one table."""
-        names = [self.schema.stored[position] for position in self._positions(columns)]
+        names = [self.schema.stored_columns[position] for position in self._positions(columns)]
         schema = pa.schema([column.field for column in names])
         return pa.Table.from_batches(self.batches(columns, span, filters), schema=schema)
 
     def get(self, *key: object) -> dict[str, Any] | None:
         """The row with this key as a dict; None if there is none."""
-        names = [column.name for column in self.schema.shown]
+        names = [column.name for column in self.schema.visible_columns]
         encoded = self._encode_key(key)
         if self.tail is not None:
             at = int(np.searchsorted(self.tail.keys, encoded))

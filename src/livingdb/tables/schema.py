@@ -128,7 +128,7 @@ class TableSchema:
     @cached_property
     def arrow(self) -> pa.Schema:
         """The columns that are shown, as Arrow sees them."""
-        return pa.schema([column.field for column in self.shown])
+        return pa.schema([column.field for column in self.visible_columns])
 
     @cached_property
     def whole(self) -> pa.Schema:
@@ -136,7 +136,7 @@ class TableSchema:
         return pa.schema([column.field for column in self.columns])
 
     @cached_property
-    def shown(self) -> tuple[Column, ...]:
+    def visible_columns(self) -> tuple[Column, ...]:
         """The columns that are not hidden."""
         return tuple(column for column in self.columns if not column.hidden)
 
@@ -146,7 +146,7 @@ class TableSchema:
         return tuple(column.name for column in self.key_columns if not column.hidden)
 
     @cached_property
-    def stored(self) -> tuple[Column, ...]:
+    def stored_columns(self) -> tuple[Column, ...]:
         """Columns as they are stored: the key in key order, then the others."""
         by_name = {column.name: column for column in self.columns}
         rest = [column for column in self.columns if column.name not in self.key]
@@ -155,7 +155,7 @@ class TableSchema:
     @cached_property
     def key_columns(self) -> tuple[Column, ...]:
         """The columns of the key."""
-        return self.stored[: len(self.key)]
+        return self.stored_columns[: len(self.key)]
 
     @cached_property
     def nullable_keys(self) -> tuple[int, ...]:
@@ -177,12 +177,12 @@ class TableSchema:
         for column in self.columns:
             if column.name == name:
                 return column
-        known = ", ".join(column.name for column in self.shown)
+        known = ", ".join(column.name for column in self.visible_columns)
         raise NotFound(f"there is no column {name!r}; the columns are {known}")
 
     def position(self, name: str) -> int:
         """Where a column is stored."""
-        return self.stored.index(self.column(name))
+        return self.stored_columns.index(self.column(name))
 
     def with_column(self, column: Column) -> TableSchema:
         """The schema with one column replaced, by id; the key and the links follow its name."""

@@ -106,9 +106,9 @@ class Versions:
 
     def adopt(self, definition: Definition, root: Address, count: int, sink: Sink) -> Version:
         """A version that holds the rows under a root that is there already."""
-        described = definition.stored()
+        described = definition.to_chunk()
         sink(described)
-        recipe = Rows(described.address, root, count).stored()
+        recipe = Rows(described.address, root, count).to_chunk()
         sink(recipe)
         address = recipe.address
         version = Version(address, described.address, address, None, None, 0, 0, address, count)
@@ -122,7 +122,7 @@ class Versions:
         """A version that is `base` with the changes made; `counts` if the caller knows them."""
         schema = self._definition(base.definition).schema
         recipe = store_delta(schema, changes, base.address, counts, sink)
-        stored = recipe.stored()
+        stored = recipe.to_chunk()
         sink(stored)
         rows = None if changes.is_structural else base.rows
         if counts is not None and base.rows is not None:
@@ -134,7 +134,7 @@ class Versions:
 
     def derive(self, recipe: Derived, sink: Sink) -> Version:
         """A version whose rows an evaluator finds when they are first read."""
-        stored = recipe.stored()
+        stored = recipe.to_chunk()
         sink(stored)
         definition = self._evaluator(recipe).definition(recipe)
         address = stored.address
@@ -184,7 +184,7 @@ class Versions:
 
         Rows that can be found as they are read are: nothing is materialized for them.
         """
-        kept = self.kept(version)
+        kept = self.nearest_stored(version)
         mapped = None if kept is not None else self._mapped(version.origin)
         if mapped is not None:
             is_origin = version.origin == version.address
@@ -206,7 +206,7 @@ class Versions:
 
     def empty(self, definition: Definition) -> RowSet:
         """A table of that definition without rows."""
-        stored = definition.stored()
+        stored = definition.to_chunk()
         forest = self._empty.get(stored.address)
         if forest is None:
             memory = MemoryStore()
@@ -255,17 +255,17 @@ class Versions:
 
     def nearest(self, version: Version) -> Version:
         """The nearest materialized ancestor, the version itself included."""
-        kept = self.kept(version)
+        kept = self.nearest_stored(version)
         return kept if kept is not None else self._evaluate(version)
 
-    def kept(self, version: Version) -> Version | None:
+    def nearest_stored(self, version: Version) -> Version | None:
         """The nearest materialized ancestor that is there already, the version itself included."""
         if self.index.root(version.address) is not None:
             return version
         recorded = self.require(version.keyframe)
         is_kept = self.index.root(recorded.address) is not None
         floor = recorded.depth if is_kept else -1
-        nearby = self.index.materialized(version.origin, floor, version.depth)
+        nearby = self.index.materialized_versions(version.origin, floor, version.depth)
         for candidate in islice(nearby, _NEARBY):
             if ancestor_at(self.index, version, candidate.depth).address == candidate.address:
                 return candidate
@@ -329,7 +329,7 @@ class Versions:
         recorded = self.require(version.keyframe)
         if layout.fold == "auto" and _weight(recorded, version) <= FOLD_FLOOR_ROWS:
             return False
-        keyframe = self.kept(version) or self.require(version.origin)
+        keyframe = self.nearest_stored(version) or self.require(version.origin)
         tail = version.changed - keyframe.changed
         if layout.fold == "auto":
             tail = _weight(keyframe, version)
@@ -342,11 +342,11 @@ class Versions:
         root = self.index.root(version.address)
         if root is not None:
             return root
-        if self.kept(version) is None and self._mapped(version.origin) is None:
+        if self.nearest_stored(version) is None and self._mapped(version.origin) is None:
             self._evaluate(version, sink)
         rows = self.rows(version)
         if isinstance(rows.forest, VirtualForest):
-            names = [column.name for column in rows.schema.stored]
+            names = [column.name for column in rows.schema.stored_columns]
             batches = (batch.columns for batch in rows.batches(names))
             root = self.forest(version).build(batches, sink)
         elif rows.tail is None:
@@ -389,10 +389,10 @@ class Versions:
     def _keyframes(self, head: Version) -> list[Version]:
         """The materialized ancestors of a version, nearest first."""
         frames: list[Version] = []
-        frame = self.kept(head)
+        frame = self.nearest_stored(head)
         while frame is not None:
             frames.append(frame)
-            frame = None if frame.base is None else self.kept(self.require(frame.base))
+            frame = None if frame.base is None else self.nearest_stored(self.require(frame.base))
         return frames
 
 
@@ -407,7 +407,7 @@ def classify(rows: RowSet, changes: Delta, strict: bool = False) -> tuple[Delta,
 
     `strict`: `MissingKey` for a patch or delete of a row that is not there.
     """
-    found, old = rows.lookup(changes.keys, [column.name for column in rows.schema.stored])
+    found, old = rows.lookup(changes.keys, [column.name for column in rows.schema.stored_columns])
     absent = ~found & (changes.ops != UPSERT)
     if strict and absent.any():
         shown = _key_values(rows, changes, int(absent.argmax()))

@@ -99,7 +99,7 @@ class MappedForest(VirtualForest):
     def _map_batch(self, batch: pa.RecordBatch) -> tuple[KeyArray, list[pa.Array]]:
         """Keys and stored columns of what rows of the source become."""
         made = self._function(pa.Table.from_batches([batch]))
-        columns = [flat(made.column(column.name)) for column in self.schema.stored]
+        columns = [flat(made.column(column.name)) for column in self.schema.stored_columns]
         return self.shape.keys(columns), columns
 
     def scan(
@@ -210,7 +210,7 @@ class PartialForest(VirtualForest):
         self, root: Address, keys: KeyArray, positions: Sequence[int]
     ) -> tuple[npt.NDArray[np.bool_], list[pa.Array]]:
         """Which of the sorted keys are there, and the columns of those that are."""
-        names = [self.stored.schema.stored[position].name for position in positions]
+        names = [self.stored.schema.stored_columns[position].name for position in positions]
         found, columns = self.stored.lookup(keys, names)
         return (found, columns) if found.all() else self.whole.lookup(keys, names)
 

@@ -130,7 +130,7 @@ def _fetch(reader: Reader, regions: list[Region]) -> list[_Pair]:
     by_columns: dict[tuple[int, ...], list[Chunk]] = {}
     for pair in pairs:
         if pair.leaves is not None:
-            fresh = [leaf.chunk for leaf in pair.leaves if leaf.fresh]
+            fresh = [leaf.chunk for leaf in pair.leaves if leaf.is_unread]
             by_columns.setdefault(tuple(pair.changed), []).extend(fresh)
     for columns, chunks in by_columns.items():
         decompress_ahead(chunks, columns)

@@ -218,7 +218,7 @@ class Leaf:
         return [self.column(position) for position in wanted]
 
     @property
-    def fresh(self) -> bool:
+    def is_unread(self) -> bool:
         """Whether no column has been read yet."""
         return not self._columns
 

@@ -188,7 +188,7 @@ def scan(
 
     def fetch(group: list[_Task]) -> list[tuple[_Task, Entries | Leaf]]:
         nodes = [(task, reader.read(task.address, keep)) for task in group]
-        decompress_ahead([n.chunk for _, n in nodes if isinstance(n, Leaf) and n.fresh], needed)
+        decompress_ahead([n.chunk for _, n in nodes if isinstance(n, Leaf) and n.is_unread], needed)
         return nodes
 
     groups = _task_groups(_tasks(reader, root, span, filters, changes))

@@ -467,7 +467,7 @@ def test_closing_waits_for_who_reads(
     """A connection that is closed while it is read from takes the process down."""
     outbox, graph = db._graph.catalog.outbox, db._graph
     reads, go_on, closed = threading.Event(), threading.Event(), threading.Event()
-    real, close = outbox.waiting, graph.close
+    real, close = outbox.waiting_sinks, graph.close
 
     def waiting() -> Any:
         reads.set()
@@ -475,7 +475,7 @@ def test_closing_waits_for_who_reads(
         assert not closed.is_set()
         return real()
 
-    monkeypatch.setattr(outbox, "waiting", waiting)
+    monkeypatch.setattr(outbox, "waiting_sinks", waiting)
     monkeypatch.setattr(graph, "close", lambda: (closed.set(), close()))
     db.set_alert_sinks([alert.log()])
     tell()
@@ -506,14 +506,14 @@ def test_a_broken_catalog_is_told_and_tried_again(
     monkeypatch.setattr(dispatch, "_PAUSE_SECONDS", 0.05)
     db.set_alert_sinks([alert.callback("tests.unit.alerts.receivers:take")])
     outbox = db._graph.catalog.outbox
-    real, failures = outbox.waiting, iter([livingdb.Locked("busy")])
+    real, failures = outbox.waiting_sinks, iter([livingdb.Locked("busy")])
 
     def waiting() -> Any:
         for failure in failures:
             raise failure
         return real()
 
-    monkeypatch.setattr(outbox, "waiting", waiting)
+    monkeypatch.setattr(outbox, "waiting_sinks", waiting)
     tell()
     assert receivers.arrived.wait(WAIT)
 

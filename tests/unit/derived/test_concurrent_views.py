@@ -153,7 +153,7 @@ def test_a_slow_runner_never_goes_back(
     """It saw the sources, then they moved and another runner was quicker: it has nothing to do."""
     derive(main, "deferred", "totals")
     main.insert("orders", [order(100)])
-    seen = deriving.heads
+    seen = deriving.source_heads
     other = livingdb.open(db.name, engine="embedded")
 
     def slow(*given: Any) -> Any:

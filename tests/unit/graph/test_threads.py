@@ -81,7 +81,7 @@ def test_index(graph: Graph) -> None:
     def look() -> None:
         assert index.get(version.address) is not None
         assert index.root(version.address) == root
-        near = index.materialized(version.origin, -1, version.depth)
+        near = index.materialized_versions(version.origin, -1, version.depth)
         assert version.address in {found.address for found in near}
 
     while_busy(make, look, look, index.refresh)

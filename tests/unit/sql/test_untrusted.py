@@ -32,8 +32,8 @@ def unchecked() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(trust, "_check_name", passing)
         yield
-    compiling._compiled.cache_clear()
-    compiling._shared.cache_clear()
+    compiling._cached_plan.cache_clear()
+    compiling._cached_columns.cache_clear()
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ class OnlyCity:
         self.calls = 0
 
     def definition(self, recipe):
-        return DEFINITION.stored().address
+        return DEFINITION.to_chunk().address
 
     def rows(self, recipe, versions):
         return None

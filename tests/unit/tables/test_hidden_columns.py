@@ -80,7 +80,7 @@ def test_hidden_columns_come_first_and_are_not_in_the_arrow_schema() -> None:
     assert BAG.whole.field("_row") == pa.field("_row", pa.binary(), nullable=False)
     assert BAG.visible_key == ()
     assert GROUPS.whole.names == ["_count", "city", "sum"]
-    assert [column.name for column in GROUPS.stored] == ["city", "_count", "sum"]
+    assert [column.name for column in GROUPS.stored_columns] == ["city", "_count", "sum"]
     assert GROUPS.visible_key == GROUPS.key == ("city",)
 
 

@@ -67,7 +67,7 @@ def shape_of(schema: TableSchema) -> Shape:
 def shown(schema: TableSchema, changes: Delta) -> list[dict[str, Any]]:
     """What the changes carry, in key order."""
     rows: list[dict[str, Any]] = [{} for _ in range(len(changes))]
-    for position, column in enumerate(schema.stored):
+    for position, column in enumerate(schema.stored_columns):
         array = changes.columns[position]
         if array is None:
             continue

@@ -160,7 +160,7 @@ def check_diff(shop: Shop, old: Version, before: Model, new: Version, after: Mod
     for side, model, absent in (("before", before, INSERTED), ("after", after, DELETED)):
         columns = [
             pa.concat_arrays([getattr(batch, side)[at] for batch in batches])
-            for at in range(len(SCHEMA.stored))
+            for at in range(len(SCHEMA.stored_columns))
         ]
         there = kinds != absent
         rows = pa.table(columns, schema=SCHEMA.arrow).filter(pa.array(there))

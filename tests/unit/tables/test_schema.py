@@ -120,7 +120,7 @@ def test_a_type_that_cannot_be_stored_names_its_column(data_type: pa.DataType) -
 def test_the_key_comes_first_where_rows_are_stored() -> None:
     schema = TableSchema.of({"x": "int", "b": "int", "y": "int", "a": "int"}, ["a", "b"])
     assert [column.name for column in schema.columns] == ["x", "b", "y", "a"]
-    assert [column.name for column in schema.stored] == ["a", "b", "x", "y"]
+    assert [column.name for column in schema.stored_columns] == ["a", "b", "x", "y"]
     assert [column.name for column in schema.key_columns] == ["a", "b"]
     assert [schema.position(name) for name in "abxy"] == [0, 1, 2, 3]
     assert schema.arrow.names == ["x", "b", "y", "a"]
@@ -278,7 +278,7 @@ def test_a_whole_schema_survives_json_and_storage() -> None:
     assert schema.next_id == 20
     layout = Layout(groups=[["a"], ["b", "c"]])
     again = TableSchema.from_json(schema.to_json())
-    assert Definition(schema, layout).stored() == Definition(again, layout).stored()
+    assert Definition(schema, layout).to_chunk() == Definition(again, layout).stored()
 
 
 def test_ids_survive_a_rename() -> None:
@@ -302,7 +302,7 @@ def test_the_key_and_the_links_follow_a_rename() -> None:
     renamed = schema.with_column(replace(schema.column("shop"), name="branch"))
     renamed = renamed.with_column(replace(renamed.column("customer"), name="buyer"))
     assert renamed.key == ("branch", "id")
-    assert [column.name for column in renamed.stored] == ["branch", "id", "buyer"]
+    assert [column.name for column in renamed.stored_columns] == ["branch", "id", "buyer"]
     assert dict(renamed.foreign_keys) == {"buyer": "customers", "branch": "shops"}
     with pytest.raises(InvalidData, match="'id' is in the schema twice"):
         schema.with_column(replace(schema.column("customer"), name="id"))

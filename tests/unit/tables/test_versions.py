@@ -389,11 +389,14 @@ def test_the_index_is_its_own_twin() -> None:
     head = chain(index, origin, 20, origin.address)
     for depth in (3, 9, 17):
         index.materialize(ancestor_at(index, head, depth).address, address(depth))
-    depths = [version.depth for version in index.materialized(origin.address, 3, 17)]
+    depths = [version.depth for version in index.materialized_versions(origin.address, 3, 17)]
     assert depths == [17, 9]
     index.evict(ancestor_at(index, head, 9).address)
     index.evict(address(999))
-    assert [version.depth for version in index.materialized(origin.address, -1, 20)] == [17, 3]
+    assert [version.depth for version in index.materialized_versions(origin.address, -1, 20)] == [
+        17,
+        3,
+    ]
     index.set_rows(head.address, 7)
     found = index.get(head.address)
     assert found is not None

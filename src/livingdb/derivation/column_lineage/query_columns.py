@@ -40,7 +40,7 @@ class QueryColumns:
 def columns_of_query(query: exp.Query, schemas: Mapping[str, pa.Schema]) -> QueryColumns:
     """The columns behind those of a query; all of all tables if more cannot be said."""
     try:
-        return _ColumnTracer(normalize_query(query, schemas), schemas).found()
+        return _ColumnTracer(normalize_query(query, schemas), schemas).trace()
     except Untraceable:
         every = frozenset(
             (name, field) for name, schema in schemas.items() for field in schema.names
@@ -59,7 +59,7 @@ class _ColumnTracer:
             for node in (*(n for n, _ in relations_of(select)), *_laterals(select)):
                 self._nodes[node.alias] = node
 
-    def found(self) -> QueryColumns:
+    def trace(self) -> QueryColumns:
         values = self._outputs(self._tree)
         for select in self._tree.find_all(exp.Select):
             self._collect_uses(select)

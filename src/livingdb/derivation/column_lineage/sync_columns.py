@@ -43,7 +43,7 @@ def sources_of_columns(graph: Graph, sync: SyncRow) -> dict[str, set[Column]]:
     for table, columns in step.tables().items():
         for column in columns:
             name = column if step.is_view else f"{table}.{column}"
-            reached = step.behind(table, column)
+            reached = step.source_columns(table, column)
             found[name] = {(r.table, r.column) for r in reached if not r.masked}
     return found
 
@@ -68,7 +68,7 @@ class SyncColumns:
         assert target is not None
         return _columns_at(self._graph, self._graph.snapshots.at(target.head).address)
 
-    def behind(self, table: str, column: str) -> list[SourceColumn]:
+    def source_columns(self, table: str, column: str) -> list[SourceColumn]:
         """The source columns that a column is computed from."""
         view = self._view
         if view is None:
@@ -87,7 +87,7 @@ class SyncColumns:
         values = self._query_columns(view).values[columns.index(column)]
         return sorted(self._to_source_columns(view, values))
 
-    def used(self) -> dict[str, list[SourceColumn]]:
+    def used_columns(self) -> dict[str, list[SourceColumn]]:
         """The source columns that decide which rows there are: by filter, join, group, ….."""
         view = self._view
         if view is None or view.what != "sql":
@@ -158,7 +158,7 @@ class SyncColumns:
             {
                 SourceColumn(older.branch, older.table, older.column, older.masked or part.masked)
                 for part in found
-                for older in step.behind(part.table, part.column)
+                for older in step.source_columns(part.table, part.column)
             }
         )
 
@@ -176,7 +176,8 @@ def _columns_at(graph: Graph, snapshot: Address) -> dict[str, list[str]]:
     versions = graph.versions
     return {
         name: [
-            column.name for column in versions.definition(versions.require(address)).schema.shown
+            column.name
+            for column in versions.definition(versions.require(address)).schema.visible_columns
         ]
         for name, address in graph.record(snapshot).tables.items()
         if not is_hidden(name)

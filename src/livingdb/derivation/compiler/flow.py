@@ -26,7 +26,7 @@ class Flow:
         self.laterals: list[exp.Expr] = []
         self.places: dict[tuple[str, str], exp.Expr] = {}
         self.values: dict[str, exp.Expr] = {}
-        self.fresh = fresh
+        self.fresh_name = fresh
         self.constants = constants
 
     def add(self, relation: str, node: Node) -> None:
@@ -34,7 +34,7 @@ class Flow:
         if not isinstance(node, LinearBlock) or not _is_inlinable(node):
             self.sources[relation] = node
             return
-        renamed = {name: self.fresh() for name in node.sources}
+        renamed = {name: self.fresh_name() for name in node.sources}
         for name, source in node.sources.items():
             self.sources[renamed[name]] = source
         for condition in node.conditions:
@@ -92,7 +92,7 @@ class Flow:
             first = next(iter(self.sources))
             spoken[first, self.sources[first].columns[0]] = None
         items = [(f"{name}_{column}", trees.column(name, column)) for name, column in spoken]
-        return self.made([*items, *((name, self.substitute(item)) for name, item in extra)])
+        return self.project([*items, *((name, self.substitute(item)) for name, item in extra)])
 
     def _computed_columns(self, later: Sequence[exp.Expr]) -> list[tuple[str, exp.Expr]]:
         """The columns of relations that are expressions by now."""
@@ -104,7 +104,7 @@ class Flow:
                 found[f"{name}_{column}"] = made
         return list(found.items())
 
-    def made(self, projections: Sequence[tuple[str, exp.Expr]]) -> LinearBlock:
+    def project(self, projections: Sequence[tuple[str, exp.Expr]]) -> LinearBlock:
         """The block so far, with these columns."""
         return LinearBlock(
             self.sources, self.conditions, projections, self.laterals, self.constants
@@ -112,7 +112,7 @@ class Flow:
 
     def reopen(self, node: Node, names: Iterable[str] | None = None) -> str:
         """Go on from a node whose columns are called as `close` calls them; its name."""
-        relation = self.fresh()
+        relation = self.fresh_name()
         for column in node.columns if names is None else names:
             source, _, name = column.partition("_")
             self.places[source, name] = trees.column(relation, column)

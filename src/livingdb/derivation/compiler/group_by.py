@@ -53,7 +53,7 @@ def apply_group_by(selecting: SelectCompiler) -> None:
                 calls.append(call)
     made = _plan_additive(selecting, groups, calls) or _plan_touched(selecting, groups, calls)
     leaf, values = made
-    relation = compiler.fresh()
+    relation = compiler.fresh_name()
 
     def moved(expression: exp.Expr) -> exp.Expr:
         return _over_groups(flow.substitute(expression), groups, calls, relation, values)
@@ -86,7 +86,7 @@ def _plan_additive(
             values.append(part[1])
     items = [(f"g{at}", group) for at, group in enumerate(groups)]
     items += [(f"a{at}", value) for at, value in enumerate(values)]
-    rows = flow.made(items) if items else flow.close([])
+    rows = flow.project(items) if items else flow.close([])
     _check_groups([rows.types.get(f"g{at}") for at in range(len(groups))])
     slots: dict[tuple[str, str | None], Slot] = {("rows", None): Slot("n", "rows")}
     found: list[exp.Expr] = []

@@ -51,7 +51,8 @@ class JoinedRelation:
             raise Unplannable("UNSUPPORTED_JOIN")
         scope = selecting.scope
         if self.side in ("RIGHT", "FULL") and any(
-            not other.side and not other.kind and not other.on for other in selecting.joined[1:]
+            not other.side and not other.kind and not other.on
+            for other in selecting.joined_relations[1:]
         ):
             raise Unplannable("UNSUPPORTED_JOIN")
         using = [name.name for name in join.args.get("using") or ()]
@@ -94,8 +95,8 @@ class EqualPair:
 
 def join_all(selecting: SelectCompiler, later: list[exp.Expr]) -> None:
     """Bring all relations of FROM into the flow."""
-    flow, waiting = selecting.flow, list(selecting.joined)
-    later = [*later, *selecting.conditions, *selecting.subqueries.spoken()]
+    flow, waiting = selecting.flow, list(selecting.joined_relations)
+    later = [*later, *selecting.conditions, *selecting.subqueries.outer_expressions()]
     while waiting:
         joined = waiting.pop(0)
         rest = [*later, *(part for other in waiting for part in other.on)]
@@ -114,7 +115,7 @@ def join_all(selecting: SelectCompiler, later: list[exp.Expr]) -> None:
                 if selecting.subqueries.placeholders_in(condition):
                     raise Unplannable("SUBQUERY_IN_JOIN")
                 flow.where(condition)
-            if len(selecting.joined) > 1 and joined is not selecting.joined[0]:
+            if len(selecting.joined_relations) > 1 and joined is not selecting.joined_relations[0]:
                 selecting.compiler.note("join", "join")
 
 
@@ -146,7 +147,7 @@ def _apply_outer_join(
 ) -> None:
     """An outer, semi or anti join as a block of its own."""
     flow, compiler = selecting.flow, selecting.compiler
-    other = Flow(compiler.fresh, compiler.constants)
+    other = Flow(compiler.fresh_name, compiler.constants)
     assert joined.node is not None
     other.add(joined.relation, joined.node)
     if any(condition.find(exp.Placeholder, exp.Query) for condition in joined.on):

@@ -84,10 +84,10 @@ def _last_stage(compiler: Compiler, block: Block, key: tuple[str, ...] | None) -
         found = stages.pop()
         return renamed_stage(found, "", found.key if key is None else key)
     if isinstance(node, Leaf) or list(node.columns) != shown:
-        flow = Flow(compiler.fresh, compiler.constants)
-        relation = compiler.fresh()
+        flow = Flow(compiler.fresh_name, compiler.constants)
+        relation = compiler.fresh_name()
         flow.add(relation, node)
-        node = flow.made(
+        node = flow.project(
             [(name, flow.substitute(column(relation, place))) for name, place in block.names]
         )
     whole = _merge_full_stage(compiler, node)
@@ -125,7 +125,7 @@ def _fuse_last_stage(compiler: Compiler, node: Node) -> Node | AdditiveGroups:
     """The node with the last hidden stage in it, if nothing else reads that."""
     if not isinstance(node, LinearBlock) or not _reads_only_last(compiler, node):
         return node
-    before = compiler.made.get(compiler.stages[-1].name)
+    before = compiler.stage_nodes.get(compiler.stages[-1].name)
     made = None if before is None else fuse(node, before)
     if made is None:
         return node

@@ -47,13 +47,13 @@ class Compiler:
     def __init__(self, tables: Mapping[str, Input]):
         self.tables = {name.casefold(): (name, given) for name, given in tables.items()}
         self.stages: list[Stage] = []
-        self.made: dict[str, Node | AdditiveGroups] = {}
+        self.stage_nodes: dict[str, Node | AdditiveGroups] = {}
         self.leaves: dict[str, Leaf] = {}
         self.notes: list[tuple[str, str, str | None]] = []
         self.constants: dict[str, Leaf] = {}
         self._count = 0
 
-    def fresh(self) -> str:
+    def fresh_name(self) -> str:
         """A name for a relation that no other has."""
         self._count += 1
         return f"t{self._count}"
@@ -153,7 +153,7 @@ class Compiler:
             return node
         name = f"~{len(self.stages) + 1}"
         stage = stages.build_stage(name, node, node.key if key is None else key)
-        self.made[name] = node
+        self.stage_nodes[name] = node
         is_single = isinstance(node, AdditiveGroups) and node.is_global
         return self._append_stage(stage, node.types, node.columns, () if is_single else stage.key)
 

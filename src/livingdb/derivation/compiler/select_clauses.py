@@ -44,8 +44,8 @@ class SelectCompiler:
         self.tree = _with_windows(tree)
         self.around = around
         self.scope = Scope(outer)
-        self.flow = Flow(compiler.fresh, compiler.constants)
-        self.joined: list[JoinedRelation] = []
+        self.flow = Flow(compiler.fresh_name, compiler.constants)
+        self.joined_relations: list[JoinedRelation] = []
         self.subqueries = Subqueries(self)
         self.items: list[tuple[str, exp.Expr]] = []
         self.conditions: list[exp.Expr] = []
@@ -127,7 +127,7 @@ class SelectCompiler:
 
     def _add_relation(self, source: exp.Expr, join: exp.Join | None) -> None:
         alias, block = self.compiler.relation(source, self.around)
-        relation = self.compiler.fresh()
+        relation = self.compiler.fresh_name()
         seen = VisibleRelation(alias, relation, block.names)
         if any(other.alias == alias for other in self.scope.seen):
             raise Unplannable("AMBIGUOUS_RELATION")
@@ -136,7 +136,7 @@ class SelectCompiler:
             joined.read(self, join, seen)
         if joined.kind not in ("SEMI", "ANTI"):
             self.scope.seen.append(seen)
-        self.joined.append(joined)
+        self.joined_relations.append(joined)
 
     def _add_lateral(self, lateral: exp.Expr) -> None:
         alias = lateral.args.get("alias")
@@ -147,7 +147,7 @@ class SelectCompiler:
             raise Unplannable("LATERAL_WITHOUT_NAMES")
         if not isinstance(lateral.this, exp.Explode) or isinstance(lateral.this, exp.Posexplode):
             raise Unplannable("LATERAL_FUNCTION")
-        relation = self.compiler.fresh()
+        relation = self.compiler.fresh_name()
         made = lateral.copy()
         made.set("this", self.resolve(lateral.this))
         columns = [exp.to_identifier(name, quoted=True) for name in names]
@@ -158,7 +158,7 @@ class SelectCompiler:
         self.scope.seen.append(
             VisibleRelation(alias.name.casefold(), relation, [(name, name) for name in names])
         )
-        self.joined.append(JoinedRelation(relation, None, lateral=made))
+        self.joined_relations.append(JoinedRelation(relation, None, lateral=made))
 
     def _resolve_item(self, item: exp.Expr) -> list[tuple[str, exp.Expr]]:
         if item.is_star:
@@ -256,7 +256,7 @@ class SelectCompiler:
         distinct = self.tree.args.get("distinct")
         if distinct is not None and (extra or distinct.args.get("on") is not None):
             raise Unplannable("UNSUPPORTED_CLAUSE")
-        node = self.flow.made([*items, *extra])
+        node = self.flow.project([*items, *extra])
         self.compiler.note("projection", "linear")
         block = Block(node, names)
         if distinct is not None:

@@ -40,7 +40,7 @@ class Concat(Node):
     def inputs(self) -> Mapping[str, Node]:
         return self.nodes
 
-    def used(self, name: str) -> tuple[str, ...]:
+    def used_columns(self, name: str) -> tuple[str, ...]:
         return self.columns
 
     def full_query(self) -> exp.Query:
@@ -174,8 +174,8 @@ def _cast_columns(
     """The block's columns in the types that they meet in."""
     from livingdb.derivation.compiler.flow import Flow
 
-    flow = Flow(compiler.fresh, compiler.constants)
-    relation = compiler.fresh()
+    flow = Flow(compiler.fresh_name, compiler.constants)
+    relation = compiler.fresh_name()
     flow.add(relation, block.node)
     items = []
     for name, (_, column), kind in zip(columns, block.names, kinds, strict=True):
@@ -183,7 +183,7 @@ def _cast_columns(
         if block.node.types.get(column) != kind:
             item = exp.Cast(this=item, to=exp.DataType.build(_spark_type(kind), "spark"))
         items.append((name, flow.substitute(item)))
-    made = flow.made(items)
+    made = flow.project(items)
     if any(made.types.get(name) != kind for name, kind in zip(columns, kinds, strict=True)):
         raise Unplannable("DIFFERENT_TYPES")
     return made

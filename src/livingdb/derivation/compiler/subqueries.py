@@ -68,7 +68,7 @@ class Subqueries:
             name for name in dict.fromkeys(found) if name in self._correlated and name not in done
         ]
 
-    def spoken(self) -> list[exp.Expr]:
+    def outer_expressions(self) -> list[exp.Expr]:
         """What tied queries that are not done yet need to know of the row."""
         done = self._selecting.flow.values
         return [
@@ -123,11 +123,11 @@ class Subqueries:
 
     def _add_count_stage(self, node: Node, column: str | None) -> Leaf:
         compiler = self._selecting.compiler
-        flow = Flow(compiler.fresh, compiler.constants)
-        relation = compiler.fresh()
+        flow = Flow(compiler.fresh_name, compiler.constants)
+        relation = compiler.fresh_name()
         flow.add(relation, node)
         name = column or node.columns[0]
-        rows = flow.made([("a0", flow.substitute(trees.column(relation, name)))])
+        rows = flow.project([("a0", flow.substitute(trees.column(relation, name)))])
         slots = [Slot("n", "rows"), *([Slot("c", "count", "a0")] if column else [])]
         return compiler.add_stage(AdditiveGroups(rows, [], slots))
 
@@ -157,15 +157,15 @@ class Subqueries:
 
     def _uncorrelated_in(self, block: Block, values: Sequence[exp.Expr]) -> CorrelatedQuery:
         compiler = self._selecting.compiler
-        flow = Flow(compiler.fresh, compiler.constants)
-        relation = compiler.fresh()
+        flow = Flow(compiler.fresh_name, compiler.constants)
+        relation = compiler.fresh_name()
         flow.add(relation, block.node)
         items = [
             (f"k_{at}", flow.substitute(trees.column(relation, column)))
             for at, (_, column) in enumerate(block.names)
         ]
         pairs = [(value, f"k_{at}") for at, value in enumerate(values)]
-        return CorrelatedQuery(flow.made(items), pairs, ())
+        return CorrelatedQuery(flow.project(items), pairs, ())
 
     def _not_in_condition(
         self, block: Block, values: Sequence[exp.Expr], sign: exp.Expr
@@ -195,7 +195,7 @@ class Subqueries:
             return None
 
     def _add_placeholder(self, tied: CorrelatedQuery) -> exp.Expr:
-        name = f"~s{self._selecting.compiler.fresh()}"
+        name = f"~s{self._selecting.compiler.fresh_name()}"
         self._correlated[name] = tied
         return exp.Placeholder(this=name)
 
@@ -210,13 +210,13 @@ class Subqueries:
             raise Unplannable("CORRELATED_SUBQUERY")
         inner = SelectCompiler(selecting.compiler, query, selecting.around, selecting.scope)
         inner.read()
-        mine = inner.scope.relations() | {joined.relation for joined in inner.joined}
+        mine = inner.scope.relations() | {joined.relation for joined in inner.joined_relations}
         own: list[exp.Expr] = []
         tied: list[exp.Expr] = []
         for condition in inner.conditions:
             (own if _relations_in(condition, inner) <= mine else tied).append(condition)
         items = [made for _, made in inner.items] if kind != "exists" else []
-        ons = [part for joined in inner.joined for part in joined.on]
+        ons = [part for joined in inner.joined_relations for part in joined.on]
         if any(not _relations_in(part, inner) <= mine for part in [*ons, *items]):
             raise Unplannable("CORRELATED_SUBQUERY")
         if any(inner.subqueries.placeholders_in(part) for part in [*tied, *items]):
@@ -274,7 +274,7 @@ class Subqueries:
     ) -> None:
         flow, tied = self._selecting.flow, self._correlated[name]
         outer = [flow.substitute(value) for value, _ in tied.pairs]
-        needed = [*later, *self.spoken()]
+        needed = [*later, *self.outer_expressions()]
         if flow.laterals:
             flow.reopen(flow.close(needed))
             outer = [flow.substitute(value) for value, _ in tied.pairs]

@@ -109,7 +109,7 @@ class AdditiveGroups:
         keys = self._keys(rows)
         numbers = row_numbers(keys)
         _, first = np.unique(numbers, return_index=True)
-        held = run.relations.held(keys.take(pa.array(first))).select(list(self.columns))
+        held = run.relations.held_rows(keys.take(pa.array(first))).select(list(self.columns))
         if not all(_can_add(slot, held.schema.field(slot.name).type) for slot in self.slots):
             return difference(
                 held, self._recompute_groups(run, keys.take(pa.array(first)), held.schema)

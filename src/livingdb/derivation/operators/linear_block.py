@@ -68,7 +68,7 @@ class LinearBlock(Node):
     def inputs(self) -> Mapping[str, Node]:
         return self.sources
 
-    def used(self, name: str) -> tuple[str, ...]:
+    def used_columns(self, name: str) -> tuple[str, ...]:
         return self._used[name]
 
     def full_query(self) -> exp.Query:

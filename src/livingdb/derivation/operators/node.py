@@ -53,7 +53,7 @@ class Node(ABC):
         """The nodes it reads, by the names of relations in its queries."""
 
     @abstractmethod
-    def used(self, name: str) -> tuple[str, ...]:
+    def used_columns(self, name: str) -> tuple[str, ...]:
         """The columns it uses of one of its inputs."""
 
     @abstractmethod
@@ -116,14 +116,14 @@ class Leaf(Node):
     def inputs(self) -> Mapping[str, Node]:
         return {}
 
-    def used(self, name: str) -> tuple[str, ...]:
+    def used_columns(self, name: str) -> tuple[str, ...]:
         return ()
 
     def full_query(self) -> exp.Query:
         return exp.select(exp.Star()).from_(trees.table(self.name))
 
     def delta(self, run: Run) -> pa.Table:
-        return run.relations.changed(self.name)
+        return run.relations.delta(self.name)
 
     def semi_join(self, run: Run, side: Side, values: pa.Table) -> pa.Table:
         return run.relations.matching_rows(self.name, side, values)

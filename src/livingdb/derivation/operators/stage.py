@@ -99,7 +99,7 @@ def _used_columns(parts: list[Node]) -> dict[str, frozenset[str]]:
     for part in parts:
         for name, node in part.inputs().items():
             if isinstance(node, Leaf) and not is_hidden(node.name):
-                columns = frozenset(part.used(name))
+                columns = frozenset(part.used_columns(name))
                 found[node.name] = found.get(node.name, frozenset()) | columns
     return found
 
@@ -136,4 +136,4 @@ def _delta_from_held(node: PartitionedBlock, key: tuple[str, ...], run: Run) -> 
         keys = distinct_rows(node.at(run, "old", values).select(list(key)))
     if not keys.num_rows:
         return difference(new.slice(0, 0), new)
-    return difference(run.relations.held(keys).select(list(node.columns)), new)
+    return difference(run.relations.held_rows(keys).select(list(node.columns)), new)

@@ -75,7 +75,7 @@ class PartitionedBlock(Node):
     def inputs(self) -> Mapping[str, Node]:
         return self.nodes
 
-    def used(self, name: str) -> tuple[str, ...]:
+    def used_columns(self, name: str) -> tuple[str, ...]:
         return self.nodes[name].columns
 
     def full_query(self) -> exp.Query:

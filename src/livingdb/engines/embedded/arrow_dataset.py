@@ -28,7 +28,7 @@ class RowSetDataset(ds.Dataset):  # type: ignore[misc]
         self.part = scan_bounds(rows.schema, wanted or {})
         self.failure: LivingDBError | None = None
         """Why a scan ended early: engines lose the error they are handed."""
-        self._names = _distinct_names([column.name for column in rows.schema.shown])
+        self._names = _distinct_names([column.name for column in rows.schema.visible_columns])
 
     @property
     def schema(self) -> pa.Schema:

@@ -124,9 +124,9 @@ class KeyParts:
             held = held_rows(parts, name, schema, keys)
             after[name] = apply_images(schema, held, changes[name])
         held = held_rows(whole, self.name, self.whole, keys)
-        return {self.name: RowImages(held, self.joined(keys, after))}
+        return {self.name: RowImages(held, self.join_parts(keys, after))}
 
-    def joined(self, keys: pa.Table, rows: Mapping[str, pa.Table]) -> pa.Table:
+    def join_parts(self, keys: pa.Table, rows: Mapping[str, pa.Table]) -> pa.Table:
         """The table's rows under some keys, from those of the parts."""
         encoded = keys_of(self.whole, keys)
         found = {name: align_rows(self.parts[name], encoded, part) for name, part in rows.items()}

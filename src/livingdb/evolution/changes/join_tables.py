@@ -204,14 +204,14 @@ class JoinKeysLens(Lens):
             rows = rows_of(schemas[first], batch)
             keys = renamed_keys(whole, rows, schemas[first].key)
             others = held_rows(old, second, schemas[second], keys)
-            yield from self.parts.joined(keys, {first: rows, second: others}).to_batches()
+            yield from self.parts.join_parts(keys, {first: rows, second: others}).to_batches()
         for batch in old.scan(second):
             rows = rows_of(schemas[second], batch)
             keys = renamed_keys(whole, rows, schemas[second].key)
             held = held_rows(old, first, schemas[first], keys)
             alone = anti_join(whole, keys, renamed_keys(whole, held, schemas[first].key))
             none = held.slice(0, 0)
-            yield from self.parts.joined(alone, {first: none, second: rows}).to_batches()
+            yield from self.parts.join_parts(alone, {first: none, second: rows}).to_batches()
 
     def putr(self, deltas: TableImages, old: Side, new: Side) -> TableImages:
         return self.parts.join_images(deltas, old, new)

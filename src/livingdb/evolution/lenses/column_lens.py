@@ -48,16 +48,16 @@ class ColumnLens(RowLens):
 
     def following(self, is_right: bool) -> Follower:
         """The other side's table, for lenses whose other columns stay while a row is there."""
-        return Follower(self.new_name, self.made if is_right else self.to_old_rows)
+        return Follower(self.new_name, self.to_new_rows if is_right else self.to_old_rows)
 
-    def right(self, touched: TouchedRows) -> CarriedRows:
+    def carry_right(self, touched: TouchedRows) -> CarriedRows:
         columns = {
             **common_columns(touched, self.old_schema, self.new_schema),
             **self.to_new(touched),
         }
         return CarriedRows(touched.after.there, columns)
 
-    def left(self, touched: TouchedRows) -> CarriedRows:
+    def carry_left(self, touched: TouchedRows) -> CarriedRows:
         columns = {
             **common_columns(touched, self.new_schema, self.old_schema),
             **self.to_old(touched),
@@ -83,7 +83,7 @@ def outdated_mask(touched: TouchedRows, names: Iterable[str]) -> Mask:
     if need.all():
         return need
     for name in sorted(names):
-        need |= touched.after.there & touched.changed(name)
+        need |= touched.after.there & touched.changed_mask(name)
     return need
 
 

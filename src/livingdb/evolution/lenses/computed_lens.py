@@ -28,7 +28,7 @@ class ColumnMapping:
     compute: Callable[[pa.Table], Sequence[pa.Array]]
     """Their values for rows."""
 
-    def carried(self, touched: TouchedRows) -> Columns:
+    def map_columns(self, touched: TouchedRows) -> Columns:
         """The columns it makes on the other side after a change."""
         held = {name: touched.other.column(name) for name in self.makes}
         need = outdated_mask(touched, self.reads)
@@ -63,11 +63,11 @@ class ComputedLens(ColumnLens):
         return same + [(table, name) for name in made if column in self.there.reads]
 
     def to_new(self, touched: TouchedRows) -> Columns:
-        return self.there.carried(touched)
+        return self.there.map_columns(touched)
 
     def to_old(self, touched: TouchedRows) -> Columns:
         assert self.back is not None, "the direction is not legal"
-        return self.back.carried(touched)
+        return self.back.map_columns(touched)
 
 
 def expression_mapping(

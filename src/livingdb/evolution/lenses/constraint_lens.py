@@ -40,7 +40,7 @@ class Rule:
 
     shown: str
     reads: frozenset[str]
-    broken: Callable[[pa.Table], Mask]
+    violations: Callable[[pa.Table], Mask]
     """Where rows do not satisfy it."""
 
     @classmethod
@@ -48,7 +48,7 @@ class Rule:
         """A condition that may not be false."""
         condition = Expression(text)
         shown = f"the check {name!r} ({text})"
-        return cls(shown, condition.columns, condition.broken)
+        return cls(shown, condition.columns, condition.false_mask)
 
     @classmethod
     def of_not_null(cls, name: str) -> Rule:
@@ -100,7 +100,7 @@ class ConstraintLens(ColumnLens):
             return
         for batch in old.scan(self.old_name):
             rows = pa.Table.from_batches([batch])
-            self._refuse(self.old_schema, rows, self.rule.broken(rows))
+            self._refuse(self.old_schema, rows, self.rule.violations(rows))
 
     def _refuse(self, schema: TableSchema, rows: pa.Table, broken: Mask) -> None:
         if broken.any():
@@ -128,12 +128,12 @@ class ConstraintLens(ColumnLens):
                 return Loss(self.old_name, name, first_key(schema, rows, mended))
         return None
 
-    def right(self, touched: TouchedRows) -> CarriedRows:
+    def carry_right(self, touched: TouchedRows) -> CarriedRows:
         sides = (self.old_schema, self.new_schema)
         carry = self._to_strict if self.strict == "new" else self._to_loose
         return carry(touched, *sides)
 
-    def left(self, touched: TouchedRows) -> CarriedRows:
+    def carry_left(self, touched: TouchedRows) -> CarriedRows:
         sides = (self.new_schema, self.old_schema)
         carry = self._to_loose if self.strict == "new" else self._to_strict
         return carry(touched, *sides)
@@ -143,14 +143,14 @@ class ConstraintLens(ColumnLens):
     ) -> CarriedRows:
         columns = common_columns(touched, loose, strict)
         there = touched.after.there
-        broken = there & self.rule.broken(touched.after.rows)
+        broken = there & self.rule.violations(touched.after.rows)
         if self.on_violation in (None, "reject"):
             self._refuse(loose, touched.after.rows, broken)
         if not self.repairs:
             return CarriedRows(there & ~broken, columns)
         need = outdated_mask(touched, self._memo_reads())
         mended = self._repair_rows(touched.after.rows, broken & need)
-        still = self.rule.broken(mended)
+        still = self.rule.violations(mended)
         for name in self.repairs:
             values = pa.concat_arrays(mended.column(name).chunks)
             columns[name] = choose(touched.other.column(name), values, need)
@@ -180,7 +180,7 @@ class ConstraintLens(ColumnLens):
         columns = common_columns(touched, strict, loose)
         hidden = touched.other.there & ~touched.before.there & touched.after.there
         if hidden.any():
-            hidden &= self.rule.broken(touched.other.rows)
+            hidden &= self.rule.violations(touched.other.rows)
         if hidden.any():
             raise DuplicateKey(
                 f"table {self.old_name!r}: there is a row with the key "

@@ -93,7 +93,7 @@ class Follower:
     """
 
     table: str
-    made: Callable[[pa.Table], pa.Table]
+    make_rows: Callable[[pa.Table], pa.Table]
     """The rows here that new ones of the other side become."""
 
 

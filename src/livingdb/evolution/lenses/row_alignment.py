@@ -48,7 +48,7 @@ class AlignedRows:
         """One column."""
         return flat(self.rows.column(name))
 
-    def kept(self) -> pa.Table:
+    def present_rows(self) -> pa.Table:
         """Only the rows that are there."""
         return self.rows.filter(pa.array(self.there))
 

@@ -39,7 +39,7 @@ class TouchedRows:
     def __len__(self) -> int:
         return int(self.keys.num_rows)
 
-    def changed(self, name: str) -> Mask:
+    def changed_mask(self, name: str) -> Mask:
         """Where a column of the side that changed has another value than it had.
 
         A row that was not there before has changed in every column.
@@ -83,28 +83,30 @@ class RowLens(Lens):
         return self.new[self.new_name].schema
 
     @abstractmethod
-    def right(self, touched: TouchedRows) -> CarriedRows:
+    def carry_right(self, touched: TouchedRows) -> CarriedRows:
         """The new side's rows after a change of the old side's.
 
         Where the new side has had a row, what the change does not concern is taken from it.
         """
 
     @abstractmethod
-    def left(self, touched: TouchedRows) -> CarriedRows:
+    def carry_left(self, touched: TouchedRows) -> CarriedRows:
         """The old side's rows after a change of the new side's."""
 
-    def made(self, rows: pa.Table) -> pa.Table:
+    def to_new_rows(self, rows: pa.Table) -> pa.Table:
         """The new rows that old ones become if nothing is known of any: the first migration."""
         touched = _new_rows(rows, self.old_schema, self.new_schema)
-        return _build_rows(self.new_schema, self.old_schema, touched.keys, self.right(touched))
+        return _build_rows(
+            self.new_schema, self.old_schema, touched.keys, self.carry_right(touched)
+        )
 
     def to_old_rows(self, rows: pa.Table) -> pa.Table:
         """The old rows that new ones become if nothing is known of any."""
         touched = _new_rows(rows, self.new_schema, self.old_schema)
-        return _build_rows(self.old_schema, self.new_schema, touched.keys, self.left(touched))
+        return _build_rows(self.old_schema, self.new_schema, touched.keys, self.carry_left(touched))
 
     def row_map(self, name: str) -> RowMap:
-        return RowMap(self.old_name, self.made, self.drops, self.reads)
+        return RowMap(self.old_name, self.to_new_rows, self.drops, self.reads)
 
     def outlets(self, table: str, column: str) -> list[tuple[str, str]]:
         known = self.old_schema.column(column)
@@ -117,7 +119,7 @@ class RowLens(Lens):
 
     def _create_batches(self, old: Side) -> Iterator[pa.RecordBatch]:
         for batch in old.scan(self.old_name):
-            yield from self.made(pa.Table.from_batches([batch])).to_batches()
+            yield from self.to_new_rows(pa.Table.from_batches([batch])).to_batches()
 
     def putr(self, deltas: TableImages, old: Side, new: Side) -> TableImages:
         delta = deltas.get(self.old_name)
@@ -125,7 +127,9 @@ class RowLens(Lens):
             return {}
         sides = (self.old_schema, self.new_schema)
         touched, held = _touched_rows(delta, new, self.new_name, *sides)
-        made = _build_rows(self.new_schema, self.old_schema, touched.keys, self.right(touched))
+        made = _build_rows(
+            self.new_schema, self.old_schema, touched.keys, self.carry_right(touched)
+        )
         return {self.new_name: RowImages(held, made)}
 
     def putl(self, deltas: TableImages, new: Side, old: Side) -> TableImages:
@@ -134,7 +138,7 @@ class RowLens(Lens):
             return {}
         sides = (self.new_schema, self.old_schema)
         touched, held = _touched_rows(delta, old, self.old_name, *sides)
-        made = _build_rows(self.old_schema, self.new_schema, touched.keys, self.left(touched))
+        made = _build_rows(self.old_schema, self.new_schema, touched.keys, self.carry_left(touched))
         return {self.old_name: RowImages(held, made)}
 
 

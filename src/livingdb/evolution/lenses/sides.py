@@ -158,7 +158,7 @@ def _narrow_by_lookup(rows: RowSet, changes: Delta, carried: Sequence[int]) -> D
     old = list(changes.columns)
     if not carried:
         return effective_delta(changes, rows.contains(changes.keys), old)
-    stored = rows.schema.stored
+    stored = rows.schema.stored_columns
     found, held = rows.lookup(changes.keys, [stored[at].name for at in carried])
     for at, array in zip(carried, held, strict=True):
         old[at] = array
@@ -169,15 +169,15 @@ def follower_delta(
     changes: Delta, source: TableSchema, target: TableSchema, shape: Shape, follower: Follower
 ) -> Delta:
     """What narrow changes of one table do to another that follows it."""
-    known = {(column.id, column.type): at for at, column in enumerate(source.stored)}
-    places = [known.get((column.id, column.type)) for column in target.stored]
+    known = {(column.id, column.type): at for at, column in enumerate(source.stored_columns)}
+    places = [known.get((column.id, column.type)) for column in target.stored_columns]
     columns = [None if at is None else changes.columns[at] for at in places]
     present = [None if at is None else changes.present[at] for at in places]
     is_new = changes.ops == UPSERT
     if None in places and is_new.any():
-        rows = follower.made(_upserted_rows(source, changes.select(np.flatnonzero(is_new))))
+        rows = follower.make_rows(_upserted_rows(source, changes.select(np.flatnonzero(is_new))))
         spread = pa.array(np.cumsum(is_new) - 1, mask=~is_new)
-        for position, column in enumerate(target.stored):
+        for position, column in enumerate(target.stored_columns):
             if places[position] is None:
                 columns[position] = flat(rows.column(column.name)).take(spread)
                 present[position] = is_new
@@ -215,7 +215,8 @@ def narrow_images(schema: TableSchema, shape: Shape, delta: RowImages) -> tuple[
 def _upserted_rows(schema: TableSchema, changes: Delta) -> pa.Table:
     """The rows that changes upsert, as a table."""
     by_name = {
-        column.name: array for column, array in zip(schema.stored, changes.columns, strict=True)
+        column.name: array
+        for column, array in zip(schema.stored_columns, changes.columns, strict=True)
     }
     return pa.Table.from_arrays(
         [by_name[column.name] for column in schema.columns], schema=schema.arrow

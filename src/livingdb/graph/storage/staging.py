@@ -106,7 +106,7 @@ class Staging:
             self._adopted.update(names)
         self._levels |= self._store.levels(names)
 
-    def joined(self, built: TreeParts, forest: Forest, ours: bool = False) -> Address:
+    def join_parts(self, built: TreeParts, forest: Forest, ours: bool = False) -> Address:
         """The root of trees that somebody else has written, side by side."""
         self.adopt(built.packs, ours)
         return forest.join(built.roots, self.sink)

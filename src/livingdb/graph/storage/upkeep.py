@@ -130,8 +130,8 @@ class Upkeep:
         is_free = layout.splitter == "content" and graph.index.root(version.address) is None
         if large is None or not is_free or not large.takes(lambda: versions.count(version)):
             return versions.fold(version, staging.sink)
-        if versions.kept(version) is None and version.origin != version.address:
+        if versions.nearest_stored(version) is None and version.origin != version.address:
             self.fold(versions.require(version.origin))
-        root = staging.joined(large.fold(graph, version), versions.forest(version), ours=True)
+        root = staging.join_parts(large.fold(graph, version), versions.forest(version), ours=True)
         graph.index.materialize(version.address, root)
         return root

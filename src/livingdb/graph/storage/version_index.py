@@ -99,7 +99,7 @@ class CatalogIndex:
             self._age += 1
         self._rows.evict(version)
 
-    def materialized(self, origin: Address, above: int, upto: int) -> Iterable[Version]:
+    def materialized_versions(self, origin: Address, above: int, upto: int) -> Iterable[Version]:
         """See `VersionIndex.materialized`."""
         found = {frame.address: frame for frame in self._known_materializations(origin)}
         with self._lock:

@@ -36,7 +36,9 @@ class Metric(NamedValue, ABC):
     def measure(self, crossing: PendingChange) -> float | int | None:
         """The number; None where there is nothing to measure, and nothing to object to."""
 
-    def found(self, crossing: PendingChange, text: str) -> tuple[float | None, float | None]:
+    def measurement_pair(
+        self, crossing: PendingChange, text: str
+    ) -> tuple[float | None, float | None]:
         """The number that is compared, and that which is remembered under a condition's text."""
         value = self.measure(crossing)
         return value, value
@@ -57,7 +59,7 @@ class Metric(NamedValue, ABC):
         """It has to lie between two numbers, or be one of them."""
         return Bound(self, at_least=least, at_most=most)
 
-    def shown(self, value: float) -> str:
+    def render_value(self, value: float) -> str:
         """A value in words."""
         if self.IS_SHARE:
             return f"{value:.4g} ({value:.2%})"
@@ -104,13 +106,13 @@ class Bound(Condition):
 
     def judge(self, crossing: PendingChange) -> Verdict:
         """See `Condition.judge`."""
-        value, kept = self.metric.found(crossing, self.text)
+        value, kept = self.metric.measurement_pair(crossing, self.text)
         if kept is not None and not math.isfinite(kept):
             kept = None
         return Verdict(None if value is None else self._problem(value), kept)
 
     def _problem(self, value: float) -> str | None:
-        shown = f"{self.metric.text} is {self.metric.shown(value)}"
+        shown = f"{self.metric.text} is {self.metric.render_value(value)}"
         most, least = self.at_most, self.at_least
         word = "less" if self.is_open else "at most"
         if most is not None and not (value < most if self.is_open else value <= most):

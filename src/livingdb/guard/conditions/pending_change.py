@@ -247,7 +247,7 @@ class PendingChange:
         versions = {
             (of, name): both.new for of, tables in sides.items() for name, both in tables.items()
         }
-        return self._statistics.kept(versions)
+        return self._statistics.kept_statistics(versions)
 
     # --- what was before ---------------------------------------------------------------------
 
@@ -267,10 +267,13 @@ class PendingChange:
 
 def _upserted_rows(schema: TableSchema, upserts: Delta) -> pa.Table:
     """The rows that upserts bring."""
-    given = {column.name: upserts.columns[schema.position(column.name)] for column in schema.stored}
+    given = {
+        column.name: upserts.columns[schema.position(column.name)]
+        for column in schema.stored_columns
+    }
     arrays = [
         pa.nulls(len(upserts), column.type) if given[column.name] is None else given[column.name]
-        for column in schema.stored
+        for column in schema.stored_columns
     ]
     return pa.Table.from_arrays(arrays, names=list(given))
 

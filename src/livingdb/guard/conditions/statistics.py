@@ -242,7 +242,9 @@ class Statistics:
             return ColumnStatistics()
         return ColumnStatistics.of(rows.to_arrow([column]).column(column))
 
-    def kept(self, versions: Mapping[tuple[str, str], Version | None]) -> dict[str, list[Any]]:
+    def kept_statistics(
+        self, versions: Mapping[tuple[str, str], Version | None]
+    ) -> dict[str, list[Any]]:
         """What is to be remembered: by side and table, which version it is of."""
         found: dict[str, list[Any]] = {}
         for (of, table, column, old), known in self._cache.items():

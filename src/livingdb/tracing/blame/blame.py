@@ -45,7 +45,7 @@ def blame(graph: Graph, head: SnapshotRow, table: str, key: object, columns: boo
         for name, values in zip(schema.key, keys, strict=True)
         if name in schema.visible_key
     }
-    cells = [column for column in schema.shown if column.name not in schema.key]
+    cells = [column for column in schema.visible_columns if column.name not in schema.key]
     if not columns or not cells:
         found = {schema.key[0] if columns else None: causes.blame(head, table, encoded)}
     else:
@@ -72,11 +72,11 @@ class _ViewSources:
 
         made = OriginKeys
         rows = self._graph.versions.rows(self._graph.version(row, table))
-        names = [column.name for column in rows.schema.shown]
+        names = [column.name for column in rows.schema.visible_columns]
         asked = pa.Table.from_arrays(rows.lookup(key, names)[1], names=names)
         target = targets.Target(table, branch.id, row, table)
         try:
-            found = search.Search(self._graph, "embedded", False).behind(target, asked)
+            found = search.Search(self._graph, "embedded", False).source_rows(target, asked)
         except LivingDBError:
             return []
         return [
@@ -104,13 +104,13 @@ def history(graph: Graph, head: SnapshotRow, table: str, key: object) -> pa.Tabl
 
     events = history_through_changes(graph, head, table, keys)
     found = graph.snapshots.many([event.snapshot for event in events])
-    fields = [column.field.with_nullable(True) for column in schema.shown]
+    fields = [column.field.with_nullable(True) for column in schema.visible_columns]
     parts = []
     for event in events:
         row = found[event.snapshot]
         kinds = [CHANGE_TYPES[kind] for kind in event.kinds.tolist()]
         about = snapshot_columns([row] * len(kinds))
-        values = [event.after[schema.position(column.name)] for column in schema.shown]
+        values = [event.after[schema.position(column.name)] for column in schema.visible_columns]
         parts.append(
             pa.table(
                 [*about.values(), pa.array(kinds, pa.string()), *values],

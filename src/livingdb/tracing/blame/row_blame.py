@@ -205,7 +205,7 @@ def _equal_rows_mask(
     known = {(item.id, item.type): item.name for item in theirs.schema.columns}
     pairs = [
         (item.name, known[item.id, item.type])
-        for item in mine.schema.stored
+        for item in mine.schema.stored_columns
         if (item.id, item.type) in known and (column is None or item.name == column)
     ]
     if not pairs:

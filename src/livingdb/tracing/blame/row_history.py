@@ -230,8 +230,8 @@ def _migrate_event(event: Event, lenses: Sequence[RowLens]) -> Event:
         there = pa.array(alive)
         names = [column.name for column in old.columns]
         arrays = [after[old.position(name)].filter(there) for name in names]
-        made = lens.made(pa.Table.from_arrays(arrays, names=names))
+        made = lens.to_new_rows(pa.Table.from_arrays(arrays, names=names))
         keys = after[: len(old.key)]
-        values = [made.column(c.name).combine_chunks() for c in new.stored[len(new.key) :]]
+        values = [made.column(c.name).combine_chunks() for c in new.stored_columns[len(new.key) :]]
         after = [*keys, *(value.take(taken) for value in values)]
     return Event(event.snapshot, event.kinds, event.keys, after)

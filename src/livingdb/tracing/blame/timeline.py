@@ -68,7 +68,7 @@ class _Entries:
         shape = rows.forest.shape
         self.types = shape.types
         self.key_count = shape.key_count
-        names = [column.name for column in rows.schema.stored]
+        names = [column.name for column in rows.schema.stored_columns]
         parts = [delta.keys for delta in deltas]
         self.unique = unique = union_keys(parts)
         found, columns = rows.lookup(unique, names)

@@ -106,7 +106,7 @@ def _outputs(query: exp.Select, tables: Tables) -> Iterator[tuple[str, exp.Expr]
             wanted = item.table if isinstance(item, exp.Column) else ""
             for alias, (_, schema) in tables.items():
                 if not wanted or wanted.lower() == alias.lower():
-                    for column in schema.shown:
+                    for column in schema.visible_columns:
                         yield column.name, exp.column(column.name, alias)
         else:
             yield item.alias_or_name, item.unalias()

@@ -67,7 +67,7 @@ class AffectedRows:
         self._affected: dict[BranchTable, _AffectedTable] = {}
         self._at: dict[int, SnapshotRow] = {}
         self._names = {row.id: row.name for row in graph.branches.all()}
-        self.made: list[Version] = []
+        self.scratch_versions: list[Version] = []
 
     def start(
         self, branch: BranchRow, row: SnapshotRow, table: str, version: Version, rows: pa.Table
@@ -114,7 +114,7 @@ class AffectedRows:
                 continue
             shown = name if table == name else f"{name}.{table}"
             schema = self._graph.versions.definition(touched.old).schema
-            columns = list(schema.visible_key) or [column.name for column in schema.shown]
+            columns = list(schema.visible_key) or [column.name for column in schema.visible_columns]
             parts = [part.select(columns) for part in (touched.rows, touched.come)]
             keys = distinct_rows(pa.concat_tables(parts, promote_options="default"))
             if keys.num_rows:
@@ -124,7 +124,7 @@ class AffectedRows:
         return dict(sorted(tables.items())), sorted(whole)
 
     def _record_version(self, version: Version) -> Version:
-        self.made.append(version)
+        self.scratch_versions.append(version)
         return version
 
     def _affected_sources(self, view: View) -> frozenset[BranchTable]:
@@ -153,7 +153,7 @@ class AffectedRows:
         done = refresh_view(
             graph, view, inputs, held, self._answers(sync, view, inputs), self._staging
         )
-        self.made += [v for v in done.tables.values() if v not in held.values()]
+        self.scratch_versions += [v for v in done.tables.values() if v not in held.values()]
         old, new = held[view.name], done.tables.get(view.name, held[view.name])
         rows, come = _changed_rows(graph, old, new)
         more = self._contributing_rows(sync, view, inputs, graph.versions.rows(old))
@@ -202,7 +202,7 @@ class AffectedRows:
             return tables_of(graph, head)
         before = {name: RefreshInput(None, item.old or item.new) for name, item in inputs.items()}
         done = refresh_view(graph, view, before, {}, by, self._staging, full=True)
-        self.made += list(done.tables.values())
+        self.scratch_versions += list(done.tables.values())
         return dict(done.tables)
 
     def _answers(self, sync: SyncRow, view: View, inputs: Mapping[str, RefreshInput]) -> Answers:
@@ -221,7 +221,7 @@ class AffectedRows:
         for name, item in inputs.items():
             assert item.old is not None
             sources[name] = Source(versions.rows(item.old.version), stored=item.old.stored)
-        shown = [column.name for column in held.schema.shown]
+        shown = [column.name for column in held.schema.visible_columns]
         names = list(held.schema.visible_key) or shown
         positions = [shown.index(name) for name in names]
         answer = engine_answer(view, sync, self._engine, self._graph.trust)
@@ -320,7 +320,7 @@ def _changed_rows(graph: Graph, old: Version, new: Version) -> tuple[pa.Table, p
     """The rows that go or change, as they were; and those that come."""
     schema = graph.versions.definition(old).schema
     gone, come = [schema.arrow.empty_table()], [schema.arrow.empty_table()]
-    places = [schema.position(column.name) for column in schema.shown]
+    places = [schema.position(column.name) for column in schema.visible_columns]
     for batch in diff_versions(graph.versions, old, new):
         for side, parts, absent in ((batch.before, gone, INSERTED), (batch.after, come, DELETED)):
             rows = pa.Table.from_arrays([side[p] for p in places], names=schema.arrow.names)

@@ -75,10 +75,10 @@ def column_lineage(graph: Graph, view: str, base: bool) -> ColumnLineage:
     search = _Search(graph, base)
     first = SyncColumns(graph, search.makers[target.branch])
     columns = {
-        column: search.down(first.behind(target.table, column))
+        column: search.down(first.source_columns(target.table, column))
         for column in first.tables()[target.table]
     }
-    used = search.used(first, target.branch)
+    used = search.used_columns(first, target.branch)
     names = {row.id: row.name for row in graph.branches.all()}
     return ColumnLineage(view, columns, used, names)
 
@@ -113,12 +113,12 @@ class _Search:
             if step is None:
                 found.add(reached)
                 continue
-            for older in self.down(step.behind(reached.table, reached.column)):
+            for older in self.down(step.source_columns(reached.table, reached.column)):
                 masked = older.masked or reached.masked
                 found.add(SourceColumn(older.branch, older.table, older.column, masked))
         return sorted(found)
 
-    def used(self, step: SyncColumns, branch: int) -> dict[str, list[SourceColumn]]:
+    def used_columns(self, step: SyncColumns, branch: int) -> dict[str, list[SourceColumn]]:
         """What decides which rows there are, here and in what it reads."""
         found: dict[str, set[SourceColumn]] = {}
         seen: set[int] = set()
@@ -128,7 +128,7 @@ class _Search:
             if number in seen:
                 continue
             seen.add(number)
-            for use, columns in here.used().items():
+            for use, columns in here.used_columns().items():
                 found.setdefault(use, set()).update(self.down(columns))
             for source in self.makers[number].sources:
                 further = self._sync_columns(source)

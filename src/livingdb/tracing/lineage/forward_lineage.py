@@ -65,4 +65,4 @@ def forward_lineage(
             tables, whole = search.affected_keys((branch.id, table))
             return ForwardLineage(f"{branch.name}.{table} {key!r}", tables, whole)
         finally:
-            graph.index.forget(search.made)
+            graph.index.forget(search.scratch_versions)

@@ -183,6 +183,6 @@ def _blank_nullable(graph: Graph, version: Version, delta: RowImages) -> RowImag
         pa.nulls(delta.before.num_rows, column.type)
         if column.nullable and column.name not in {*schema.key, *links}
         else delta.before.column(column.name)
-        for column in schema.shown
+        for column in schema.visible_columns
     ]
     return RowImages(delta.before, pa.Table.from_arrays(columns, schema=schema.arrow))

@@ -118,7 +118,7 @@ def _lineage(search: Search, target: Target, key: object) -> Lineage:
     graph = search.graph
     rows = graph.versions.rows(graph.version(target.snapshot, target.table))
     wanted = None if key is None else find_row(rows, key, target.name)
-    return Lineage(search, target, key, search.behind(target, wanted))
+    return Lineage(search, target, key, search.source_rows(target, wanted))
 
 
 def find_row(rows: RowSet, key: object, name: str) -> pa.Table:
@@ -133,7 +133,7 @@ def find_row(rows: RowSet, key: object, name: str) -> pa.Table:
 
 def _key_values(rows: RowSet, key: object, name: str) -> pa.Table:
     schema = rows.schema
-    names = {column.name: column for column in schema.shown}
+    names = {column.name: column for column in schema.visible_columns}
     given: Mapping[str, Any]
     if isinstance(key, Mapping):
         given = {str(column): value for column, value in key.items()}

@@ -62,7 +62,7 @@ class Search:
         """The same, down to what is not derived."""
         return Search(self.graph, self._engine, base=True)
 
-    def behind(self, target: Target, rows: pa.Table | None) -> list[Origin]:
+    def source_rows(self, target: Target, rows: pa.Table | None) -> list[Origin]:
         """The source rows behind rows of a derived object; None for all of them."""
         steps = list(self._trace_once(target.branch, target.snapshot, target.table, rows))
         done: list[Origin] = []
@@ -136,7 +136,7 @@ class Search:
         schema = graph.versions.definition(graph.version(row, table)).schema
         wanted = None
         if rows is not None:
-            shown = [column.name for column in schema.shown]
+            shown = [column.name for column in schema.visible_columns]
             names = list(schema.visible_key) or shown
             positions = tuple(shown.index(name) for name in names)
             wanted = RequestedRows(distinct_rows(rows.select(names)), positions)

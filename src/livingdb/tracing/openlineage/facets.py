@@ -116,7 +116,7 @@ class Facets:
         schema = self._graph.versions.definition(version).schema
         fields = [
             {**_field(column.field), "ordinal_position": at}
-            for at, column in enumerate(schema.shown, start=1)
+            for at, column in enumerate(schema.visible_columns, start=1)
         ]
         return {
             "schema": facet("schema", fields=fields),
@@ -157,13 +157,13 @@ class Facets:
         try:
             indirect = [
                 self._input(names, reached, "INDIRECT", _INDIRECT[use])
-                for use, columns in step.used().items()
+                for use, columns in step.used_columns().items()
                 if use in _INDIRECT
                 for reached in columns
             ]
             for table, columns in step.tables().items():
                 fields = {
-                    column: {"inputFields": self._direct(names, step.behind(table, column))}
+                    column: {"inputFields": self._direct(names, step.source_columns(table, column))}
                     for column in columns
                 }
                 made = facet("columnLineage", fields=fields, dataset=indirect or None)

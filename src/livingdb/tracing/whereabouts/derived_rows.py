@@ -48,7 +48,7 @@ class DerivedRowSearch:
         every = [s for s in self._graph.catalog.syncs.all() if s.kind == KIND]
         return list(topological_order([(sync, View.from_json(sync.spec)) for sync in every]))
 
-    def found(self, there: dict[int, list[LocatedRow]]) -> Iterator[LocatedRow]:
+    def find(self, there: dict[int, list[LocatedRow]]) -> Iterator[LocatedRow]:
         """The row in what is derived; what is found there is looked for further on, too."""
         for sync, view in self._views:
             target = self._graph.branches.by_id(sync.target)

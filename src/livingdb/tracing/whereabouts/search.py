@@ -49,7 +49,7 @@ class _Search:
         known, shown = self._known_row(table, key)
         on_branches = dict(self._on_branches(known))
         every = [item for some in on_branches.values() for item in some]
-        derived = list(self._in_views.found(on_branches))
+        derived = list(self._in_views.find(on_branches))
         places = [place for item in (*every, *derived) for place in self._places(item)]
         places += self._tags([*every, *derived], known)
         places += self._unnamed_places(every, known)

@@ -97,7 +97,7 @@ def _rows_with_keys(crossing: PendingChange, table: str, found: pa.Table) -> dic
     try:
         kinds = pa.schema([pa.field(c.name, c.type) for c in rows.schema.key_columns])
         broken = matching_rows(
-            rows, keys.cast(kinds), [column.name for column in rows.schema.stored]
+            rows, keys.cast(kinds), [column.name for column in rows.schema.stored_columns]
         )
     except pa.ArrowInvalid:
         return {}

@@ -302,9 +302,11 @@ class Zscore(Metric):
 
     def measure(self, crossing: PendingChange) -> float | None:
         """See `Metric.measure`."""
-        return self.found(crossing, self.text)[0]
+        return self.measurement_pair(crossing, self.text)[0]
 
-    def found(self, crossing: PendingChange, text: str) -> tuple[float | None, float | None]:
+    def measurement_pair(
+        self, crossing: PendingChange, text: str
+    ) -> tuple[float | None, float | None]:
         """See `Metric.found`."""
         value = self.metric.measure(crossing)
         if value is None:

@@ -91,7 +91,7 @@ class LabelledColumns:
         given = _output_names(View.from_json(sync.spec)) if _is_query(sync) else None
         return any(
             self.has(one.branch, one.table, one.column)
-            for one in SyncColumns(self._graph, sync).behind(table, column)
+            for one in SyncColumns(self._graph, sync).source_columns(table, column)
             if not one.masked and (given is None or one.column.casefold() in given)
         )
 

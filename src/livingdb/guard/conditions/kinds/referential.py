@@ -98,9 +98,9 @@ class NoOrphans(RowCondition):
             return None
         return pc.invert(is_true(self.violation_mask(rows, crossing, table)))
 
-    def broken(self, crossing: PendingChange, table: str) -> pa.Table:
-        """See `RowCondition.broken`; with those whose other end goes."""
-        come = super().broken(crossing, table)
+    def violating_rows(self, crossing: PendingChange, table: str) -> pa.Table:
+        """See `RowCondition.violating_rows`; with those whose other end goes."""
+        come = super().violating_rows(crossing, table)
         left = self._orphaned_rows(crossing, table)
         if left is None or not left.num_rows:
             return come
@@ -121,7 +121,9 @@ class NoOrphans(RowCondition):
             return None
         there = _semi_join(crossing.versions.rows(known.new), gone, known.columns)
         gone = gone.filter(pc.invert(is_in_values(gone, gone.column_names, there)))
-        return _semi_join(rows, gone, self.columns, [column.name for column in rows.schema.stored])
+        return _semi_join(
+            rows, gone, self.columns, [column.name for column in rows.schema.stored_columns]
+        )
 
     def problem_text(self, count: int) -> str:
         """See `RowCondition.wrong`."""

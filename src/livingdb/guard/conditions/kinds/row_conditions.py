@@ -52,12 +52,12 @@ class RowCondition(Condition):
         """See `Condition.judge`."""
         broken: dict[str, pa.Table] = {}
         for table in crossing.names(self.table, self.about, self.of):
-            bad = self.broken(crossing, table)
+            bad = self.violating_rows(crossing, table)
             if bad.num_rows:
                 broken[table] = bad
         return self.verdict(broken, crossing)
 
-    def broken(self, crossing: PendingChange, table: str) -> pa.Table:
+    def violating_rows(self, crossing: PendingChange, table: str) -> pa.Table:
         """The rows of a table that break it."""
         rows = crossing.come(table, self.of)
         if not rows.num_rows:

@@ -50,8 +50,8 @@ def differences(
 
     A column that is gone and one that came are the same, renamed, if they have the same id.
     """
-    before = {column.name: column for column in old.shown}
-    after = {column.name: column for column in new.shown}
+    before = {column.name: column for column in old.visible_columns}
+    after = {column.name: column for column in new.visible_columns}
     came = {column.id: column for name, column in after.items() if name not in before}
     found: list[Difference] = []
     for name, column in before.items():
@@ -82,7 +82,9 @@ def _is_relevant(names: list[str], used: Collection[str] | None) -> bool:
 
 def _name_in(schema: TableSchema, column: Column) -> str:
     """What a column is called there."""
-    return next((other.name for other in schema.shown if other.id == column.id), column.name)
+    return next(
+        (other.name for other in schema.visible_columns if other.id == column.id), column.name
+    )
 
 
 def _column_differences(old: Column, new: Column | None) -> list[Difference]:

@@ -69,7 +69,7 @@ class Lag(Metric):
                 oldest = min(oldest, first.time)
         return (crossing.time - oldest) / _MICROSECONDS
 
-    def shown(self, value: float) -> str:
+    def render_value(self, value: float) -> str:
         """See `Metric.shown`."""
         return f"{value:,.1f} seconds"
 
@@ -119,7 +119,7 @@ class Age(Metric):
     def _seconds_since(self, crossing: PendingChange, time: int) -> float:
         return max(0, crossing.time - time) / _MICROSECONDS
 
-    def shown(self, value: float) -> str:
+    def render_value(self, value: float) -> str:
         """See `Metric.shown`."""
         return f"{value:,.1f} seconds"
 
