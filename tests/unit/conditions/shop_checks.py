@@ -7,26 +7,26 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from livingdb.condition import Crossing
+from livingdb.condition import PendingChange
 
 
-def negative(crossing: Crossing, table: str = "orders", least: int = 0) -> Any:
+def negative(crossing: PendingChange, table: str = "orders", least: int = 0) -> Any:
     """The rows that come with too small an amount."""
     rows = crossing.come(table)
     return rows.filter(pc.less(rows.column("amount"), least))
 
 
-def by_table(crossing: Crossing) -> dict[str, pa.Table]:
+def by_table(crossing: PendingChange) -> dict[str, pa.Table]:
     """The same, by the table's name, and no more than the key."""
     return {"orders": negative(crossing).select(["id"])}
 
 
-def says(crossing: Crossing, answer: Any = None) -> Any:
+def says(crossing: PendingChange, answer: Any = None) -> Any:
     """Whatever it is told to say."""
     return answer
 
 
-def fails(crossing: Crossing) -> None:
+def fails(crossing: PendingChange) -> None:
     """Nothing but trouble."""
     raise RuntimeError("out of order")
 
@@ -38,7 +38,7 @@ def train(tables: dict[str, pa.Table]) -> tuple[bytes, dict[str, Any]]:
     return str(total).encode(), {"score": 100 - total / 100, "rows": len(amounts), "name": "sum"}
 
 
-def rows(crossing: Crossing, table: str, of: str, most: int) -> str | None:
+def rows(crossing: PendingChange, table: str, of: str, most: int) -> str | None:
     """Whether at most so many rows come."""
     count = crossing.come(table, of).num_rows
     return None if count <= most else f"{count} rows come"
