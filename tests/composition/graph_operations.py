@@ -1,0 +1,454 @@
+"""Operations on the graph: clone, merge, reset, revert, cherry-pick, tag, drop, rename, reads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from random import Random
+from typing import Any, Self
+
+from tests.composition.model import Conflict, Model, State, Table, constraint_broken, merged
+from tests.composition.row_operations import held_to, judged
+from tests.composition.step import DONE, SKIPPED, Expected, Outcome, Step, maybe, refused
+
+import livingdb
+from livingdb.errors import (
+    AlreadyExists,
+    InvalidData,
+    LivingDBError,
+    MergeConflict,
+    ReadOnlyBranch,
+    RuleViolation,
+)
+
+__all__ = [
+    "CherryPick",
+    "Clone",
+    "DropBranch",
+    "Merge",
+    "RenameBranch",
+    "Reset",
+    "Revert",
+    "Tag",
+    "TimeTravel",
+]
+
+MOST_BRANCHES = 9
+
+
+def has_room(model: Model) -> bool:
+    return len(model.branches) < MOST_BRANCHES
+
+
+@dataclass(frozen=True)
+class Clone(Step):
+    """A branch that stands where another does."""
+
+    branch: str
+    name: str
+
+    @classmethod
+    def draw(cls, model: Model, random: Random) -> Self | None:
+        if not has_room(model):
+            return None
+        return cls(random.choice(sorted(model.branches)), f"b{model.fresh()}")
+
+    def expected(self, model: Model) -> Expected:
+        if self.branch not in model.branches:
+            return SKIPPED
+        return refused(AlreadyExists) if self.name in model.branches else DONE
+
+    def call(self, db: livingdb.Database) -> Any:
+        return db.branch(self.branch).clone(self.name)
+
+    def apply(self, model: Model) -> Outcome:
+        return Outcome({self.name: model.branches[self.branch]})
+
+
+@dataclass(frozen=True)
+class Merge(Step):
+    """What a branch changed comes to another."""
+
+    source: str
+    into: str
+    policy: str
+
+    @classmethod
+    def draw(cls, model: Model, random: Random) -> Self | None:
+        names = sorted(model.branches)
+        into = model.busy(random)
+        related = [
+            name
+            for name in names
+            if name != into and model.common(model.heads[name], model.heads[into])
+        ]
+        if not related:
+            return None
+        return cls(random.choice(related), into, random.choice(("fail", "ours", "theirs")))
+
+    def expected(self, model: Model) -> Expected:
+        if not {self.source, self.into} <= set(model.branches) or self.source == self.into:
+            return SKIPPED
+        if model.is_read_only(self.into):
+            return refused(ReadOnlyBranch)
+        ours, theirs = model.heads[self.into], model.heads[self.source]
+        common = model.common(ours, theirs)
+        if not common:
+            return refused(RuleViolation)
+        if common == [theirs]:
+            return DONE
+        after = self._after(model)
+        if after is None:
+            return Expected("maybe", (MergeConflict, InvalidData), allows=self._contradicts(model))
+        if isinstance(after, Conflict):
+            return refused(MergeConflict)
+        return judged(model, self.into, after)
+
+    def _contradicts(self, model: Model) -> Callable[[LivingDBError], bool]:
+        """Schemas are in conflict only where both sides changed that of a table."""
+        common = model.common(model.heads[self.into], model.heads[self.source])
+        base = model.history.get(common[0], {})
+        sides = [
+            {name for name in {*base, *state} if shapes(base).get(name) != shapes(state).get(name)}
+            for state in (model.branches[self.into], model.branches[self.source])
+        ]
+
+        def allows(error: LivingDBError) -> bool:
+            named = set(getattr(error, "schema_conflicts", ()))
+            return len(common) > 1 or named <= sides[0] & sides[1]
+
+        return allows
+
+    def _after(self, model: Model) -> State | Conflict | None:
+        """What comes of it; None where it is not known: both schemas changed."""
+        ours, theirs = model.branches[self.into], model.branches[self.source]
+        common = model.common(model.heads[self.into], model.heads[self.source])
+        if len(common) > 1 or common[0] not in model.history:
+            return None
+        base = model.history[common[0]]
+        if shapes(base) == shapes(theirs):
+            base, theirs = in_names_of(ours, base), in_names_of(ours, theirs)
+        if shapes(ours) == shapes(base) == shapes(theirs):
+            return _merged(base, ours, theirs, self.policy)
+        if ours == base:
+            return theirs
+        return None
+
+    def call(self, db: livingdb.Database) -> Any:
+        return db.merge(self.source, into=self.into, on_conflict=self.policy)
+
+    def apply(self, model: Model) -> Outcome:
+        if model.heads[self.source] in model.ancestors(model.heads[self.into]):
+            return Outcome({self.into: model.branches[self.into]})
+        after = self._after(model)
+        if after is None or isinstance(after, Conflict):
+            return Outcome(moved={self.into}, like={self.into: self._shapes(model)})
+        return Outcome({self.into: after})
+
+    def _shapes(self, model: Model) -> State:
+        """The tables as they will look: as theirs where only theirs changed the schema."""
+        common = model.common(model.heads[self.into], model.heads[self.source])
+        base = shapes(model.history.get(common[0], {}))
+        ours, theirs = model.branches[self.into], model.branches[self.source]
+        taken = {
+            name: table
+            for name, table in theirs.items()
+            if name not in ours or shapes(ours)[name] == base.get(name)
+        }
+        return {**ours, **taken}
+
+
+def in_names_of(ours: State, state: State) -> State:
+    """A state with the names that its tables and columns have in another one.
+
+    Only tables of which nothing else was changed: all columns are there, in the types they have.
+    """
+    by_id = {table.id: (name, table) for name, table in ours.items()}
+    made: dict[str, Table] = {}
+    for name, table in state.items():
+        title, like = by_id.get(table.id, (name, table))
+        kinds = [{(c.id, c.type, c.fixed) for c in one.columns} for one in (table, like)]
+        if kinds[0] != kinds[1] or (table.key, table.checks) != (like.key, like.checks):
+            made[name] = table
+            continue
+        names = {column.id: column.name for column in table.columns}
+        rows = [{c.name: row[names[c.id]] for c in like.columns} for row in table.dicts()]
+        made[title] = like.with_rows(rows)
+    return made
+
+
+def shapes(state: State) -> dict[str, Any]:
+    return {name: table.shape() for name, table in state.items()}
+
+
+def _merged(base: State, ours: State, theirs: State, policy: str) -> State | Conflict:
+    try:
+        return merged(base, ours, theirs, policy)
+    except Conflict as conflict:
+        return conflict
+
+
+@dataclass(frozen=True)
+class Reset(Step):
+    """A branch moves back along first parents."""
+
+    branch: str
+    steps: int
+
+    @classmethod
+    def draw(cls, model: Model, random: Random) -> Self | None:
+        found = _moving(model, random)
+        return None if found is None else cls(*found)
+
+    def expected(self, model: Model) -> Expected:
+        if self.branch not in model.branches:
+            return SKIPPED
+        to = model.back(self.branch, self.steps)
+        if to is None or to not in model.history:
+            return SKIPPED
+        if model.is_read_only(self.branch):
+            return refused(ReadOnlyBranch)
+        return maybe(RuleViolation) if model.lenses(self.branch) else DONE
+
+    def call(self, db: livingdb.Database) -> Any:
+        return db.branch(self.branch).reset(f"{self.branch}~{self.steps}")
+
+    def apply(self, model: Model) -> Outcome:
+        to = model.back(self.branch, self.steps)
+        assert to is not None
+        return Outcome({self.branch: model.history[to]})
+
+
+def _moving(model: Model, random: Random) -> tuple[str, int] | None:
+    names = [n for n in sorted(model.branches) if not model.is_read_only(n)]
+    if not names:
+        return None
+    return model.busy(random, names), random.choice((1, 1, 2, 3))
+
+
+@dataclass(frozen=True)
+class _Replay(Step):
+    """What one snapshot changed, once more or undone, on a branch."""
+
+    branch: str
+    of: str
+    steps: int
+
+    def _places(self, model: Model) -> tuple[State, State] | None:
+        """The states between which the step goes."""
+        raise NotImplementedError
+
+    def _snapshot(self, model: Model) -> str | None:
+        if not {self.branch, self.of} <= set(model.branches):
+            return None
+        found = model.back(self.of, self.steps)
+        if found is None or found not in model.history or not model.parents.get(found):
+            return None
+        return found if model.parents[found][0] in model.history else None
+
+    def expected(self, model: Model) -> Expected:
+        snapshot = self._snapshot(model)
+        if snapshot is None:
+            return SKIPPED
+        if model.is_read_only(self.branch):
+            return refused(ReadOnlyBranch)
+        after = self._after(model)
+        if after is None:
+            return maybe(MergeConflict, InvalidData)
+        if isinstance(after, Conflict):
+            return refused(MergeConflict)
+        if after == model.branches[self.branch]:
+            return DONE
+        if any(constraint_broken(table, after) for table in after.values()):
+            return refused(InvalidData)
+        return maybe(InvalidData) if held_to(model, self.branch) else DONE
+
+    def _after(self, model: Model) -> State | Conflict | None:
+        places = self._places(model)
+        assert places is not None
+        ours = model.branches[self.branch]
+        base, theirs = (in_names_of(ours, place) for place in places)
+        if shapes(base) == shapes(theirs) and _same_where_changed(base, theirs, ours):
+            return _merged(base, ours, theirs, "fail")
+        return None
+
+    def apply(self, model: Model) -> Outcome:
+        after = self._after(model)
+        if after is None or isinstance(after, Conflict):
+            return Outcome(moved={self.branch})
+        return Outcome({self.branch: after})
+
+
+def _same_where_changed(base: State, theirs: State, ours: State) -> bool:
+    """Whether the tables that a step changes have the same schemas on the branch."""
+    changed = [name for name in base if base[name] != theirs.get(name)]
+    return all(name in ours and ours[name].shape() == base[name].shape() for name in changed)
+
+
+@dataclass(frozen=True)
+class Revert(_Replay):
+    """Undo what a snapshot of the branch changed."""
+
+    @classmethod
+    def draw(cls, model: Model, random: Random) -> Self | None:
+        found = _moving(model, random)
+        if found is None:
+            return None
+        return cls(found[0], found[0], found[1] - 1)
+
+    def _places(self, model: Model) -> tuple[State, State] | None:
+        snapshot = self._snapshot(model)
+        assert snapshot is not None
+        return model.history[snapshot], model.history[model.parents[snapshot][0]]
+
+    def call(self, db: livingdb.Database) -> Any:
+        return db.branch(self.branch).revert(f"{self.of}~{self.steps}")
+
+
+@dataclass(frozen=True)
+class CherryPick(_Replay):
+    """Do what a snapshot of another branch changed."""
+
+    @classmethod
+    def draw(cls, model: Model, random: Random) -> Self | None:
+        found = _moving(model, random)
+        if found is None:
+            return None
+        return cls(found[0], random.choice(sorted(model.branches)), found[1] - 1)
+
+    def expected(self, model: Model) -> Expected:
+        """What is derived has no part in branches of rows."""
+        if self.of in model.branches and model.incoming(self.of) is not None:
+            return SKIPPED
+        return super().expected(model)
+
+    def _places(self, model: Model) -> tuple[State, State] | None:
+        snapshot = self._snapshot(model)
+        assert snapshot is not None
+        return model.history[model.parents[snapshot][0]], model.history[snapshot]
+
+    def call(self, db: livingdb.Database) -> Any:
+        return db.branch(self.branch).cherry_pick(f"{self.of}~{self.steps}")
+
+
+@dataclass(frozen=True)
+class Tag(Step):
+    """A name for a snapshot."""
+
+    name: str
+    branch: str
+
+    @classmethod
+    def draw(cls, model: Model, random: Random) -> Self | None:
+        return cls(f"tag{model.fresh()}", random.choice(sorted(model.branches)))
+
+    def expected(self, model: Model) -> Expected:
+        return DONE if self.branch in model.branches and self.name not in model.tags else SKIPPED
+
+    def call(self, db: livingdb.Database) -> Any:
+        return db.tag(self.name, self.branch)
+
+    def apply(self, model: Model) -> Outcome:
+        model.tags[self.name] = model.heads[self.branch]
+        return Outcome()
+
+
+@dataclass(frozen=True)
+class DropBranch(Step):
+    """Forget a branch, a view among them."""
+
+    name: str
+    detach: bool
+
+    @classmethod
+    def draw(cls, model: Model, random: Random) -> Self | None:
+        names = [name for name in sorted(model.branches) if name != "main"]
+        return cls(random.choice(names), random.random() < 0.7) if names else None
+
+    def expected(self, model: Model) -> Expected:
+        if self.name not in model.branches or self.name == "main":
+            return SKIPPED
+        others = [
+            sync
+            for sync in model.syncs.values()
+            if self.name in (*sync.sources, sync.target)
+            and sync.state == "active"
+            and not (sync.kind != "lens" and sync.target == self.name)
+        ]
+        return refused(RuleViolation) if others and not self.detach else DONE
+
+    def call(self, db: livingdb.Database) -> Any:
+        return db.drop_branch(self.name, detach=self.detach)
+
+    def apply(self, model: Model) -> Outcome:
+        stopped = set()
+        for key, sync in list(model.syncs.items()):
+            if self.name not in (*sync.sources, sync.target):
+                continue
+            if sync.kind != "lens" and sync.target != self.name:
+                sync.sources = tuple("?" if s == self.name else s for s in sync.sources)
+                stopped.add(sync.target)
+            else:
+                del model.syncs[key]
+        for sync in model.syncs.values():
+            if sync.twin == self.name:
+                sync.twin = None
+        del model.branches[self.name], model.heads[self.name]
+        return Outcome(stopped=stopped)
+
+
+@dataclass(frozen=True)
+class RenameBranch(Step):
+    """Another name for a branch."""
+
+    name: str
+    to: str
+
+    @classmethod
+    def draw(cls, model: Model, random: Random) -> Self | None:
+        names = [name for name in sorted(model.branches) if name != "main"]
+        return cls(random.choice(names), f"b{model.fresh()}") if names else None
+
+    def expected(self, model: Model) -> Expected:
+        if self.name not in model.branches or self.to in model.branches:
+            return SKIPPED
+        return SKIPPED if model.incoming(self.name) is not None else DONE
+
+    def call(self, db: livingdb.Database) -> Any:
+        return db.rename_branch(self.name, self.to)  # type: ignore[attr-defined]
+
+    def apply(self, model: Model) -> Outcome:
+        model.rename(self.name, self.to)
+        return Outcome({self.to: model.branches[self.to]})
+
+
+@dataclass(frozen=True)
+class TimeTravel(Step):
+    """Read a branch some snapshots ago, and a view as made from there."""
+
+    branch: str
+    steps: int
+
+    @classmethod
+    def draw(cls, model: Model, random: Random) -> Self | None:
+        return cls(random.choice(sorted(model.branches)), random.randrange(5))
+
+    def expected(self, model: Model) -> Expected:
+        if self.branch not in model.branches:
+            return SKIPPED
+        to = model.back(self.branch, self.steps)
+        return DONE if to in model.history else SKIPPED
+
+    def call(self, db: livingdb.Database) -> Any:
+        return db.at(f"{self.branch}~{self.steps}").tables()
+
+    def apply(self, model: Model) -> Outcome:
+        to = model.back(self.branch, self.steps)
+        assert to is not None
+
+        def check(world: Any) -> None:
+            ref = f"{self.branch}~{self.steps}"
+            world.compare_snapshot(ref, model.history[to])
+            world.compare_derived(self.branch, to)
+
+        return Outcome(check=check)

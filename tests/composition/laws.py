@@ -1,0 +1,285 @@
+"""What holds after each step, whatever was done.
+
+carried   a write reaches the rows it touches on the other sides, and what those alone hold stays
+true      an active sync that is not behind satisfies its recipe at the heads
+same      an immediate sync and its deferred twin show the same where both are up to date
+total     everything that can be asked is answered, whatever became of the sources
+history   a snapshot shows what it showed when it was a head
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from tests.composition.model import State, Sync, shown
+from tests.composition.queries import BoundQuery
+from tests.composition.schema_model import BoundChanges, Change, shared_agree
+from tests.composition.view_operations import answer_of
+
+if TYPE_CHECKING:
+    from tests.composition.machine import World
+
+    import livingdb
+
+__all__ = [
+    "answer",
+    "check_carried",
+    "check_fresh",
+    "check_history",
+    "check_propagated",
+    "check_same",
+    "check_syncs",
+    "check_total",
+    "check_true",
+    "check_whole",
+]
+
+
+def answer(world: World, sync: Sync) -> State:
+    """What the target of a one-way sync is to show."""
+    return answer_of(world.model, sync)
+
+
+def check_syncs(world: World, stopped: set[str]) -> None:
+    """The syncs are those of the model; what stopped had to, and an alert says so."""
+    model = world.model
+    observed = {sync.name: sync for sync in world.db.syncs()}
+    if set(observed) != set(_names(world)):
+        world.fail("syncs", f"{sorted(observed)} instead of {sorted(_names(world))}")
+    model.syncs = _names(world)
+    for name, sync in model.syncs.items():
+        state = observed[name].state
+        if state == sync.state:
+            continue
+        was, sync.state = sync.state, state
+        if sync.target in stopped:
+            continue
+        if was != "active":
+            world.fail("state", f"{name} was {was} and is {state}", sync)
+        if not _has_to_stop(world, sync, state):
+            reason = observed[name].reason
+            world.fail("stopped", f"{name} is {state} for no reason of its own: {reason}", sync)
+        elif not world.db.alerts(sync=name):
+            world.fail("alert", f"{name} is {state}, and no alert says so", sync)
+
+
+def _names(world: World) -> dict[str, Sync]:
+    return {sync.name: sync for sync in world.model.syncs.values()}
+
+
+def _has_to_stop(world: World, sync: Sync, state: str) -> bool:
+    """Whether a sync cannot go on with what its sources are, or may not."""
+    if sync.direction == "both":
+        return False
+    try:
+        made = answer(world, sync)
+    except (KeyError, ValueError):
+        return state == "detached"
+    if state == "held":
+        return sync.most_rows is not None and len(made[sync.target].rows) > sync.most_rows
+    return False
+
+
+def _observed(world: World) -> dict[str, livingdb.Sync]:
+    return {sync.name: sync for sync in world.db.syncs()}
+
+
+def check_true(world: World) -> None:
+    """Every active sync that is not behind satisfies its recipe."""
+    for name, observed in _observed(world).items():
+        sync = world.model.syncs[name]
+        try:
+            lag = int(observed.lag)
+            if name not in world.explained or world.explained[name] != observed.state:
+                observed.explain()
+            world.explained[name] = observed.state
+        except Exception as error:
+            world.fail("total", f"lag of {name}: {type(error).__name__}: {error}", sync)
+            continue
+        if sync.state != "active" or sync.spoiled:
+            continue
+        if lag and sync.when == "immediate":
+            world.fail("lag", f"{name} is immediate and {lag} behind", sync)
+        elif not lag:
+            _check_recipe(world, sync)
+
+
+def _check_recipe(world: World, sync: Sync) -> None:
+    model = world.model
+    if sync.direction in ("both", "reverse"):
+        old, new = model.branches[sync.sources[0]], model.branches[sync.target]
+        try:
+            is_true = sync.definition.agrees(old, new)
+        except (KeyError, ValueError) as error:
+            world.fail("true", f"{sync.name} goes on without {error}", sync)
+            return
+        if not is_true:
+            world.fail("true", f"{sync.name}: {shown(old)} and {shown(new)}", sync)
+        return
+    found = model.branches[sync.target]
+    try:
+        made = answer(world, sync)
+    except (KeyError, ValueError) as error:
+        world.fail("true", f"{sync.name} goes on though it cannot be made: {error}", sync)
+        return
+    if not (
+        _agrees(world, sync, found, made) if _is_remembered(sync) else shown(found) == shown(made)
+    ):
+        world.fail("true", f"{sync.name}: {shown(found)} instead of {shown(made)}", sync)
+
+
+def _by_hash(sync: Sync) -> bool:
+    """Whether lookup rows have ids that the model does not know."""
+    return isinstance(sync.definition, BoundChanges) and "Normalize" in sync.definition.kinds
+
+
+def _is_remembered(sync: Sync) -> bool:
+    """Whether the target holds more than its source says: ids, or what a column was first given."""
+    if not isinstance(sync.definition, BoundChanges):
+        return False
+    return _by_hash(sync) or any(getattr(c, "how", "") == "up" for c in sync.definition.changes)
+
+
+def _agrees(world: World, sync: Sync, found: State, made: State) -> bool:
+    source = world.model.branches[sync.sources[0]]
+    if len(sync.definition.changes) == 1:
+        return bool(sync.definition.agrees(source, found))
+    return shared_agree(made, found, {table.id for table in source.values()})
+
+
+def check_carried(world: World, branch: str, before: Mapping[str, State]) -> None:
+    """A write reaches the rows it touches and no others, and keeps what its side has not."""
+    model = world.model
+    seen, left = {branch}, [branch]
+    while left:
+        here = left.pop(0)
+        for sync in model.two_way(here):
+            there = next(name for name in (*sync.sources, sync.target) if name != here)
+            if there in seen:
+                continue
+            seen.add(there)
+            left.append(there)
+            changes = sync.definition.rebound(before[sync.sources[0]])
+            if len(changes) == 1 and changes[0].KEEPS_ROWS and not sync.spoiled:
+                _check_rows(world, sync, changes[0], (here, there), before)
+
+
+def _check_rows(
+    world: World, sync: Sync, change: Change, way: tuple[str, str], before: Mapping[str, State]
+) -> None:
+    """What went from one branch to another through a change of single rows."""
+    here, there = way
+    name = change.table  # type: ignore[attr-defined]
+    mine = before[here][name].by_key(), world.model.branches[here][name].by_key()
+    yours = before[there][name].by_key(), world.model.branches[there][name].by_key()
+    for key, row in mine[1].items():
+        if key in yours[0] and mine[0].get(key) == row and yours[1].get(key) != yours[0][key]:
+            world.fail("carried", f"{there}: the row {key} was not touched", sync)
+        filled = change.filled(row, to_new=here == sync.sources[0])
+        for column, value in filled.items():
+            if getattr(change, "how", "") == "computed":
+                continue
+            wanted = yours[0][key][column] if key in yours[0] else value
+            if yours[1][key][column] != wanted:
+                found = yours[1][key][column]
+                world.fail("carried", f"{there}: {column} of {key} is {found}, not {wanted}", sync)
+
+
+def check_same(world: World) -> None:
+    """Twins show the same where both are up to date."""
+    observed = _observed(world)
+    by_target = {sync.target: sync for sync in world.model.syncs.values()}
+    for sync in world.model.syncs.values():
+        twin = by_target.get(sync.twin or "")
+        if twin is None or twin.sources != sync.sources or _by_hash(sync):
+            continue
+        if {sync.state, twin.state} != {"active"} or sync.spoiled or twin.spoiled:
+            continue
+        if observed[twin.name].lag:
+            continue
+        one, other = (_typed(world, name) for name in (sync.target, twin.target))
+        if isinstance(sync.definition, BoundQuery):
+            one, other = one[sync.target], other[twin.target]
+        if one != other:
+            world.fail("same", f"{sync.target} and {twin.target}: {one} and {other}", sync)
+
+
+def _typed(world: World, branch: str) -> dict[str, object]:
+    state = world.db.branch(branch)
+    return {
+        name: [
+            [(field.name, str(field.type)) for field in state.table(name).schema],
+            world.model.branches[branch][name].rows,
+        ]
+        for name in state.tables()
+    }
+
+
+def check_propagated(world: World) -> None:
+    """Nothing that is active and deferred is behind."""
+    for name, observed in _observed(world).items():
+        sync = world.model.syncs[name]
+        if sync.state != "active" or sync.spoiled or sync.when == "on demand":
+            continue
+        if observed.lag:
+            world.fail("lag", f"{name} is {observed.lag!r} after propagate", sync)
+
+
+def check_fresh(world: World, target: str) -> None:
+    """A derived object that was refreshed is up to date, or has stopped."""
+    for name, observed in _observed(world).items():
+        sync = world.model.syncs[name]
+        if sync.target != target or sync.state != "active" or sync.spoiled:
+            continue
+        if observed.lag:
+            world.fail("lag", f"{name} is {observed.lag!r} after refresh", sync)
+
+
+def check_history(world: World, turn: int) -> None:
+    """One old snapshot after the other is read again."""
+    known = list(world.model.history)
+    snapshot = known[turn * 7 % len(known)]
+    world.compare_snapshot(f"id:{snapshot}", world.model.history[snapshot])
+
+
+def check_total(world: World) -> None:
+    """Everything answers."""
+    db = world.db
+    asked = {
+        "alerts": lambda: [str(alert) for alert in db.alerts()],
+        "graph": lambda: db.graph().to_text(),
+        "snapshots": db.snapshots,
+        "tags": db.tags,
+    }
+    for branch in db.branches():
+        name = branch.name
+        asked[f"log of {name}"] = branch.log
+        asked[f"provenance of {name}"] = lambda name=name: str(db.provenance(name))
+    for sync in world.model.syncs.values():
+        if sync.kind == "view":
+            name = sync.target
+            asked[f"column lineage of {name}"] = lambda name=name: str(db.column_lineage(name))
+    for what, ask in asked.items():
+        try:
+            ask()
+        except Exception as error:
+            subject = _subject(world, what)
+            world.fail("total", f"{what}: {type(error).__name__}: {error}", subject)
+
+
+def _subject(world: World, what: str) -> Sync | None:
+    target = what.rsplit(" ", 1)[-1]
+    return next((s for s in world.model.syncs.values() if s.target == target), None)
+
+
+def check_whole(world: World) -> None:
+    """The database finds nothing wrong with itself, tags stand, all history reads as it did."""
+    problems = world.db.check().problems
+    if problems:
+        world.fail("check", "; ".join(str(problem) for problem in problems))
+    for name, snapshot in world.model.tags.items():
+        if world.db.at(name).id != snapshot:
+            world.fail("history", f"the tag {name} moved")
+    for snapshot, state in world.model.history.items():
+        world.compare_snapshot(f"id:{snapshot}", state)

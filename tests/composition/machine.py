@@ -1,0 +1,463 @@
+"""The machine: runs programs of steps on a database and on the model, and compares them."""
+
+from __future__ import annotations
+
+import atexit
+import shutil
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pyarrow as pa
+from tests.composition import laws
+from tests.composition.known import Known
+from tests.composition.model import Column, Model, State, Sync, Table, canonical, shown
+from tests.composition.operations import drawn
+from tests.composition.queries import BoundQuery
+from tests.composition.step import Outcome, Step
+
+import livingdb
+from livingdb import LivingDBError
+
+__all__ = ["Failure", "Program", "World", "random_program", "run", "shrunk"]
+
+TYPES = {pa.int32(): "int", pa.int64(): "bigint", pa.string(): "string"}
+
+START = {
+    "orders": ({"id": "int", "city": "string", "amount": "int", "note": "string"}, "id"),
+    "items": ({"id": "int", "order_id": "int", "size": "string"}, "id"),
+    "returns": ({"id": "int", "city": "string", "amount": "int", "note": "string"}, "id"),
+}
+ROWS = {
+    "orders": [(1, "a", 1, "a-b"), (2, "b", 3, None), (3, "a", 5, "c-d-e")],
+    "items": [(1, 1, "a"), (2, 3, "b"), (3, None, "a")],
+    "returns": [(1, "b", 2, "7")],
+}
+
+
+@dataclass(frozen=True)
+class Program:
+    """Steps, one after the other, on a database with three small tables on main."""
+
+    steps: tuple[Step, ...]
+
+    def __init__(self, steps: Iterable[Step]):
+        object.__setattr__(self, "steps", tuple(steps))
+
+    def __str__(self) -> str:
+        lines = "".join(f"    {step!r},\n" for step in self.steps)
+        return f"Program([\n{lines}])"
+
+
+class Failure(Exception):
+    """A law does not hold: which, of which sync, after which step."""
+
+    def __init__(
+        self, law: str, detail: str, step: Step | None, sync: Sync | None, world: World
+    ) -> None:
+        self.law, self.detail, self.step, self.sync = law, detail, step, sync
+        self.world = world
+        self.entry: Known | None = None
+        """The entry of the list that speaks of it."""
+        self.program = Program(world.steps)
+        super().__init__(f"{self.signature}\n{detail}\n{self.program}")
+
+    @property
+    def signature(self) -> str:
+        """What is the same for all failures of one kind."""
+        subject = "" if self.sync is None else self.world.described(self.sync)
+        kinds = "" if self.step is None else "/".join(self.step.kinds)
+        return f"{self.law} | {subject} | {kinds}"
+
+
+class World:
+    """A database and its model."""
+
+    def __init__(self, known: Sequence[Known] = ()) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="livingdb-composition-"))
+        shutil.copytree(_template(), self.folder / "shop.ldb")
+        self.db = livingdb.open(self.folder / "shop.ldb", author="machine", engine="embedded")
+        self.model = Model()
+        self.known = known
+        self.met: Counter[str] = Counter()
+        """How often known failures were met."""
+        self.steps: list[Step] = []
+        self.step: Step | None = None
+        self.turn = 0
+        self.explained: dict[str, str] = {}
+        """The states in which syncs were asked to explain themselves."""
+        state = {}
+        for name, (columns, key) in START.items():
+            made = tuple(
+                Column(f"{name}.{title}", title, kind, nullable=title != key)
+                for title, kind in columns.items()
+            )
+            state[name] = Table(name, made, (f"{name}.{key}",), canonical(ROWS[name]))
+        self._learn({"main": state})
+
+    def close(self) -> None:
+        """Drop the database."""
+        self.db.close()
+        shutil.rmtree(self.folder)
+
+    def fail(self, law: str, detail: str, sync: Sync | None = None) -> None:
+        """Say that a law does not hold; go on if that is known, and asks nothing more."""
+        failure = Failure(law, detail, self.step, sync, self)
+        for entry in self.known:
+            if entry.matches(failure):
+                self.met[entry.name] += 1
+                failure.entry = entry
+                if entry.goes_on:
+                    if sync is not None:
+                        sync.spoiled = True
+                    return
+                break
+        raise failure
+
+    # --- a step ------------------------------------------------------------------------------
+
+    def do(self, step: Step) -> None:
+        """A step on both, and all laws."""
+        self.step = step
+        expected = step.expected(self.model)
+        if expected.what == "skipped":
+            return
+        for entry in self.known:
+            if entry.avoids is not None and entry.avoids(step, self.model):
+                self.met[entry.name] += 1
+                return
+        self.steps.append(step)
+        before = self._fingerprint()
+        try:
+            self._call(step)
+        except LivingDBError as error:
+            if self._fingerprint() != before:
+                self.fail("refused whole", f"{error!r} left something behind")
+            is_right = isinstance(error, expected.errors) and expected.allows(error)
+            if expected.what == "done" or not is_right:
+                self.fail("refused", f"{error!r} {getattr(error, 'schema_conflicts', '')}")
+            return
+        except Exception as error:
+            self.fail("error", repr(error))
+            return
+        if expected.what == "refused":
+            self.fail("accepted", f"expected {[e.__name__ for e in expected.errors]}")
+        states = dict(self.model.branches)
+        self._settle(step, step.apply(self.model), states)
+
+    def _call(self, step: Step) -> None:
+        call_in: Callable[..., Any] | None = getattr(step, "call_in", None)
+        if call_in is not None:
+            call_in(self.db, self.model)
+        else:
+            step.call(self.db)
+
+    def _fingerprint(self) -> Any:
+        heads = {branch.name: branch.head.id for branch in self.db.branches()}
+        return heads, [(sync.name, sync.state, sync.when) for sync in self.db.syncs()]
+
+    def _settle(self, step: Step, outcome: Outcome, before: Mapping[str, State]) -> None:
+        self._learn(outcome.states, outcome)
+        for sync in self.model.syncs.values():
+            sync.met |= set(step.kinds)
+        try:
+            laws.check_syncs(self, outcome.stopped)
+            if outcome.check is not None:
+                outcome.check(self)
+            laws.check_true(self)
+            if step.WRITES_ROWS:
+                for branch in outcome.states:
+                    laws.check_carried(self, branch, before)
+            laws.check_same(self)
+            laws.check_history(self, self.turn)
+        except LivingDBError as error:
+            self.fail("total", repr(error))
+        except (Failure, NotImplementedError):
+            raise
+        except Exception as error:
+            self.fail("total", f"{type(error).__name__}: {error}")
+        self.turn += 1
+
+    # --- reading -----------------------------------------------------------------------------
+
+    def _learn(self, expected: Mapping[str, State], outcome: Outcome | None = None) -> None:
+        """Read what moved, compare it with what was expected, and remember it."""
+        model = self.model
+        now = {branch.name: branch.head.id for branch in self.db.branches()}
+        known = {*model.branches, *expected, *(outcome.moved if outcome else ())}
+        if set(now) != known:
+            self.fail("branches", f"{sorted(now)} instead of {sorted(known)}")
+        written = {name for name in expected if model.heads.get(name) != now[name]}
+        moved = written | (outcome.moved if outcome else set())
+        allowed = model.reached(moved) | set(expected)
+        for name in self._ordered(now):
+            if model.heads.get(name) == now[name] and name not in expected:
+                continue
+            if name not in allowed:
+                self.fail("moved", f"{name} moved, and nothing says why", model.incoming(name))
+            found = self._read_head(name, now[name])
+            candidates = [*([expected[name]] if name in expected else []), *self._like(name)]
+            if outcome is not None and name in outcome.like:
+                candidates.insert(0, outcome.like[name])
+            state = identified(found, candidates)
+            if name in expected and shown(state) != shown(expected[name]):
+                self.fail(
+                    "commit",
+                    f"{name}: {difference(state, expected[name])}",
+                    model.incoming(name),
+                )
+            if name in expected:
+                state = keyed(expected[name], found)
+            model.branches[name], model.heads[name] = state, now[name]
+            self._remember(now[name], state)
+
+    def _ordered(self, names: Iterable[str]) -> list[str]:
+        """Branches, each after what it follows."""
+        depth: dict[str, int] = {}
+
+        def deep(name: str, seen: frozenset[str]) -> int:
+            if name not in depth and name not in seen:
+                sync = self.model.incoming(name)
+                above = [] if sync is None else [s for s in sync.read if s in self.model.branches]
+                depth[name] = 1 + max((deep(s, seen | {name}) for s in above), default=0)
+            return depth.get(name, 0)
+
+        return sorted(names, key=lambda name: (deep(name, frozenset()), name))
+
+    def _like(self, name: str) -> list[State]:
+        """What a branch may look like: as its sync says, or as it did."""
+        found: list[State] = []
+        sync = self.model.incoming(name)
+        if sync is not None:
+            with suppress(KeyError, ValueError):
+                found.append(laws.answer(self, sync))
+        if name in self.model.branches:
+            found.append(self.model.branches[name])
+        return found
+
+    def _remember(self, snapshot: str, state: State) -> None:
+        model = self.model
+        model.history[snapshot] = state
+        left = [snapshot]
+        while left:
+            one = left.pop()
+            if one not in model.parents:
+                found = self.db.at(f"id:{one}")
+                model.parents[one] = found.parents
+                model.edges[one] = found.edge.kind
+                left += found.parents
+
+    def _read(self, snapshot: livingdb.Snapshot) -> dict[str, Table]:
+        """What a snapshot shows; ids are names."""
+        made = {}
+        for name in snapshot.tables():
+            table = snapshot.table(name)
+            data = table.to_arrow()
+            columns = tuple(
+                Column(field.name, field.name, TYPES.get(field.type, str(field.type)))
+                for field in data.schema
+            )
+            rows = canonical(tuple(row.values()) for row in data.to_pylist())
+            key = tuple(k for k in table.key if k in data.column_names)
+            made[name] = Table(name, columns, key, rows)
+        return made
+
+    def _read_head(self, name: str, snapshot: str) -> dict[str, Table]:
+        try:
+            return self._read(self.db.at(f"id:{snapshot}"))
+        except Exception as error:
+            self.fail("read", f"{name}: {type(error).__name__}: {error}", self.model.incoming(name))
+            raise
+
+    def reopen(self) -> None:
+        """Close the database and open it again."""
+        path = self.db.name
+        self.db.close()
+        self.db = livingdb.open(path, author="machine", engine="embedded")
+        self.forget_read()
+
+    def forget_read(self) -> None:
+        """Read every branch again: it shows what it did."""
+        for name, state in self.model.branches.items():
+            found = self._read(self.db.branch(name).head)
+            if shown(found) != shown(state):
+                self.fail("history", f"{name}: {difference(found, state)}")
+
+    # --- what steps ask for ------------------------------------------------------------------
+
+    def compare_snapshot(self, ref: str, state: State) -> None:
+        """A snapshot shows what it showed when it was a head."""
+        found = self._read(self.db.at(ref))
+        if shown(found) != shown(state):
+            self.fail("history", f"{ref}: {difference(found, state)}")
+
+    def compare_derived(self, branch: str, snapshot: str) -> None:
+        """The versions of views made from a snapshot are their queries over it."""
+        for sync in self.model.syncs.values():
+            if sync.kind != "view" or sync.sources != (branch,):
+                continue
+            assert isinstance(sync.definition, BoundQuery)
+            try:
+                answer = sync.definition.answer(self.model.history[snapshot], sync.target)
+            except KeyError:
+                continue
+            try:
+                made = self.db.derived_at(sync.target, source=f"id:{snapshot}")
+                found = self._read(made)[sync.target]
+            except Exception as error:
+                self.fail("derived_at", repr(error), sync)
+                continue
+            if (found.names, found.rows) != (answer.names, answer.rows):
+                self.fail("derived_at", f"{found.rows} instead of {answer.rows}", sync)
+
+    def all_propagated(self) -> None:
+        laws.check_propagated(self)
+
+    def is_fresh(self, name: str) -> None:
+        laws.check_fresh(self, name)
+
+    def inspect(self) -> None:
+        laws.check_total(self)
+
+    def finish(self) -> None:
+        """What holds of a program as a whole."""
+        self.step = None
+        laws.check_total(self)
+        laws.check_whole(self)
+
+    # --- words -------------------------------------------------------------------------------
+
+    def described(self, sync: Sync) -> str:
+        """A sync in words that are the same for all of its kind."""
+        if sync.kind == "view":
+            what = f"{sync.when} view"
+            if sync.materialize != "full":
+                what = f"{sync.when} {sync.materialize.split()[0]} view"
+            what += f" ({sync.definition.shape})"
+        else:
+            what = f"{sync.direction} {sync.when} lens ({'+'.join(sync.definition.kinds)})"
+        above = [self.model.incoming(source) for source in sync.read]
+        over = [self._short(one) for one in above if one is not None]
+        return f"{what}{' over ' + over[0] if over else ''}"
+
+    def _short(self, sync: Sync) -> str:
+        what = "view" if sync.kind == "view" else "lens"
+        return f"{sync.when} {what}"
+
+
+def identified(found: State, candidates: Sequence[State]) -> dict[str, Table]:
+    """What was read, with the ids that the model gives tables and columns of these names."""
+    made = {}
+    for name, table in found.items():
+        for known in candidates:
+            like = known.get(name)
+            if like is not None and like.names == table.names:
+                made[name] = replace(like, rows=table.rows)
+                break
+        else:
+            made[name] = table
+    return made
+
+
+def keyed(expected: State, found: State) -> dict[str, Table]:
+    """What was expected; views have the keys that the database gives them."""
+    made = {}
+    for name, table in expected.items():
+        names = found[name].key_names
+        ids = tuple(table.named(one).id for one in names if table.has(one))
+        made[name] = table if table.key_names == names else replace(table, key=ids)
+    return made
+
+
+def difference(found: State, expected: State) -> str:
+    """How two states differ, in a line."""
+    lines = []
+    for name in sorted({*found, *expected}):
+        one, other = found.get(name), expected.get(name)
+        if one is None or other is None:
+            lines.append(f"{name} is {'missing' if one is None else 'there'}")
+        elif (one.names, one.rows) != (other.names, other.rows):
+            lines.append(f"{name}: {one.names} {one.rows} instead of {other.names} {other.rows}")
+    return "; ".join(lines)
+
+
+# --- programs -------------------------------------------------------------------------------------
+
+
+@cache
+def _template() -> Path:
+    """A database with three small tables, to begin with copies of it."""
+    folder = Path(tempfile.mkdtemp(prefix="livingdb-composition-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    with (
+        livingdb.create(folder / "shop.ldb", author="machine", engine="embedded") as db,
+        db.branch("main").transaction() as tx,
+    ):
+        for name, (columns, key) in START.items():
+            tx.create_table(name, columns, key)
+            tx.insert(name, [dict(zip(columns, row, strict=True)) for row in ROWS[name]])
+    return folder / "shop.ldb"
+
+
+def run(program: Program, known: Sequence[Known] = ()) -> World:
+    """Run a program to its end; `Failure` if a law does not hold."""
+    world = World(known)
+    try:
+        for step in program.steps:
+            world.do(step)
+        world.finish()
+    finally:
+        world.close()
+    return world
+
+
+def random_program(random: Random, length: int, known: Sequence[Known] = ()) -> World:
+    """Draw steps and run them, so many; `Failure` if a law does not hold.
+
+    A program that meets a known failure after which nothing can be told ends there.
+    """
+    world = World(known)
+    try:
+        for _ in range(length):
+            step = drawn(world.model, random)
+            if step is not None:
+                world.do(step)
+        world.finish()
+    except Failure as failure:
+        if failure.entry is None:
+            raise
+    finally:
+        world.close()
+    return world
+
+
+def shrunk(
+    program: Program, is_same: Callable[[Failure], bool], known: Sequence[Known] = ()
+) -> Program:
+    """A program with as few steps as give the same failure."""
+
+    def fails(steps: Sequence[Step]) -> bool:
+        try:
+            run(Program(steps), known)
+        except Failure as failure:
+            return is_same(failure)
+        return False
+
+    steps = list(program.steps)
+    size = max(1, len(steps) // 2)
+    while size:
+        at = 0
+        while at < len(steps):
+            fewer = steps[:at] + steps[at + size :]
+            if fails(fewer):
+                steps = fewer
+            else:
+                at += size
+        size //= 2
+    return Program(steps)

@@ -1,0 +1,79 @@
+"""Every operation, and how often each is drawn."""
+
+from __future__ import annotations
+
+from random import Random
+
+from tests.composition.graph_operations import (
+    CherryPick,
+    Clone,
+    DropBranch,
+    Merge,
+    RenameBranch,
+    Reset,
+    Revert,
+    Tag,
+    TimeTravel,
+)
+from tests.composition.model import Model
+from tests.composition.row_operations import SqlDelete, SqlInsert, SqlUpdate, Write
+from tests.composition.schema_operations import Evolve, TransformClone
+from tests.composition.step import Step
+from tests.composition.upkeep_operations import Compact, Inspect, Migrate, Reopen
+from tests.composition.view_operations import (
+    Approve,
+    CloneDerived,
+    Derive,
+    Detach,
+    Propagate,
+    Reattach,
+    Redefine,
+    Refresh,
+    Resume,
+    Twin,
+)
+
+__all__ = ["WEIGHTS", "drawn"]
+
+WEIGHTS: dict[type[Step], int] = {
+    Write: 16,
+    SqlUpdate: 3,
+    SqlDelete: 2,
+    SqlInsert: 2,
+    Clone: 2,
+    CloneDerived: 1,
+    Merge: 4,
+    Reset: 2,
+    Revert: 2,
+    CherryPick: 2,
+    Tag: 1,
+    DropBranch: 2,
+    RenameBranch: 1,
+    TimeTravel: 3,
+    Evolve: 9,
+    TransformClone: 4,
+    Derive: 8,
+    Twin: 4,
+    Redefine: 2,
+    Detach: 2,
+    Reattach: 3,
+    Approve: 2,
+    Resume: 2,
+    Propagate: 6,
+    Refresh: 3,
+    Reopen: 1,
+    Compact: 1,
+    Migrate: 1,
+    Inspect: 1,
+}
+
+
+def drawn(model: Model, random: Random) -> Step | None:
+    """A step that suits the model; None if none was found."""
+    kinds = list(WEIGHTS)
+    for _ in range(5):
+        kind = random.choices(kinds, list(WEIGHTS.values()))[0]
+        step = kind.draw(model, random)
+        if step is not None:
+            return step
+    return None

@@ -1,0 +1,944 @@
+"""The 18 schema changes on plain tables: what each makes of a state, and what keeps two in step.
+
+`get` gives the state after a change, also where it was made already; `agrees` says whether an old
+and a new state could be in step both ways, where each side may hold what the other has not.  A
+change names tables and columns as they are when it is made; `BoundChanges` follows their ids.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any, ClassVar
+
+from tests.composition.model import Check, Column, State, Table
+
+from livingdb import evolution
+
+__all__ = ["EVERY", "BoundChanges", "Change", "bind"]
+
+SEPARATOR = "-"
+Rows = list[dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Change:
+    """A schema change of some tables."""
+
+    TABLES: ClassVar[tuple[str, ...]] = ("table",)
+    """The fields that name tables there are."""
+    COLUMNS: ClassVar[tuple[str, ...]] = ("name",)
+    """The fields that name columns of the first of these tables."""
+    PARTIAL: ClassVar[bool] = False
+    """Whether rows can be refused, in one direction at least."""
+    ONLY: ClassVar[tuple[str, ...]] = ("none", "forward", "reverse", "both")
+    """The directions that are legal."""
+
+    def build(self) -> Any:
+        """The change as the database knows it."""
+        raise NotImplementedError
+
+    def get(self, state: State, uid: str) -> dict[str, Table]:
+        """The state after the change; `KeyError` if what it names is not there."""
+        raise NotImplementedError
+
+    def agrees(self, old: State, new: State, uid: str) -> bool:
+        """Whether both sides could be in step; here: whether the new one is what `get` gives."""
+        return same_rows(self.get(old, uid), new)
+
+    KEEPS_ROWS: ClassVar[bool] = False
+    """Whether each row of one side is one of the other, under the same key."""
+
+    def filled(self, row: Mapping[str, Any], to_new: bool) -> dict[str, Any]:
+        """What a row that is new gets in the columns that the other side has not."""
+        return {}
+
+    def touched(self, state: State) -> set[str]:
+        """The ids of columns of the old side that are not what they were afterwards."""
+        table = state[getattr(self, self.TABLES[0])]
+        return {table.named(name).id for name in _listed(self, self.COLUMNS)}
+
+    @property
+    def kind(self) -> str:
+        return type(self).__name__
+
+    def fits(self, state: State) -> bool:
+        """Whether the model can make the change at all."""
+        try:
+            made = self.get(state, "?")
+        except (KeyError, ValueError):
+            return False
+        names = [len(set(table.names)) == len(table.names) for table in made.values()]
+        return all(names)
+
+
+def _listed(change: Change, names: Sequence[str]) -> list[str]:
+    found: list[str] = []
+    for name in names:
+        value = getattr(change, name)
+        found += [value] if isinstance(value, str) else list(value)
+    return found
+
+
+def same_rows(one: State, other: State) -> bool:
+    """Whether two states show the same."""
+    return {n: (t.names, t.rows) for n, t in one.items()} == {
+        n: (t.names, t.rows) for n, t in other.items()
+    }
+
+
+def without(state: State, *names: str) -> dict[str, Table]:
+    for name in names:
+        state[name]
+    return {name: table for name, table in state.items() if name not in names}
+
+
+def projected(table: Table, names: Sequence[str]) -> Rows:
+    return [{name: row[name] for name in names} for row in table.dicts()]
+
+
+def rest_agrees(old: State, new: State, mine: Sequence[str], theirs: Sequence[str]) -> bool:
+    """Whether the tables that a change does not touch are the same."""
+    return same_rows(without(old, *mine), without(new, *theirs))
+
+
+def refuse_referenced(state: State, *names: str) -> None:
+    """`ValueError` where foreign keys name a table, which may not go then."""
+    ids = {state[name].id for name in names}
+    if any(target in ids for table in state.values() for _, target in table.links):
+        raise ValueError("referenced")
+
+
+def refuse_used(table: Table, name: str) -> None:
+    """`ValueError` for a column that a key, check, link or computed column uses."""
+    column = table.named(name).id
+    used = {*table.key, *(check.column for check in table.checks)}
+    used |= {link for link, _ in table.links} | {one for pair in table.doubled for one in pair}
+    if column in used:
+        raise ValueError("used")
+
+
+# --- whole tables -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class CreateTable(Change):
+    """A new table of an id, a number and a text."""
+
+    table: str
+    TABLES: ClassVar[tuple[str, ...]] = ()
+    COLUMNS: ClassVar[tuple[str, ...]] = ()
+
+    def build(self) -> Any:
+        return evolution.CreateTable(self.table, {"id": "int", "x": "int", "s": "string"}, "id")
+
+    def get(self, state: State, uid: str) -> dict[str, Table]:
+        if self.table in state and state[self.table].id == f"{uid}.t":
+            return dict(state)
+        if self.table in state:
+            raise ValueError("taken")
+        columns = (
+            Column(f"{uid}.0", "id", "int", nullable=False),
+            Column(f"{uid}.1", "x", "int"),
+            Column(f"{uid}.2", "s", "string"),
+        )
+        return {**state, self.table: Table(f"{uid}.t", columns, (f"{uid}.0",))}
+
+    def touched(self, state: State) -> set[str]:
+        return set()
+
+    def agrees(self, old: State, new: State, uid: str) -> bool:
+        if self.table in old:  # it came there by a merge
+            return same_rows(old, new)
+        return rest_agrees(old, new, (), (self.table,))
+
+
+@dataclass(frozen=True)
+class DropTable(Change):
+    """A table less."""
+
+    table: str
+    COLUMNS: ClassVar[tuple[str, ...]] = ()
+
+    def build(self) -> Any:
+        return evolution.DropTable(self.table)
+
+    def get(self, state: State, uid: str) -> dict[str, Table]:
+        refuse_referenced(state, self.table)
+        return without(state, self.table)
+
+    def touched(self, state: State) -> set[str]:
+        return {column.id for column in state[self.table].columns}
+
+
+@dataclass(frozen=True)
+class RenameTable(Change):
+    """Another name for a table."""
+
+    table: str
+    to: str
+    COLUMNS: ClassVar[tuple[str, ...]] = ()
+
+    def build(self) -> Any:
+        return evolution.RenameTable(self.table, self.to)
+
+    def get(self, state: State, uid: str) -> dict[str, Table]:
+        if self.to == self.table:
+            return dict(state)
+        if self.to in state:
+            raise ValueError("taken")
+        return {self.to if name == self.table else name: t for name, t in state.items()}
+
+    def touched(self, state: State) -> set[str]:
+        return set()
+
+
+# --- columns ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class AddColumn(Change):
+    """A number: null, with the default 5, or twice another column."""
+
+    table: str
+    name: str
+    how: str = "null"
+    of: str = ""
+    COLUMNS: ClassVar[tuple[str, ...]] = ()
+    KEEPS_ROWS: ClassVar[bool] = True
+
+    def filled(self, row: Mapping[str, Any], to_new: bool) -> dict[str, Any]:
+        return {self.name: self.value(row)} if to_new else {}
+
+    def build(self) -> Any:
+        given = {
+            "null": {},
+            "default": {"default": 5},
+            "up": {"up": f"`{self.of}` * 2"},
+            "computed": {"computed": f"`{self.of}` * 2"},
+        }
+        return evolution.AddColumn(self.table, self.name, "bigint", **given[self.how])
+
+    def get(self, state: State, uid: str) -> dict[str, Table]:
+        table = state[self.table]
+        if any(column.id == f"{uid}.0" for column in table.columns):
+            return dict(state)
+        if table.has(self.name):
+            raise ValueError("taken")
+        is_fixed = self.how == "computed"
+        default = 5 if self.how == "default" else None
+        column = Column(f"{uid}.0", self.name, "bigint", fixed=is_fixed, default=default)
+        if self.of and table.named(self.of).type not in ("int", "bigint"):
+            raise ValueError("a number")
+        doubled = table.doubled
+        if is_fixed:
+            doubled = (*doubled, (column.id, table.named(self.of).id))
+        made = replace(table, columns=(*table.columns, column), doubled=doubled)
+        rows = [{**row, self.name: self.value(row)} for row in table.dicts()]
+        return {**state, self.table: made.with_rows(rows)}
+
+    def value(self, row: Mapping[str, Any]) -> Any:
+        """What an old row gets."""
+        if self.how in ("null", "default"):
+            return 5 if self.how == "default" else None
+        return None if row[self.of] is None else row[self.of] * 2
+
+    def touched(self, state: State) -> set[str]:
+        return set()
+
+    def agrees(self, old: State, new: State, uid: str) -> bool:
+        if self.how == "computed":
+            return super().agrees(old, new, uid)
+        kept = old[self.table]
+        made = kept.with_rows(projected(new[self.table], kept.names))
+        return same_rows(old, {**new, self.table: made})
+
+
+@dataclass(frozen=True)
+class DropColumn(Change):
+    """A column less."""
+
+    table: str
+    name: str
+    KEEPS_ROWS: ClassVar[bool] = True
+
+    def filled(self, row: Mapping[str, Any], to_new: bool) -> dict[str, Any]:
+        return {} if to_new else {self.name: None}
+
+    def build(self) -> Any:
+        return evolution.DropColumn(self.table, self.name)
+
+    def get(self, state: State, uid: str) -> dict[str, Table]:
+        table = state[self.table]
+        column = table.named(self.name)
+        if not column.fixed:
+            refuse_used(table, self.name)
+        if not column.nullable:
+            raise ValueError("not null")
+        names = [name for name in table.names if name != self.name]
+        columns = tuple(c for c in table.columns if c.name != self.name)
+        doubled = tuple(pair for pair in table.doubled if pair[0] != column.id)
+        made = replace(table, columns=columns, doubled=doubled)
+        return {**state, self.table: made.with_rows(projected(table, names))}
+
+
+@dataclass(frozen=True)
+class RenameColumn(Change):
+    """Another name for a column."""
+
+    table: str
+    name: str
+    to: str
+
+    def build(self) -> Any:
+        return evolution.RenameColumn(self.table, self.name, self.to)
+
+    def get(self, state: State, uid: str) -> dict[str, Table]:
+        table = state[self.table]
+        old = table.named(self.name)
+        if self.to == self.name:
+            return dict(state)
+        if table.has(self.to):
+            raise ValueError("taken")
+        columns = tuple(replace(c, name=self.to) if c == old else c for c in table.columns)
+        return {**state, self.table: replace(table, columns=columns)}
+
+    def touched(self, state: State) -> set[str]:
+        return set()
+
+
+def to_text(value: Any) -> Any:
+    return None if value is None else str(value)
+
+
+def to_number(value: Any) -> Any:
+    """A whole number; `ValueError` if it is none."""
+    return None if value is None else int(value)
+
+
+@dataclass(frozen=True)
+class RetypeColumn(Change):
+    """Another type: int, bigint or string."""
+
+    table: str
+    name: str
+    type: str
+    KEEPS_ROWS: ClassVar[bool] = True
+    PARTIAL: ClassVar[bool] = True
+
+    def build(self) -> Any:
+        return evolution.RetypeColumn(self.table, self.name, self.type, "reject")
+
+    def get(self, state: State, uid: str) -> dict[str, Table]:
+        table = state[self.table]
+        old = table.named(self.name)
+        refuse_used(table, self.name)
+        if old.type == self.type:
+            raise ValueError("the same")
+        cast: Callable[[Any], Any] = to_text if self.type == "string" else to_number
+        columns = tuple(replace(c, type=self.type) if c == old else c for c in table.columns)
+        rows = [{**row, self.name: cast(row[self.name])} for row in table.dicts()]
+        return {**state, self.table: replace(table, columns=columns).with_rows(rows)}
+
+    def agrees(self, old: State, new: State, uid: str) -> bool:
+        """A text like "07" is 7 on the other side, and stays what it is."""
+        if not rest_agrees(old, new, (self.table,), (self.table,)):
+            return False
+        mine, theirs = old[self.table].by_key(), new[self.table].by_key()
+        return mine.keys() == theirs.keys() and all(
+            {**mine[key], self.name: to_text(mine[key][self.name])}
+            == {**theirs[key], self.name: to_text(theirs[key][self.name])}
+            for key in mine
+        )
+
+
+def apart(text: Any) -> list[Any]:
+    """A text cut in two at the first separator."""
+    if text is None:
+        return [None, None]
+    return [*text.split(SEPARATOR, 1), None][:2]
+
+
+def together(parts: Sequence[Any]) -> Any:
+    given = [part for part in parts if part is not None]
+    return SEPARATOR.join(given) if given else None
+
+
+def _replaced(table: Table, names: Sequence[str], columns: Sequence[Column]) -> Table:
+    """Columns in the place of the first of others."""
+    for name in names:
+        refuse_used(table, name)
+        if table.named(name).fixed:
+            raise ValueError("fixed")
+    made: list[Column] = []
+    for column in table.columns:
+        if column.name == names[0]:
+            made += columns
+        elif column.name not in names:
+            made.append(column)
+    return replace(table, columns=tuple(made))
+
+
+@dataclass(frozen=True)
+class SplitColumn(Change):
+    """A text becomes two."""
+
+    table: str
+    name: str
+    into: tuple[str, str]
+    KEEPS_ROWS: ClassVar[bool] = True
+
+    def build(self) -> Any:
+        return evolution.SplitColumn(self.table, self.name, self.into, separator=SEPARATOR)
+
+    def get(self, state: State, uid: str) -> dict[str, Table]:
+        table = state[self.table]
+        if table.named(self.name).type != "string":
+            raise ValueError("a text")
+        columns = [Column(f"{uid}.{n}", name, "string") for n, name in enumerate(self.into)]
+        rows = [{**row, **dict(zip(self.into, apart(row[self.name]), strict=True))}
+                for row in table.dicts()]  # fmt: skip
+        made = _replaced(table, [self.name], columns)
+        return {**state, self.table: made.with_rows(rows)}
+
+    def agrees(self, old: State, new: State, uid: str) -> bool:
+        return text_agrees(self.table, self.name, self.into, (old, new), is_split=True)
+
+
+@dataclass(frozen=True)
+class ConcatColumns(Change):
+    """Two texts become one."""
+
+    table: str
+    names: tuple[str, str]
+    into: str
+    COLUMNS: ClassVar[tuple[str, ...]] = ("names",)
+    KEEPS_ROWS: ClassVar[bool] = True
+
+    def build(self) -> Any:
+        return evolution.ConcatColumns(self.table, self.names, self.into, separator=SEPARATOR)
+
+    def get(self, state: State, uid: str) -> dict[str, Table]:
+        table = state[self.table]
+        if any(table.named(name).type != "string" for name in self.names):
+            raise ValueError("a text")
+        column = Column(f"{uid}.0", self.into, "string")
+        rows = [{**row, self.into: together([row[n] for n in self.names])}
+                for row in table.dicts()]  # fmt: skip
+        made = _replaced(table, self.names, [column])
+        return {**state, self.table: made.with_rows(rows)}
+
+    def agrees(self, old: State, new: State, uid: str) -> bool:
+        return text_agrees(self.table, self.into, self.names, (new, old), is_split=False)
+
+
+def text_agrees(
+    name: str, whole: str, parts: Sequence[str], sides: tuple[State, State], is_split: bool
+) -> bool:
+    """Whether, row by row, the text is made of the parts or the parts of the text."""
+    one, other = sides
+    if not rest_agrees(one, other, (name,), (name,)):
+        return False
+    texts, pieces = one[name].by_key(), other[name].by_key()
+    if texts.keys() != pieces.keys():
+        return False
+    for key, row in texts.items():
+        given = [pieces[key][part] for part in parts]
+        if together(given) != row[whole] and apart(row[whole]) != given:
+            return False
+        rest = {n: v for n, v in row.items() if n != whole}
+        if rest != {n: v for n, v in pieces[key].items() if n not in parts}:
+            return False
+    return True
+
+
+# --- tables that come apart and together --------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Decompose(Change):
+    """The columns go to two tables with the same key."""
+
+    table: str
+    into: tuple[tuple[str, tuple[str, ...]], ...]
+    COLUMNS: ClassVar[tuple[str, ...]] = ()
+
+    def build(self) -> Any:
+        return evolution.Decompose(self.table, {name: list(part) for name, part in self.into})
+
+    def get(self, state: State, uid: str) -> dict[str, Table]:
+        table = state[self.table]
+        refuse_referenced(state, self.table)
+        if table.checks or table.links or table.doubled:
+            raise ValueError("simple tables only")
+        made = without(state, self.table)
+        listed = [name for _, part in self.into for name in part]
+        if sorted([*listed, *table.key_names]) != sorted(table.names):
+            raise ValueError("every column once")
+        for number, (name, part) in enumerate(self.into):
+            if name in made:
+                raise ValueError("taken")
+            names = [*table.key_names, *(n for n in table.names if n in part)]
+            columns = tuple(replace(c, id=c.id) for c in table.columns if c.name in names)
+            whole = Table(f"{uid}.t{number}", columns, table.key)
+            made[name] = whole.with_rows(projected(table, whole.names))
+        return made
+
+    def touched(self, state: State) -> set[str]:
+        return {column.id for column in state[self.table].columns}
+
+    def agrees(self, old: State, new: State, uid: str) -> bool:
+        names = [name for name, _ in self.into]
+        parts = [new[name] for name in names]
+        whole = old[self.table]
+        return rest_agrees(old, new, (self.table,), names) and joined(whole, parts) == whole.rows
+
+
+def joined(whole: Table, parts: Sequence[Table]) -> tuple[Any, ...]:
+    """The rows of parts with one key, side by side."""
+    held = [part.by_key() for part in parts]
+    rows = []
+    for key in {key for part in held for key in part}:
+        row = dict.fromkeys(whole.names)
+        row.update(zip(whole.key_names, key, strict=True))
+        for part in held:
+            row.update({n: v for n, v in part.get(key, {}).items() if n in row})
+        rows.append(row)
+    return whole.with_rows(rows).rows
+
+
+@dataclass(frozen=True)
+class JoinTables(Change):
+    """One table of two with keys of the same type."""
+
+    left: str
+    right: str
+    into: str
+    TABLES: ClassVar[tuple[str, ...]] = ("left", "right")
+    COLUMNS: ClassVar[tuple[str, ...]] = ()
+    PARTIAL: ClassVar[bool] = True
+
+    def build(self) -> Any:
+        return evolution.JoinTables(self.left, self.right, self.into)
+
+    def get(self, state: State, uid: str) -> dict[str, Table]:
+        left, right = state[self.left], state[self.right]
+        refuse_referenced(state, self.left, self.right)
+        made = without(state, self.left, self.right)
+        for table in (left, right):
+            if table.checks or table.links or table.doubled or self.left == self.right:
+                raise ValueError("simple tables only")
+        if self.into in made or left.key_names != right.key_names:
+            raise ValueError("other keys")
+        if set(left.names) & set(right.names) != set(left.key_names):
+            raise ValueError("names twice")
+        columns = (*left.columns, *(c for c in right.columns if c.id not in right.key))
+        whole = Table(f"{uid}.t", columns, left.key)
+        made[self.into] = replace(whole, rows=joined(whole, [left, right]))
+        return made
+
+    def touched(self, state: State) -> set[str]:
+        return {c.id for name in (self.left, self.right) for c in state[name].columns}
+
+    def agrees(self, old: State, new: State, uid: str) -> bool:
+        whole, parts = new[self.into], [old[self.left], old[self.right]]
+        names = (self.left, self.right)
+        return rest_agrees(old, new, names, (self.into,)) and joined(whole, parts) == whole.rows
+
+
+@dataclass(frozen=True)
+class Normalize(Change):
+    """A column goes to a lookup table."""
+
+    table: str
+    name: str
+    into: str
+
+    def build(self) -> Any:
+        return evolution.Normalize(self.table, [self.name], self.into)
+
+    PARTIAL: ClassVar[bool] = True
+
+    def get(self, state: State, uid: str) -> dict[str, Table]:
+        """The ids of lookup rows are the database's: here each value is its own id."""
+        table = state[self.table]
+        refuse_used(table, self.name)
+        if self.into in state or table.has(self.reference) or table.named(self.name).fixed:
+            raise ValueError("taken")
+        moved = table.named(self.name)
+        reference = Column(f"{uid}.0", self.reference, "bigint", moved.nullable)
+        key = Column(f"{uid}.1", "id", "bigint", nullable=False)
+        lookup = Table(f"{uid}.t", (key, moved), (key.id,))
+        narrow = replace(
+            table,
+            columns=(*(c for c in table.columns if c != moved), reference),
+            links=tuple(sorted([*table.links, (reference.id, lookup.id)])),
+        )
+        values = {row[self.name] for row in table.dicts()} - {None}
+        rows = [{**row, self.reference: row[self.name]} for row in table.dicts()]
+        return {
+            **state,
+            self.table: narrow.with_rows(rows),
+            self.into: lookup.with_rows({"id": v, self.name: v} for v in values),
+        }
+
+    @property
+    def reference(self) -> str:
+        return f"{self.into}_id"
+
+    def agrees(self, old: State, new: State, uid: str) -> bool:
+        if not rest_agrees(old, new, (self.table,), (self.table, self.into)):
+            return False
+        values = {row["id"]: row[self.name] for row in new[self.into].dicts()}
+        rows = [
+            {**row, self.name: values.get(row[self.reference])} for row in new[self.table].dicts()
+        ]
+        return old[self.table].with_rows(rows).rows == old[self.table].rows
+
+
+@dataclass(frozen=True)
+class SplitTable(Change):
+    """The rows go to two tables: where a number is at least so much, and all others."""
+
+    table: str
+    name: str
+    least: int
+    into: tuple[str, str]
+
+    def build(self) -> Any:
+        high, low = self.into
+        text = f"`{self.name}` >= {self.least}"
+        other = f"`{self.name}` IS NULL OR `{self.name}` < {self.least}"
+        return evolution.SplitTable(self.table, {high: text, low: other})
+
+    def get(self, state: State, uid: str) -> dict[str, Table]:
+        table = state[self.table]
+        refuse_referenced(state, self.table)
+        if table.named(self.name).type == "string":
+            raise ValueError("a number")
+        made = without(state, self.table)
+        for number, name in enumerate(self.into):
+            if name in made:
+                raise ValueError("taken")
+            rows = [row for row in table.dicts() if self.is_high(row) == (number == 0)]
+            made[name] = replace(table, id=f"{uid}.t{number}").with_rows(rows)
+        return made
+
+    def is_high(self, row: Mapping[str, Any]) -> bool:
+        return row[self.name] is not None and row[self.name] >= self.least
+
+    def touched(self, state: State) -> set[str]:
+        return {column.id for column in state[self.table].columns}
+
+    def agrees(self, old: State, new: State, uid: str) -> bool:
+        if not rest_agrees(old, new, (self.table,), self.into):
+            return False
+        high, low = (new[name].by_key() for name in self.into)
+        whole = old[self.table].by_key()
+        if {**low, **high} != {key: whole.get(key) for key in {**low, **high}}:
+            return False
+        return all(key in high or key in low for key in whole)
+
+
+@dataclass(frozen=True)
+class UnionTables(Change):
+    """One table of two, and a column that says where a row is from."""
+
+    tables: tuple[str, str]
+    into: str
+    origin: str
+    TABLES: ClassVar[tuple[str, ...]] = ("tables",)
+    COLUMNS: ClassVar[tuple[str, ...]] = ()
+    PARTIAL: ClassVar[bool] = True
+
+    def build(self) -> Any:
+        return evolution.UnionTables(self.tables, self.into, self.origin, self.tables[0])
+
+    def get(self, state: State, uid: str) -> dict[str, Table]:
+        first, second = (state[name] for name in self.tables)
+        refuse_referenced(state, *self.tables)
+        types = [[(c.name, c.type) for c in sorted(t.columns, key=lambda c: c.name)]
+                 for t in (first, second)]  # fmt: skip
+        made = without(state, *self.tables)
+        if types[0] != types[1] or first.key_names != second.key_names or self.into in made:
+            raise ValueError("other columns")
+        if first.id == second.id or any(t.checks or t.links or t.doubled for t in (first, second)):
+            raise ValueError("simple tables only")
+        columns = tuple(
+            replace(
+                c,
+                id=f"{uid}.{n}",
+                nullable=c.nullable or second.named(c.name).nullable,
+                fixed=c.fixed or second.named(c.name).fixed,
+            )
+            for n, c in enumerate(first.columns)
+        )
+        ids = {c.name: c.id for c in columns}
+        origin = Column(f"{uid}.o", self.origin, "string", nullable=False, default=self.tables[0])
+        key = (*(ids[name] for name in first.key_names), origin.id)
+        whole = Table(f"{uid}.t", (*columns, origin), key)
+        rows = [{**row, self.origin: name} for name in self.tables for row in state[name].dicts()]
+        made[self.into] = whole.with_rows(rows)
+        return made
+
+    def touched(self, state: State) -> set[str]:
+        return {c.id for name in self.tables for c in state[name].columns}
+
+
+@dataclass(frozen=True)
+class ChangeKey(Change):
+    """Another key."""
+
+    table: str
+    name: str
+    PARTIAL: ClassVar[bool] = True
+
+    def build(self) -> Any:
+        return evolution.ChangeKey(self.table, [self.name])
+
+    def get(self, state: State, uid: str) -> dict[str, Table]:
+        table = state[self.table]
+        refuse_referenced(state, self.table)
+        column = table.named(self.name)
+        values = [row[self.name] for row in table.dicts()]
+        if (column.id,) == table.key or column.fixed or None in values:
+            raise ValueError("no key")
+        if len(set(values)) < len(values):
+            raise ValueError("not unique")
+        columns = tuple(replace(c, nullable=False) if c == column else c for c in table.columns)
+        return {**state, self.table: replace(table, columns=columns, key=(column.id,))}
+
+
+# --- constraints and masks ----------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class AddConstraint(Change):
+    """A number has to be at least so much; or a column not null, if no number is given."""
+
+    table: str
+    name: str
+    least: int | None
+    called: str
+    quarantine: bool = False
+    PARTIAL: ClassVar[bool] = True
+
+    def build(self) -> Any:
+        what = "quarantine" if self.quarantine else "reject"
+        if self.least is None:
+            return evolution.AddConstraint(self.table, not_null=self.name, on_violation=what)
+        text = f"`{self.name}` >= {self.least}"
+        return evolution.AddConstraint(self.table, self.called, check=text, on_violation=what)
+
+    def get(self, state: State, uid: str) -> dict[str, Table]:
+        table = state[self.table]
+        column = table.named(self.name)
+        if column.fixed or not column.nullable:
+            raise ValueError("fixed")
+        if self.least is not None and column.type == "string":
+            raise ValueError("a number")
+        if any(check.name == self.called for check in table.checks):
+            raise ValueError("taken")
+        kept = [row for row in table.dicts() if self.holds(row)]
+        if len(kept) < len(table.rows) and not self.quarantine:
+            raise ValueError("broken")
+        if self.least is None:
+            columns = tuple(replace(c, nullable=False) if c == column else c for c in table.columns)
+            made = replace(table, columns=columns)
+        else:
+            check = Check(self.called, column.id, self.least)
+            made = replace(table, checks=(*table.checks, check))
+        return {**state, self.table: made.with_rows(kept)}
+
+    def holds(self, row: Mapping[str, Any]) -> bool:
+        if self.least is None:
+            return row[self.name] is not None
+        return row[self.name] is None or row[self.name] >= self.least
+
+    def touched(self, state: State) -> set[str]:
+        return {c.id for c in state[self.table].columns} if self.quarantine else set()
+
+    def agrees(self, old: State, new: State, uid: str) -> bool:
+        if not rest_agrees(old, new, (self.table,), (self.table,)):
+            return False
+        mine, theirs = old[self.table].by_key(), new[self.table].by_key()
+        hidden = {key for key, row in mine.items() if not self.holds(row)}
+        return {k: v for k, v in mine.items() if k not in hidden} == theirs and (
+            self.quarantine or not hidden
+        )
+
+
+@dataclass(frozen=True)
+class DropConstraint(Change):
+    """A condition less."""
+
+    table: str
+    called: str
+    COLUMNS: ClassVar[tuple[str, ...]] = ()
+    PARTIAL: ClassVar[bool] = True
+
+    def build(self) -> Any:
+        return evolution.DropConstraint(self.table, self.called)
+
+    def get(self, state: State, uid: str) -> dict[str, Table]:
+        table = state[self.table]
+        checks = tuple(check for check in table.checks if check.name != self.called)
+        if checks == table.checks:
+            raise KeyError(self.called)
+        return {**state, self.table: replace(table, checks=checks)}
+
+    def touched(self, state: State) -> set[str]:
+        return set()
+
+
+@dataclass(frozen=True)
+class MaskColumn(Change):
+    """A column that shows something else: null, a constant, or its length and a star."""
+
+    table: str
+    name: str
+    method: str
+    ONLY: ClassVar[tuple[str, ...]] = ("none", "forward")
+
+    def build(self) -> Any:
+        if self.method == "null":
+            return evolution.MaskColumn(self.table, self.name, "null")
+        if self.method == "constant":
+            return evolution.MaskColumn(self.table, self.name, "constant", "***")
+        text = f"concat(substring(`{self.name}`, 1, 1), '*')"
+        return evolution.MaskColumn(self.table, self.name, "expression", text)
+
+    def get(self, state: State, uid: str) -> dict[str, Table]:
+        table = state[self.table]
+        column = table.named(self.name)
+        refuse_used(table, self.name)
+        if column.type != "string" or column.fixed:
+            raise ValueError("a text")
+        default = "***" if self.method == "constant" else None
+        masked = replace(column, fixed=True, default=default)
+        columns = tuple(masked if c == column else c for c in table.columns)
+        rows = [{**row, self.name: self.value(row[self.name])} for row in table.dicts()]
+        return {**state, self.table: replace(table, columns=columns).with_rows(rows)}
+
+    def value(self, value: Any) -> Any:
+        if self.method == "null":
+            return None
+        if self.method == "constant":
+            return "***"
+        return None if value is None else value[:1] + "*"
+
+
+EVERY: tuple[type[Change], ...] = (
+    CreateTable, DropTable, RenameTable, AddColumn, DropColumn, RenameColumn, RetypeColumn,
+    SplitColumn, ConcatColumns, Decompose, JoinTables, Normalize, SplitTable, UnionTables,
+    ChangeKey, AddConstraint, DropConstraint, MaskColumn,
+)  # fmt: skip
+
+
+# --- changes that follow names ------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class BoundChanges:
+    """Changes made one after the other, with the ids of what they name on the old side."""
+
+    changes: tuple[Change, ...]
+    uid: str
+    tables: Mapping[str, str]
+    """The ids of tables by the names they had."""
+    columns: Mapping[tuple[str, str], str]
+    """The ids of columns by the names of tables and their own."""
+
+    def get(self, state: State) -> dict[str, Table]:
+        """The new side of an old one; `KeyError` or `ValueError` if there is none."""
+        made = dict(state)
+        for number, change in enumerate(self.rebound(state)):
+            made = change.get(made, f"{self.uid}.{number}")
+        return made
+
+    def rebound(self, state: State) -> tuple[Change, ...]:
+        """The changes in the names of today."""
+        by_id = {table.id: (name, table) for name, table in state.items()}
+        names: dict[str, str] = {}
+        titles: dict[str, dict[str, str]] = {}
+        for name, table_id in self.tables.items():
+            if table_id not in by_id:
+                continue
+            names[name], table = by_id[table_id]
+            now = {column.id: column.name for column in table.columns}
+            titles[name] = {
+                title: now[column]
+                for (owner, title), column in self.columns.items()
+                if owner == name and column in now
+            }
+        return tuple(_renamed(change, names, titles) for change in self.changes)
+
+    def agrees(self, old: State, new: State) -> bool:
+        """Whether both sides could be in step both ways."""
+        changes = self.rebound(old)
+        if len(changes) == 1:
+            return changes[0].agrees(old, new, f"{self.uid}.0")
+        return shared_agree(self.get(old), new, {table.id for table in old.values()})
+
+    def touched(self, state: State) -> set[str]:
+        """The ids of columns of the old side that are not the same on the new one."""
+        found: set[str] = set()
+        made = dict(state)
+        for number, change in enumerate(self.rebound(state)):
+            found |= change.touched(made)
+            made = change.get(made, f"{self.uid}.{number}")
+        return found
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        return tuple(change.kind for change in self.changes)
+
+    @property
+    def is_partial(self) -> bool:
+        return any(change.PARTIAL for change in self.changes)
+
+
+def shared_agree(one: State, other: State, known: set[str]) -> bool:
+    """Whether the keys of tables agree; where several changes compose no more is known.
+
+    Only of tables that are known: halves of a table may hold rows against their conditions, and
+    ids of lookup rows are the database's own.
+    """
+    if set(one) != set(other):
+        return False
+    for name, table in one.items():
+        twin = other[name]
+        if table.names != twin.names or table.key_names != twin.key_names:
+            return False
+        if table.key and table.id in known and table.by_key().keys() != twin.by_key().keys():
+            return False
+    return True
+
+
+def bind(changes: Sequence[Change], state: State, uid: str) -> BoundChanges:
+    """Changes of a state, so that they follow what they name."""
+    tables = {name: table.id for name, table in state.items()}
+    columns = {(n, c.name): c.id for n, table in state.items() for c in table.columns}
+    return BoundChanges(tuple(changes), uid, tables, columns)
+
+
+def _renamed(
+    change: Change, names: Mapping[str, str], titles: Mapping[str, Mapping[str, str]]
+) -> Change:
+    """A change with other names for its tables and columns."""
+    made: dict[str, Any] = {}
+    first = getattr(change, change.TABLES[0]) if change.TABLES else ""
+    columns = titles.get(first, {}) if isinstance(first, str) else {}
+    for item in fields(change):
+        value = getattr(change, item.name)
+        if item.name in change.TABLES:
+            made[item.name] = _mapped(value, names)
+        elif item.name in change.COLUMNS or item.name == "of":
+            made[item.name] = _mapped(value, columns)
+    return replace(change, **made)
+
+
+def _mapped(value: Any, names: Mapping[str, str]) -> Any:
+    if isinstance(value, str):
+        return names.get(value, value)
+    return tuple(names.get(one, one) for one in value)

@@ -1,0 +1,264 @@
+"""Features that meet, each as a program of few steps that holds every law."""
+
+from __future__ import annotations
+
+import pytest
+from tests.composition.graph_operations import (
+    CherryPick,
+    Clone,
+    DropBranch,
+    Merge,
+    Reset,
+    Revert,
+    Tag,
+    TimeTravel,
+)
+from tests.composition.machine import Program, run
+from tests.composition.queries import Query
+from tests.composition.row_operations import SqlDelete, SqlInsert, SqlUpdate, Write
+from tests.composition.schema_model import (
+    AddColumn,
+    AddConstraint,
+    Change,
+    ChangeKey,
+    ConcatColumns,
+    CreateTable,
+    Decompose,
+    DropColumn,
+    DropConstraint,
+    DropTable,
+    JoinTables,
+    MaskColumn,
+    Normalize,
+    RenameColumn,
+    RenameTable,
+    RetypeColumn,
+    SplitColumn,
+    SplitTable,
+    UnionTables,
+)
+from tests.composition.schema_operations import Evolve, TransformClone
+from tests.composition.step import Step
+from tests.composition.upkeep_operations import Compact, Inspect, Migrate, Reopen
+from tests.composition.view_operations import (
+    Approve,
+    CloneDerived,
+    Derive,
+    Detach,
+    Propagate,
+    Reattach,
+    Refresh,
+    Resume,
+    Twin,
+)
+
+FILTER = Query("filter", ("orders",), (("k", "id"), ("n", "amount")))
+GROUP = Query("group", ("orders",), (("g", "city"), ("n", "amount")))
+TOP = Query("top", ("orders",), (("k", "id"), ("n", "amount")))
+WINDOW = Query("window", ("orders",), (("k", "id"), ("g", "city")))
+JOIN = Query("join", ("items", "orders"), (("k", "id"), ("n", "order_id"), ("j", "id")))
+OVER = Query("filter", ("v",), (("k", "fk"), ("n", "fn")))
+DISTINCT = Query("distinct", ("orders",), (("g", "note"),))
+RENAME = RenameColumn("orders", "amount", "net")
+RENAMED = Evolve("main", (RENAME,))
+ADD = AddColumn("orders", "rank", "default")
+MASK = MaskColumn("orders", "note", "constant")
+WHEN = ("immediate", "deferred")
+STORED = ("full", "lazy", "none", "where fn >= 2")
+
+
+def insert(branch: str, number: int, **values: object) -> Step:
+    """A transaction that inserts an order."""
+    row = {"amount": 4, "city": "a", "id": number, "note": "b-c", **values}
+    return Write(branch, (("insert", "orders", (tuple(sorted(row.items())),)),))
+
+
+def delete(branch: str, number: int) -> Step:
+    return Write(branch, (("delete", "orders", ((number,),)),))
+
+
+def view(when: str, query: Query = FILTER, stored: str = "full", branch: str = "main") -> Derive:
+    return Derive(branch, "v", query, when, stored)
+
+
+CLONE, INSERT = Clone("main", "dev"), insert("main", 9)
+NET = Write(
+    "main", (("insert", "orders", ((("city", "a"), ("id", 9), ("net", 4), ("note", None)),)),)
+)
+
+
+def under_views(when: str) -> dict[str, list[Step]]:
+    """What happens to the branch that a view reads."""
+    made = view(when)
+    return {
+        "reset": [made, INSERT, Propagate(), Reset("main", 1), Propagate()],
+        "fast-forward": [made, CLONE, insert("dev", 8), Merge("dev", "main", "fail"), Propagate()],
+        "fast-forward that breaks": [
+            made, CLONE, Evolve("dev", (DropColumn("orders", "amount"),)),
+            Merge("dev", "main", "fail"), Propagate(),
+        ],
+        "merge": [made, CLONE, insert("dev", 8), INSERT, Merge("dev", "main", "fail"), Propagate()],
+        "revert": [made, INSERT, Propagate(), Revert("main", "main", 0), Propagate()],
+        "cherry-pick": [made, CLONE, insert("dev", 8), CherryPick("main", "dev", 0), Propagate()],
+        "rename": [made, RENAMED, NET, Propagate(), TimeTravel("main", 2)],
+        "drop of a column": [made, Evolve("main", (DropColumn("orders", "amount"),)), Propagate()],
+        "another type": [
+            made, Evolve("main", (RetypeColumn("orders", "amount", "bigint"),)), Propagate(),
+        ],
+        "names exchanged": [
+            view(when, GROUP), Evolve("main", (RenameColumn("orders", "city", "t"),)),
+            Evolve("main", (RenameColumn("orders", "note", "city"),)),
+            Evolve("main", (RenameColumn("orders", "t", "note"),)), Propagate(),
+        ],
+        "the name follows": [
+            made, Evolve("main", (RENAME,), "keep", "old", "both"), NET, insert("old", 8),
+            Propagate(),
+        ],
+        "a column less after a reset": [
+            Evolve("main", (ADD,)),
+            view(when, Query("filter", ("orders",), (("k", "id"), ("n", "rank")))),
+            Reset("main", 1), Propagate(),
+        ],
+        "statements": [
+            made, SqlInsert("main", "orders", (("amount", 7), ("id", 8))),
+            SqlUpdate("main", "orders", "amount", 3, 2), SqlDelete("main", "orders", 3),
+            Propagate(), Tag("v1", "main"), TimeTravel("main", 1),
+        ],
+    }  # fmt: skip
+
+
+def of_views(when: str) -> dict[str, list[Step]]:
+    """What happens to a view."""
+    made = view(when)
+    held = Derive("main", "v", FILTER, when, "full", 2)
+    return {
+        "held and approved": [held, INSERT, Propagate(), Approve("v"), INSERT, Propagate()],
+        "held and resumed": [
+            held, INSERT, Propagate(), delete("main", 9), Resume("v"), Propagate(),
+        ],
+        "written and reattached": [
+            made, Detach("v"), Write("v", (("upsert", "v", ((("fk", 1), ("fn", 1)),)),)),
+            Reattach("v"), INSERT, Propagate(),
+        ],
+        "evolved and reattached": [
+            made, Detach("v"), Evolve("v", (AddColumn("v", "rank", "default"),)), Reattach("v"),
+            INSERT, Propagate(),
+        ],
+        "derived on a clone": [
+            made, Derive("v", "w", OVER, when), CloneDerived("main", "dev"), insert("dev", 9),
+            Propagate(),
+        ],
+        "derived on a clone after a rename": [
+            made, RENAMED, CloneDerived("main", "dev"), Propagate(),
+        ],
+        "refreshed, compacted, opened again": [
+            made, INSERT, Refresh("v"), Compact(), Reopen(), Migrate("main"), Inspect(),
+        ],
+        "dropped": [made, DropBranch("v", False), INSERT, Propagate()],
+    }  # fmt: skip
+
+
+def with_lenses(when: str) -> dict[str, list[Step]]:
+    """Lenses and views over each other."""
+    masked = TransformClone("main", "m", (MASK,), when)
+    return {
+        "view on the old side": [
+            Evolve("main", (RENAME,), "keep", "old", "both"), view(when, branch="old"), NET,
+            insert("old", 8), Propagate(),
+        ],
+        "view on the new side, reset": [
+            Evolve("main", (ADD,), "to", "new", "both"), view(when, branch="new"), INSERT,
+            Propagate(), Reset("main", 1), Propagate(),
+        ],
+        "view over a lens over a two-way lens": [
+            Evolve("main", (ADD,), "to", "new", "both"),
+            Evolve("new", (RENAME,), "to", "last", "forward"),
+            view(when, Query("filter", ("orders",), (("k", "id"), ("n", "net"))), branch="last"),
+            INSERT, Propagate(),
+        ],
+        "masked clone": [masked, INSERT, delete("main", 1), Propagate()],
+        "masked clone, reset": [masked, INSERT, Propagate(), Reset("main", 1), Propagate()],
+        "masked clone, fast-forward": [
+            masked, CLONE, insert("dev", 8), Merge("dev", "main", "fail"), Propagate(),
+        ],
+        "masked clone, detached meanwhile": [masked, Detach("m"), INSERT, Reattach("m")],
+        "masked clone, written meanwhile": [masked, Detach("m"), delete("m", 1), Reattach("m")],
+        "view over a masked clone": [
+            masked, Derive("m", "v", DISTINCT, "immediate"), INSERT, Propagate(),
+        ],
+    }  # fmt: skip
+
+
+CHANGES: tuple[Change, ...] = (
+    CreateTable("new"),
+    DropTable("items"),
+    RenameTable("orders", "sales"),
+    AddColumn("orders", "rank", "computed", "amount"),
+    DropColumn("orders", "note"),
+    RENAME,
+    RetypeColumn("orders", "amount", "bigint"),
+    SplitColumn("orders", "note", ("first", "rest")),
+    ConcatColumns("orders", ("city", "note"), "words"),
+    Decompose("orders", (("places", ("city",)), ("sums", ("amount", "note")))),
+    JoinTables("orders", "items", "both"),
+    Normalize("orders", "city", "cities"),
+    SplitTable("orders", "amount", 3, ("large", "small")),
+    UnionTables(("orders", "returns"), "every", "origin"),
+    ChangeKey("items", "size"),
+    AddConstraint("orders", "amount", 0, "positive"),
+    DropConstraint("orders", "positive"),
+    MASK,
+)
+
+
+def through(change: Change, sync: str) -> list[Step]:
+    """A change in a direction, and writes on the sides that take them."""
+    needed = [Evolve("main", (AddConstraint("orders", "amount", 0, "positive"),))]
+    unique = [Write("main", (("delete", "items", ((3,),)),))]
+    begun: list[Step] = {"DropConstraint": needed, "ChangeKey": unique}.get(change.kind, [])
+    more = SqlInsert("new", "returns", (("amount", 1), ("id", 7)))
+    if sync == "reverse":
+        return [*begun, Evolve("main", (change,), "to", "new", sync), more, Propagate()]
+    return [
+        *begun, Evolve("main", (change,), "to", "new", sync), INSERT, delete("main", 2),
+        SqlUpdate("main", "orders", "city", "z", 1), more, Reset("main", 1), Propagate(),
+    ]  # fmt: skip
+
+
+PROGRAMS = {
+    **{f"{n}, {when}": p for when in WHEN for n, p in under_views(when).items()},
+    **{f"{n}, {when}": p for when in WHEN for n, p in of_views(when).items()},
+    **{f"{n}, {when}": p for when in WHEN for n, p in with_lenses(when).items()},
+    **{
+        f"view over a {when} view, {stored}": [
+            view(when, stored=stored), Derive("v", "w", OVER, "immediate"),
+            TransformClone("v", "m", (AddColumn("v", "x", "default"),), "deferred"),
+            INSERT, Propagate(), TimeTravel("v", 1),
+        ]
+        for when in WHEN
+        for stored in STORED
+    },
+    **{
+        f"{query.shape} and its twin": [
+            view("immediate", query), Twin("v", "t"), INSERT, delete("main", 3), Propagate(),
+            RENAMED, NET, Propagate(),
+        ]
+        for query in (FILTER, GROUP, TOP, WINDOW, JOIN)
+    },
+    **{
+        f"{change.kind}, {sync}": through(change, sync)
+        for change in CHANGES
+        for sync in ("forward", "reverse", "both")
+        if sync in change.ONLY
+    },
+    "lens over a deferred view": [
+        view("deferred"), Evolve("v", (RenameColumn("v", "fn", "x"),), "to", "b", "forward"),
+        Derive("b", "w", Query("filter", ("v",), (("k", "fk"), ("n", "x"))), "immediate"),
+        INSERT, Propagate(),
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_meeting(name: str) -> None:
+    run(Program(PROGRAMS[name]))

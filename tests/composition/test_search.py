@@ -1,0 +1,28 @@
+"""New programs each time, long ones: what they find shrinks, and goes to `test_found.py`."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from tests.composition.known import KNOWN
+from tests.composition.machine import random_program
+
+PROGRAMS = 200
+STEPS = 50
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@settings(
+    max_examples=PROGRAMS,
+    deadline=None,
+    derandomize=False,
+    suppress_health_check=list(HealthCheck),
+)
+@given(random=st.randoms(use_true_random=False))
+def test_programs(random: Random) -> None:
+    """The message of a failure is the program that fails, by value."""
+    random_program(random, STEPS, KNOWN)

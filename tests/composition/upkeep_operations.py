@@ -1,0 +1,88 @@
+"""Operations that change nothing anybody sees: reopen, compact, migrate; and inspection."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from random import Random
+from typing import Any, Self
+
+from tests.composition.model import Model
+from tests.composition.step import DONE, SKIPPED, Expected, Outcome, Step
+
+import livingdb
+
+__all__ = ["Compact", "Inspect", "Migrate", "Reopen"]
+
+
+@dataclass(frozen=True)
+class Reopen(Step):
+    """Close the database and open it again."""
+
+    @classmethod
+    def draw(cls, model: Model, random: Random) -> Self | None:
+        return cls()
+
+    def expected(self, model: Model) -> Expected:
+        return DONE
+
+    def call(self, db: livingdb.Database) -> Any:
+        """The machine does it: it holds the database."""
+
+    def apply(self, model: Model) -> Outcome:
+        return Outcome(check=lambda world: world.reopen())
+
+
+@dataclass(frozen=True)
+class Compact(Step):
+    """Write packs anew."""
+
+    @classmethod
+    def draw(cls, model: Model, random: Random) -> Self | None:
+        return cls()
+
+    def expected(self, model: Model) -> Expected:
+        return DONE
+
+    def call(self, db: livingdb.Database) -> Any:
+        return db.compact()
+
+    def apply(self, model: Model) -> Outcome:
+        return Outcome(check=lambda world: world.forget_read())
+
+
+@dataclass(frozen=True)
+class Migrate(Step):
+    """Store what schema changes left to be done."""
+
+    branch: str
+
+    @classmethod
+    def draw(cls, model: Model, random: Random) -> Self | None:
+        return cls(random.choice(sorted(model.branches)))
+
+    def expected(self, model: Model) -> Expected:
+        return DONE if self.branch in model.branches else SKIPPED
+
+    def call(self, db: livingdb.Database) -> Any:
+        return db.branch(self.branch).migrate()
+
+    def apply(self, model: Model) -> Outcome:
+        return Outcome(check=lambda world: world.forget_read())
+
+
+@dataclass(frozen=True)
+class Inspect(Step):
+    """Ask everything that can be asked of the whole database."""
+
+    @classmethod
+    def draw(cls, model: Model, random: Random) -> Self | None:
+        return cls()
+
+    def expected(self, model: Model) -> Expected:
+        return DONE
+
+    def call(self, db: livingdb.Database) -> Any:
+        """The laws do it."""
+
+    def apply(self, model: Model) -> Outcome:
+        return Outcome(check=lambda world: world.inspect())

@@ -1,0 +1,541 @@
+"""Operations on derived objects and syncs: derive, redefine, stop, go on, propagate."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from random import Random
+from typing import Any, Self
+
+from tests.composition.graph_operations import has_room
+from tests.composition.model import Model, State, Sync
+from tests.composition.queries import SHAPES, BoundQuery, Query, possible
+from tests.composition.schema_model import BoundChanges
+from tests.composition.step import DONE, SKIPPED, Expected, Outcome, Step, maybe, refused
+
+import livingdb
+from livingdb.errors import (
+    AlreadyExists,
+    IllegalSync,
+    InvalidData,
+    LivingDBError,
+    MergeConflict,
+    NotFound,
+    Refused,
+    RuleViolation,
+    Unsupported,
+)
+
+__all__ = [
+    "Approve",
+    "CloneDerived",
+    "Derive",
+    "Detach",
+    "Propagate",
+    "Reattach",
+    "Redefine",
+    "Refresh",
+    "Resume",
+    "Twin",
+    "answer_of",
+]
+
+GONE = (NotFound, InvalidData, Refused, Unsupported)
+"""What a sync says that cannot go on because something is not there any more."""
+
+
+def answer_of(model: Model, sync: Sync) -> State:
+    """What the target of a one-way sync is to show; `KeyError`, `ValueError`: there is nothing."""
+    if isinstance(sync.definition, BoundQuery):
+        made = sync.definition.answer(model.branches[sync.definition.branch], sync.target)
+        held = model.branches.get(sync.target, {}).get(sync.target)
+        if held is not None and held.columns == made.columns:
+            made = replace(made, key=held.key)
+        return {sync.target: made}
+    if sync.direction == "reverse":
+        raise ValueError("the old side of a sync holds more than the new one says")
+    state: State = sync.definition.get(model.branches[sync.sources[0]])
+    return state
+
+
+def can_answer(model: Model, sync: Sync) -> bool:
+    """Whether all that a sync reads is there."""
+    try:
+        if sync.direction in ("both", "reverse"):
+            return {*sync.sources, sync.target} <= set(model.branches)
+        answer_of(model, sync)
+    except (KeyError, ValueError):
+        return False
+    return True
+
+
+@dataclass(frozen=True)
+class Derive(Step):
+    """A view."""
+
+    branch: str
+    name: str
+    query: Query
+    when: str
+    materialize: str = "full"
+    most_rows: int | None = None
+
+    @classmethod
+    def draw(cls, model: Model, random: Random) -> Self | None:
+        if not has_room(model):
+            return None
+        branch = model.derived(random)
+        query = drawn_query(model.branches[branch], random)
+        if query is None:
+            return None
+        when = random.choice(("immediate", "immediate", "deferred", "on demand"))
+        materialize = random.choice(("full", "full", "full", "lazy", "none", "where"))
+        if materialize == "where":
+            outputs = dict(SHAPES[query.shape].output)
+            number = next((n for n in ("fn", "gc", "wp", "cc", "un") if n in outputs), None)
+            materialize = "full" if number is None else f"where {number} >= 2"
+        most = None
+        if random.random() < 0.2:
+            bound = query.bind(model.branches[branch], branch)
+            most = len(bound.answer(model.branches[branch], "?").rows) + random.choice((0, 1))
+        return cls(branch, f"v{model.fresh()}", query, when, materialize, most)
+
+    def expected(self, model: Model) -> Expected:
+        state = model.branches.get(self.branch)
+        if state is None:
+            return SKIPPED
+        try:
+            bound = self.query.bind(state, self.branch)
+        except KeyError:
+            return SKIPPED
+        if self.name in model.branches:
+            return refused(AlreadyExists)
+        rows = bound.answer(state, self.name).rows
+        if self.most_rows is not None and len(rows) > self.most_rows:
+            return SKIPPED
+        return maybe(IllegalSync, Unsupported) if self.query.hides(state) else DONE
+
+    def call(self, db: livingdb.Database) -> Any:
+        conditions = None
+        if self.most_rows is not None:
+            conditions = [livingdb.condition.row_count(at_most=self.most_rows, action="hold")]
+        return db.branch(self.branch).derive(
+            self.name,
+            sql=self.query.sql(),
+            when=self.when,
+            materialize=self.materialize,
+            conditions=conditions,
+        )
+
+    def apply(self, model: Model) -> Outcome:
+        state = model.branches[self.branch]
+        bound = self.query.bind(state, self.branch)
+        sync = Sync(
+            "view", (self.branch,), self.name, "forward", self.when, bound,
+            self.materialize, self.most_rows,
+        )  # fmt: skip
+        model.syncs[sync.name] = sync
+        return Outcome({self.name: {self.name: bound.answer(state, self.name)}})
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        return ("Derive", f"{self.query.shape} {self.when} {self.materialize}")
+
+
+def drawn_query(state: State, random: Random) -> Query | None:
+    """A query that the tables allow; None if none was found."""
+    if not state:
+        return None
+    for _ in range(6):
+        try:
+            return possible(state, sorted(state), random.choice)
+        except (IndexError, ValueError):  # there is nothing to choose from
+            continue
+    return None
+
+
+def views(model: Model, *states: str) -> list[Sync]:
+    """The syncs of derived objects in some states, or in any."""
+    return [
+        sync
+        for _, sync in sorted(model.syncs.items())
+        if sync.kind != "lens" and (not states or sync.state in states)
+    ]
+
+
+def target_of(model: Model, target: str) -> Sync | None:
+    """The one sync that leads to a branch."""
+    found = [sync for sync in model.syncs.values() if sync.target == target]
+    return found[0] if len(found) == 1 else None
+
+
+@dataclass(frozen=True)
+class Twin(Step):
+    """A deferred sync with the definition of an immediate one."""
+
+    target: str
+    name: str
+
+    @classmethod
+    def draw(cls, model: Model, random: Random) -> Self | None:
+        found = [s.target for s in model.syncs.values() if s.twin is None and _has_twin(s)]
+        if not found or not has_room(model):
+            return None
+        return cls(random.choice(sorted(found)), f"t{model.fresh()}")
+
+    def expected(self, model: Model) -> Expected:
+        sync = target_of(model, self.target)
+        if sync is None or not _has_twin(sync) or self.name in model.branches:
+            return SKIPPED
+        return DONE if can_answer(model, sync) else SKIPPED
+
+    def call(self, db: livingdb.Database) -> Any:
+        raise NotImplementedError
+
+    def call_in(self, db: livingdb.Database, model: Model) -> Any:
+        """Derive the same in the names of today."""
+        sync = target_of(model, self.target)
+        assert sync is not None
+        source = db.branch(sync.sources[0])
+        state = model.branches[sync.sources[0]]
+        if isinstance(sync.definition, BoundChanges):
+            built = [change.build() for change in sync.definition.rebound(state)]
+            return source.clone(self.name, transform=built, sync="forward", when="deferred")
+        query = sync.definition.named(state)
+        return source.derive(self.name, sql=query.sql(), when="deferred")
+
+    def apply(self, model: Model) -> Outcome:
+        sync = target_of(model, self.target)
+        assert sync is not None
+        kind = "view" if sync.kind == "view" else "clone"
+        twin = Sync(kind, sync.sources, self.name, "forward", "deferred", sync.definition)
+        model.syncs[twin.name] = twin
+        sync.twin = self.name
+        if isinstance(sync.definition, BoundChanges) and "Normalize" in sync.definition.kinds:
+            made = Outcome(moved={self.name})
+            made.like = {self.name: answer_of(model, twin)}
+            return made
+        return Outcome({self.name: answer_of(model, twin)})
+
+
+def _has_twin(sync: Sync) -> bool:
+    is_made = sync.when == "immediate" and sync.direction == "forward"
+    return is_made and sync.state == "active" and "?" not in sync.sources
+
+
+@dataclass(frozen=True)
+class Redefine(Step):
+    """Another query in the place of a view's."""
+
+    name: str
+    query: Query
+    when: str
+
+    @classmethod
+    def draw(cls, model: Model, random: Random) -> Self | None:
+        found = [s for s in views(model) if s.kind == "view" and "?" not in s.sources]
+        if not found:
+            return None
+        sync = random.choice(found)
+        query = drawn_query(model.branches[sync.sources[0]], random)
+        if query is None:
+            return None
+        return cls(sync.target, query, random.choice(("immediate", "deferred")))
+
+    def expected(self, model: Model) -> Expected:
+        sync = target_of(model, self.name)
+        if sync is None or sync.kind != "view" or "?" in sync.sources:
+            return SKIPPED
+        state = model.branches[sync.sources[0]]
+        try:
+            self.query.bind(state, sync.sources[0])
+        except KeyError:
+            return SKIPPED
+        return maybe(IllegalSync, Unsupported) if self.query.hides(state) else DONE
+
+    def call(self, db: livingdb.Database) -> Any:
+        raise NotImplementedError
+
+    def call_in(self, db: livingdb.Database, model: Model) -> Any:
+        """On the branch that the view reads."""
+        sync = target_of(model, self.name)
+        assert sync is not None
+        return db.branch(sync.sources[0]).derive(
+            self.name, sql=self.query.sql(), when=self.when, replace=True
+        )
+
+    def apply(self, model: Model) -> Outcome:
+        sync = target_of(model, self.name)
+        assert sync is not None
+        state = model.branches[sync.sources[0]]
+        sync.definition = self.query.bind(state, sync.sources[0])
+        sync.when, sync.materialize, sync.most_rows, sync.twin = self.when, "full", None, None
+        sync.state = "active"
+        for other in model.syncs.values():
+            if other.twin == self.name:
+                other.twin = None
+        before = model.heads[self.name]
+        answer = sync.definition.answer(state, self.name)
+
+        def check(world: Any) -> None:
+            if before not in world.model.parents.get(world.model.heads[self.name], ()):
+                world.fail("versions", f"{self.name} has lost the versions before", sync)
+
+        return Outcome(
+            {self.name: {self.name: answer}}, moved=_readers(model, self.name), check=check
+        )
+
+
+def _readers(model: Model, branch: str) -> set[str]:
+    return {sync.written for sync in model.downstream(branch) if sync.written}
+
+
+@dataclass(frozen=True)
+class _OnSync(Step):
+    """Something that is done to a sync, named by its target."""
+
+    target: str
+
+    STATES = ("active",)
+
+    @classmethod
+    def draw(cls, model: Model, random: Random) -> Self | None:
+        found = [s.target for s in model.syncs.values() if s.state in cls.STATES]
+        found = sorted(target for target in found if target_of(model, target) is not None)
+        return cls(random.choice(found)) if found else None
+
+    def sync(self, model: Model) -> Sync | None:
+        found = target_of(model, self.target)
+        return found if found is not None and found.state in self.STATES else None
+
+    def call(self, db: livingdb.Database) -> Any:
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Detach(_OnSync):
+    """Let both sides of a sync go their own ways."""
+
+    STATES = ("active", "held")
+
+    def expected(self, model: Model) -> Expected:
+        return SKIPPED if self.sync(model) is None else DONE
+
+    def call_in(self, db: livingdb.Database, model: Model) -> Any:
+        sync = self.sync(model)
+        assert sync is not None
+        db.sync(sync.name).detach()
+
+    def apply(self, model: Model) -> Outcome:
+        sync = self.sync(model)
+        assert sync is not None
+        sync.state = "detached"
+        sync.stood = {name: model.heads.get(name) for name in (*sync.sources, sync.target)}
+        return Outcome(stopped={self.target})
+
+
+@dataclass(frozen=True)
+class Reattach(_OnSync):
+    """Let a detached sync go on."""
+
+    on_conflict: str = "source"
+    STATES = ("detached",)
+
+    def expected(self, model: Model) -> Expected:
+        sync = self.sync(model)
+        if sync is None:
+            return SKIPPED
+        rivals = [
+            s for s in model.syncs.values()
+            if s is not sync and s.state != "detached" and s.written == sync.written and s.written
+        ]  # fmt: skip
+        written = sync.written
+        if written is not None and (rivals or (written in model.heads and model.two_way(written))):
+            return refused(*GONE, MergeConflict)
+        if not can_answer(model, sync) or sync.direction == "both":
+            return maybe(*GONE, MergeConflict)
+        if self.on_conflict == "fail":
+            return maybe(MergeConflict)
+        return DONE
+
+    def call_in(self, db: livingdb.Database, model: Model) -> Any:
+        sync = self.sync(model)
+        assert sync is not None
+        db.sync(sync.name).reattach(on_conflict=self.on_conflict)
+
+    def apply(self, model: Model) -> Outcome:
+        sync = self.sync(model)
+        assert sync is not None
+        sync.state = "active"
+        ends = {*sync.sources, sync.target} if sync.direction == "both" else {str(sync.written)}
+        return Outcome(moved={other for name in ends for other in model.group(name)})
+
+
+@dataclass(frozen=True)
+class Approve(_OnSync):
+    """Let what a held sync waits with pass."""
+
+    STATES = ("held",)
+
+    def expected(self, model: Model) -> Expected:
+        sync = self.sync(model)
+        if sync is None:
+            return SKIPPED
+        return DONE if can_answer(model, sync) else maybe(*GONE)
+
+    def call_in(self, db: livingdb.Database, model: Model) -> Any:
+        sync = self.sync(model)
+        assert sync is not None
+        return db.sync(sync.name).approve(by="ann")
+
+    def apply(self, model: Model) -> Outcome:
+        sync = self.sync(model)
+        assert sync is not None
+        evaluable = can_answer(model, sync)
+        if evaluable:
+            sync.state = "active"
+        return Outcome(moved={self.target}, stopped=set() if evaluable else {self.target})
+
+
+@dataclass(frozen=True)
+class Resume(_OnSync):
+    """Let a held sync go on if its condition holds again."""
+
+    STATES = ("held",)
+
+    def expected(self, model: Model) -> Expected:
+        sync = self.sync(model)
+        if sync is None:
+            return SKIPPED
+        if not can_answer(model, sync):
+            return maybe(*GONE)
+        rows = answer_of(model, sync)[self.target].rows
+        if sync.most_rows is not None and len(rows) > sync.most_rows:
+            return refused(RuleViolation)
+        return DONE
+
+    def call_in(self, db: livingdb.Database, model: Model) -> Any:
+        sync = self.sync(model)
+        assert sync is not None
+        db.sync(sync.name).resume()
+
+    def apply(self, model: Model) -> Outcome:
+        sync = self.sync(model)
+        assert sync is not None
+        sync.state = "active"
+        return Outcome(moved={self.target})
+
+
+@dataclass(frozen=True)
+class Propagate(Step):
+    """Bring everything up to date that is due."""
+
+    @classmethod
+    def draw(cls, model: Model, random: Random) -> Self | None:
+        return cls()
+
+    def expected(self, model: Model) -> Expected:
+        return DONE
+
+    def call(self, db: livingdb.Database) -> Any:
+        return db.propagate()
+
+    def apply(self, model: Model) -> Outcome:
+        due = {s.target for s in views(model, "active") if s.when in ("deferred", "immediate")}
+        return Outcome(moved=due, check=lambda world: world.all_propagated())
+
+
+@dataclass(frozen=True)
+class Refresh(Step):
+    """Bring one derived object up to date."""
+
+    name: str
+
+    @classmethod
+    def draw(cls, model: Model, random: Random) -> Self | None:
+        found = [sync.target for sync in views(model)]
+        return cls(random.choice(found)) if found else None
+
+    def expected(self, model: Model) -> Expected:
+        sync = target_of(model, self.name)
+        if sync is None or sync.kind == "lens":
+            return SKIPPED
+        if sync.state != "active":
+            return refused(RuleViolation)
+        return DONE if can_answer(model, sync) else maybe(LivingDBError)
+
+    def call(self, db: livingdb.Database) -> Any:
+        return db.refresh(self.name)
+
+    def apply(self, model: Model) -> Outcome:
+        return Outcome(moved={self.name}, check=lambda world: world.is_fresh(self.name))
+
+
+@dataclass(frozen=True)
+class CloneDerived(Step):
+    """A clone with the views of its origin."""
+
+    branch: str
+    name: str
+
+    @classmethod
+    def draw(cls, model: Model, random: Random) -> Self | None:
+        found = sorted({s.sources[0] for s in views(model, "active")} & set(model.branches))
+        if not found or not has_room(model):
+            return None
+        return cls(random.choice(found), f"b{model.fresh()}")
+
+    def expected(self, model: Model) -> Expected:
+        if self.branch not in model.branches:
+            return SKIPPED
+        if self.name in model.branches:
+            return refused(AlreadyExists)
+        copied = _copied(model, self.branch, self.name)
+        is_fine = all(can_answer(model, old) for old, _, _ in copied)
+        return DONE if is_fine else maybe(*GONE, IllegalSync)
+
+    def call(self, db: livingdb.Database) -> Any:
+        return db.branch(self.branch).clone(self.name, derived=True)
+
+    def apply(self, model: Model) -> Outcome:
+        states: dict[str, State] = {self.name: model.branches[self.branch]}
+        seen = replace(model, branches={**model.branches, **states})
+        moved = set()
+        for old, new, origin in _copied(model, self.branch, self.name):
+            model.syncs[new.name] = new
+            if not can_answer(model, old):
+                moved.add(new.target)
+                continue
+            made = answer_of(seen, new)
+            if isinstance(new.definition, BoundChanges) and "Normalize" in new.definition.kinds:
+                moved.add(new.target)
+                continue
+            states[new.target] = made
+            seen.branches[new.target] = made
+            del origin
+        return Outcome(states, moved=moved)
+
+
+def _copied(model: Model, branch: str, name: str) -> list[tuple[Sync, Sync, str]]:
+    """The views of a branch, and those on a clone of it, each after what it reads."""
+    names = {branch: name}
+    queries: set[str] = set()
+    made = []
+    left = views(model, "active")
+    while True:
+        ready = [sync for sync in left if sync.sources[0] in names]
+        if not ready:
+            return made
+        for sync in ready:
+            left.remove(sync)
+            source = sync.sources[0]
+            target = f"{sync.target}_{name}"
+            definition = sync.definition
+            if isinstance(definition, BoundQuery):
+                definition = definition.moved(source, names[source], source in queries)
+                queries.add(sync.target)
+            twin = Sync(
+                sync.kind, (names[source],), target, "forward", sync.when, definition,
+                sync.materialize, sync.most_rows,
+            )  # fmt: skip
+            names[sync.target] = target
+            made.append((sync, twin, source))
