@@ -72,30 +72,31 @@ __all__ = [
     "open",
 ]
 
+if not typing.TYPE_CHECKING:
 
-def __getattr__(name: str) -> typing.Any:
-    """What is imported when it is first asked for, and no more."""
-    if name == "alert":
-        import livingdb.alert
+    def __getattr__(name: str) -> typing.Any:
+        """What is imported when it is first asked for, and no more."""
+        if name == "alert":
+            import livingdb.alert
 
-        return livingdb.alert
-    if name == "condition":
-        import livingdb.condition
+            return livingdb.alert
+        if name == "condition":
+            import livingdb.condition
 
-        return livingdb.condition
-    if name == "spark":
-        import livingdb.spark
+            return livingdb.condition
+        if name == "spark":
+            import livingdb.spark
 
-        return livingdb.spark
-    if name == "Layout":
-        from livingdb.tables import layout
+            return livingdb.spark
+        if name == "Layout":
+            from livingdb.tables import layout
 
-        return layout.Layout
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from livingdb.database import public
+            return layout.Layout
+        if name not in __all__:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from livingdb.database import public
 
-    return getattr(public, name)
+        return getattr(public, name)
 
 
 def __dir__() -> list[str]:

@@ -52,10 +52,11 @@ __all__ = [
     "UnionTables",
 ]
 
+if not typing.TYPE_CHECKING:
 
-def __getattr__(name: str) -> typing.Any:
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from livingdb.evolution import public
+    def __getattr__(name: str) -> typing.Any:
+        if name not in __all__:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from livingdb.evolution import public
 
-    return getattr(public, name)
+        return getattr(public, name)

@@ -12,10 +12,11 @@ if typing.TYPE_CHECKING:
 
 __all__ = ["LivingDBSource", "load", "session", "sql"]
 
+if not typing.TYPE_CHECKING:
 
-def __getattr__(name: str) -> typing.Any:
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from livingdb.spark import public
+    def __getattr__(name: str) -> typing.Any:
+        if name not in __all__:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from livingdb.spark import public
 
-    return getattr(public, name)
+        return getattr(public, name)

@@ -14,7 +14,7 @@ from livingdb.errors import Corruption, InvalidData
 
 if TYPE_CHECKING:
     from livingdb import Branch
-    from livingdb.evolution import Change
+    from livingdb.evolution import SchemaChange
 
 __all__ = ["evolve"]
 
@@ -45,7 +45,7 @@ def evolve(
     ] = False,
     message: Message = "",
 ) -> None:
-    """Change the schema; no rows are written.  Several changes are made all or none.
+    """SchemaChange the schema; no rows are written.  Several changes are made all or none.
 
     \b
     Example:
@@ -83,9 +83,9 @@ def _default_message(changes: list[str]) -> str:
     return "; ".join(text.strip() for text in changes)[:200]
 
 
-def _parse_changes(branch: Branch, texts: list[str]) -> tuple[list[Change], dict[str, Any]]:
+def _parse_changes(branch: Branch, texts: list[str]) -> tuple[list[SchemaChange], dict[str, Any]]:
     """The changes, and what the statements say about the sync."""
-    found: list[Change] = []
+    found: list[SchemaChange] = []
     options: dict[str, Any] = {}
     for text in texts:
         if text.lstrip()[:1] in ("[", "{"):
@@ -97,8 +97,8 @@ def _parse_changes(branch: Branch, texts: list[str]) -> tuple[list[Change], dict
     return found, options
 
 
-def _changes_from_json(text: str) -> list[Change]:
-    from livingdb.evolution import Change
+def _changes_from_json(text: str) -> list[SchemaChange]:
+    from livingdb.evolution import SchemaChange
 
     try:
         given = json.loads(text)
@@ -110,7 +110,7 @@ def _changes_from_json(text: str) -> list[Change]:
         if not isinstance(item, dict) or "change" not in item:
             raise InvalidData('a change in JSON is an object: {"change": "DropColumn", …}')
         try:
-            found.append(Change.from_json(item))
+            found.append(SchemaChange.from_json(item))
         except Corruption as error:
             raise InvalidData(str(error)) from None
         except (TypeError, ValueError, AttributeError) as error:
@@ -119,7 +119,7 @@ def _changes_from_json(text: str) -> list[Change]:
     return found
 
 
-def _changes_from_sql(branch: Branch, text: str) -> tuple[list[Change], dict[str, Any]]:
+def _changes_from_sql(branch: Branch, text: str) -> tuple[list[SchemaChange], dict[str, Any]]:
     import livingdb.evolution as known
     from livingdb.sql.parse import parse_statement
     from livingdb.sql.table_statements import parse_schema_statement, without_sync
