@@ -88,15 +88,14 @@ if not typing.TYPE_CHECKING:
             import livingdb.spark
 
             return livingdb.spark
-        if name == "Layout":
-            from livingdb.tables import layout
-
-            return layout.Layout
         if name not in __all__:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        from livingdb.database import public
-
-        return getattr(public, name)
+        if name == "Layout":
+            from livingdb.tables import layout as module
+        else:
+            from livingdb.database import public as module
+        found = globals()[name] = getattr(module, name)
+        return found
 
 
 def __dir__() -> list[str]:

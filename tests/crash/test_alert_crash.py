@@ -102,7 +102,7 @@ def main() -> None:
     from tests.crash import victim
 
     SCENARIOS.update(ALERTS)
-    names = ("database.database", "sync.dispatch", "sync.watch_commits", "sync.alerting")
+    names = ("database.database", "alerts.dispatcher", "alerts.watch_commits", "alerts.raise_alert")
     victim.WARM += (*(f"livingdb.{name}" for name in names), "tests.crash.test_alert_crash")
     victim.main()
 

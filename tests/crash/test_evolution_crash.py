@@ -129,10 +129,10 @@ def main() -> None:
     victim.WARM += tuple(
         f"livingdb.{name}"
         for name in (
-            "database.schema_changes",
+            "database.evolve",
             "evolution.lift",
-            "sync.carry",
-            "sql",
+            "commit.carry_lens",
+            "sql.statement",
             "sql.expressions",
         )
     )

@@ -85,7 +85,13 @@ def main() -> None:
     from tests.crash import victim
 
     SCENARIOS.update(GUARDS)
-    names = ("database.database", "sync.going_on", "sync.guard", "sync.runner", "sync.views")
+    names = (
+        "database.database",
+        "commit.resume",
+        "guard.judge",
+        "commit.runner",
+        "commit.carry_views",
+    )
     victim.WARM += (*(f"livingdb.{name}" for name in names), "tests.crash.test_guard_crash")
     victim.main()
 

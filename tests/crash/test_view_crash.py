@@ -145,12 +145,12 @@ def main() -> None:
     victim.WARM += tuple(
         f"livingdb.{name}"
         for name in (
-            "database.derived",
-            "derivation.plan",
-            "engines.embedded",
-            "sql",
-            "sync.deriving",
-            "sync.runner",
+            "database.derive",
+            "derivation.compiler.plan_query",
+            "engines.embedded.session",
+            "sql.statement",
+            "commit.derive",
+            "commit.runner",
         )
     )
     victim.main()

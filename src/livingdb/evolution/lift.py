@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-import numpy as np
 import pyarrow as pa
 
 from livingdb.catalog.snapshots import SnapshotRow
@@ -12,7 +11,6 @@ from livingdb.chunks.address import short
 from livingdb.errors import InvalidData, TransactionConflict, Unsupported
 from livingdb.evolution.evolve import ChunkSink, new_tables, plan_changes, stages_of
 from livingdb.evolution.lenses.lens import Lens, Loss, RowImages, Side, TableImages
-from livingdb.evolution.lenses.row_alignment import align_rows, keys_of
 from livingdb.evolution.lenses.sides import VersionSide, delta_from_images, images_between
 from livingdb.evolution.schema_change import SchemaChange
 from livingdb.graph.ancestry import common_ancestors
@@ -20,12 +18,9 @@ from livingdb.graph.draft import AlignedTables, Written
 from livingdb.graph.graph import Graph, tables_of
 from livingdb.graph.snapshot import overlay_tables
 from livingdb.graph.storage.staging import Staging
-from livingdb.tables.batches import flat
 from livingdb.tables.index import Version
 from livingdb.tables.rows import RowSet
-from livingdb.tables.schema import TableSchema
 from livingdb.trees.changes import Delta
-from livingdb.trees.compare import choose, differs
 
 __all__ = ["Lifter", "in_schema_of"]
 
@@ -88,7 +83,12 @@ class Lifter:
     def _lost(
         self, base: Tables, theirs: Tables, changes: Sequence[SchemaChange], staging: Staging
     ) -> dict[str, str]:
-        """A table in which theirs changed what schema changes leave no place for, and why."""
+        """A table in which theirs changed rows that schema changes leave no place for, and why.
+
+        Values of columns that ours dropped go with the columns.
+        """
+        if not changes:
+            return {}
         versions = self._graph.versions
         deltas: TableImages = {
             name: images_between(versions, old, theirs[name])
@@ -97,17 +97,16 @@ class Lifter:
             and theirs[name].address != old.address
             and theirs[name].definition == old.definition
         }
-        if not changes or not any(deltas.values()):
+        if not deltas:
             return {}
         definitions = {name: versions.definition(v) for name, v in base.items()}
-        columns: Columns = {n: _set_columns(definitions[n].schema, d) for n, d in deltas.items()}
         plan = plan_changes(definitions, changes)
         try:
             for lens, stage in zip(
                 plan.lenses, stages_of(self._graph, plan, base, staging), strict=True
             ):
                 sides = VersionSide(versions, base), VersionSide(versions, stage.tables)
-                deltas, columns = _through(lens, deltas, columns, *sides)
+                deltas, _ = _through(lens, deltas, {}, *sides)
                 base = stage.tables
         except Lost as lost:
             return {lost.loss.table: f"{lost.loss} has no place in the schema that ours has"}
@@ -191,19 +190,6 @@ def _through(
             for place, name in outlets:
                 named.setdefault(place, set()).add(name)
     return {**rest, **carried}, {name: frozenset(some) for name, some in named.items()}
-
-
-def _set_columns(schema: TableSchema, delta: RowImages) -> frozenset[str]:
-    """The columns to which a delta gives values: others than they had, or than their defaults."""
-    before = align_rows(schema, keys_of(schema, delta.after), delta.before)
-    found = set()
-    for column in schema.visible_columns:
-        default = pa.array([column.default], column.type)
-        fills = default.take(pa.array(np.zeros(delta.after.num_rows, np.int64)))
-        held = choose(fills, before.column(column.name), before.there)
-        if differs(held, flat(delta.after.column(column.name))).any():
-            found.add(column.name)
-    return frozenset(found)
 
 
 def _shown(step: SnapshotRow) -> str:
