@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import IO, Any
 
 import pytest
-from tests.unit.derived.oracle import assert_in_order
+from tests.unit.commit.derived.oracle import assert_in_order
 
 import livingdb
 from livingdb import Branch

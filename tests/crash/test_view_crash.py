@@ -20,7 +20,7 @@ import pytest
 from tests.crash.conftest import Victim
 from tests.crash.scenarios import SCENARIOS, Contents, Scenario, contents, opened
 from tests.crash.test_evolution_crash import sample
-from tests.unit.derived.oracle import assert_same_rows, recomputed
+from tests.unit.commit.derived.oracle import assert_same_rows, recomputed
 
 import livingdb
 from livingdb import Branch, Database

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.crash.writers import together
-from tests.unit.derived.oracle import assert_same_rows, recomputed
+from tests.unit.commit.derived.oracle import assert_same_rows, recomputed
 
 import livingdb
 from livingdb import Branch, Database, Snapshot

@@ -16,7 +16,7 @@ import pytest
 from tests.frozen.archive import first_difference, frozen_names, stored, unpack
 from tests.frozen.describe import describe
 from tests.frozen.make import TRUST
-from tests.unit.derived.oracle import assert_same_rows, recomputed
+from tests.unit.commit.derived.oracle import assert_same_rows, recomputed
 
 import livingdb
 from livingdb import Branch, Database, evolution

@@ -36,11 +36,11 @@ class Memory:
 
     old: dict[str, pa.Table]
     new: dict[str, pa.Table]
-    held_rows: pa.Table | None = None
+    stored: pa.Table | None = None
     stage: Stage | None = None
     reads: list[str] = field(default_factory=list)
 
-    def changed(self, name: str) -> pa.Table:
+    def delta(self, name: str) -> pa.Table:
         return difference(self.old[name], self.new[name])
 
     def source(self, name: str, side: str) -> pa.Table:
@@ -55,18 +55,18 @@ class Memory:
         assert distinct_rows(values).num_rows == values.num_rows
         return semi_join(rows, values.column_names, values)
 
-    def held(self, keys: pa.Table) -> pa.Table:
+    def held_rows(self, keys: pa.Table) -> pa.Table:
         assert self.stage is not None
-        assert self.held_rows is not None
+        assert self.stored is not None
         assert tuple(keys.column_names) == self.stage.key, (
             keys.column_names,
             self.stage.key,
         )
         for field_ in keys.schema:
-            assert self.held_rows.schema.field(field_.name).type == field_.type
+            assert self.stored.schema.field(field_.name).type == field_.type
         assert distinct_rows(keys).num_rows == keys.num_rows
         self.reads.append("held")
-        return semi_join(self.held_rows, keys.column_names, keys)
+        return semi_join(self.stored, keys.column_names, keys)
 
     def answer(self, ask: Ask, relations: Mapping[str, Source | pa.Table]) -> pa.Table:
         self.reads.append("answer")

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 from hypothesis import strategies as st
 from tests.property.view_shapes import SCHEMAS_OF_SHAPES, SHAPES
-from tests.unit.derived.oracle import assert_same_rows, recomputed
+from tests.unit.commit.derived.oracle import assert_same_rows, recomputed
 
 import livingdb
 from livingdb.derivation.view import View

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-HERE = "tests.unit.derived.shop_functions"
+HERE = "tests.unit.commit.derived.shop_functions"
 
 
 @pytest.fixture

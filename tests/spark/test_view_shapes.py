@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tests.property.view_world import QUERIES, TABLES, Step, ViewWorld, some_edit, some_rows
-from tests.unit.derived.oracle import assert_same_rows
+from tests.unit.commit.derived.oracle import assert_same_rows
 
 import livingdb
 import livingdb.spark

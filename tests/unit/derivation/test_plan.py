@@ -341,7 +341,7 @@ def test_averages_of_decimals_are_rounded_as_spark_does(values: list[str], avera
     new = pa.table({"g": pa.array(np.ones(len(values), np.int64)), "a": exact})
 
     class Held(Memory):
-        def held(self, keys: pa.Table) -> pa.Table:
+        def held_rows(self, keys: pa.Table) -> pa.Table:
             return held
 
     found = groups.delta(Run(Held({"rows": new.slice(0, 0)}, {"rows": new})))

@@ -38,7 +38,7 @@ class FakeSnapshots(Snapshots):
     def at(self, sequence: int) -> SnapshotRow:
         return self.rows[sequence]
 
-    def behind(self, sequence: int) -> SnapshotRow:
+    def at_with_prefetch(self, sequence: int) -> SnapshotRow:
         return self.rows[sequence]
 
     def many(self, sequences: Any) -> dict[int, SnapshotRow]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.unit.derived.oracle import assert_in_order
+from tests.unit.commit.derived.oracle import assert_in_order
 
 import livingdb
 from livingdb.errors import MergeConflict

@@ -15,7 +15,7 @@ import livingdb
 @pytest.fixture
 def db(tmp_path: Path) -> Iterator[livingdb.Database]:
     """An empty database that runs everything in this process."""
-    trust = ["tests.unit.conditions.*"]
+    trust = ["tests.unit.guard.conditions.*"]
     path = tmp_path / "shop.ldb"
     with livingdb.create(path, author="ann", engine="embedded", trust=trust) as database:
         yield database

@@ -96,9 +96,11 @@ def test_what_a_sync_carried(db: livingdb.Database, main: livingdb.Branch) -> No
 
 
 def test_models_and_masked_clones(db: livingdb.Database, main: livingdb.Branch) -> None:
-    main.derive("model", model="tests.unit.provenance.test_provenance:train", when="on demand")
+    main.derive(
+        "model", model="tests.unit.tracing.provenance.test_provenance:train", when="on demand"
+    )
     root = db.provenance("model").root
-    assert root.function == "tests.unit.provenance.test_provenance:train"
+    assert root.function == "tests.unit.tracing.provenance.test_provenance:train"
     assert root.metrics == {"rows": 9.0}
     assert root.engine == "python"
     mask = MaskColumn("customers", "name")

@@ -138,7 +138,9 @@ def test_two_branches(db: livingdb.Database, main: livingdb.Branch) -> None:
 
 
 def test_functions_may_use_everything(db: livingdb.Database, main: livingdb.Branch) -> None:
-    main.derive("model", model="tests.unit.lineage.functions:train", tables=["customers", "orders"])
+    main.derive(
+        "model", model="tests.unit.tracing.lineage.functions:train", tables=["customers", "orders"]
+    )
     found = db.column_lineage("model")
     assert found["data"] == [
         "customers.id",

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pyarrow as pa
 import pytest
-from tests.unit.conditions.crossings import crossing
+from tests.unit.guard.conditions.crossings import crossing
 
 import livingdb
 from livingdb import condition as c

@@ -13,8 +13,8 @@ import pyarrow as pa
 import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
-from tests.unit.conditions.conftest import order
-from tests.unit.conditions.crossings import crossing
+from tests.unit.guard.conditions.conftest import order
+from tests.unit.guard.conditions.crossings import crossing
 
 import livingdb
 from livingdb import condition as c

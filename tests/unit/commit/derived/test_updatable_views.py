@@ -197,4 +197,4 @@ def test_refused_otherwise(db: livingdb.Database, main: livingdb.Branch) -> None
     with pytest.raises(InvalidData, match="one name"):
         main.derive("v", "SELECT id, city AS x, note AS x FROM orders", sync="both")
     with pytest.raises(IllegalSync, match="function"):
-        main.derive("v", model="tests.unit.derived.shop_functions:train", sync="both")
+        main.derive("v", model="tests.unit.commit.derived.shop_functions:train", sync="both")

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.unit.derived.shop import nine_orders
+from tests.unit.commit.derived.shop import nine_orders
 
 import livingdb
 

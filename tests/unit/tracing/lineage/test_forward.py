@@ -96,7 +96,7 @@ def test_a_view_that_lags(db: livingdb.Database, main: livingdb.Branch) -> None:
 
 def test_rows_without_a_key_and_models(db: livingdb.Database, main: livingdb.Branch) -> None:
     main.derive("bag", "SELECT city, customer FROM orders WHERE amount > 20", when="immediate")
-    main.derive("model", model="tests.unit.lineage.functions:train", tables=["orders"])
+    main.derive("model", model="tests.unit.tracing.lineage.functions:train", tables=["orders"])
     found = db.forward_lineage("main", "orders", 6)
     assert told(found)["bag"] == [("Oslo", 0)]
     assert found.whole == ("model",)

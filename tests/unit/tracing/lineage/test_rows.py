@@ -237,7 +237,7 @@ def test_views_that_are_not_stored(
 def test_what_a_function_made_is_made_of_everything(
     db: livingdb.Database, main: livingdb.Branch
 ) -> None:
-    main.derive("count", model="tests.unit.lineage.functions:train", tables=["orders"])
+    main.derive("count", model="tests.unit.tracing.lineage.functions:train", tables=["orders"])
     found = db.lineage("count")
     assert found["orders"].num_rows == 9
     assert found.whole == ("orders",)

@@ -243,7 +243,7 @@ def test_a_tag_under_an_older_schema(db: livingdb.Database, main: livingdb.Branc
 
 
 def test_models_trained_on_it(db: livingdb.Database, main: livingdb.Branch) -> None:
-    model = "tests.unit.provenance.test_whereabouts:train"
+    model = "tests.unit.tracing.provenance.test_whereabouts:train"
     main.derive("churn", model=model, tables=["orders"], when="on demand")
     first = db.at("churn").id
     main.delete("orders", [1])

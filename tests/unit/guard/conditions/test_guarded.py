@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import pytest
-from tests.unit.conditions.conftest import order
+from tests.unit.guard.conditions.conftest import order
 
 import livingdb
 from livingdb import condition as c
@@ -14,7 +14,7 @@ from livingdb.condition import Condition
 from livingdb.errors import RuleViolation
 from livingdb.evolution import AddColumn
 
-HERE = "tests.unit.conditions.shop_checks"
+HERE = "tests.unit.guard.conditions.shop_checks"
 KINDS = ("view", "forward", "both", "model")
 QUERY = "SELECT id, customer, city, amount, note FROM orders"
 Edit = Callable[[livingdb.Branch], object]

@@ -9,7 +9,7 @@ import pytest
 import livingdb
 from livingdb.errors import IllegalSync, InvalidData, NotFound, Unsupported, Untrusted
 
-HERE = "tests.unit.derived.shop_functions"
+HERE = "tests.unit.commit.derived.shop_functions"
 
 
 def test_a_model(db: livingdb.Database, main: livingdb.Branch) -> None:

@@ -8,8 +8,8 @@ from zoneinfo import ZoneInfo
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.unit.conditions.conftest import order
-from tests.unit.conditions.crossings import crossing
+from tests.unit.guard.conditions.conftest import order
+from tests.unit.guard.conditions.crossings import crossing
 
 import livingdb
 from livingdb import condition as c

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.unit.derived.oracle import assert_in_order
-from tests.unit.derived.shop import nine_orders
+from tests.unit.commit.derived.oracle import assert_in_order
+from tests.unit.commit.derived.shop import nine_orders
 
 import livingdb
 
@@ -16,7 +16,7 @@ import livingdb
 def db(tmp_path: Path) -> Iterator[livingdb.Database]:
     """An empty database that runs everything in this process, and nothing it was not told to."""
     path = tmp_path / "shop.ldb"
-    trust = ["tests.unit.derived.*"]
+    trust = ["tests.unit.commit.derived.*"]
     with livingdb.create(path, author="ann", engine="embedded", trust=trust) as database:
         yield database
         assert_in_order(database)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.unit.conditions.conftest import order
-from tests.unit.conditions.crossings import crossing
+from tests.unit.guard.conditions.conftest import order
+from tests.unit.guard.conditions.crossings import crossing
 
 import livingdb
 from livingdb import condition as c
@@ -14,7 +14,7 @@ from livingdb.errors import InvalidData, NotFound, Untrusted
 from livingdb.guard.conditions.condition import to_json
 from livingdb.guard.conditions.pending_change import Cost
 
-HERE = "tests.unit.conditions.shop_checks"
+HERE = "tests.unit.guard.conditions.shop_checks"
 
 
 def test_cost(db: livingdb.Database, main: livingdb.Branch) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 import pytest
-from tests.unit.conditions.conftest import order
-from tests.unit.conditions.crossings import crossing
+from tests.unit.guard.conditions.conftest import order
+from tests.unit.guard.conditions.crossings import crossing
 
 import livingdb
 from livingdb import condition as c

@@ -16,7 +16,7 @@ from jsonschema import Draft202012Validator
 import livingdb
 from livingdb.evolution import AddColumn, MaskColumn
 
-SPEC = json.loads((Path(__file__).parents[2] / "data/openlineage/spec.json").read_text())
+SPEC = json.loads((Path(__file__).parents[3] / "data/openlineage/spec.json").read_text())
 TOTALS = "SELECT city, sum(amount) AS total FROM orders WHERE amount > 0 GROUP BY city"
 OWN = "livingdb_snapshot"
 
@@ -155,7 +155,9 @@ def test_masked_clones(db: livingdb.Database, main: livingdb.Branch, exported: A
 
 
 def test_failures(db: livingdb.Database, main: livingdb.Branch, exported: Any) -> None:
-    main.derive("model", model="tests.unit.provenance.test_openlineage:fail", when="deferred")
+    main.derive(
+        "model", model="tests.unit.tracing.provenance.test_openlineage:fail", when="deferred"
+    )
     main.delete("orders", list(range(6)))
     db.propagate()
     events = exported()

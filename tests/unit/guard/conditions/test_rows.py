@@ -7,8 +7,8 @@ from collections.abc import Callable
 from decimal import Decimal
 
 import pytest
-from tests.unit.conditions.conftest import order
-from tests.unit.conditions.crossings import crossing
+from tests.unit.guard.conditions.conftest import order
+from tests.unit.guard.conditions.crossings import crossing
 
 import livingdb
 from livingdb import condition as c
