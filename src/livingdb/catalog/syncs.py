@@ -113,37 +113,25 @@ class Syncs:
             wanted = wanted.where(_sync.c.spec.contains(said, autoescape=True)).limit(most)
         return [_row(row) for row in self._queries.all(wanted)]
 
-    def add(
-        self,
-        connection: Connection,
-        name: str,
-        kind: str,
-        sources: tuple[int, ...],
-        target: int,
-        direction: str,
-        frequency: str,
-        time: int,
-        spec: Mapping[str, Any],
-        guard: Mapping[str, Any] | None = None,
-    ) -> None:
-        """A new sync; `AlreadyExists` if the name is taken."""
+    def add(self, connection: Connection, sync: SyncRow) -> None:
+        """A new sync, active, with a number of its own; `AlreadyExists` if the name is taken."""
         values = {
-            "name": name,
-            "kind": kind,
-            "sources": json.dumps(list(sources)),
-            "target": target,
-            "direction": direction,
-            "frequency": frequency,
+            "name": sync.name,
+            "kind": sync.kind,
+            "sources": json.dumps(list(sync.sources)),
+            "target": sync.target,
+            "direction": sync.direction,
+            "frequency": sync.frequency,
             "state": ACTIVE,
             "reason": "",
-            "spec": json.dumps(spec),
-            "time": time,
-            "guard": json.dumps(dict(guard or {})),
+            "spec": json.dumps(sync.spec),
+            "time": sync.time,
+            "guard": json.dumps(dict(sync.guard)),
         }
         try:
             connection.execute(_sync.insert(), values)
         except IntegrityError:
-            raise AlreadyExists(f"there is a sync {name!r} already") from None
+            raise AlreadyExists(f"there is a sync {sync.name!r} already") from None
 
     def set_state(self, connection: Connection, number: int, state: str, reason: str) -> None:
         """Change what a sync does, and say why."""

@@ -18,6 +18,7 @@ from livingdb.derivation.query_answers import EmbeddedAnswers
 from livingdb.derivation.refresh_view import RefreshInput, RefreshResult, SourceVersion
 from livingdb.derivation.source_positions import (
     AT,
+    RefreshRequest,
     positions_by_name,
     source_positions,
     source_versions,
@@ -271,27 +272,15 @@ class ViewCarrier:
         inputs = {name: self._input(view, name, before[name], moved) for name in view.tables}
         held = {n: graph.versions.require(a) for n, a in graph.tables(head).items()}
         whole = whole_tables(held)
-        result = derive_version(
-            graph, view, inputs, whole, at, self._answers, work.staging, (), deltas=work.deltas
-        )
+        request = RefreshRequest(view, inputs, whole, at, graph.trust)
+        result = derive_version(graph, request, self._answers, work.staging, work.deltas)
         done, tables = result.done, result.tables
         details = edge_details(sync.name, at, done)
         if sync.guard.get("conditions"):
-            crossing = pending_refresh(
-                graph,
-                sync,
-                view,
-                inputs,
-                whole,
-                done.tables,
-                at,
-                head,
-                done,
-                [work.cause.author],
-                graph.trust,
-            )
-            crossing.drafted = {n: moved[n].tables for n in view.branches if n in moved}
-            judgement = judge_change(crossing)
+            authors = [work.cause.author]
+            pending = pending_refresh(graph, sync, request, done.tables, done, head, authors)
+            pending.drafted = {n: moved[n].tables for n in view.branches if n in moved}
+            judgement = judge_change(pending)
             assert judgement is not None
             judgement.refuse()
             if judgement.is_blocking:

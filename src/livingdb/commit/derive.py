@@ -5,7 +5,7 @@ from __future__ import annotations
 import time as clock
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sqlalchemy import Connection
@@ -24,6 +24,7 @@ from livingdb.derivation.query_answers import Answers
 from livingdb.derivation.refresh_view import RefreshInput, schemas_of
 from livingdb.derivation.source_positions import (
     At,
+    RefreshRequest,
     positions_by_name,
     refresh_inputs,
     source_heads,
@@ -48,7 +49,7 @@ from livingdb.tables.index import Version
 from livingdb.tables.letter_case import check_new, find_alike
 from livingdb.tables.schema import TableSchema
 
-__all__ = ["Outcome", "derive", "is_behind", "plan_of", "refresh"]
+__all__ = ["NewDerivation", "Outcome", "derive", "is_behind", "plan_of", "refresh"]
 
 _ATTEMPTS = 16
 
@@ -74,28 +75,32 @@ def plan_of(graph: Graph, view: View) -> Plan:
     return view_plan(view, schemas_of(graph, refresh_inputs(graph, view, None, at)))
 
 
-def derive(
-    graph: Graph,
-    view: View,
-    when: Schedule,
-    author: str,
-    message: str,
-    engine: str | None,
-    trust: Sequence[str],
-    instead: Callable[[Connection], None] | None = None,
-    once: bool = False,
-    guard: Mapping[str, Any] | None = None,
-) -> SnapshotRow:
-    """Make a derived object: its branch, its first version, and the sync that keeps it.
+@dataclass(frozen=True)
+class NewDerivation:
+    """A derived object to be made.
 
     `instead` takes what has its name away, in the same transaction.  What is made only `once` has
     no sync.
     """
+
+    view: View
+    when: Schedule
+    author: str
+    message: str
+    instead: Callable[[Connection], None] | None = None
+    once: bool = False
+    guard: Mapping[str, Any] = field(default_factory=dict)
+
+
+def derive(
+    graph: Graph, wanted: NewDerivation, engine: str | None, trust: Sequence[str]
+) -> SnapshotRow:
+    """Make a derived object: its branch, its first version, and the sync that keeps it."""
+    view, when = wanted.view, wanted.when
     check_branch(view.name)
-    if instead is None and graph.branches.find(view.name) is not None:
+    if wanted.instead is None and graph.branches.find(view.name) is not None:
         raise AlreadyExists(f"there is a branch {view.name!r} already")
-    immediate = when.kind == "immediate"
-    answers = answers_for(view, engine, immediate, trust)
+    answers = answers_for(view, engine, when.kind == "immediate", trust)
     for _ in range(_ATTEMPTS):
         at, rows = source_heads(graph, view)
         for row in rows.values():
@@ -108,31 +113,21 @@ def derive(
         with Staging(graph.store) as staging:
             near = nearest_answer(graph, view, read)
             known = (read, {}) if near is None else (near.inputs, whole_tables(near.held))
-            result = derive_version(graph, view, *known, at, answers, staging, trust)
+            request = RefreshRequest(view, *known, at, trust)
+            result = derive_version(graph, request, answers, staging)
             sources = {name: _schema(graph, item.new.version) for name, item in read.items()}
             coming = {n: _schema(graph, v) for n, v in result.tables.items() if v is not None}
             check_new(coming, sources if view.what == "clone" else {})
             if near is not None:
                 result = replace(result, tables={**known[1], **result.tables})
-            sync = _new_sync(view, when, list(rows.values()), guard or {})
+            sync = _new_sync(view, when, list(rows.values()), wanted.guard)
             everyone = authors_between(graph, {}, at) if sync.guard else []
-            crossing = pending_refresh(
-                graph,
-                sync,
-                view,
-                {name: replace(item, old=None) for name, item in read.items()},
-                {},
-                result.tables,
-                at,
-                None,
-                result.done,
-                everyone,
-                trust,
-                result.metrics,
+            pending = pending_refresh(
+                graph, sync, request, result.tables, result.done, None, everyone, result.metrics
             )
-            result, judgement = guard_first_version(crossing, result, staging)
-            along = _create_sync_action(graph, sync, list(rows.values()), instead, once, judgement)
-            intent = _intent(view, result, (), (), at, rows, author, message, along)
+            result, judgement = guard_first_version(pending, result, staging)
+            along = _create_sync_action(graph, sync, list(rows.values()), wanted, judgement)
+            intent = _intent(view, result, (), (), at, rows, wanted.author, wanted.message, along)
             row_made = _commit_version(graph, intent, staging, result)
         if row_made is not None:
             return row_made
@@ -207,8 +202,7 @@ def _create_sync_action(
     graph: Graph,
     sync: SyncRow,
     seen: Sequence[BranchRow],
-    instead: Callable[[Connection], None] | None,
-    once: bool,
+    wanted: NewDerivation,
     judgement: Judgement | None,
 ) -> Along:
     """What a first commit does beside: the branch and the sync, if nothing moved meanwhile."""
@@ -217,27 +211,16 @@ def _create_sync_action(
         is_moved = not all(graph.branches.is_at(connection, row) for row in seen)
         if sync.frequency == "immediate" and is_moved:
             raise HeadMoved
-        if instead is not None:
-            instead(connection)
+        if wanted.instead is not None:
+            wanted.instead(connection)
         target = graph.branches.add(
             connection, sync.spec["name"], snapshot.sequence, snapshot.time, None, "derive"
         )
         for warn in () if judgement is None else judgement.warning_actions():
             warn(connection)
-        if once:
+        if wanted.once:
             return
-        graph.catalog.syncs.add(
-            connection,
-            sync.name,
-            KIND,
-            sync.sources,
-            target,
-            sync.direction,
-            sync.frequency,
-            snapshot.time,
-            sync.spec,
-            sync.guard,
-        )
+        graph.catalog.syncs.add(connection, replace(sync, target=target, time=snapshot.time))
         graph.catalog.raise_epoch(connection)
 
     return along
@@ -389,7 +372,8 @@ def answer_now(
     held = whole_tables(tables_of(graph, made_last))
     answers = answers_for(view, engine, sync.frequency == "immediate", trust)
     with Staging(graph.store) as staging:
-        result = derive_version(graph, view, read, held, at, answers, staging, trust)
+        request = RefreshRequest(view, read, held, at, trust)
+        result = derive_version(graph, request, answers, staging)
         try:
             tables = {**held, **result.tables}
             yield {name: version for name, version in tables.items() if version is not None}
@@ -431,24 +415,14 @@ def refresh(
         with Staging(graph.store) as staging:
             held = tables_of(graph, head)
             whole = whole_tables(held)
-            result = derive_version(graph, view, read, whole, at, answers, staging, trust, full)
+            request = RefreshRequest(view, read, whole, at, trust, full)
+            result = derive_version(graph, request, answers, staging)
             done = result.done
             since = authors_between(graph, source_positions(graph, head), at)
-            crossing = pending_refresh(
-                graph,
-                sync,
-                view,
-                read,
-                whole,
-                result.tables,
-                at,
-                head,
-                done,
-                since,
-                trust,
-                result.metrics,
+            pending = pending_refresh(
+                graph, sync, request, result.tables, done, head, since, result.metrics
             )
-            result, judgement = guard_refresh(crossing, held, result, staging, guarded)
+            result, judgement = guard_refresh(pending, held, result, staging, guarded)
             if judgement is not None and judgement.is_blocking:
                 graph.index.forget(_versions(result))
                 used = int((clock.perf_counter() - ticks) * 1e6)

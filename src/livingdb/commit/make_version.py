@@ -15,7 +15,7 @@ from livingdb.derivation.plan_cache import portable_columns, view_plan
 from livingdb.derivation.query_answers import Answers, EmbeddedAnswers, EngineAnswers
 from livingdb.derivation.query_evaluator import partial_recipe, query_recipe
 from livingdb.derivation.refresh_view import RefreshInput, RefreshResult, refresh_view, schemas_of
-from livingdb.derivation.source_positions import At
+from livingdb.derivation.source_positions import At, RefreshRequest
 from livingdb.derivation.stage_inputs import DeltaCache
 from livingdb.derivation.stage_tables import create_version, definition_for
 from livingdb.derivation.view import View
@@ -55,23 +55,19 @@ def answers_for(
 
 def derive_version(
     graph: Graph,
-    view: View,
-    inputs: Mapping[str, RefreshInput],
-    held: Mapping[str, Version],
-    at: At,
+    request: RefreshRequest,
     answers: Answers,
     staging: Staging,
-    trust: Sequence[str],
-    full: bool = False,
     deltas: DeltaCache | None = None,
 ) -> DerivedVersion:
-    """The version of a derived object over its inputs; `held` is what it has.
+    """The version of a derived object that is asked for.
 
     `deltas` are what is known to differ between versions.
     """
+    view, inputs, held = request.view, request.inputs, request.held
 
     def refresh(of: View, has: Mapping[str, Version]) -> RefreshResult:
-        return refresh_view(graph, of, inputs, has, answers, staging, full, deltas)
+        return refresh_view(graph, of, inputs, has, answers, staging, request.full, deltas)
 
     if view.what == "sql" and view.materialize == "full":
         done = refresh(view, held)
@@ -81,8 +77,8 @@ def derive_version(
     if view.what == "sql":
         return _derive_lazily(graph, view, inputs, staging)
     if view.what == "clone":
-        return _derive_clone(graph, view, held, at, staging)
-    return _derive_by_function(graph, view, inputs, held, staging, trust)
+        return _derive_clone(graph, view, held, request.at, staging)
+    return _derive_by_function(graph, view, inputs, held, staging, request.trust)
 
 
 def lazy_definition(graph: Graph, view: View, inputs: Mapping[str, RefreshInput]) -> Definition:

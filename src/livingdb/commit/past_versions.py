@@ -11,6 +11,7 @@ from livingdb.commit.make_version import answers_for, derive_version
 from livingdb.derivation.hidden_tables import whole_tables
 from livingdb.derivation.source_positions import (
     At,
+    RefreshRequest,
     positions_by_name,
     refresh_inputs,
     source_positions,
@@ -58,11 +59,10 @@ def version_for(
         read = refresh_inputs(graph, view, then, at)
         answers = answers_for(view, engine, sync.frequency == "immediate", trust)
         held = whole_tables(tables_of(graph, nearest))
-        result = derive_version(graph, view, read, held, at, answers, staging, trust)
-        crossing = pending_refresh(
-            graph, sync, view, read, held, result.tables, at, nearest, result.done, (), trust
-        )
-        judgement = judge_change(crossing)
+        request = RefreshRequest(view, read, held, at, trust)
+        result = derive_version(graph, request, answers, staging)
+        pending = pending_refresh(graph, sync, request, result.tables, result.done, nearest, ())
+        judgement = judge_change(pending)
         tables = quarantine_rows(
             graph.versions, tables_of(graph, nearest), result.tables, judgement, staging
         )

@@ -226,9 +226,16 @@ class Branch:
         if transform is not None:
             from livingdb.database import derive as objects
 
-            objects.clone_transformed(
-                self, name, transform, sync, when, who, message, conditions, alerts
+            request = objects.DeriveRequest(
+                name,
+                when=when,
+                sync=sync,
+                conditions=conditions,
+                alerts=alerts,
+                message=message,
+                author=who,
             )
+            objects.clone_transformed(self, transform, request)
             return Branch(self.database, name)
         if sync != "none" or conditions is not None or alerts is not None:
             raise InvalidData("sync= is for a clone with transform=: a plain one goes its own way")
@@ -280,8 +287,7 @@ class Branch:
         """
         from livingdb.database import derive as objects
 
-        objects.derive(
-            self,
+        request = objects.DeriveRequest(
             name,
             sql,
             spark,
@@ -294,12 +300,13 @@ class Branch:
             key,
             engine,
             sync,
+            conditions,
+            alerts,
             replace,
             message,
             author or self.database.author,
-            conditions,
-            alerts,
         )
+        objects.derive(self, request)
         return Branch(self.database, name)
 
     def reset(self, ref: object) -> Snapshot:

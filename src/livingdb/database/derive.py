@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from livingdb.database.branch import Branch
 
 __all__ = [
+    "DeriveRequest",
     "clone_transformed",
     "derive",
     "derived_at",
@@ -43,73 +44,82 @@ __all__ = [
 Act = Callable[[Connection], None]
 
 
-def derive(
-    branch: Branch,
-    name: str,
-    sql: str | None,
-    spark: str | None,
-    model: str | None,
-    params: Mapping[str, Any] | None,
-    tables: Iterable[str] | None,
-    when: str,
-    refresh: str,
-    materialize: str,
-    key: str | Sequence[str] | None,
-    engine: str | None,
-    sync: str,
-    replace: bool,
-    message: str,
-    author: str,
-    conditions: object = None,
-    alerts: object = None,
-) -> None:
+@dataclasses.dataclass(frozen=True)
+class DeriveRequest:
+    """What `Branch.derive` is asked for, in the words of its parameters."""
+
+    name: str
+    sql: str | None = None
+    spark: str | None = None
+    model: str | None = None
+    params: Mapping[str, Any] | None = None
+    tables: Iterable[str] | None = None
+    when: str = "deferred"
+    refresh: str = "auto"
+    materialize: str = "full"
+    key: str | Sequence[str] | None = None
+    engine: str | None = None
+    sync: str = "forward"
+    conditions: object = None
+    alerts: object = None
+    replace: bool = False
+    message: str = ""
+    author: str = ""
+
+
+def derive(branch: Branch, request: DeriveRequest) -> None:
     """Make a derived object of a branch."""
-    given = [word for word in (sql, spark, model) if word is not None]
+    given = [w for w in (request.sql, request.spark, request.model) if w is not None]
     if len(given) != 1:
         raise InvalidData("say what it is made by: sql=, spark= or model=, one of them")
-    check_branch(name)
-    planned = parse_schedule(when)
-    _check_choice("refresh", refresh, REFRESH)
-    if not hot_condition(materialize):
-        _check_choice("materialize", materialize, (*MATERIALIZE, "where <condition>"))
-    if engine is not None:
-        _check_choice("engine", engine, ENGINES)
-    _check_choice("sync", sync, ("forward", "both", "none"))
-    keys = (key,) if isinstance(key, str) else None if key is None else tuple(key)
-    guard = guard_of(conditions, alerts)
-    if guard and sync == "none":
+    check_branch(request.name)
+    when = parse_schedule(request.when)
+    _check_choices(request)
+    guard = guard_of(request.conditions, request.alerts)
+    if guard and request.sync == "none":
         raise InvalidData("conditions= and alerts= are those of a sync, and sync='none' has none")
-    is_both = sync == "both"
-    what = "model" if model is not None else "view"
-    check_guard(guard, sync, "immediate" if is_both else planned.text, what)
+    what = "model" if request.model is not None else "view"
+    check_guard(guard, request.sync, "immediate" if request.sync == "both" else when.text, what)
+    if request.sync == "both":
+        _derive_updatable(branch, request, when)
+        return
     graph = branch.database._graph
-    if sql is not None:
-        if params:
-            raise InvalidData("params= are those of a function; write the values into the query")
-        if sync == "both":
-            _derive_updatable(
-                branch, name, sql, planned, replace, author, message, (conditions, alerts)
-            )
-            return
-        view = _query_view(graph, branch.name, name, sql)
-    else:
-        if sync == "both":
-            raise IllegalSync("sync='both': nothing leads from what a function made back to rows")
-        if materialize != "full":
-            raise Unsupported("what a function made is stored: materialize='full'")
-        function = check_name(spark if spark is not None else model)
-        load_function(function, branch.database.trust)
-        view = _function_view(graph, branch.name, name, function, spark is not None, tables)
+    key = request.key
     view = dataclasses.replace(
-        view,
-        key=keys,
-        refresh=refresh,
-        materialize=materialize,
-        engine=engine,
-        params=dict(params or {}),
+        _view_of(branch, request),
+        key=(key,) if isinstance(key, str) else None if key is None else tuple(key),
+        refresh=request.refresh,
+        materialize=request.materialize,
+        engine=request.engine,
+        params=dict(request.params or {}),
     )
-    instead = _replace_action(graph, name, view) if replace else None
-    _derive_view(branch, view, planned, sync, author, message, instead, guard)
+    instead = _replace_action(graph, request.name, view) if request.replace else None
+    _derive_view(branch, view, when, request, instead, guard)
+
+
+def _check_choices(request: DeriveRequest) -> None:
+    """`InvalidData` for a word that is none of those there are."""
+    _check_choice("refresh", request.refresh, REFRESH)
+    if not hot_condition(request.materialize):
+        known = (*MATERIALIZE, "where <condition>")
+        _check_choice("materialize", request.materialize, known)
+    if request.engine is not None:
+        _check_choice("engine", request.engine, ENGINES)
+    _check_choice("sync", request.sync, ("forward", "both", "none"))
+
+
+def _view_of(branch: Branch, request: DeriveRequest) -> View:
+    graph = branch.database._graph
+    if request.sql is not None:
+        if request.params:
+            raise InvalidData("params= are those of a function; write the values into the query")
+        return _query_view(graph, branch.name, request.name, request.sql)
+    if request.materialize != "full":
+        raise Unsupported("what a function made is stored: materialize='full'")
+    is_spark = request.spark is not None
+    function = check_name(request.spark if is_spark else request.model)
+    load_function(function, branch.database.trust)
+    return _function_view(graph, branch.name, request.name, function, is_spark, request.tables)
 
 
 def _replace_action(graph: Graph, name: str, view: View | None = None) -> Act | None:
@@ -134,26 +144,24 @@ def _derive_view(
     branch: Branch,
     view: View,
     when: Schedule,
-    sync: str,
-    author: str,
-    message: str,
+    request: DeriveRequest,
     instead: Act | None = None,
     guard: Mapping[str, Any] | None = None,
 ) -> None:
     database = branch.database
-    graph = database._graph
-    text = message or f"derive {view.name}"
     deriving.derive(
-        graph,
-        view,
-        when,
-        author,
-        text,
+        database._graph,
+        deriving.NewDerivation(
+            view,
+            when,
+            request.author,
+            request.message or f"derive {view.name}",
+            instead,
+            once=request.sync == "none",
+            guard=guard or {},
+        ),
         database.engine,
         database.trust,
-        instead,
-        once=sync == "none",
-        guard=guard,
     )
 
 
@@ -201,77 +209,62 @@ def _function_view(
     return View(name, what, found, function=function, home=row.id)
 
 
-def clone_transformed(
-    branch: Branch,
-    name: str,
-    transform: object,
-    sync: str,
-    when: str,
-    author: str,
-    message: str,
-    conditions: object = None,
-    alerts: object = None,
-) -> None:
+def clone_transformed(branch: Branch, transform: object, request: DeriveRequest) -> None:
     """Another branch that sees this one through schema changes, kept in step with it."""
     changes = (transform,) if isinstance(transform, SchemaChange) else tuple(transform)  # type: ignore[arg-type]
-    planned = parse_schedule(when)
-    if sync == "none" or planned.kind == "immediate":
+    when = parse_schedule(request.when)
+    if request.sync == "none" or when.kind == "immediate":
         branch.evolve(
             list(changes),
-            to=name,
-            sync=sync,
-            conditions=conditions,
-            alerts=alerts,
-            author=author,
-            message=message,
+            to=request.name,
+            sync=request.sync,
+            conditions=request.conditions,
+            alerts=request.alerts,
+            author=request.author,
+            message=request.message,
         )
         return
-    guard = guard_of(conditions, alerts)
-    check_guard(guard, sync, planned.text, "clone")
-    if sync != "forward":
-        raise IllegalSync(f"sync={sync!r} is immediate: when={when!r} is for sync='forward'")
+    guard = guard_of(request.conditions, request.alerts)
+    check_guard(guard, request.sync, when.text, "clone")
+    if request.sync != "forward":
+        raise IllegalSync(
+            f"sync={request.sync!r} is immediate: when={request.when!r} is for sync='forward'"
+        )
     graph = branch.database._graph
     row = graph.branch(branch.name)
     for change in changes:
         if not isinstance(change, SchemaChange):
             raise InvalidData(f"{change!r} is no schema change; see livingdb.evolution")
     tables = {t: SourceTable(row.id, t) for t in graph.tables(graph.snapshots.at(row.head))}
-    view = View(
-        name, "clone", tables, changes=[change.to_json() for change in changes], home=row.id
-    )
-    text = message or f"clone {branch.name} as {name}"
-    _derive_view(branch, view, planned, "forward", author, text, guard=guard)
+    made_by = [change.to_json() for change in changes]
+    view = View(request.name, "clone", tables, changes=made_by, home=row.id)
+    text = request.message or f"clone {branch.name} as {request.name}"
+    _derive_view(branch, view, when, dataclasses.replace(request, message=text), guard=guard)
 
 
-def _derive_updatable(
-    branch: Branch,
-    name: str,
-    sql: str,
-    when: Schedule,
-    replace: bool,
-    author: str,
-    message: str,
-    guarded: tuple[object, object],
-) -> None:
+def _derive_updatable(branch: Branch, request: DeriveRequest, when: Schedule) -> None:
     """A view that can be written: schema changes that make the view of the branch, both ways."""
     from livingdb.evolution.updatable_views import changes_for
 
+    if request.sql is None:
+        raise IllegalSync("sync='both': nothing leads from what a function made back to rows")
+    if request.params:
+        raise InvalidData("params= are those of a function; write the values into the query")
     if when.kind not in ("immediate", "deferred"):
         raise IllegalSync("rule 4: a two-way sync is always immediate")
-    changes = changes_for(branch._graph, branch.name, name, sql)
-    instead = _replace_action(branch._graph, name) if replace else None
+    changes = changes_for(branch._graph, branch.name, request.name, request.sql)
+    instead = _replace_action(branch._graph, request.name) if request.replace else None
     if instead is not None:
         with branch._graph.catalog.write() as connection:
             instead(connection)
-    conditions, alerts = guarded
     branch.evolve(
         changes,
-        to=name,
+        to=request.name,
         sync="both",
-        conditions=conditions,
-        alerts=alerts,
-        author=author,
-        message=message,
+        conditions=request.conditions,
+        alerts=request.alerts,
+        author=request.author,
+        message=request.message,
     )
 
 
@@ -315,7 +308,8 @@ def rederive(branch: Branch, source: str, suffix: str, author: str) -> list[str]
         called = view.called or view.name
         copy = dataclasses.replace(view, name=name, tables=tables, home=target.id, called=called)
         when = parse_schedule(sync.frequency)
-        _derive_view(branch, copy, when, "forward", author, f"derive {name}", guard=sync.guard)
+        request = DeriveRequest(name, author=author)
+        _derive_view(branch, copy, when, request, guard=sync.guard)
         made[sync.target] = graph.branch(name).id
         names.append(name)
     return names

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from livingdb.catalog.branches import BranchRow
 from livingdb.catalog.snapshots import SnapshotRow
@@ -12,10 +13,12 @@ from livingdb.derivation.view import View
 from livingdb.engines.request import TableLocation
 from livingdb.errors import NotFound
 from livingdb.graph.graph import Graph
+from livingdb.tables.index import Version
 
 __all__ = [
     "AT",
     "At",
+    "RefreshRequest",
     "positions_by_name",
     "refresh_inputs",
     "source_heads",
@@ -28,6 +31,21 @@ AT = "at"
 
 At = Mapping[int, Address]
 """A snapshot for each branch that a view follows."""
+
+
+@dataclass(frozen=True)
+class RefreshRequest:
+    """A version of a derived object to be made: of what, over which tables, beside what it has.
+
+    `held` are the tables it has, `at` the snapshots it is made from; `full`: nothing it has counts.
+    """
+
+    view: View
+    inputs: Mapping[str, RefreshInput]
+    held: Mapping[str, Version]
+    at: At
+    trust: Sequence[str] = ()
+    full: bool = False
 
 
 def source_positions(graph: Graph, row: SnapshotRow) -> dict[int, Address]:

@@ -16,6 +16,7 @@ from sqlalchemy import Connection
 
 from livingdb.catalog.branches import BranchRow
 from livingdb.catalog.snapshots import SnapshotRow
+from livingdb.catalog.syncs import ACTIVE, SyncRow
 from livingdb.chunks.store import StoredChunk
 from livingdb.errors import IllegalSync, InvalidData, RuleViolation, TransactionConflict
 from livingdb.evolution.lens_evaluator import lens_recipe
@@ -389,18 +390,22 @@ class _BranchUpdates:
     def _add_syncs(self, connection: Connection, ends: Sequence[_SyncEnd], time: int) -> None:
         """A sync of each change between its two sides."""
         for change, (old, new) in zip(self._wish.changes, pairwise(ends), strict=True):
-            self._graph.catalog.syncs.add(
-                connection,
+            spec = {"change": change.to_json(), "snapshot": old.snapshot.address.hex()}
+            sync = SyncRow(
+                0,
                 f"{old.name}/{new.name}",
                 "schema_change",
                 (old.branch,),
                 new.branch,
                 self._wish.sync,
                 "immediate",
+                ACTIVE,
+                "",
                 time,
-                {"change": change.to_json(), "snapshot": old.snapshot.address.hex()},
-                self._wish.guard,
+                spec,
+                self._wish.guard or {},
             )
+            self._graph.catalog.syncs.add(connection, sync)
 
 
 def _refuse_kept_syncs(graph: Graph, row: BranchRow) -> None:

@@ -7,9 +7,8 @@ from typing import Any
 
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.catalog.syncs import SyncRow
-from livingdb.derivation.refresh_view import RefreshInput, RefreshResult
-from livingdb.derivation.source_positions import At, source_positions
-from livingdb.derivation.view import View
+from livingdb.derivation.refresh_view import RefreshResult
+from livingdb.derivation.source_positions import At, RefreshRequest, source_positions
 from livingdb.graph.ancestry import first_parents
 from livingdb.graph.graph import Graph, now
 from livingdb.graph.names import is_hidden
@@ -32,37 +31,35 @@ def visible_tables(
 def pending_refresh(
     graph: Graph,
     sync: SyncRow,
-    view: View,
-    inputs: Mapping[str, RefreshInput],
-    held: Mapping[str, Version],
-    made: Mapping[str, Version | None],
-    at: At,
-    head: SnapshotRow | None,
+    request: RefreshRequest,
+    tables: Mapping[str, Version | None],
     done: RefreshResult,
+    head: SnapshotRow | None,
     authors: Sequence[str],
-    trust: Sequence[str] = (),
     metrics: Mapping[str, Any] | None = None,
 ) -> PendingChange:
-    """What a refresh of a derived object is about to change."""
+    """What a refresh of a derived object is about to change; no `head`: it is just being made."""
     sources = {
-        name: VersionPair(None if item.old is None else item.old.version, item.new.version)
-        for name, item in inputs.items()
+        name: VersionPair(
+            None if head is None or item.old is None else item.old.version, item.new.version
+        )
+        for name, item in request.inputs.items()
     }
     return PendingChange(
         graph,
         sync,
-        visible_tables(held, made),
+        visible_tables({} if head is None else request.held, tables),
         sources,
-        at,
+        request.at,
         head,
         now(),
         authors,
-        view.uses,
+        request.view.uses,
         {} if head is None else source_positions(graph, head),
         Cost(done.strategy, done.reason, done.engine),
         metrics or {},
         done.known,
-        trust,
+        request.trust,
     )
 
 
