@@ -111,7 +111,7 @@ def _judge_schema_change(
         versions = [None if at is None else graph.versions.require(at) for at in (old, new)]
         sources[plain] = VersionPair(*versions)
     before = source_positions(graph, head)
-    crossing = PendingChange(
+    pending = PendingChange(
         graph,
         sync,
         visible_tables(held, {}),
@@ -125,7 +125,7 @@ def _judge_schema_change(
         Cost("none", "SCHEMA_CHANGED", "embedded"),
         trust=graph.trust,
     )
-    judgement = judge_change(crossing)
+    judgement = judge_change(pending)
     assert judgement is not None
     return judgement
 

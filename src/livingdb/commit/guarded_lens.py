@@ -49,7 +49,7 @@ def guard_change(
     whole, intent, _, _ = found
     (head,) = intent.parents
     source = graph.snapshots.at(group[step.branch].head)
-    crossing = pending_schema_sync(
+    pending = pending_schema_sync(
         graph,
         sync,
         (whole, intent.changes),
@@ -59,7 +59,7 @@ def guard_change(
         head,
         [draft.intent.author],
     )
-    judgement = judge_change(crossing)
+    judgement = judge_change(pending)
     assert judgement is not None
     judgement.refuse()
     if judgement.is_blocking:

@@ -22,7 +22,7 @@ __all__ = ["guard_first_version", "guard_refresh", "stop_refresh"]
 
 
 def guard_refresh(
-    crossing: PendingChange,
+    pending: PendingChange,
     held: Mapping[str, Version],
     result: DerivedVersion,
     staging: Staging,
@@ -32,29 +32,29 @@ def guard_refresh(
 
     Where it is not to be `guarded`, they stop nothing.
     """
-    judgement = judge_change(crossing)
+    judgement = judge_change(pending)
     if judgement is not None and not guarded:
         judgement = judgement.without_stops()
     if judgement is not None and judgement.is_blocking:
         return result, judgement
-    tables = quarantine_rows(crossing.versions, held, result.tables, judgement, staging)
+    tables = quarantine_rows(pending.versions, held, result.tables, judgement, staging)
     details = {} if judgement is None else judgement.details()
     return replace(result, tables=tables, details=details), judgement
 
 
 def guard_first_version(
-    crossing: PendingChange, result: DerivedVersion, staging: Staging
+    pending: PendingChange, result: DerivedVersion, staging: Staging
 ) -> tuple[DerivedVersion, Judgement | None]:
     """The same for what is just being made: `RuleViolation` if it does not hold from the start."""
-    judgement = judge_change(crossing)
+    judgement = judge_change(pending)
     if judgement is None:
         return result, None
     if judgement.is_blocking:
         raise RuleViolation(
-            f"rule 7: {crossing.sync.name!r} would break its conditions from the start: "
+            f"rule 7: {pending.sync.name!r} would break its conditions from the start: "
             f"{judgement.reason}"
         )
-    tables = quarantine_rows(crossing.versions, {}, result.tables, judgement, staging)
+    tables = quarantine_rows(pending.versions, {}, result.tables, judgement, staging)
     return replace(result, tables=tables, details=judgement.details()), judgement
 
 

@@ -198,7 +198,7 @@ class _Rejoin:
         sync = self._stages[-1 if self._is_right else 0]
         at = {first.row.id: first.head.address}
         before = {first.row.id: last_pair(graph, sync)[first.row.id]}
-        crossing = pending_schema_sync(
+        pending = pending_schema_sync(
             graph,
             sync,
             (last.now, last.after),
@@ -208,7 +208,7 @@ class _Rejoin:
             last.head,
             authors_between(graph, before, at),
         )
-        judgement = judge_change(crossing)
+        judgement = judge_change(pending)
         if judgement is not None and judgement.is_blocking:
             graph.index.forget(self._new_versions)
             raise RuleViolation(f"rule 7: it is still held: {judgement.reason}")

@@ -1,7 +1,7 @@
 """What somebody watches over time: lag, failures in a row, and growth.
 
 Each watch remembers on which side of its line it was.  What it remembers and the alert are one
-transaction that only one of several runners makes, so every crossing is told once.
+transaction that only one of several runners makes, so every pending is told once.
 """
 
 from __future__ import annotations

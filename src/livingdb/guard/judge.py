@@ -121,9 +121,9 @@ class ConditionBroken(RuleViolation):
 
 @dataclass(frozen=True)
 class Judgement:
-    """What the conditions of a sync say about a crossing."""
+    """What the conditions of a sync say about a pending change."""
 
-    crossing: PendingChange
+    pending: PendingChange
     broken: Sequence[tuple[Condition, Verdict]]
     measured: Mapping[str, float | int | bool] = field(default_factory=dict)
     approved_by: Sequence[str] = ()
@@ -170,8 +170,8 @@ class Judgement:
         """
         ends = "; "
         texts = pc.binary_join_element_wise("", rows.column("_condition"), "", ends)
-        for one in conditions_of(self.crossing.sync):
-            mended = _release_mask(one, rows, self.crossing, table) if rows.num_rows else None
+        for one in conditions_of(self.pending.sync):
+            mended = _release_mask(one, rows, self.pending, table) if rows.num_rows else None
             if mended is not None:
                 less = pc.replace_substring(texts, f"{ends}{one.text}{ends}", ends)
                 texts = pc.if_else(mended, less, texts)
@@ -184,7 +184,7 @@ class Judgement:
         found: dict[str, Any] = {}
         if self.measured:
             found[CONDITIONS] = dict(self.measured)
-        kept = self.crossing.kept_statistics()
+        kept = self.pending.kept_statistics()
         if kept:
             found[STATISTICS] = kept
         if self.approved_by:
@@ -195,7 +195,7 @@ class Judgement:
         """`RuleViolation` if the source's transaction is to be aborted."""
         if self.action == "fail":
             raise ConditionBroken(
-                f"rule 7: the sync {self.crossing.sync.name!r} does not let this change pass, and "
+                f"rule 7: the sync {self.pending.sync.name!r} does not let this change pass, and "
                 f"nothing was changed: {self.reason}"
             )
 
@@ -203,17 +203,17 @@ class Judgement:
         self, by: str, pair: Mapping[int, Address] | None = None
     ) -> Callable[[Connection], None]:
         """What a transaction does to hold or detach the sync."""
-        crossing = self.crossing
+        pending = self.pending
         state = HELD if self.action == "hold" else DETACHED
-        details = {**self._alert_details(), "at": _to_hex(crossing.at)}
+        details = {**self._alert_details(), "at": _to_hex(pending.at)}
         severity = self._severity(self.broken[0][0])
         return stop_sync_action(
-            crossing.graph,
-            crossing.sync,
+            pending.graph,
+            pending.sync,
             state,
             self.reason,
             by,
-            crossing.time,
+            pending.time,
             severity,
             details,
             pair,
@@ -228,19 +228,19 @@ class Judgement:
         ]
 
     def _warning_action(self, one: Condition, verdict: Verdict) -> Callable[[Connection], None]:
-        crossing = self.crossing
+        pending = self.pending
         event = "quarantined" if one.action == "quarantine" else "warning"
         details = {"condition": one.text, "measured": verdict.measured}
 
         def act(connection: Connection) -> None:
             raise_alert(
-                crossing.graph,
+                pending.graph,
                 connection,
-                crossing.sync,
+                pending.sync,
                 event,
                 self._severity(one),
                 f"{one.text}: {verdict.problem}",
-                crossing.time,
+                pending.time,
                 details,
             )
 
@@ -260,12 +260,12 @@ class Judgement:
         return {"condition": " AND ".join(texts), "measured": measured, "action": strongest}
 
 
-def _release_mask(one: Condition, rows: pa.Table, crossing: PendingChange, table: str) -> Any:
+def _release_mask(one: Condition, rows: pa.Table, pending: PendingChange, table: str) -> Any:
     """See `Condition.mended`; what cannot be judged is not mended."""
     if one.action != "quarantine":
         return None
     try:
-        return one.release_mask(rows, crossing, table)
+        return one.release_mask(rows, pending, table)
     except TRANSIENT_ERRORS:
         raise
     except LivingDBError:
@@ -276,40 +276,40 @@ def _to_hex(at: Mapping[int, Address]) -> dict[str, str]:
     return {str(branch): address.hex() for branch, address in at.items()}
 
 
-def judge_change(crossing: PendingChange) -> Judgement | None:
+def judge_change(pending: PendingChange) -> Judgement | None:
     """What the conditions of the sync say; None if it has none.
 
     A condition that cannot be judged does not hold: what it says is to happen then, happens.
     """
-    conditions = conditions_of(crossing.sync)
+    conditions = conditions_of(pending.sync)
     if not conditions:
         return None
     if any(one.needs_approval for one in conditions):
-        crossing.approved_by = approvers(crossing.graph, crossing.sync, crossing.at)
+        pending.approved_by = approvers(pending.graph, pending.sync, pending.at)
     broken: list[tuple[Condition, Verdict]] = []
     measured: dict[str, float | int | bool] = {}
     for one in conditions:
-        if crossing.head is None and one.is_of_change:
+        if pending.head is None and one.is_of_change:
             continue
-        verdict = _judge_condition(one, crossing)
+        verdict = _judge_condition(one, pending)
         measured |= verdict.parts
         measured[one.text] = verdict.holds if verdict.measured is None else verdict.measured
         if not verdict.holds:
             broken.append((one, verdict))
-    found = Judgement(crossing, broken, measured)
+    found = Judgement(pending, broken, measured)
     if found.action == "hold" and not any(one.needs_approval for one, _ in broken):
-        by = approvers(crossing.graph, crossing.sync, crossing.at)
-        found = Judgement(crossing, broken, measured, by)
+        by = approvers(pending.graph, pending.sync, pending.at)
+        found = Judgement(pending, broken, measured, by)
     return found
 
 
-def _judge_condition(one: Condition, crossing: PendingChange) -> Verdict:
+def _judge_condition(one: Condition, pending: PendingChange) -> Verdict:
     try:
-        return one.judge(crossing)
+        return one.judge(pending)
     except TRANSIENT_ERRORS:
         raise
     except LivingDBError as error:
         return Verdict(f"it cannot be judged: {error}")
     except Exception as error:
-        _log.exception("the condition %s of %r could not be judged", one.text, crossing.sync.name)
+        _log.exception("the condition %s of %r could not be judged", one.text, pending.sync.name)
         return Verdict(f"it cannot be judged: {type(error).__name__}: {error}")

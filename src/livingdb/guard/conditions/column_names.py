@@ -22,14 +22,14 @@ __all__ = [
 
 
 def resolve_column(
-    crossing: PendingChange, column: str, table: str | None = None, of: str = "target"
+    pending: PendingChange, column: str, table: str | None = None, of: str = "target"
 ) -> tuple[str, str]:
     """The one table that is meant, and its column; `InvalidData` if it could be several."""
     if table is None:
         before, dot, after = column.partition(".")
-        if dot and before in crossing.side(of) and not _has_column(crossing, column, of):
+        if dot and before in pending.side(of) and not _has_column(pending, column, of):
             table, column = before, after
-    found = crossing.names(table, [column], of)
+    found = pending.names(table, [column], of)
     if not found:
         raise InvalidData(f"the {of} has no table; {column!r} is to be found in one")
     if len(found) > 1:
@@ -37,17 +37,17 @@ def resolve_column(
     return found[0], column
 
 
-def _has_column(crossing: PendingChange, column: str, of: str) -> bool:
+def _has_column(pending: PendingChange, column: str, of: str) -> bool:
     return any(
-        column in crossing.schema(name, of).arrow.names
-        for name, both in crossing.side(of).items()
+        column in pending.schema(name, of).arrow.names
+        for name, both in pending.side(of).items()
         if both.new is not None
     )
 
 
-def resolve_table(crossing: PendingChange, table: str | None, of: str) -> str:
+def resolve_table(pending: PendingChange, table: str | None, of: str) -> str:
     """The one table that is meant."""
-    found = crossing.names(table, of=of)
+    found = pending.names(table, of=of)
     if len(found) != 1:
         known = ", ".join(found) or "none"
         raise InvalidData(f"the {of} has the tables {known}: name the one that is meant")
@@ -65,7 +65,7 @@ class ReferencedTable:
 
 
 def resolve_reference(
-    crossing: PendingChange, text: str, columns: Sequence[str] = ()
+    pending: PendingChange, text: str, columns: Sequence[str] = ()
 ) -> ReferencedTable:
     """What `table`, `table.column`, `branch.table` or `branch.table.column` stands for.
 
@@ -73,12 +73,12 @@ def resolve_reference(
     """
     parts = text.split(".")
     for count in range(len(parts), 0, -1):
-        found = _find_table(crossing, parts[:count])
+        found = _find_table(pending, parts[:count])
         if found is None:
             continue
         name, old, new = found
         rest = tuple(parts[count:]) or tuple(columns)
-        schema = crossing.versions.definition(new).schema
+        schema = pending.versions.definition(new).schema
         chosen = rest or schema.visible_key
         if set(chosen) <= set(schema.arrow.names) and len(parts) - count <= 1:
             return ReferencedTable(name, old, new, chosen)
@@ -91,47 +91,47 @@ def resolve_reference(
 TableVersions = tuple[str, Version | None, Version]
 
 
-def _find_table(crossing: PendingChange, parts: Sequence[str]) -> TableVersions | None:
+def _find_table(pending: PendingChange, parts: Sequence[str]) -> TableVersions | None:
     if len(parts) == 1:
-        for side in (crossing.targets, crossing.sources):
+        for side in (pending.targets, pending.sources):
             both = side.get(parts[0])
             if both is not None and both.new is not None:
                 return parts[0], both.old, both.new
-        for branch in crossing.at:
-            found = _find_on_branch(crossing, branch, parts[0])
+        for branch in pending.at:
+            found = _find_on_branch(pending, branch, parts[0])
             if found is not None:
                 return found
     if len(parts) == 2:
-        row = crossing.graph.branches.find(parts[0])
-        if row is not None and row.id in crossing.at:
-            return _find_on_branch(crossing, row.id, parts[1])
+        row = pending.graph.branches.find(parts[0])
+        if row is not None and row.id in pending.at:
+            return _find_on_branch(pending, row.id, parts[1])
         if row is not None:
-            head = crossing.graph.snapshots.at(row.head)
-            version = crossing.graph.find_version(head, parts[1])
+            head = pending.graph.snapshots.at(row.head)
+            version = pending.graph.find_version(head, parts[1])
             return None if version is None else (parts[1], version, version)
     return None
 
 
-def resolve_source(crossing: PendingChange, name: str) -> tuple[int, str]:
+def resolve_source(pending: PendingChange, name: str) -> tuple[int, str]:
     """The branch and the table that stand behind a name of a source."""
-    source = crossing.sync.spec.get("tables", {}).get(name)
+    source = pending.sync.spec.get("tables", {}).get(name)
     if source is None:
-        return crossing.sync.sources[0], name
+        return pending.sync.sources[0], name
     return source["branch"], source["table"]
 
 
-def _find_on_branch(crossing: PendingChange, branch: int, table: str) -> TableVersions | None:
+def _find_on_branch(pending: PendingChange, branch: int, table: str) -> TableVersions | None:
     """A table of a branch that is read, as it was when the target saw it last and as it is."""
-    graph = crossing.graph
-    for name, both in crossing.sources.items():
-        if resolve_source(crossing, name) == (branch, table) and both.new is not None:
+    graph = pending.graph
+    for name, both in pending.sources.items():
+        if resolve_source(pending, name) == (branch, table) and both.new is not None:
             return table, both.old, both.new
-    drafted = crossing.drafted.get(branch)
-    tables = graph.record(crossing.at[branch]).tables if drafted is None else drafted
+    drafted = pending.drafted.get(branch)
+    tables = graph.record(pending.at[branch]).tables if drafted is None else drafted
     address = tables.get(table)
     if address is None:
         return None
-    seen = crossing.before.get(branch)
+    seen = pending.before.get(branch)
     known = None if seen is None else graph.record(seen).tables.get(table)
     old = None if known is None else graph.versions.require(known)
     return table, old, graph.versions.require(address)

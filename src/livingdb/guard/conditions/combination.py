@@ -71,9 +71,9 @@ class AllOf(_Combination):
     NAME: ClassVar[str] = "all_of"
     JOINED_BY: ClassVar[str] = "AND"
 
-    def judge(self, crossing: PendingChange) -> Verdict:
+    def judge(self, pending: PendingChange) -> Verdict:
         """See `Condition.judge`."""
-        found = [(one, one.judge(crossing)) for one in self.conditions]
+        found = [(one, one.judge(pending)) for one in self.conditions]
         problems = [str(verdict.problem) for _, verdict in found if not verdict.holds]
         return Verdict("; ".join(problems) or None, parts=_measured_parts(found))
 
@@ -86,11 +86,11 @@ class AnyOf(_Combination):
     NAME: ClassVar[str] = "any_of"
     JOINED_BY: ClassVar[str] = "OR"
 
-    def judge(self, crossing: PendingChange) -> Verdict:
+    def judge(self, pending: PendingChange) -> Verdict:
         """See `Condition.judge`."""
         found: list[tuple[Condition, Verdict]] = []
         for one in self.conditions:
-            found.append((one, one.judge(crossing)))
+            found.append((one, one.judge(pending)))
             if found[-1][1].holds:
                 return Verdict(parts=_measured_parts(found))
         problems = [str(verdict.problem) for _, verdict in found]
@@ -126,9 +126,9 @@ class NotOne(Condition):
         """The condition, denied."""
         return f"NOT {self.condition.text}"
 
-    def judge(self, crossing: PendingChange) -> Verdict:
+    def judge(self, pending: PendingChange) -> Verdict:
         """See `Condition.judge`."""
-        verdict = self.condition.judge(crossing)
+        verdict = self.condition.judge(pending)
         problem = f"{self.condition.text} holds, and is not to" if verdict.holds else None
         return Verdict(problem, parts=_measured_parts([(self.condition, verdict)]))
 

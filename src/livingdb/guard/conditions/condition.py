@@ -1,4 +1,4 @@
-"""What a condition is: it judges a crossing, and says what happens if it does not hold.
+"""What a condition is: it judges a pending change, and says what happens if it does not hold.
 
 A condition is a value: a frozen dataclass with a name of its own, which can be written down as
 plain values and as text, `max_changed_share(0.2)`.  Conditions combine with `&`, `|` and `~`.
@@ -209,10 +209,10 @@ class Condition(NamedValue, ABC):
             )
 
     @abstractmethod
-    def judge(self, crossing: PendingChange) -> Verdict:
+    def judge(self, pending: PendingChange) -> Verdict:
         """What it finds about a change that is about to happen."""
 
-    def release_mask(self, rows: pa.Table, crossing: PendingChange, table: str) -> Any:
+    def release_mask(self, rows: pa.Table, pending: PendingChange, table: str) -> Any:
         """Which rows that were set aside for it break it no more, although they stay as they are.
 
         None if that cannot be.

@@ -1,4 +1,4 @@
-"""What can be measured of a crossing, and bounds for it: `changed_share <= 0.2`."""
+"""What can be measured of a pending change, and bounds for it: `changed_share <= 0.2`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = ["Bound", "Metric", "metric_of"]
 
 @dataclass(frozen=True)
 class Metric(NamedValue, ABC):
-    """A number that says something about a crossing.
+    """A number that says something about a pending change.
 
     Compared with a number it is a condition: `changed_share() <= 0.2`.
     """
@@ -33,14 +33,14 @@ class Metric(NamedValue, ABC):
     """Whether it is shown in percent."""
 
     @abstractmethod
-    def measure(self, crossing: PendingChange) -> float | int | None:
+    def measure(self, pending: PendingChange) -> float | int | None:
         """The number; None where there is nothing to measure, and nothing to object to."""
 
     def measurement_pair(
-        self, crossing: PendingChange, text: str
+        self, pending: PendingChange, text: str
     ) -> tuple[float | None, float | None]:
         """The number that is compared, and that which is remembered under a condition's text."""
-        value = self.measure(crossing)
+        value = self.measure(pending)
         return value, value
 
     def __le__(self, most: float) -> Bound:
@@ -104,9 +104,9 @@ class Bound(Condition):
             return f"{self.metric.text} <{equal} {self.at_most}"
         return f"{self.metric.text} >{equal} {self.at_least}"
 
-    def judge(self, crossing: PendingChange) -> Verdict:
+    def judge(self, pending: PendingChange) -> Verdict:
         """See `Condition.judge`."""
-        value, kept = self.metric.measurement_pair(crossing, self.text)
+        value, kept = self.metric.measurement_pair(pending, self.text)
         if kept is not None and not math.isfinite(kept):
             kept = None
         return Verdict(None if value is None else self._problem(value), kept)

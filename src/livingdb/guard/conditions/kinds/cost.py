@@ -31,18 +31,18 @@ _TEXT_BYTES = 24
 """What a text, or anything else without a width, is taken for."""
 
 
-def _rows_read(crossing: PendingChange, table: str) -> int:
+def _rows_read(pending: PendingChange, table: str) -> int:
     """About how many rows of a source were read."""
-    both = crossing.sources[table]
+    both = pending.sources[table]
     if both.new is None:
         return 0
-    if both.old is None or crossing.cost.strategy == FULL or crossing.head is None:
-        return crossing.versions.count(both.new)
+    if both.old is None or pending.cost.strategy == FULL or pending.head is None:
+        return pending.versions.count(both.new)
     if both.is_same:
         return 0
     if both.old.definition != both.new.definition:
-        return crossing.versions.count(both.new)
-    return max_differing_rows(crossing.versions, both.old, both.new)
+        return pending.versions.count(both.new)
+    return max_differing_rows(pending.versions, both.old, both.new)
 
 
 @register
@@ -54,9 +54,9 @@ class RowsRead(Metric):
 
     NAME: ClassVar[str] = "rows_read"
 
-    def measure(self, crossing: PendingChange) -> int:
+    def measure(self, pending: PendingChange) -> int:
         """See `Metric.measure`."""
-        return sum(_rows_read(crossing, name) for name in crossing.sources)
+        return sum(_rows_read(pending, name) for name in pending.sources)
 
 
 @register
@@ -68,18 +68,18 @@ class BytesRead(Metric):
 
     NAME: ClassVar[str] = "bytes_read"
 
-    def measure(self, crossing: PendingChange) -> int:
+    def measure(self, pending: PendingChange) -> int:
         """See `Metric.measure`."""
         return sum(
-            _rows_read(crossing, name) * _width(crossing, name)
-            for name, both in crossing.sources.items()
+            _rows_read(pending, name) * _width(pending, name)
+            for name, both in pending.sources.items()
             if both.new is not None
         )
 
 
-def _width(crossing: PendingChange, table: str) -> int:
-    schema = crossing.schema(table, "source").arrow
-    used = crossing.uses.get(table, schema.names)
+def _width(pending: PendingChange, table: str) -> int:
+    schema = pending.schema(table, "source").arrow
+    used = pending.uses.get(table, schema.names)
     return sum(_bytes(schema.field(name).type) for name in used if name in schema.names)
 
 
@@ -99,10 +99,10 @@ class NoFullRefresh(Condition):
 
     NAME: ClassVar[str] = "no_full_refresh"
 
-    def judge(self, crossing: PendingChange) -> Verdict:
+    def judge(self, pending: PendingChange) -> Verdict:
         """See `Condition.judge`."""
-        cost = crossing.cost
-        if cost.strategy != FULL or cost.reason in _EXPECTED or crossing.head is None:
+        cost = pending.cost
+        if cost.strategy != FULL or cost.reason in _EXPECTED or pending.head is None:
             return Verdict()
         return Verdict(f"all of it was made anew: {cost.reason or 'nobody knows why'}")
 

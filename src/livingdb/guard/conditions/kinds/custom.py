@@ -46,14 +46,14 @@ class Sql(Condition):
         super().__post_init__()
         parse_query(self.query)
 
-    def judge(self, crossing: PendingChange) -> Verdict:
+    def judge(self, pending: PendingChange) -> Verdict:
         """See `Condition.judge`."""
-        found = run_query(crossing, self.query)
-        return _verdict(self, crossing, {"": found}, "the query")
+        found = run_query(pending, self.query)
+        return _verdict(self, pending, {"": found}, "the query")
 
 
 def _verdict(
-    one: Condition, crossing: PendingChange, found: Mapping[str, pa.Table], finder: str
+    one: Condition, pending: PendingChange, found: Mapping[str, pa.Table], finder: str
 ) -> Verdict:
     """What rows that are wrong amount to, by table of the target; "" for its only one.
 
@@ -63,16 +63,16 @@ def _verdict(
     broken: dict[str, pa.Table] = {}
     for name, rows in wrong.items():
         broken |= (
-            _rows_of_only_table(crossing, rows)
+            _rows_of_only_table(pending, rows)
             if name == ""
-            else _rows_with_keys(crossing, name, rows)
+            else _rows_with_keys(pending, name, rows)
         )
     if wrong and one.action == "quarantine":
         if not broken:
             raise InvalidData(
                 f"rows are set aside by their key: let {finder} give that of the target's table"
             )
-        broken = {name: unquarantined_rows(crossing, name, rows) for name, rows in broken.items()}
+        broken = {name: unquarantined_rows(pending, name, rows) for name, rows in broken.items()}
         wrong = broken = {name: rows for name, rows in broken.items() if rows.num_rows}
     count = sum(rows.num_rows for rows in wrong.values())
     if not count:
@@ -81,16 +81,16 @@ def _verdict(
     return Verdict(f"{row_count_text(count)} that {finder} finds: {shown}", count, broken)
 
 
-def _rows_of_only_table(crossing: PendingChange, found: pa.Table) -> dict[str, pa.Table]:
+def _rows_of_only_table(pending: PendingChange, found: pa.Table) -> dict[str, pa.Table]:
     """The rows of the target whose keys an answer has; of its only table, or of none."""
-    names = crossing.names()
-    return _rows_with_keys(crossing, names[0], found) if len(names) == 1 else {}
+    names = pending.names()
+    return _rows_with_keys(pending, names[0], found) if len(names) == 1 else {}
 
 
-def _rows_with_keys(crossing: PendingChange, table: str, found: pa.Table) -> dict[str, pa.Table]:
+def _rows_with_keys(pending: PendingChange, table: str, found: pa.Table) -> dict[str, pa.Table]:
     """The rows of a table of the target whose keys are named."""
-    crossing.names(table)
-    rows = crossing.rows(table)
+    pending.names(table)
+    rows = pending.rows(table)
     if rows is None or not set(rows.schema.key) <= set(found.column_names):
         return {}
     keys = found.select(list(rows.schema.key))
@@ -109,7 +109,7 @@ def _rows_with_keys(crossing: PendingChange, table: str, found: pa.Table) -> dic
 class Function(Condition):
     """A named function finds nothing wrong.
 
-    It is given the crossing and its parameters, and gives None or True if all is well, False or
+    It is given the pending change and its parameters, and gives None or True if all is well, False or
     a sentence if it is not, or the rows that are wrong, as an Arrow table or by table of the
     target.  Only processes that trust it run it.
     """
@@ -134,12 +134,12 @@ class Function(Condition):
             ) from None
         object.__setattr__(self, "params", text)
 
-    def judge(self, crossing: PendingChange) -> Verdict:
+    def judge(self, pending: PendingChange) -> Verdict:
         """See `Condition.judge`."""
-        called = load_function(self.function, crossing.trust)
-        return self._verdict(crossing, called(crossing, **json.loads(self.params)))
+        called = load_function(self.function, pending.trust)
+        return self._verdict(pending, called(pending, **json.loads(self.params)))
 
-    def _verdict(self, crossing: PendingChange, found: object) -> Verdict:
+    def _verdict(self, pending: PendingChange, found: object) -> Verdict:
         if found is None or found is True:
             return Verdict()
         if found is False:
@@ -147,9 +147,9 @@ class Function(Condition):
         if isinstance(found, str):
             return Verdict(found or f"{self.function} says no")
         if isinstance(found, pa.Table):
-            return _verdict(self, crossing, {"": found}, self.function)
+            return _verdict(self, pending, {"": found}, self.function)
         if isinstance(found, Mapping) and all(isinstance(v, pa.Table) for v in found.values()):
-            return _verdict(self, crossing, found, self.function)
+            return _verdict(self, pending, found, self.function)
         raise InvalidData(
             f"{self.function} returned {type(found).__name__}; it returns None, True, False, "
             "a sentence, or the rows that are wrong"
@@ -207,7 +207,7 @@ def check_queries(data: object) -> None:
             check_queries(value)
 
 
-def run_query(crossing: PendingChange, text: str) -> pa.Table:
+def run_query(pending: PendingChange, text: str) -> pa.Table:
     """The rows that a query gives, answered in this process."""
     from sqlglot import exp
 
@@ -220,38 +220,38 @@ def run_query(crossing: PendingChange, text: str) -> pa.Table:
     sources: dict[str, Source] = {}
     for table in table_nodes(query):
         if table.db or not isinstance(table.this, exp.Identifier):
-            raise InvalidData(f"sql: {table.sql('spark')} is none of {_known_tables(crossing)}")
+            raise InvalidData(f"sql: {table.sql('spark')} is none of {_known_tables(pending)}")
         name = f"given_{len(sources)}"
-        sources[name] = Source(_relation(crossing, table.name))
+        sources[name] = Source(_relation(pending, table.name))
         if not table.alias:
             table.set("alias", exp.TableAlias(this=exp.to_identifier(table.name, quoted=True)))
         table.set("this", exp.to_identifier(name))
     return EmbeddedEngine().rows(Request(query, sources))
 
 
-def _relation(crossing: PendingChange, name: str) -> RowSet | pa.Table:
+def _relation(pending: PendingChange, name: str) -> RowSet | pa.Table:
     wanted = name.casefold()
     for of in ("target", "source"):
-        for table, both in crossing.side(of).items():
+        for table, both in pending.side(of).items():
             mine, is_target = table.casefold(), of == "target"
             version = both.new or both.old
             if version is None:
                 continue
             if wanted == mine or (wanted == mine + _SOURCE and not is_target):
-                rows = crossing.rows(table, of)
-                return _empty_table(crossing, table, of) if rows is None else rows
+                rows = pending.rows(table, of)
+                return _empty_table(pending, table, of) if rows is None else rows
             if wanted == mine + _BEFORE:
-                rows = crossing.rows(table, of, old=True)
-                return _empty_table(crossing, table, of) if rows is None else rows
+                rows = pending.rows(table, of, old=True)
+                return _empty_table(pending, table, of) if rows is None else rows
             if wanted == mine + _CHANGE:
-                return crossing.come(table, of).select(crossing.schema(table, of).arrow.names)
-    raise NotFound(f"sql: there is no table {name!r} here; there are {_known_tables(crossing)}")
+                return pending.come(table, of).select(pending.schema(table, of).arrow.names)
+    raise NotFound(f"sql: there is no table {name!r} here; there are {_known_tables(pending)}")
 
 
-def _empty_table(crossing: PendingChange, table: str, of: str) -> pa.Table:
-    return crossing.schema(table, of).arrow.empty_table()
+def _empty_table(pending: PendingChange, table: str, of: str) -> pa.Table:
+    return pending.schema(table, of).arrow.empty_table()
 
 
-def _known_tables(crossing: PendingChange) -> str:
-    targets = [f"{name}, {name}{_BEFORE}, {name}{_CHANGE}" for name in crossing.targets]
-    return ", ".join([*targets, *(name for name in crossing.sources)]) or "none"
+def _known_tables(pending: PendingChange) -> str:
+    targets = [f"{name}, {name}{_BEFORE}, {name}{_CHANGE}" for name in pending.targets]
+    return ", ".join([*targets, *(name for name in pending.sources)]) or "none"

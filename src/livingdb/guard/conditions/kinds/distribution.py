@@ -56,28 +56,28 @@ class ColumnMetric(Metric):
         if not isinstance(self.column, str) or not self.column:
             raise InvalidData(f"{self.NAME}: name a column, not {self.column!r}")
 
-    def place(self, crossing: PendingChange) -> tuple[str, str]:
+    def place(self, pending: PendingChange) -> tuple[str, str]:
         """The table and the column."""
-        return resolve_column(crossing, self.column, self.table, self.of)
+        return resolve_column(pending, self.column, self.table, self.of)
 
-    def _statistics(self, crossing: PendingChange, old: bool = False) -> ColumnStatistics:
-        return crossing.statistics(*self.place(crossing), self.of, old)
+    def _statistics(self, pending: PendingChange, old: bool = False) -> ColumnStatistics:
+        return pending.statistics(*self.place(pending), self.of, old)
 
-    def _deviation(self, crossing: PendingChange, old: bool = False) -> float | None:
-        known = self._statistics(crossing, old)
-        return deviation_of(self._values(crossing, old)) if known.is_imprecise else known.deviation
+    def _deviation(self, pending: PendingChange, old: bool = False) -> float | None:
+        known = self._statistics(pending, old)
+        return deviation_of(self._values(pending, old)) if known.is_imprecise else known.deviation
 
-    def _values(self, crossing: PendingChange, old: bool = False) -> Any:
-        return crossing.values(*self.place(crossing), self.of, old)
+    def _values(self, pending: PendingChange, old: bool = False) -> Any:
+        return pending.values(*self.place(pending), self.of, old)
 
-    def _is_same(self, crossing: PendingChange) -> bool:
+    def _is_same(self, pending: PendingChange) -> bool:
         """Whether the table does not change."""
-        return crossing.side(self.of)[self.place(crossing)[0]].is_same
+        return pending.side(self.of)[self.place(pending)[0]].is_same
 
-    def _has_old(self, crossing: PendingChange) -> bool:
+    def _has_old(self, pending: PendingChange) -> bool:
         """Whether there was such a column."""
-        table, column = self.place(crossing)
-        rows = crossing.rows(table, self.of, old=True)
+        table, column = self.place(pending)
+        rows = pending.rows(table, self.of, old=True)
         return rows is not None and column in rows.schema.arrow.names
 
 
@@ -96,9 +96,9 @@ class NullRate(ColumnMetric):
     NAME: ClassVar[str] = "null_rate"
     IS_SHARE: ClassVar[bool] = True
 
-    def measure(self, crossing: PendingChange) -> float | None:
+    def measure(self, pending: PendingChange) -> float | None:
         """See `Metric.measure`."""
-        return self._statistics(crossing).null_rate
+        return self._statistics(pending).null_rate
 
 
 @register
@@ -108,9 +108,9 @@ class Mean(ColumnMetric):
 
     NAME: ClassVar[str] = "mean"
 
-    def measure(self, crossing: PendingChange) -> float | None:
+    def measure(self, pending: PendingChange) -> float | None:
         """See `Metric.measure`."""
-        return self._statistics(crossing).mean
+        return self._statistics(pending).mean
 
 
 @register
@@ -121,10 +121,10 @@ class MeanShift(ColumnMetric):
     NAME: ClassVar[str] = "mean_shift"
     IS_SHARE: ClassVar[bool] = True
 
-    def measure(self, crossing: PendingChange) -> float | None:
+    def measure(self, pending: PendingChange) -> float | None:
         """See `Metric.measure`."""
         return _relative_shift(
-            self._statistics(crossing).mean, self._statistics(crossing, old=True).mean
+            self._statistics(pending).mean, self._statistics(pending, old=True).mean
         )
 
 
@@ -135,9 +135,9 @@ class Stddev(ColumnMetric):
 
     NAME: ClassVar[str] = "stddev"
 
-    def measure(self, crossing: PendingChange) -> float | None:
+    def measure(self, pending: PendingChange) -> float | None:
         """See `Metric.measure`."""
-        return self._deviation(crossing)
+        return self._deviation(pending)
 
 
 @register
@@ -148,9 +148,9 @@ class StddevShift(ColumnMetric):
     NAME: ClassVar[str] = "stddev_shift"
     IS_SHARE: ClassVar[bool] = True
 
-    def measure(self, crossing: PendingChange) -> float | None:
+    def measure(self, pending: PendingChange) -> float | None:
         """See `Metric.measure`."""
-        return _relative_shift(self._deviation(crossing), self._deviation(crossing, old=True))
+        return _relative_shift(self._deviation(pending), self._deviation(pending, old=True))
 
 
 @register
@@ -160,19 +160,19 @@ class Distinct(ColumnMetric):
 
     NAME: ClassVar[str] = "distinct"
 
-    def measure(self, crossing: PendingChange) -> int | None:
+    def measure(self, pending: PendingChange) -> int | None:
         """See `Metric.measure`; of a column that is the key, the rows are counted."""
-        return self._count(crossing, old=False)
+        return self._count(pending, old=False)
 
-    def _count(self, crossing: PendingChange, old: bool) -> int:
-        table, column = self.place(crossing)
-        rows = crossing.rows(table, self.of, old)
+    def _count(self, pending: PendingChange, old: bool) -> int:
+        table, column = self.place(pending)
+        rows = pending.rows(table, self.of, old)
         if rows is None or column not in rows.schema.arrow.names:
             return 0
         if rows.schema.key == (column,) and not rows.schema.key_columns[0].nullable:
-            before, after = crossing.rows_before, crossing.rows_after
+            before, after = pending.rows_before, pending.rows_after
             return (before if old else after)(table, self.of)
-        return distinct_count(self._values(crossing, old))
+        return distinct_count(self._values(pending, old))
 
 
 @register
@@ -183,13 +183,13 @@ class DistinctShift(Distinct):
     NAME: ClassVar[str] = "distinct_shift"
     IS_SHARE: ClassVar[bool] = True
 
-    def measure(self, crossing: PendingChange) -> float | None:  # type: ignore[override]
+    def measure(self, pending: PendingChange) -> float | None:  # type: ignore[override]
         """See `Metric.measure`."""
-        if not self._has_old(crossing):
+        if not self._has_old(pending):
             return None
-        if self._is_same(crossing):
+        if self._is_same(pending):
             return 0.0
-        return _relative_shift(self._count(crossing, old=False), self._count(crossing, old=True))
+        return _relative_shift(self._count(pending, old=False), self._count(pending, old=True))
 
 
 @register
@@ -207,9 +207,9 @@ class Quantile(ColumnMetric):
         if not is_number or not 0 <= self.q <= 1:
             raise InvalidData(f"{self.NAME}: q={self.q!r} is no number from 0 to 1")
 
-    def measure(self, crossing: PendingChange) -> float | None:
+    def measure(self, pending: PendingChange) -> float | None:
         """See `Metric.measure`."""
-        return quantile_of(self._values(crossing), self.q)
+        return quantile_of(self._values(pending), self.q)
 
 
 @register
@@ -220,13 +220,13 @@ class QuantileShift(Quantile):
     NAME: ClassVar[str] = "quantile_shift"
     IS_SHARE: ClassVar[bool] = True
 
-    def measure(self, crossing: PendingChange) -> float | None:
+    def measure(self, pending: PendingChange) -> float | None:
         """See `Metric.measure`."""
-        if not self._has_old(crossing):
+        if not self._has_old(pending):
             return None
-        if self._is_same(crossing):
+        if self._is_same(pending):
             return 0.0
-        old, new = self._values(crossing, old=True), self._values(crossing)
+        old, new = self._values(pending, old=True), self._values(pending)
         return _relative_shift(quantile_of(new, self.q), quantile_of(old, self.q))
 
 
@@ -235,13 +235,13 @@ class _Distance(ColumnMetric):
     """How far the values after a change are from those before."""
 
     def _distance(
-        self, crossing: PendingChange, distance: Callable[[Any, Any], float | None]
+        self, pending: PendingChange, distance: Callable[[Any, Any], float | None]
     ) -> float | None:
-        if not self._has_old(crossing):
+        if not self._has_old(pending):
             return None
-        if self._is_same(crossing):
+        if self._is_same(pending):
             return 0.0
-        return distance(self._values(crossing, old=True), self._values(crossing))
+        return distance(self._values(pending, old=True), self._values(pending))
 
 
 @register
@@ -262,9 +262,9 @@ class Psi(_Distance):
         if not isinstance(self.bins, int) or isinstance(self.bins, bool) or self.bins < 2:
             raise InvalidData(f"psi: bins={self.bins!r} is no number from 2 on")
 
-    def measure(self, crossing: PendingChange) -> float | None:
+    def measure(self, pending: PendingChange) -> float | None:
         """See `Metric.measure`."""
-        return self._distance(crossing, lambda old, new: population_stability(old, new, self.bins))
+        return self._distance(pending, lambda old, new: population_stability(old, new, self.bins))
 
 
 @register
@@ -274,9 +274,9 @@ class Ks(_Distance):
 
     NAME: ClassVar[str] = "ks"
 
-    def measure(self, crossing: PendingChange) -> float | None:
+    def measure(self, pending: PendingChange) -> float | None:
         """See `Metric.measure`."""
-        return self._distance(crossing, kolmogorov_smirnov)
+        return self._distance(pending, kolmogorov_smirnov)
 
 
 @register
@@ -300,18 +300,18 @@ class Zscore(Metric):
         if not isinstance(self.last, int) or isinstance(self.last, bool) or self.last < _FEW:
             raise InvalidData(f"zscore: last={self.last!r} is no number from {_FEW} on")
 
-    def measure(self, crossing: PendingChange) -> float | None:
+    def measure(self, pending: PendingChange) -> float | None:
         """See `Metric.measure`."""
-        return self.measurement_pair(crossing, self.text)[0]
+        return self.measurement_pair(pending, self.text)[0]
 
     def measurement_pair(
-        self, crossing: PendingChange, text: str
+        self, pending: PendingChange, text: str
     ) -> tuple[float | None, float | None]:
         """See `Metric.found`."""
-        value = self.metric.measure(crossing)
+        value = self.metric.measure(pending)
         if value is None:
             return None, None
-        past = crossing.past_measurements(text, self.last)
+        past = pending.past_measurements(text, self.last)
         if len(past) < _FEW:
             return None, value
         usual, spread = statistics.fmean(past), statistics.pstdev(past)

@@ -58,9 +58,9 @@ class Authors(_People):
 
     NAME: ClassVar[str] = "authors"
 
-    def judge(self, crossing: PendingChange) -> Verdict:
+    def judge(self, pending: PendingChange) -> Verdict:
         """See `Condition.judge`."""
-        others = [name for name in crossing.authors if not _is_match(name, self.names)]
+        others = [name for name in pending.authors if not _is_match(name, self.names)]
         if not others:
             return Verdict()
         allowed = ", ".join(self.names)
@@ -76,9 +76,9 @@ class NotAuthors(_People):
 
     NAME: ClassVar[str] = "not_authors"
 
-    def judge(self, crossing: PendingChange) -> Verdict:
+    def judge(self, pending: PendingChange) -> Verdict:
         """See `Condition.judge`."""
-        found = [name for name in crossing.authors if _is_match(name, self.names)]
+        found = [name for name in pending.authors if _is_match(name, self.names)]
         return Verdict(f"a change by {', '.join(found)}" if found else None)
 
 
@@ -107,9 +107,9 @@ class Approval(Condition):
         """See `Condition.needs_approval`."""
         return True
 
-    def judge(self, crossing: PendingChange) -> Verdict:
+    def judge(self, pending: PendingChange) -> Verdict:
         """See `Condition.judge`."""
-        given = [name for name in crossing.approved_by if not self.by or _is_match(name, self.by)]
+        given = [name for name in pending.approved_by if not self.by or _is_match(name, self.by)]
         count = len(set(given))
         if count >= self.at_least:
             return Verdict()
@@ -131,9 +131,9 @@ class NoLabel(Condition):
         if not isinstance(self.label, str) or not self.label:
             raise InvalidData(f"no_label: a label is text, not {self.label!r}")
 
-    def judge(self, crossing: PendingChange) -> Verdict:
+    def judge(self, pending: PendingChange) -> Verdict:
         """See `Condition.judge`."""
-        found = exposed_columns(crossing, self.label)
+        found = exposed_columns(pending, self.label)
         if not found:
             return Verdict(measured=0)
         columns = ", ".join(f"{table}.{column}" for table, column in found)

@@ -41,21 +41,21 @@ _HIDES_NAMED = (
 """Functions that do not let their arguments be seen."""
 
 
-def exposed_columns(crossing: PendingChange, label: str) -> list[tuple[str, str]]:
+def exposed_columns(pending: PendingChange, label: str) -> list[tuple[str, str]]:
     """The columns of the sources that have a label and reach the target as they are."""
-    labelled = LabelledColumns(crossing.graph, label)
+    labelled = LabelledColumns(pending.graph, label)
     if not labelled.columns:
         return []
-    is_derived = crossing.sync.kind == KIND
-    view = View.from_json(crossing.sync.spec) if is_derived else None
+    is_derived = pending.sync.kind == KIND
+    view = View.from_json(pending.sync.spec) if is_derived else None
     found = []
-    for name, both in crossing.sources.items():
+    for name, both in pending.sources.items():
         if both.new is None:
             continue
-        branch, table = resolve_source(crossing, name)
-        there = crossing.schema(name, "source").arrow.names
+        branch, table = resolve_source(pending, name)
+        there = pending.schema(name, "source").arrow.names
         wanted = [column for column in there if labelled.has(branch, table, column)]
-        found += [(name, column) for column in _reaching_columns(crossing, view, name, wanted)]
+        found += [(name, column) for column in _reaching_columns(pending, view, name, wanted)]
     return found
 
 
@@ -101,26 +101,26 @@ def _is_query(sync: SyncRow) -> bool:
 
 
 def _reaching_columns(
-    crossing: PendingChange, view: View | None, table: str, columns: Sequence[str]
+    pending: PendingChange, view: View | None, table: str, columns: Sequence[str]
 ) -> list[str]:
     if not columns:
         return []
     if view is not None and view.what == "sql":
-        used = crossing.uses.get(table)
+        used = pending.uses.get(table)
         some = [column for column in columns if used is None or column in used]
         given = _output_names(view)
         return some if given is None else [c for c in some if c.casefold() in given]
     if view is not None and view.what != "clone":
         return list(columns)
-    changes = _schema_changes(crossing) if view is None else view.changes
+    changes = _schema_changes(pending) if view is None else view.changes
     return [column for column in columns if _is_shown(table, column, changes)]
 
 
-def _schema_changes(crossing: PendingChange) -> list[Mapping[str, Any]]:
+def _schema_changes(pending: PendingChange) -> list[Mapping[str, Any]]:
     """The schema changes that lie between the branches of a sync."""
     from livingdb.guard.sync_state import sync_chain
 
-    return [row.spec.get("change", {}) for row in sync_chain(crossing.graph, crossing.sync)]
+    return [row.spec.get("change", {}) for row in sync_chain(pending.graph, pending.sync)]
 
 
 def _is_shown(table: str, column: str, changes: Sequence[Mapping[str, Any]]) -> bool:

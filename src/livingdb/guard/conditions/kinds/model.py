@@ -47,11 +47,11 @@ class Score(Metric):
         if not isinstance(self.metric, str) or not self.metric:
             raise InvalidData(f"{self.NAME}: name a metric of the model, not {self.metric!r}")
 
-    def measure(self, crossing: PendingChange) -> float | int | None:
+    def measure(self, pending: PendingChange) -> float | int | None:
         """See `Metric.measure`."""
-        found = _number(crossing.metrics, self.metric)
+        found = _number(pending.metrics, self.metric)
         if found is None:
-            known = ", ".join(sorted(crossing.metrics)) or "nothing"
+            known = ", ".join(sorted(pending.metrics)) or "nothing"
             raise InvalidData(f"the model reports no number {self.metric!r}; it reports {known}")
         return found
 
@@ -63,12 +63,12 @@ class ScoreDrop(Score):
 
     NAME: ClassVar[str] = "score_drop"
 
-    def measure(self, crossing: PendingChange) -> float | int | None:
+    def measure(self, pending: PendingChange) -> float | int | None:
         """See `Metric.measure`; nothing of the first model."""
-        found = super().measure(crossing)
-        if crossing.head is None or found is None:
+        found = super().measure(pending)
+        if pending.head is None or found is None:
             return None
-        details = crossing.graph.record(crossing.head.address).edge.details
+        details = pending.graph.record(pending.head.address).edge.details
         before = _number(details.get(METRICS, {}), self.metric)
         return None if before is None else before - found
 

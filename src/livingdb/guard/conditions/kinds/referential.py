@@ -74,8 +74,8 @@ class NoOrphans(RowCondition):
         """See `RowCondition.about`."""
         return self.columns
 
-    def _resolve_reference(self, crossing: PendingChange) -> ReferencedTable:
-        found = resolve_reference(crossing, self.references, self.to)
+    def _resolve_reference(self, pending: PendingChange) -> ReferencedTable:
+        found = resolve_reference(pending, self.references, self.to)
         if len(found.columns) != len(self.columns):
             raise InvalidData(
                 f"({', '.join(self.columns)}) cannot refer to {found.name} by "
@@ -83,43 +83,43 @@ class NoOrphans(RowCondition):
             )
         return found
 
-    def violation_mask(self, rows: pa.Table, crossing: PendingChange, table: str) -> Any:
+    def violation_mask(self, rows: pa.Table, pending: PendingChange, table: str) -> Any:
         """See `RowCondition.breaks`."""
-        known = self._resolve_reference(crossing)
+        known = self._resolve_reference(pending)
         values = distinct_values(rows, self.columns)
-        found = _semi_join(crossing.versions.rows(known.new), values, known.columns)
+        found = _semi_join(pending.versions.rows(known.new), values, known.columns)
         missing = pc.invert(is_in_values(rows, self.columns, found))
         return pc.and_(has_no_null(rows, self.columns), missing)
 
-    def release_mask(self, rows: pa.Table, crossing: PendingChange, table: str) -> Any:
+    def release_mask(self, rows: pa.Table, pending: PendingChange, table: str) -> Any:
         """See `Condition.mended`: what they refer to has come."""
-        known = self._resolve_reference(crossing)
+        known = self._resolve_reference(pending)
         if known.old is not None and known.old.address == known.new.address:
             return None
-        return pc.invert(is_true(self.violation_mask(rows, crossing, table)))
+        return pc.invert(is_true(self.violation_mask(rows, pending, table)))
 
-    def violating_rows(self, crossing: PendingChange, table: str) -> pa.Table:
+    def violating_rows(self, pending: PendingChange, table: str) -> pa.Table:
         """See `RowCondition.violating_rows`; with those whose other end goes."""
-        come = super().violating_rows(crossing, table)
-        left = self._orphaned_rows(crossing, table)
+        come = super().violating_rows(pending, table)
+        left = self._orphaned_rows(pending, table)
         if left is None or not left.num_rows:
             return come
-        key = list(crossing.schema(table, self.of).key)
+        key = list(pending.schema(table, self.of).key)
         if self.of == "target":
-            left = unquarantined_rows(crossing, table, left)
+            left = unquarantined_rows(pending, table, left)
         rest = left.filter(pc.invert(is_in_values(left, key, come.select(key))))
         return pa.concat_tables([come, rest.select(come.column_names)])
 
-    def _orphaned_rows(self, crossing: PendingChange, table: str) -> pa.Table | None:
+    def _orphaned_rows(self, pending: PendingChange, table: str) -> pa.Table | None:
         """The rows that refer to what has gone."""
-        known = self._resolve_reference(crossing)
-        rows = crossing.rows(table, self.of)
+        known = self._resolve_reference(pending)
+        rows = pending.rows(table, self.of)
         if rows is None or known.old is None or known.old.address == known.new.address:
             return None
-        gone = _removed_values(crossing, known)
+        gone = _removed_values(pending, known)
         if gone is None or not gone.num_rows:
             return None
-        there = _semi_join(crossing.versions.rows(known.new), gone, known.columns)
+        there = _semi_join(pending.versions.rows(known.new), gone, known.columns)
         gone = gone.filter(pc.invert(is_in_values(gone, gone.column_names, there)))
         return _semi_join(
             rows, gone, self.columns, [column.name for column in rows.schema.stored_columns]
@@ -130,14 +130,14 @@ class NoOrphans(RowCondition):
         return f"{row_count_text(count)} with {', '.join(self.columns)} not in {self.references}"
 
 
-def _removed_values(crossing: PendingChange, known: ReferencedTable) -> pa.Table | None:
+def _removed_values(pending: PendingChange, known: ReferencedTable) -> pa.Table | None:
     """The values that rows of the referenced table had and may not have any more."""
     assert known.old is not None
     if known.old.definition == known.new.definition:
-        changed = weighted_diff(crossing.versions, known.old, known.new, known.columns)
+        changed = weighted_diff(pending.versions, known.old, known.new, known.columns)
         rows = changed.filter(pc.less(changed.column(WEIGHT), 0))
         return distinct_values(rows, known.columns)
-    old = crossing.versions.rows(known.old)
+    old = pending.versions.rows(known.old)
     if not set(known.columns) <= set(old.schema.arrow.names):
         return None
     return distinct_values(old.to_arrow(list(known.columns)), known.columns)
@@ -190,12 +190,12 @@ class Reconciles(_Agreement):
 
     NAME: ClassVar[str] = "reconciles"
 
-    def judge(self, crossing: PendingChange) -> Verdict:
+    def judge(self, pending: PendingChange) -> Verdict:
         """See `Condition.judge`; the sums are kept from change to change."""
         totals = []
         for column, of in ((self.source, "source"), (self.target, "target")):
-            place = resolve_column(crossing, column, of=of)
-            totals.append(crossing.statistics(*place, of=of).total)
+            place = resolve_column(pending, column, of=of)
+            totals.append(pending.statistics(*place, of=of).total)
         return self._verdict(*totals)
 
 
@@ -206,10 +206,10 @@ class CountsReconcile(_Agreement):
 
     NAME: ClassVar[str] = "counts_reconcile"
 
-    def judge(self, crossing: PendingChange) -> Verdict:
+    def judge(self, pending: PendingChange) -> Verdict:
         """See `Condition.judge`."""
         counts = [
-            crossing.rows_after(resolve_table(crossing, table, of), of)
+            pending.rows_after(resolve_table(pending, table, of), of)
             for table, of in ((self.source, "source"), (self.target, "target"))
         ]
         return self._verdict(*counts)

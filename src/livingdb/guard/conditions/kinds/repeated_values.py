@@ -61,17 +61,15 @@ def duplicate_mask(come: pa.Table, after: RowSet | None, columns: Sequence[str])
     return is_in_values(come, names, twice)
 
 
-def unquarantined_rows(crossing: PendingChange, table: str, rows: pa.Table) -> pa.Table:
+def unquarantined_rows(pending: PendingChange, table: str, rows: pa.Table) -> pa.Table:
     """Of rows of a table of the target, those that come, or that were not set aside before."""
-    graph, key = crossing.graph, list(crossing.schema(table).key)
+    graph, key = pending.graph, list(pending.schema(table).key)
     aside = (
-        None
-        if crossing.head is None
-        else graph.find_version(crossing.head, quarantine_table(table))
+        None if pending.head is None else graph.find_version(pending.head, quarantine_table(table))
     )
     if aside is None or not rows.num_rows:
         return rows
     held = matching_rows(graph.versions.rows(aside), rows.select(key), key)
     is_old = is_in_values(rows, key, held.select(key))
-    comes = is_in_values(rows, key, crossing.come(table).select(key))
+    comes = is_in_values(rows, key, pending.come(table).select(key))
     return rows.filter(pc.or_(comes, pc.invert(is_old)))

@@ -41,36 +41,36 @@ class RowCondition(Condition):
         """The columns it is about."""
 
     @abstractmethod
-    def violation_mask(self, rows: pa.Table, crossing: PendingChange, table: str) -> Any:
+    def violation_mask(self, rows: pa.Table, pending: PendingChange, table: str) -> Any:
         """A mask of the rows that break it."""
 
     @abstractmethod
     def problem_text(self, count: int) -> str:
         """What is wrong with so many rows, in words."""
 
-    def judge(self, crossing: PendingChange) -> Verdict:
+    def judge(self, pending: PendingChange) -> Verdict:
         """See `Condition.judge`."""
         broken: dict[str, pa.Table] = {}
-        for table in crossing.names(self.table, self.about, self.of):
-            bad = self.violating_rows(crossing, table)
+        for table in pending.names(self.table, self.about, self.of):
+            bad = self.violating_rows(pending, table)
             if bad.num_rows:
                 broken[table] = bad
-        return self.verdict(broken, crossing)
+        return self.verdict(broken, pending)
 
-    def violating_rows(self, crossing: PendingChange, table: str) -> pa.Table:
+    def violating_rows(self, pending: PendingChange, table: str) -> pa.Table:
         """The rows of a table that break it."""
-        rows = crossing.come(table, self.of)
+        rows = pending.come(table, self.of)
         if not rows.num_rows:
             return rows
-        return rows.filter(is_true(self.violation_mask(rows, crossing, table)))
+        return rows.filter(is_true(self.violation_mask(rows, pending, table)))
 
-    def verdict(self, broken: dict[str, pa.Table], crossing: PendingChange) -> Verdict:
+    def verdict(self, broken: dict[str, pa.Table], pending: PendingChange) -> Verdict:
         """What rows that break it, by table, amount to."""
         count = sum(rows.num_rows for rows in broken.values())
         if not count:
             return Verdict(measured=0)
         shown = "; ".join(
-            f"{table}: {render_rows(rows, [*crossing.schema(table, self.of).key, *self.about])}"
+            f"{table}: {render_rows(rows, [*pending.schema(table, self.of).key, *self.about])}"
             for table, rows in broken.items()
         )
         kept = broken if self.of == "target" else {}

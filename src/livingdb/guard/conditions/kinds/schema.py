@@ -134,41 +134,41 @@ class _SchemaCondition(Condition):
 
     BREAKING: ClassVar[frozenset[str]] = frozenset()
 
-    def judge(self, crossing: PendingChange) -> Verdict:
+    def judge(self, pending: PendingChange) -> Verdict:
         """See `Condition.judge`; what is made for the first time has not changed."""
-        if crossing.head is None:
+        if pending.head is None:
             return Verdict(measured=0)
-        tables = crossing.side(self.of)
-        names = list(tables) if self.table is None else crossing.names(self.table, of=self.of)
+        tables = pending.side(self.of)
+        names = list(tables) if self.table is None else pending.names(self.table, of=self.of)
         found = [
             f"{name}: {difference.words}"
             for name in names
-            for difference in self._table_differences(crossing, name)
+            for difference in self._table_differences(pending, name)
             if difference.kind in self.BREAKING
         ]
         return Verdict("; ".join(found) or None, len(found))
 
-    def _table_differences(self, crossing: PendingChange, name: str) -> list[Difference]:
-        both = crossing.side(self.of)[name]
+    def _table_differences(self, pending: PendingChange, name: str) -> list[Difference]:
+        both = pending.side(self.of)[name]
         if both.new is None:
             return [] if both.old is None else [Difference(DROPPED, "the table was dropped")]
         if both.old is None:
             # Of what a view reads, that only means that it is not known any more.
-            is_new = self.of == "target" or crossing.sync.kind != KIND
+            is_new = self.of == "target" or pending.sync.kind != KIND
             return [Difference(ADDED, "the table was added")] if is_new else []
         if both.old.definition == both.new.definition:
             return []
-        old, new = (crossing.versions.definition(v).schema for v in (both.old, both.new))
-        return differences(old, new, self._used_columns(crossing, name, old))
+        old, new = (pending.versions.definition(v).schema for v in (both.old, both.new))
+        return differences(old, new, self._used_columns(pending, name, old))
 
     def _used_columns(
-        self, crossing: PendingChange, name: str, old: TableSchema
+        self, pending: PendingChange, name: str, old: TableSchema
     ) -> Collection[str] | None:
         """The columns that matter; None for all there are or may come to be."""
         if not self.only_used or self.of != "source":
             return None
-        is_query = crossing.sync.kind == KIND and crossing.sync.spec.get("what") == "sql"
-        return crossing.uses.get(name, old.arrow.names if is_query else None)
+        is_query = pending.sync.kind == KIND and pending.sync.spec.get("what") == "sql"
+        return pending.uses.get(name, old.arrow.names if is_query else None)
 
 
 @register

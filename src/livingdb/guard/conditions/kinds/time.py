@@ -58,16 +58,16 @@ class Lag(Metric):
 
     NAME: ClassVar[str] = "lag"
 
-    def measure(self, crossing: PendingChange) -> float | None:
+    def measure(self, pending: PendingChange) -> float | None:
         """See `Metric.measure`; nothing of a target that is made just now."""
-        if crossing.head is None:
+        if pending.head is None:
             return None
-        oldest = crossing.time
-        for branch, address in crossing.at.items():
-            first = _first_missed_snapshot(crossing, address, crossing.before.get(branch))
+        oldest = pending.time
+        for branch, address in pending.at.items():
+            first = _first_missed_snapshot(pending, address, pending.before.get(branch))
             if first is not None:
                 oldest = min(oldest, first.time)
-        return (crossing.time - oldest) / _MICROSECONDS
+        return (pending.time - oldest) / _MICROSECONDS
 
     def render_value(self, value: float) -> str:
         """See `Metric.shown`."""
@@ -75,10 +75,10 @@ class Lag(Metric):
 
 
 def _first_missed_snapshot(
-    crossing: PendingChange, address: Address, before: Address | None
+    pending: PendingChange, address: Address, before: Address | None
 ) -> SnapshotRow | None:
     """The first snapshot of a branch that the target has not seen; None if it comes just now."""
-    snapshots = crossing.graph.snapshots
+    snapshots = pending.graph.snapshots
     row = snapshots.find(address)
     seen = None if before is None else snapshots.find(before)
     if row is None or seen is None or row.sequence == seen.sequence:
@@ -105,19 +105,17 @@ class Age(Metric):
         if self.of not in ("target", "source"):
             raise InvalidData(f"of={self.of!r}: choose 'target' or 'source'")
 
-    def measure(self, crossing: PendingChange) -> float | None:
+    def measure(self, pending: PendingChange) -> float | None:
         """See `Metric.measure`; nothing of a target that is made just now."""
         if self.of == "target":
-            return (
-                None if crossing.head is None else self._seconds_since(crossing, crossing.head.time)
-            )
-        found = [crossing.graph.snapshots.find(address) for address in crossing.at.values()]
+            return None if pending.head is None else self._seconds_since(pending, pending.head.time)
+        found = [pending.graph.snapshots.find(address) for address in pending.at.values()]
         # What is not there yet is committed with this very change.
-        newest = max((crossing.time if row is None else row.time for row in found), default=None)
-        return None if newest is None else self._seconds_since(crossing, newest)
+        newest = max((pending.time if row is None else row.time for row in found), default=None)
+        return None if newest is None else self._seconds_since(pending, newest)
 
-    def _seconds_since(self, crossing: PendingChange, time: int) -> float:
-        return max(0, crossing.time - time) / _MICROSECONDS
+    def _seconds_since(self, pending: PendingChange, time: int) -> float:
+        return max(0, pending.time - time) / _MICROSECONDS
 
     def render_value(self, value: float) -> str:
         """See `Metric.shown`."""
@@ -138,23 +136,23 @@ class ChangeRate(Metric):
     def __post_init__(self) -> None:
         period(self.per)
 
-    def measure(self, crossing: PendingChange) -> int:
+    def measure(self, pending: PendingChange) -> int:
         """See `Metric.measure`; its log says when it moved."""
-        branch = _changing_branch(crossing)
+        branch = _changing_branch(pending)
         if branch is None:
             return 1
-        since = crossing.time - int(period(self.per) * _MICROSECONDS)
-        last = crossing.graph.branches.log_at(branch, since)
+        since = pending.time - int(period(self.per) * _MICROSECONDS)
+        last = pending.graph.branches.log_at(branch, since)
         return branch.position - (-1 if last is None else last.position) + 1
 
 
-def _changing_branch(crossing: PendingChange) -> BranchRow | None:
+def _changing_branch(pending: PendingChange) -> BranchRow | None:
     """The branch that changes: of a sync that goes both ways, either one."""
-    head = crossing.head
+    head = pending.head
     if head is None:
         return None
-    ends = (crossing.sync.target, *crossing.sync.sources)
-    rows = crossing.graph.branches.several(ends)
+    ends = (pending.sync.target, *pending.sync.sources)
+    rows = pending.graph.branches.several(ends)
     there = [rows[number] for number in ends if number in rows]
     return next((row for row in there if row.head == head.sequence), None)
 
@@ -184,9 +182,9 @@ class Freeze(Condition):
         """The window, ready to be asked."""
         return parse_window(self.start, self.end, self.zone)
 
-    def judge(self, crossing: PendingChange) -> Verdict:
+    def judge(self, pending: PendingChange) -> Verdict:
         """See `Condition.judge`."""
-        until = self.window().until(crossing.time)
+        until = self.window().until(pending.time)
         if until is None:
             return Verdict()
         return Verdict(f"no change crosses until {render_moment(until, self.zone)}")

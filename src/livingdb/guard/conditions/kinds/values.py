@@ -66,7 +66,7 @@ class NotNull(_SomeColumns):
 
     NAME: ClassVar[str] = "not_null"
 
-    def violation_mask(self, rows: pa.Table, crossing: PendingChange, table: str) -> Any:
+    def violation_mask(self, rows: pa.Table, pending: PendingChange, table: str) -> Any:
         """See `RowCondition.breaks`."""
         masks = [column_of(rows, name).is_null() for name in self.columns]
         found = masks[0]
@@ -86,9 +86,9 @@ class Unique(_SomeColumns):
 
     NAME: ClassVar[str] = "unique"
 
-    def violation_mask(self, rows: pa.Table, crossing: PendingChange, table: str) -> Any:
+    def violation_mask(self, rows: pa.Table, pending: PendingChange, table: str) -> Any:
         """See `RowCondition.breaks`."""
-        return duplicate_mask(rows, crossing.rows(table, self.of), self.columns)
+        return duplicate_mask(rows, pending.rows(table, self.of), self.columns)
 
     def problem_text(self, count: int) -> str:
         """See `RowCondition.wrong`."""
@@ -111,7 +111,7 @@ class _OneColumn(RowCondition):
         """See `RowCondition.about`."""
         return (self.column,)
 
-    def violation_mask(self, rows: pa.Table, crossing: PendingChange, table: str) -> Any:
+    def violation_mask(self, rows: pa.Table, pending: PendingChange, table: str) -> Any:
         """See `RowCondition.breaks`."""
         values = column_of(rows, self.column)
         return pc.and_(values.is_valid(), is_true(self.is_bad(values)))

@@ -45,14 +45,14 @@ class _Rows(Metric):
 
     PARTS: ClassVar[tuple[str, ...]] = ()
 
-    def measure(self, crossing: PendingChange) -> int | float | None:
+    def measure(self, pending: PendingChange) -> int | float | None:
         """See `Metric.measure`."""
-        return self._changed_rows(crossing)
+        return self._changed_rows(pending)
 
-    def _changed_rows(self, crossing: PendingChange) -> int:
+    def _changed_rows(self, pending: PendingChange) -> int:
         found = 0
-        for name in crossing.names(self.table, of=self.of):
-            counts = crossing.counts(name, self.of)
+        for name in pending.names(self.table, of=self.of):
+            counts = pending.counts(name, self.of)
             found += sum(getattr(counts, part) for part in self.PARTS)
         return found
 
@@ -63,11 +63,11 @@ class _Share(_Rows):
 
     IS_SHARE: ClassVar[bool] = True
 
-    def measure(self, crossing: PendingChange) -> float | None:
+    def measure(self, pending: PendingChange) -> float | None:
         """See `Metric.measure`; nothing of a table that had no rows."""
-        names = crossing.names(self.table, of=self.of)
-        before = sum(crossing.rows_before(name, self.of) for name in names)
-        return self._changed_rows(crossing) / before if before else None
+        names = pending.names(self.table, of=self.of)
+        before = sum(pending.rows_before(name, self.of) for name in names)
+        return self._changed_rows(pending) / before if before else None
 
 
 @register
@@ -152,10 +152,10 @@ class RowCount(Metric):
 
     NAME: ClassVar[str] = "rows"
 
-    def measure(self, crossing: PendingChange) -> int:
+    def measure(self, pending: PendingChange) -> int:
         """See `Metric.measure`."""
-        names = crossing.names(self.table, of=self.of)
-        return sum(crossing.rows_after(name, self.of) for name in names)
+        names = pending.names(self.table, of=self.of)
+        return sum(pending.rows_after(name, self.of) for name in names)
 
 
 @register_constructor
