@@ -1,4 +1,4 @@
-"""Crossings of derived objects: what is about to change, put together for their conditions."""
+"""Pending changes of refreshes and schema syncs, put together for their conditions."""
 
 from __future__ import annotations
 

@@ -109,8 +109,8 @@ def _rows_with_keys(pending: PendingChange, table: str, found: pa.Table) -> dict
 class Function(Condition):
     """A named function finds nothing wrong.
 
-    It is given the pending change and its parameters, and gives None or True if all is well, False or
-    a sentence if it is not, or the rows that are wrong, as an Arrow table or by table of the
+    It is given the pending change and its parameters, and gives None or True if all is well, False
+    or a sentence if it is not, or the rows that are wrong, as an Arrow table or by table of the
     target.  Only processes that trust it run it.
     """
 
