@@ -84,7 +84,7 @@ class Catalog:
 
     @contextmanager
     def commit_exclusive(self, connection: Connection) -> Iterator[Connection]:
-        """Commit what `alone` began."""
+        """Commit what `exclusive_transaction` began."""
         yield connection
         connection.commit()
 

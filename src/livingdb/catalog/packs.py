@@ -1,4 +1,4 @@
-"""Which packs count."""
+"""The packs in use, their levels, and retired ones that wait for deletion."""
 
 from __future__ import annotations
 

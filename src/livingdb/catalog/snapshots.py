@@ -144,7 +144,7 @@ class Snapshots:
         author: str,
         message: str,
     ) -> SnapshotRow:
-        """Number a new snapshot in a transaction; `forget` it if that does not commit."""
+        """Number a new snapshot in a transaction; `remember` it once that has committed."""
         first = parents[0] if parents else None
         depth = 0 if first is None else first.depth + 1
         skip = None if first is None else self.ancestor(first, depth & (depth - 1)).sequence

@@ -1,4 +1,4 @@
-"""How far streams have come: the last batch of each that is in the database.
+"""The last committed batch of each stream.
 
 Written in the transaction that commits the batch, so that a batch is in once or not at all.
 """

@@ -38,7 +38,7 @@ class SyncRow:
     `direction` is relative to what made it: "forward" from the sources to the target, "reverse"
     the other way, or "both".  `spec` is what carries changes, in the words of its `kind`.
     `guard` are its `conditions` and where its `alerts` go, as plain values.
-    `ends` are what users call the branches it leads from and to; see `as_known`.
+    `ends` are what users call the branches it leads from and to; see `with_end_names`.
     """
 
     id: int

@@ -1,0 +1,1 @@
+"""Chunks: canonical columnar codec, addresses, the stores they lie in, packs."""

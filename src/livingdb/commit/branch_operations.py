@@ -243,7 +243,7 @@ def _replay(
     author: str,
     message: str,
 ) -> SnapshotRow:
-    """Put the step from one snapshot to another on a branch."""
+    """Put the difference of two snapshots on a branch."""
     before, after = step
     operation, which = how
 

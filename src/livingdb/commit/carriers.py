@@ -1,4 +1,6 @@
-"""Everything that a commit brings with it: schemas in step first, then the views that read them."""
+"""Propagates a commit along immediate syncs: lenses first, then views in topological order, then
+watches.
+"""
 
 from __future__ import annotations
 

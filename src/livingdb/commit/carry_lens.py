@@ -1,4 +1,5 @@
-"""Carrying: what is committed on a branch reaches the branches in step with it, at once.
+"""Propagation along schema syncs: a delta on one branch, through lenses, to every branch of its
+sync group.
 
 The branches that two-way syncs join form a tree.  A change goes along it from the branch it was
 made on; each branch it reaches gets a snapshot of its own, and all are committed together.
@@ -54,13 +55,13 @@ class BranchChange:
     after: Tables
     snapshot: Address
     changes: dict[str, Delta]
-    """What happens to the rows of tables, and no more, where it is known."""
+    """The effective delta of each table, where it is known."""
     deltas: dict[str, RowImages]
     """The same, as whole rows before and after."""
 
 
 TargetChange = tuple[Tables, Intent, dict[str, Delta], dict[str, RowImages]]
-"""What a branch has, what it is to be, and the changes of its tables."""
+"""What a branch has, what it is to be, and the deltas and row images of its tables."""
 
 
 class SchemaCarrier:

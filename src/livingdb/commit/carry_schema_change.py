@@ -1,4 +1,4 @@
-"""What a schema change means for the views that read the branch.
+"""Rebinds views to the new schema of a branch they read: goes on, rewrites the query, or detaches.
 
 A view goes on if the columns it reads are as they were; where they have other names its query is
 rewritten; anything else detaches it, with an alert that names the columns.
@@ -256,7 +256,7 @@ def _current_names(
     table: str,
     change: _SchemaTransition,
 ) -> dict[str, str]:
-    """What the columns are called now; `_Broken` if one is not what it was."""
+    """What the columns are called now; `_ViewBroken` if one is not what it was."""
     now_called = {column.id: column for column in new.columns}
     titles = {}
     wrong = []

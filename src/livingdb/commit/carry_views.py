@@ -1,4 +1,6 @@
-"""Immediate views: what a commit changes in them is committed with it."""
+"""Propagation to immediate views: those that read what a commit changes are refreshed with it, in
+topological order.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Derived objects: made once, and brought up to date."""
+"""Derives and refreshes: the first version of a derived object and its sync, and every later
+version.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The guard of a schema sync: what its conditions let pass from one branch to the other."""
+"""Judges what a schema sync is to carry, before the target's snapshot is drafted."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = ["GuardedChange", "guard_change"]
 
 @dataclass(frozen=True)
 class GuardedChange:
-    """What passes: the step as it goes on (None: it does not), and what the transaction does.
+    """What passes: the target's change (None: nothing), and what the transaction does.
 
     `dropped` are branches between the two ends, which stay where they are with the target.
     """

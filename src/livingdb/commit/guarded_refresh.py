@@ -1,4 +1,4 @@
-"""A refresh under guard: what its conditions let pass, and what happens to what they stop."""
+"""Judges the result of a refresh: quarantines rows, or stops the sync."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Making a version of a derived object, whatever kind it is."""
+"""Derives a version of a view, clone or function output: full, incremental, lazy or partial."""
 
 from __future__ import annotations
 

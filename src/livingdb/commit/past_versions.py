@@ -1,4 +1,6 @@
-"""Versions of derived objects: found by what they were made from, or made after the fact."""
+"""The version of a derived object for a past source snapshot: looked up, or derived beside the
+branch.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Schema syncs that stopped go on: what both branches did meanwhile is brought together.
+"""Rejoins a stopped schema sync: three-way merge from the last pair in step, through its lenses.
 
 It is a three-way merge from the last snapshots that belonged together.  What the one branch did
 goes through the lenses to the other, is merged there with what that one did, and of a two-way

@@ -1,4 +1,4 @@
-"""Syncs that stopped go on: held ones when somebody approves, detached ones when asked to."""
+"""Detaches, approves, resumes and reattaches syncs."""
 
 from __future__ import annotations
 

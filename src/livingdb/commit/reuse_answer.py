@@ -1,4 +1,4 @@
-"""The same view over another branch: what was found there is where this one begins.
+"""Starts a new view from the stored answer of the same query over another branch.
 
 Versions share what they have in common, so the rows that differ are found at the cost of the
 difference, and a view over a hundred branches costs one, and what the branches differ in.

@@ -1,4 +1,4 @@
-"""Work: the changes of one transaction, and how they become a snapshot.
+"""The write set of one transaction: conflict check, rebase and commit by compare-and-swap.
 
 A transaction reads one snapshot and writes to memory.  To commit, its changes are put on the
 branch as it is then.  If the branch moved, they are put on the new head, unless somebody else
@@ -57,18 +57,18 @@ _PATIENCE = 4  # lost races before the branch is taken alone
 
 @dataclass
 class _TableWrites:
-    """What the work does to one table: its version when the work began, and the changes."""
+    """What the transaction does to one table: the version it began with, and the delta."""
 
     name: str
     version: Version | None
     definition: Definition
     changes: Delta | None = None
     columns: set[str] = field(default_factory=set)
-    """The columns that the writer named; changes carry more of rows that are new."""
+    """The columns that the writer named; the delta carries more of rows that are new."""
     inserts_only: bool = True
     is_dropped: bool = False
     takes_place: bool = False
-    """Whether it is made in the place of one that the work dropped."""
+    """Whether it is made in the place of one that the transaction dropped."""
     built: TreeParts | None = None
 
     @property
@@ -99,7 +99,7 @@ class BranchTransaction:
     # --- reading -----------------------------------------------------------------------------
 
     def tables(self) -> list[str]:
-        """The tables the work sees."""
+        """The tables the transaction sees."""
         known = set(self.graph.tables(self.base))
         known |= {name for name, table in self._tables.items() if table.is_new}
         known -= {name for name, table in self._tables.items() if table.is_dropped}
@@ -434,7 +434,7 @@ class BranchTransaction:
         return delta_between(self.graph.versions, self.graph.find_version(head, table.name), after)
 
     def _check_conflicts(self, head: SnapshotRow) -> None:
-        """Nobody changed, since the work began, what it changed or read."""
+        """`TransactionConflict` if somebody changed meanwhile what it changed or read."""
         for table in self._tables.values():
             if not table.is_written:
                 continue

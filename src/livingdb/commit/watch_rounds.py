@@ -1,7 +1,8 @@
-"""What somebody watches over time: lag, failures in a row, and growth.
+"""Periodic checks of watches: lag, consecutive failures, growth; alerts when a threshold is
+crossed.
 
 Each watch remembers on which side of its line it was.  What it remembers and the alert are one
-transaction that only one of several runners makes, so every pending is told once.
+transaction that only one of several runners makes, so every crossing of a limit is told once.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Derived objects as users make and ask for them."""
+"""Branch.derive and clone(transform=): from the user's words to a View and its sync; derived_at;
+rederive.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Schema changes of a branch: one, or several that compose."""
+"""Branch.evolve, explain_evolution and migrate: arguments checked and handed to evolution."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ class Sync:
 
     @property
     def kind(self) -> str:
-        """What made it: a schema change."""
+        """What made it: \"schema_change\" or \"derive\"."""
         return self._stages[0].kind
 
     @property

@@ -1,1 +1,3 @@
-"""Views: how derived tables follow the tables they are made of."""
+"""Derived objects: views, models and functions; their plans, and how they follow their sources
+incrementally.
+"""

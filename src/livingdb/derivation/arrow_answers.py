@@ -1,4 +1,4 @@
-"""Small answers without an engine, which takes milliseconds to begin.
+"""Select-project-join queries over at most two small tables, answered in Arrow without an engine.
 
 Plain columns of the rows of one table, or of two that are joined where columns are equal, for
 which comparisons of columns with constants hold.  Only types whose comparison is the same

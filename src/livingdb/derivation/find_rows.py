@@ -1,4 +1,4 @@
-"""Rows of a table that hold one of some values, found by its key where that is possible."""
+"""Semi-join of a stored table with a few values, by key ranges where its key allows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names of tables that go with one that is shown: all of it, rows set aside, those stored."""
+"""Names of the hidden tables beside a view's: the whole answer, quarantined rows, hot rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Refreshing a view: its stages from what changed, or anew."""
+"""Refreshes a view stage by stage: incrementally from deltas, or in full."""
 
 from __future__ import annotations
 

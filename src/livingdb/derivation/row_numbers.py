@@ -1,4 +1,4 @@
-"""Numbers for rows: equal rows have the same, whatever the types of their columns."""
+"""Dictionary codes for rows: equal rows have equal numbers, whatever their columns' types."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""What a stage of a view reads: versions of tables before and after a change."""
+"""Inputs of a stage: versions of tables before and after, their weighted diff, and rows looked up
+in either.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""The tables that hold what stages of a view have found, weighted rows as deltas of them, and the
-hidden identity of rows that nothing else identifies."""
+"""Stored tables of a view's stages, and weighted rows as deltas of them."""
 
 from __future__ import annotations
 

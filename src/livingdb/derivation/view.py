@@ -1,4 +1,4 @@
-"""What a derived object is made by: what the user asked for, as it stands in its sync."""
+"""The definition of a derived object, as its sync keeps it."""
 
 from __future__ import annotations
 

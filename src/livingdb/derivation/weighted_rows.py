@@ -1,4 +1,4 @@
-"""Weighted rows: Arrow tables in which each row says how often it comes or goes.
+"""Weighted rows (Z-sets): Arrow tables whose last column says how often each row comes or goes.
 
 Nulls are alike here, and so are all NaNs and both zeros.
 """

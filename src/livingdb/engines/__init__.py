@@ -1,1 +1,1 @@
-"""Engines: what answers queries.  Here the embedded one, DuckDB in this process."""
+"""Query engines: one Engine protocol, answered by DuckDB in this process or by Spark."""

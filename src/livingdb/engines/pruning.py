@@ -1,4 +1,4 @@
-"""Which part of a table a query can need: key ranges and zone filters from column ranges."""
+"""Predicate pushdown: key ranges and zone-map filters from the ranges of columns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ranges of columns as text, on their way to another process."""
+"""Column ranges as JSON text, for the data source option that carries them to Spark."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def ranges_to_text(wanted: Mapping[str, Ranges]) -> str:
 
 
 def ranges_from_text(text: str) -> dict[str, Ranges]:
-    """The inverse of `wanted_as_text`."""
+    """The inverse of `ranges_to_text`."""
     return {
         name: tuple(
             Range(bytes.fromhex(low), _bytes(high), _bytes(point)) for low, high, point in items

@@ -32,7 +32,7 @@ class TableLocation:
 class Source:
     """What a name in a query stands for.
 
-    `wanted` are the ranges outside of which no row matters to the query; `stored` is None for
+    `ranges` are those outside of which no row matters to the query; `location` is None for
     rows that only this process has.
     """
 

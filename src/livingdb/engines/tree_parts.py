@@ -1,4 +1,4 @@
-"""Trees in parts: each of a key range, built by whoever has its rows, and put side by side."""
+"""Trees built in parts: one per key range, each in packs of its own, then collected in key order."""
 
 from __future__ import annotations
 

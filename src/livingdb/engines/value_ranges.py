@@ -1,4 +1,5 @@
-"""Ranges of values in the byte form that keys sort in.
+"""Ranges of column values as order-preserving bytes, for pruning; may be too wide, never too
+narrow.
 
 A condition such as `amount > 3` becomes ranges of its column.  They only ever prune: a range
 may hold more than the condition lets through, never less.

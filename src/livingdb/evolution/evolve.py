@@ -1,7 +1,8 @@
-"""Evolving a branch: a snapshot in the new schema, and a sync to the old one if it is kept.
+"""Evolves a branch: plans lenses, writes recipes, and makes the kept or new branch and the syncs,
+in one commit.
 
-In a sync of several changes each of them has its own two sides: between them are *stages*,
-branches that are not shown.  All of it is one transaction of the catalog.
+In a sync of several changes each of them has its own two sides: between them are *hidden branches*,
+whose names begin with `~`.  All of it is one transaction of the catalog.
 """
 
 from __future__ import annotations
@@ -357,7 +358,7 @@ class _BranchUpdates:
 
     def between(self, connection: Connection, made: SnapshotRow) -> None:
         """A stage."""
-        name = f"~{uuid.uuid4().hex[:12]}"
+        Add a hidden branch between two of the changes.
         self._between.append(self._add_branch(connection, name, made, made.time, "evolve"))
 
     def whole(self, connection: Connection, made: SnapshotRow) -> None:

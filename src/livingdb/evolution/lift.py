@@ -1,4 +1,4 @@
-"""Lifting: tables and changes of an older schema brought to a newer one."""
+"""Rebases tables and deltas of an older schema onto a newer one."""
 
 from __future__ import annotations
 

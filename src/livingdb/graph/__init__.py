@@ -1,1 +1,3 @@
-"""The snapshot graph: snapshots, edges, branches, history, merge, diff and blame."""
+"""The snapshot graph: snapshots, edges, refs, the commit point, diff and three-way merge of rows,
+the rules.
+"""

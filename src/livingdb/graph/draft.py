@@ -1,4 +1,6 @@
-"""Drafts of snapshots, and who carries what one branch changes to those in step with it."""
+"""What is handed to a commit: intents, drafts of snapshots, propagation; the protocols Carrier and
+SchemaLifter.
+"""
 
 from __future__ import annotations
 

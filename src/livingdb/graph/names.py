@@ -15,7 +15,7 @@ _RESERVED = ("livingdb", "id")
 
 
 def is_hidden(name: str) -> bool:
-    """Whether a branch is one that no user made: a stage between two schemas."""
+    """Whether a branch is one that no user made: a hidden branch between two schemas."""
     return name.startswith("~")
 
 

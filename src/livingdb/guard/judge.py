@@ -1,4 +1,6 @@
-"""The guard of a sync: its conditions, judged before the target's head moves."""
+"""Judges a pending change by the conditions of its sync: what passes, what is quarantined, what
+stops it.
+"""
 
 from __future__ import annotations
 
@@ -261,7 +263,7 @@ class Judgement:
 
 
 def _release_mask(one: Condition, rows: pa.Table, pending: PendingChange, table: str) -> Any:
-    """See `Condition.mended`; what cannot be judged is not mended."""
+    """See `Condition.release_mask`; what cannot be judged is not released."""
     if one.action != "quarantine":
         return None
     try:

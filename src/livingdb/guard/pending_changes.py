@@ -1,4 +1,4 @@
-"""Pending changes of refreshes and schema syncs, put together for their conditions."""
+"""Builds the pending change of a refresh or of a schema sync."""
 
 from __future__ import annotations
 

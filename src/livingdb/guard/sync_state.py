@@ -1,4 +1,4 @@
-"""How a sync stands: active, held, detached or in error, and the steps that led there.
+"""State transitions of syncs and their trail; the last pair of snapshots in step of a stopped sync.
 
 A step is written down with whatever else happens in its transaction.  Where a schema sync stops,
 its step names the last snapshots of both branches that belong together.

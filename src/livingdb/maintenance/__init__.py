@@ -1,1 +1,1 @@
-"""Upkeep: looking at everything, writing it tighter, saying what it weighs."""
+"""Maintenance: check, compact, storage report."""

@@ -247,9 +247,9 @@ def _microseconds(since: datetime | str) -> int:
 
 @dataclass(frozen=True)
 class LaneOwners:
-    """For each snapshot's number its lane; lanes from `dropped` on are of dropped branches.
+    """For each snapshot's number its lane; from `first_dropped_lane` on, of dropped branches.
 
-    `lasts` has the newest snapshot of each of those.
+    `last_snapshots` has the newest snapshot of each of those.
     """
 
     lanes: Mapping[int, int]

@@ -1,4 +1,4 @@
-"""Syncs as a picture needs them: their lanes by name, and which arrow they began with."""
+"""Syncs as drawn: the lanes they join, and the edge each began with."""
 
 from __future__ import annotations
 

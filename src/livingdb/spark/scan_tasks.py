@@ -162,7 +162,7 @@ def delta_to_bytes(changes: Delta) -> bytes:
 
 
 def delta_from_bytes(shape: Shape, data: bytes) -> Delta:
-    """The inverse of `pack_changes`."""
+    """The inverse of `delta_to_bytes`."""
     with pa.ipc.open_stream(data) as reader:
         table = reader.read_all()
     held = {name: table.column(name).combine_chunks() for name in table.column_names}

@@ -1,4 +1,4 @@
-"""The option `where`: a condition that is settled on the driver and met in every task."""
+"""The option `where`: a predicate, bound on the driver and evaluated in every task."""
 
 from __future__ import annotations
 

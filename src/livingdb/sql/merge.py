@@ -171,7 +171,7 @@ def _first_clause_number(clauses: Sequence[_Clause], kind: str) -> exp.Expr:
 
 
 def _row_values(target: Target, clause: _Clause) -> list[exp.Expr]:
-    """The values in the order of `_columns`."""
+    """The values in the order of `_clause_columns`."""
     return [
         clause.values[column.name] if column.name in clause.values else target.of(column)
         for column in _clause_columns(target, clause)

@@ -1,4 +1,4 @@
-"""From a tree in Spark's dialect to text the embedded engine runs.
+"""From a syntax tree to a Request: each table becomes a pruned source of its own.
 
 Every occurrence of a table becomes a relation of its own, registered with the session and
 pruned by what the query says about it right there.

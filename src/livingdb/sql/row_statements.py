@@ -1,4 +1,6 @@
-"""What a statement changes: rows computed as queries, handed to the transaction as deltas."""
+"""The target table of a DML statement, the writer that applies its rows, and casts by Spark's store
+assignment.
+"""
 
 from __future__ import annotations
 

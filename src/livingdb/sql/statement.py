@@ -1,4 +1,4 @@
-"""Running one statement."""
+"""Executes one statement: query, DML, schema statement or view statement."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which conditions of a SELECT speak about the rows of one of its tables."""
+"""Predicate pushdown: the conditions of a SELECT that restrict one of its tables."""
 
 from __future__ import annotations
 

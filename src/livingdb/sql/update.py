@@ -1,4 +1,6 @@
-"""UPDATE."""
+"""UPDATE: a query for keys and new values, applied as patches; a changed key is a delete and an
+insert.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Deltas: changes as chunks.
+"""Stored deltas: a Delta as chunks and a Change recipe, and back.
 
 A delta chunk has the operation of each row, the key columns, then each carried value column,
 followed by a mask where only some rows carry it.

@@ -140,7 +140,7 @@ class MemoryIndex:
             self._by_origin.get(known.origin, {}).pop(version, None)
 
     def materialized_versions(self, origin: Address, above: int, upto: int) -> Iterable[Version]:
-        """See `VersionIndex.materialized`."""
+        """See `VersionIndex.materialized_versions`."""
         found = self._by_origin.get(origin, {})
         chosen = [address for address, depth in found.items() if above < depth <= upto]
         chosen.sort(key=lambda address: -found[address])

@@ -64,7 +64,7 @@ class Column:
 class TableSchema:
     """What a table holds.
 
-    Columns keep the order they were given in; `stored` has them as trees store them, the
+    Columns keep the order they were given in; `stored_columns` has them as trees store them, the
     key columns first.  `foreign_keys` maps a column to the table whose key it names.  `checks`
     are conditions in SQL, by name, that no row may make false.
     """

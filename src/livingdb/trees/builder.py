@@ -56,7 +56,7 @@ class Builder:
             self._keys.append(keys)
 
     def add_entries(self, level: int, entries: Entries) -> None:
-        """Whole nodes of the level below `level`, where `aligned(level)` holds."""
+        """Whole nodes of the level below `level`, where `is_aligned(level)` holds."""
         self._grow(level)
         self._flush_leaves()
         if len(entries):

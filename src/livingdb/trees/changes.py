@@ -1,4 +1,4 @@
-"""Changes: keyed upserts, patches and deletes, applied to sorted rows in bulk.
+"""Deltas: keyed upserts, patches and deletes, applied to sorted rows in bulk.
 
 An *upsert* carries a whole row, a *patch* some columns of a row that exists (patching a row
 that does not exist does nothing), a *delete* only the key.

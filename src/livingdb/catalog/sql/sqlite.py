@@ -3,7 +3,7 @@
 Write-ahead log, `synchronous=FULL`, and transactions that begin when SQLAlchemy says so: the
 driver's own implicit transactions are off.  A transaction of `sqlite_engine(path)` is a plain
 `BEGIN`: it reads one snapshot and never waits for a writer.  A transaction of
-`writing(engine)` is a `BEGIN IMMEDIATE`: it holds the write lock from its first moment, so it
+`writing_engine(engine)` is a `BEGIN IMMEDIATE`: it holds the write lock at once, so it
 can never fail halfway because somebody else wrote first.
 """
 

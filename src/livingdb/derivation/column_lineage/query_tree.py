@@ -1,4 +1,4 @@
-"""A view's query made ready for asking where its rows come from.
+"""Normalises a view's query for tracing: CTEs inlined, columns qualified, relation names unique.
 
 Names of WITH clauses are replaced by what they stand for, every column says which relation it is
 of, and no two relations of the query have the same name, wherever they stand.

@@ -1,4 +1,4 @@
-"""Queries that are tied to the row around them, and how to find them in expressions."""
+"""Correlated subqueries: what they correlate on, and finding them in expressions."""
 
 from __future__ import annotations
 

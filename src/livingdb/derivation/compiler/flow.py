@@ -1,7 +1,8 @@
-"""A flow: the rows of a query on their way from FROM to the result.
+"""A flow: the inner joins and predicates of a SELECT gathered so far, until they become one linear
+block.
 
 Inner joins and conditions gather in it until something needs them as one block.  Expressions keep
-speaking of the relations in FROM; `located` says where their columns are by now.
+speaking of the relations in FROM; `substitute` puts the columns in their place.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A query as it is written, for what can only be answered in full."""
+"""The query as written, over stored tables, for what is only recomputed in full."""
 
 from __future__ import annotations
 

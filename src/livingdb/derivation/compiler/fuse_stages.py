@@ -1,4 +1,4 @@
-"""One stage instead of two, where a selection is all that comes after the last one."""
+"""Fuses a projection or selection with the stage below it."""
 
 from __future__ import annotations
 

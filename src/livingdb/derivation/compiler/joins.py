@@ -1,4 +1,6 @@
-"""Joins: inner ones gather in the flow; outer, semi and anti joins are redone by touched keys."""
+"""Joins: inner joins gather in the flow; outer, semi and anti joins are recomputed for touched join
+keys.
+"""
 
 from __future__ import annotations
 

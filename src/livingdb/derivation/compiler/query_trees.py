@@ -1,4 +1,4 @@
-"""Small pieces of query trees."""
+"""Builders and predicates for sqlglot query trees."""
 
 from __future__ import annotations
 

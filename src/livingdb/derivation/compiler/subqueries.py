@@ -1,4 +1,5 @@
-"""Queries in expressions.
+"""Subqueries in expressions: scalars become constants; IN, EXISTS and correlated ones semi-, anti-
+or left joins.
 
 Without ties to the row, a query for one value is a stage of its own, read as a constant.  With
 ties, and with IN and EXISTS, the block falls apart by what is tied by equality.

@@ -1,4 +1,4 @@
-"""Groups that are kept by adding: counts, exact sums, and extremes.
+"""Groups maintained by addition: counts, exact sums, minima and maxima.
 
 Each group holds how many rows it has and what its aggregates are made of.  A delta is summed by
 group and added to what is held; a group without rows goes.  A deleted extreme is found again

@@ -1,4 +1,4 @@
-"""Routes from one source of a join to the others along equal columns; the key of a joined row."""
+"""Join orders: from each source to the others, along equal columns."""
 
 from __future__ import annotations
 

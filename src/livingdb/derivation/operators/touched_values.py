@@ -1,4 +1,4 @@
-"""Blocks whose rows fall apart by the values of some columns: only touched values are redone.
+"""Partitioned blocks: only partitions with changed rows are recomputed.
 
 Outer, semi and anti joins by their keys, subqueries by what ties them to the row, groups,
 partitions of windows, and DISTINCT and set operations by whole rows: the answer over all rows is

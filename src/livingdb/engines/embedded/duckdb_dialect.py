@@ -1,11 +1,11 @@
-"""Spark's meaning in DuckDB's words.
+"""Translates Spark SQL syntax trees to DuckDB SQL.
 
 sqlglot translates most of Spark's functions.  What it leaves to the reader is done here:
 division, casts to integers, `substring`, `LIKE` with a backslash, dates and days, and functions
-DuckDB calls differently.  Where `portable` left notes of types, `exact_text` goes further: there
+DuckDB calls differently.  Where `check_portability` annotated types, `typed_sql` does more: there
 the meaning is Spark's to the type.
 
-Known differences that remain without notes:
+Known differences that remain without annotations:
 
 - a quotient or an average of decimals is a double, a sum of decimals has 38 digits;
 - a date and an interval add up to a timestamp;

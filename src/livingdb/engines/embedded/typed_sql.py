@@ -1,6 +1,6 @@
-"""Nodes in DuckDB's words where their types are known: operands and results in Spark's types.
+"""Type-aware rewrites: operands and results cast to the types Spark gives them.
 
-Without notes of types (see `notes`) nodes are left to `duckdb_text` alone.
+Without type annotations (see `type_annotations`) nodes are left to `duckdb_dialect` alone.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Notes on the nodes of a tree: the type Spark gives them.
+"""Type annotations on syntax-tree nodes: the type Spark gives each.
 
-`portable` leaves them, `generated` reads them; the tree itself stays as it is.
+`check_portability` leaves them, `to_duckdb_sql` reads them; the tree itself stays as it is.
 """
 
 from __future__ import annotations

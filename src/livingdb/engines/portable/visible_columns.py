@@ -1,4 +1,4 @@
-"""The columns an expression can see, by name: those of its query, and of the one around it."""
+"""Name resolution: the columns an expression can refer to, in its query and in the outer ones."""
 
 from __future__ import annotations
 

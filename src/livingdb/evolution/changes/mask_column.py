@@ -69,12 +69,12 @@ class MaskColumn(SchemaChange):
                 f"the column {self.name!r} is {column.type}, which cannot be hashed: choose "
                 "'null', 'constant' or 'expression'"
             )
-        pending = self._mask_mapping(old.schema, column)
-        masked = self._masked_column(column, pending)
+        mapping = self._mask_mapping(old.schema, column)
+        masked = self._masked_column(column, mapping)
         schema = old.schema.with_column(masked)
         links = tuple(link for link in schema.foreign_keys if link[0] != self.name)
         new = check_layout(replace(old, schema=replace(schema, foreign_keys=links)))
-        return MaskLens(self.table, old, new, column, pending)
+        return MaskLens(self.table, old, new, column, mapping)
 
     def _mask_mapping(self, schema: TableSchema, column: Column) -> ColumnMapping:
         if self.method == "expression":
@@ -90,12 +90,12 @@ class MaskColumn(SchemaChange):
         fill = constant_column(value, column.type)
         return ColumnMapping(frozenset(), (self.name,), lambda rows: [fill(rows)])
 
-    def _masked_column(self, column: Column, pending: ColumnMapping) -> Column:
+    def _masked_column(self, column: Column, mapping: ColumnMapping) -> Column:
         """The column on the new side; its default is what a new row shows there."""
         default, nullable = None, column.nullable or self.method in ("null", "expression")
         if self.method in ("hash", "constant"):
             row = pa.table({self.name: pa.array([column.default], column.type)})
-            default = pending.compute(row)[0][0].as_py()
+            default = mapping.compute(row)[0][0].as_py()
         return replace(column, nullable=nullable, default=default, read_only=True)
 
 

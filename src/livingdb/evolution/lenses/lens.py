@@ -53,7 +53,7 @@ class RowImages:
 
 
 TableImages = Mapping[str, RowImages]
-"""The deltas of tables, by name; a table that is not named did not change."""
+"""The row images of tables, by name; a table that is not named did not change."""
 
 
 class Side(Protocol):

@@ -1,4 +1,4 @@
-"""A wide table, and the narrow one with a lookup table that holds some of its columns.
+"""Lenses between a wide table and a narrow one with a lookup table.
 
 A row of the narrow table refers to a row of the lookup table, or to none where the wide row is
 null in all columns that moved.  As long as these columns of a wide row stay, so does what its

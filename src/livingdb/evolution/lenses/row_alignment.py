@@ -1,4 +1,4 @@
-"""Rows side by side: the rows of several tables that have the same keys."""
+"""Aligns rows of several tables by key."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tables of a snapshot as one side of a lens."""
+"""The tables of a snapshot as one side of a lens; conversions between deltas and row images."""
 
 from __future__ import annotations
 

@@ -100,7 +100,7 @@ class CatalogIndex:
         self._rows.evict(version)
 
     def materialized_versions(self, origin: Address, above: int, upto: int) -> Iterable[Version]:
-        """See `VersionIndex.materialized`."""
+        """See `VersionIndex.materialized_versions`."""
         found = {frame.address: frame for frame in self._known_materializations(origin)}
         with self._lock:
             unsaved = list(self._unsaved_roots)

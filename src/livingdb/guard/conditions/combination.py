@@ -50,7 +50,7 @@ class _Combination(Condition):
 
     @property
     def is_of_change(self) -> bool:
-        """See `Named.is_of_change`."""
+        """See `NamedValue.is_of_change`."""
         return any(one.is_of_change for one in self.conditions)
 
     @property
@@ -118,7 +118,7 @@ class NotOne(Condition):
 
     @property
     def is_of_change(self) -> bool:
-        """See `Named.is_of_change`."""
+        """See `NamedValue.is_of_change`."""
         return self.condition.is_of_change
 
     @property

@@ -89,7 +89,7 @@ class Bound(Condition):
 
     @property
     def is_of_change(self) -> bool:
-        """See `Named.is_of_change`."""
+        """See `NamedValue.is_of_change`."""
         return self.metric.is_of_change
 
     @property

@@ -1,4 +1,4 @@
-"""A pending change: the one that a sync is about to bring to its target, as conditions see it.
+"""The pending change of a sync: versions, deltas and statistics that conditions judge.
 
 What is asked for is found out once.  Counts come from deltas, rows from deltas and what the
 refresh knows already; whole tables are read only by what cannot do without.

@@ -181,7 +181,7 @@ Weighted = Callable[[str, str, str], pa.Table]
 
 
 class Statistics:
-    """The statistics of one pending."""
+    """The statistics of one pending change."""
 
     def __init__(self, graph: Graph, head: SnapshotRow | None, weighted: Weighted):
         self._graph = graph

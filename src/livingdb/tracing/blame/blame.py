@@ -62,7 +62,7 @@ class _ViewSources:
         self._graph = graph
 
     def __call__(self, row: SnapshotRow, table: str, key: KeyArray) -> list[Any]:
-        """See `livingdb.tracing.blame.cause.Behind`; nothing where nobody can tell."""
+        """See `livingdb.tracing.blame.cause.ViewSources`; nothing where nobody can tell."""
         branch = self._graph.branches.find(table)
         if branch is None:
             return []

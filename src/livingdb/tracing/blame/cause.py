@@ -1,4 +1,6 @@
-"""Blame through what syncs carried, schema changes and views, back to the edit that caused it."""
+"""Passes blame through propagation, schema changes and views to the transaction that caused a
+value.
+"""
 
 from __future__ import annotations
 
@@ -63,7 +65,7 @@ class Causes:
     def __call__(
         self, row: SnapshotRow, table: str, keys: KeyArray, column: str | None
     ) -> RowBlame | None:
-        """See `PassesOn`."""
+        """See `BlameResolver`."""
         if row.kind == "schema_change":
             return self._blame_schema_change(row, table, keys, column)
         edge = self.graph.record(row.address).edge

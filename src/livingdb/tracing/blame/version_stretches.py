@@ -1,4 +1,4 @@
-"""The history of one table, in stretches of versions that are linked one to the next."""
+"""A table's history as stretches of versions linked by deltas."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which rows of a query's answer some rows of its tables have a part in.
+"""Forward row lineage of a query: the answer rows that given source rows contribute to.
 
 Of a table that stands in the query, once or several times, one occurrence at a time is held to
 the rows in question; what the query then gives are rows that they have a part in.  Conditions on

@@ -1,4 +1,4 @@
-"""Where rows of a query's answer come from: the rows of its tables that they are made of.
+"""Backward row lineage of a query (why-provenance), from its answer down to its tables.
 
 A query is traced from its answer down.  Of each SELECT the rows in FROM that the rows asked for
 are made of are found by the SELECT itself, with a condition that says which rows are asked for;

@@ -1,4 +1,4 @@
-"""The rows that somebody asks about, as conditions on the expressions that make them."""
+"""Requested rows as predicates on the expressions that make them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A row that is looked for, on lines of history where it may be."""
+"""Where a row lies along the first-parent lines of branches, tags and views."""
 
 from __future__ import annotations
 

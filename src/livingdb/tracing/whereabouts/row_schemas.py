@@ -114,8 +114,8 @@ def _through_row_lens(lens: RowLens, row: KnownRow, is_right: bool) -> KnownRow:
     made: set[str] = set()
     masked = set(row.masked)
     if isinstance(lens, ComputedLens):
-        pending = lens.there if is_right else lens.back
-        made = set(lens.there.makes if pending is None else pending.makes)
+        mapping = lens.there if is_right else lens.back
+        made = set(lens.there.makes if mapping is None else pending.makes)
     if not is_right:
         here, there, name = there, here, lens.old_name
     ids = {column.id: column.name for column in there.columns}

@@ -307,7 +307,7 @@ class Zscore(Metric):
     def measurement_pair(
         self, pending: PendingChange, text: str
     ) -> tuple[float | None, float | None]:
-        """See `Metric.found`."""
+        """See `Metric.measurement_pair`."""
         value = self.metric.measure(pending)
         if value is None:
             return None, None

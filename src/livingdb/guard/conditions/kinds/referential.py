@@ -71,7 +71,7 @@ class NoOrphans(RowCondition):
 
     @property
     def about(self) -> Sequence[str]:
-        """See `RowCondition.about`."""
+        """See `RowCondition.judged_columns`."""
         return self.columns
 
     def _resolve_reference(self, pending: PendingChange) -> ReferencedTable:
@@ -84,7 +84,7 @@ class NoOrphans(RowCondition):
         return found
 
     def violation_mask(self, rows: pa.Table, pending: PendingChange, table: str) -> Any:
-        """See `RowCondition.breaks`."""
+        """See `RowCondition.violation_mask`."""
         known = self._resolve_reference(pending)
         values = distinct_values(rows, self.columns)
         found = _semi_join(pending.versions.rows(known.new), values, known.columns)
@@ -92,7 +92,7 @@ class NoOrphans(RowCondition):
         return pc.and_(has_no_null(rows, self.columns), missing)
 
     def release_mask(self, rows: pa.Table, pending: PendingChange, table: str) -> Any:
-        """See `Condition.mended`: what they refer to has come."""
+        """See `Condition.release_mask`: what they refer to has come."""
         known = self._resolve_reference(pending)
         if known.old is not None and known.old.address == known.new.address:
             return None
@@ -126,7 +126,7 @@ class NoOrphans(RowCondition):
         )
 
     def problem_text(self, count: int) -> str:
-        """See `RowCondition.wrong`."""
+        """See `RowCondition.problem_text`."""
         return f"{row_count_text(count)} with {', '.join(self.columns)} not in {self.references}"
 
 

@@ -70,7 +70,7 @@ class Lag(Metric):
         return (pending.time - oldest) / _MICROSECONDS
 
     def render_value(self, value: float) -> str:
-        """See `Metric.shown`."""
+        """See `Metric.render_value`."""
         return f"{value:,.1f} seconds"
 
 
@@ -118,7 +118,7 @@ class Age(Metric):
         return max(0, pending.time - time) / _MICROSECONDS
 
     def render_value(self, value: float) -> str:
-        """See `Metric.shown`."""
+        """See `Metric.render_value`."""
         return f"{value:,.1f} seconds"
 
 

@@ -55,7 +55,7 @@ class _SomeColumns(RowCondition):
 
     @property
     def about(self) -> Sequence[str]:
-        """See `RowCondition.about`."""
+        """See `RowCondition.judged_columns`."""
         return self.columns
 
 
@@ -67,7 +67,7 @@ class NotNull(_SomeColumns):
     NAME: ClassVar[str] = "not_null"
 
     def violation_mask(self, rows: pa.Table, pending: PendingChange, table: str) -> Any:
-        """See `RowCondition.breaks`."""
+        """See `RowCondition.violation_mask`."""
         masks = [column_of(rows, name).is_null() for name in self.columns]
         found = masks[0]
         for mask in masks[1:]:
@@ -75,7 +75,7 @@ class NotNull(_SomeColumns):
         return found
 
     def problem_text(self, count: int) -> str:
-        """See `RowCondition.wrong`."""
+        """See `RowCondition.problem_text`."""
         return f"{row_count_text(count)} with no value in {', '.join(self.columns)}"
 
 
@@ -87,11 +87,11 @@ class Unique(_SomeColumns):
     NAME: ClassVar[str] = "unique"
 
     def violation_mask(self, rows: pa.Table, pending: PendingChange, table: str) -> Any:
-        """See `RowCondition.breaks`."""
+        """See `RowCondition.violation_mask`."""
         return duplicate_mask(rows, pending.rows(table, self.of), self.columns)
 
     def problem_text(self, count: int) -> str:
-        """See `RowCondition.wrong`."""
+        """See `RowCondition.problem_text`."""
         return f"{row_count_text(count)} with a value of {', '.join(self.columns)} that others have"
 
 
@@ -108,11 +108,11 @@ class _OneColumn(RowCondition):
 
     @property
     def about(self) -> Sequence[str]:
-        """See `RowCondition.about`."""
+        """See `RowCondition.judged_columns`."""
         return (self.column,)
 
     def violation_mask(self, rows: pa.Table, pending: PendingChange, table: str) -> Any:
-        """See `RowCondition.breaks`."""
+        """See `RowCondition.violation_mask`."""
         values = column_of(rows, self.column)
         return pc.and_(values.is_valid(), is_true(self.is_bad(values)))
 
@@ -144,7 +144,7 @@ class AcceptedValues(_OneColumn):
         )
 
     def problem_text(self, count: int) -> str:
-        """See `RowCondition.wrong`."""
+        """See `RowCondition.problem_text`."""
         return f"{row_count_text(count)} with another {self.column} than is accepted"
 
 
@@ -183,7 +183,7 @@ class InRange(_Between):
         return is_outside(values, self.at_least, self.at_most, self.column)
 
     def problem_text(self, count: int) -> str:
-        """See `RowCondition.wrong`."""
+        """See `RowCondition.problem_text`."""
         return f"{row_count_text(count)} with {self.column} not {self._range_text}"
 
 
@@ -205,7 +205,7 @@ class Length(_Between):
         return is_outside(lengths(values, self.column), self.at_least, self.at_most, self.column)
 
     def problem_text(self, count: int) -> str:
-        """See `RowCondition.wrong`."""
+        """See `RowCondition.problem_text`."""
         return f"{row_count_text(count)} with {self.column} not of {self._range_text} characters"
 
 
@@ -227,7 +227,7 @@ class Matches(_OneColumn):
         return pc.invert(is_full_match(values, self.pattern, self.column))
 
     def problem_text(self, count: int) -> str:
-        """See `RowCondition.wrong`."""
+        """See `RowCondition.problem_text`."""
         return f"{row_count_text(count)} with {self.column} not like {self.pattern!r}"
 
 
