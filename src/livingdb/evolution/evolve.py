@@ -357,8 +357,8 @@ class _BranchUpdates:
         self._between: list[_SyncEnd] = []
 
     def between(self, connection: Connection, made: SnapshotRow) -> None:
-        """A stage."""
-        Add a hidden branch between two of the changes.
+        """Add a hidden branch between two of the changes."""
+        name = f"~{uuid.uuid4().hex[:12]}"
         self._between.append(self._add_branch(connection, name, made, made.time, "evolve"))
 
     def whole(self, connection: Connection, made: SnapshotRow) -> None:

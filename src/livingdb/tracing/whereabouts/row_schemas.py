@@ -115,7 +115,7 @@ def _through_row_lens(lens: RowLens, row: KnownRow, is_right: bool) -> KnownRow:
     masked = set(row.masked)
     if isinstance(lens, ComputedLens):
         mapping = lens.there if is_right else lens.back
-        made = set(lens.there.makes if mapping is None else pending.makes)
+        made = set(lens.there.makes if mapping is None else mapping.makes)
     if not is_right:
         here, there, name = there, here, lens.old_name
     ids = {column.id: column.name for column in there.columns}
