@@ -60,7 +60,7 @@ class CommitWatches:
             ]
         return self._add_alerts(moves, carried)
 
-    def moved(
+    def add_move_alerts(
         self, moves: Sequence[tuple[BranchRow, SnapshotRow]], operation: str, carried: Propagation
     ) -> Propagation:
         """The same for branches that move to snapshots that are there."""

@@ -139,9 +139,9 @@ class Branches:
 
     def by_id(self, number: int) -> BranchRow | None:
         """The branch of that number."""
-        return self.several([number]).get(number)
+        return self.by_ids([number]).get(number)
 
-    def several(self, numbers: Collection[int]) -> dict[int, BranchRow]:
+    def by_ids(self, numbers: Collection[int]) -> dict[int, BranchRow]:
         """The branches of these numbers, by number, all seen at one time."""
         given = {f"n{at}": number for at, number in enumerate(numbers)}
         rows = self._queries.run_prepared(self._by_number(len(given)), given)

@@ -74,7 +74,7 @@ class Catalog:
         return self._writing.begin()
 
     @contextmanager
-    def alone(self, branch: BranchRow) -> Iterator[Connection]:
+    def exclusive_transaction(self, branch: BranchRow) -> Iterator[Connection]:
         """A transaction that nobody else commits to the branch beside; rolled back at its end."""
         with self._writing.connect() as connection, connection.begin() as transaction:
             self.branches.lock(connection, branch)

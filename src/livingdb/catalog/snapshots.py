@@ -77,7 +77,7 @@ class Snapshots:
     def at(self, sequence: int) -> SnapshotRow:
         """The snapshot with this number."""
         found = self._by_sequence.get(sequence)
-        return found if found is not None else self.many([sequence])[sequence]
+        return found if found is not None else self.get_many([sequence])[sequence]
 
     def at_with_prefetch(self, sequence: int) -> SnapshotRow:
         """The snapshot with this number, for who is going back through history."""
@@ -85,7 +85,7 @@ class Snapshots:
             self.window(sequence - _PART + 1, sequence)
         return self.at(sequence)
 
-    def many(self, sequences: Iterable[int]) -> dict[int, SnapshotRow]:
+    def get_many(self, sequences: Iterable[int]) -> dict[int, SnapshotRow]:
         """The snapshots with these numbers."""
         wanted = list(sequences)
         found = {n: self._by_sequence[n] for n in wanted if n in self._by_sequence}
@@ -215,7 +215,7 @@ class ChangedTables:
             values = {"name": name, "sequence": sequence, "version": version}
             self._insert.run(connection, values)
 
-    def between(self, name: str, low: int, high: int) -> list[tuple[int, Address | None]]:
+    def changes_between(self, name: str, low: int, high: int) -> list[tuple[int, Address | None]]:
         """The snapshots with numbers from `low` to `high` that changed a table, newest first."""
         parameters = {"name": name, "low": low, "high": high}
         rows = self._queries.all(self._between, parameters)

@@ -168,7 +168,7 @@ class Syncs:
 class ActiveSyncs(tuple[SyncRow, ...]):
     """The syncs that carry changes, with what every commit asks about them at hand."""
 
-    waiting: tuple[SyncRow, ...] = ()
+    inactive: tuple[SyncRow, ...] = ()
     """Those that carry nothing for now, and whose targets are theirs nevertheless."""
 
     @cached_property
@@ -180,7 +180,7 @@ class ActiveSyncs(tuple[SyncRow, ...]):
     def writers(self) -> Mapping[int, SyncRow]:
         """For each branch that only a sync writes, that sync."""
         found: dict[int, SyncRow] = {}
-        for sync in (*self, *self.waiting):
+        for sync in (*self, *self.inactive):
             for branch in sync.written_branches:
                 found.setdefault(branch, sync)
         return found
@@ -202,7 +202,7 @@ def with_end_names(
             known.append(replace(row, ends=ends, name=name))
     known.sort(key=lambda row: row.id)
     found = ActiveSyncs(row for row in known if row.is_active)
-    found.waiting = tuple(row for row in known if not row.is_active)
+    found.inactive = tuple(row for row in known if not row.is_active)
     return found
 
 

@@ -94,7 +94,7 @@ class PackStore:
             new = [self._part(name) for name in names if name not in known]
             self._retired = (*self._retired, *new)
 
-    def reading(self, names: Iterable[str]) -> PackStore:
+    def with_packs(self, names: Iterable[str]) -> PackStore:
         """A store of the same folder that reads these packs, oldest first, and never others."""
         return PackStore(self._files, names, self._folder)
 

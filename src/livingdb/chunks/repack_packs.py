@@ -53,7 +53,7 @@ def repack_packs(
         raise NotFound(f"no such pack: {', '.join(unknown)}")
     pairs = {
         address: older.get(address) if older else None
-        for address in store.reading(names).in_written_order()
+        for address in store.with_packs(names).in_written_order()
         if live is None or address in live
     }
     new, report = write_again(
@@ -82,7 +82,7 @@ def write_again(
     store's other packs, and on nothing else.  If anything fails, the new packs are gone.
     """
     others = tuple(name for name in store.names if name not in names)
-    remaining = store.reading(others)
+    remaining = store.with_packs(others)
 
     def lasts(address: Address) -> bool:
         return bool(remaining.contains([address])[0])
@@ -92,10 +92,10 @@ def write_again(
             pairs.items(), store.get, stream.add, level=level, depth_limit=depth_limit, lasts=lasts
         )
         new = stream.flush()
-        written = store.reading(new)
+        written = store.with_packs(new)
         if not written.contains(list(pairs)).all():
             raise Corruption("a pack was written and not all of its chunks are there")
-        _read_back(written, store.reading((*others, *new)))
+        _read_back(written, store.with_packs((*others, *new)))
     return new, report
 
 

@@ -62,7 +62,7 @@ class CsvShape:
         source = self._reader_sql([file], f"auto_detect = false, columns = {columns}")
         connection.execute(f"SELECT count(COLUMNS(*)) FROM {source}").fetchall()
 
-    def reading(self, files: Sequence[Path], types: Mapping[str, str]) -> str:
+    def reader_sql(self, files: Sequence[Path], types: Mapping[str, str]) -> str:
         """The DuckDB function that reads the files."""
         return self._reader_sql(files, f"union_by_name = true, types = {_struct(types)}")
 

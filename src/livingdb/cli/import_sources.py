@@ -126,7 +126,7 @@ class ImportSource:
         if self.kind is FileFormat.csv:
             self.csv = CsvShape.of(self.files[0])
             types = self.csv.types(self._connection, self.files, wanted)
-            source = self.csv.reading(self.files, types)
+            source = self.csv.reader_sql(self.files, types)
         elif self.kind is FileFormat.json:
             types = self._describe(f"read_json({names}, union_by_name = true)")
             types |= {name: kind for name, kind in wanted.items() if name in types}
@@ -220,7 +220,7 @@ class ImportSource:
             ).fetchall()
         return dict(zip(key, found[0], strict=True)) if found else None
 
-    def nulls(self, key: Sequence[str]) -> str | None:
+    def null_key_column(self, key: Sequence[str]) -> str | None:
         """A column of the key that is null somewhere; None if there is none."""
         rows, columns = self._count_values(key)
         return next((column.name for column in columns if column.values < rows), None)

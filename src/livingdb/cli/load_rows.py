@@ -56,7 +56,7 @@ def check_key(incoming: ImportSource, key: Sequence[str]) -> None:
     missing = [name for name in key if name not in incoming.types]
     if missing:
         raise InvalidData(f"the key column {missing[0]!r} is missing from the data")
-    null = incoming.nulls(key)
+    null = incoming.null_key_column(key)
     if null is not None:
         raise InvalidData(f"the key column {null!r} is null in some rows")
     twin = incoming.duplicate_key(key)

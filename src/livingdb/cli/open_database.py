@@ -54,7 +54,7 @@ class Settings:
         """Those of a command that runs."""
         return context.find_object(cls) or cls()
 
-    def place(self) -> str:
+    def database_url(self) -> str:
         """Where the database is; bad usage if nobody said so."""
         if not self.db:
             raise typer.BadParameter(
@@ -66,13 +66,13 @@ class Settings:
         self, trust: Sequence[str] | None = None, engine: EngineName | None = None
     ) -> Database:
         """The database; bad usage if nobody said which one."""
-        place = self.place()
+        place = self.database_url()
         import livingdb
 
         chosen = None if engine is None else engine.value
         return livingdb.open(place, trust=trust or (), engine=chosen)
 
-    def on(self, db: Database) -> Branch:
+    def open_branch(self, db: Database) -> Branch:
         """The branch to work on."""
         return db.branch(self.branch)
 

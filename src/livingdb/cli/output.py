@@ -44,7 +44,7 @@ class Output:
         """Whether people read it."""
         return self.kind is Format.text
 
-    def rows(
+    def write_rows(
         self,
         columns: Sequence[str],
         rows: Sequence[Row],
@@ -59,9 +59,9 @@ class Output:
         if self.kind is Format.json:
             _write(*(json_text(row) + "\n" for row in rows))
         else:
-            self.many(columns, rows, short, otherwise)
+            self.write_list(columns, rows, short, otherwise)
 
-    def many(
+    def write_list(
         self,
         columns: Sequence[str],
         rows: Sequence[Row],
@@ -79,7 +79,7 @@ class Output:
         else:
             self.say(otherwise)
 
-    def one(self, row: Row, text: str = "") -> None:
+    def write_record(self, row: Row, text: str = "") -> None:
         """Tell one thing: a sentence for people, an object in JSON, a line of CSV."""
         if self.kind is Format.json:
             _write(json_text(row) + "\n")
@@ -96,7 +96,9 @@ class Output:
             console().print(Text(text), soft_wrap=True)
             sys.stdout.flush()
 
-    def arrow(self, table: pa.Table, short: Collection[str] = (), limit: int = SHOWN_ROWS) -> None:
+    def write_arrow(
+        self, table: pa.Table, short: Collection[str] = (), limit: int = SHOWN_ROWS
+    ) -> None:
         """Tell rows of data; people see the first ones, and how many more there are."""
         if self.kind is Format.json:
             self._write_json_list(

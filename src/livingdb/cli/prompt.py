@@ -55,7 +55,7 @@ def prompt(db: Database, settings: Settings, limit: int) -> None:
 class _Prompt:
     def __init__(self, db: Database, settings: Settings, limit: int):
         self.db = db
-        self.branch: Branch = settings.on(db)
+        self.branch: Branch = settings.open_branch(db)
         self.output = settings.output()
         self.limit = limit
         self.is_over = False
@@ -103,10 +103,10 @@ class _Prompt:
         """One of the prompt's own words."""
         name = rest.strip()
         if word == ".tables":
-            self.output.many(("table",), [{"table": each} for each in self.branch.tables()])
+            self.output.write_list(("table",), [{"table": each} for each in self.branch.tables()])
         elif word == ".branches":
             rows = [{"branch": each.name, "head": each.head.id} for each in self.db.branches()]
-            self.output.many(("branch", "head"), rows, ("head",))
+            self.output.write_list(("branch", "head"), rows, ("head",))
         elif word == ".schema" and name:
             self._show_schema(name)
         elif word == ".use" and name:
@@ -129,7 +129,7 @@ class _Prompt:
             }
             for field in table.schema
         ]
-        self.output.many(("column", "type", "nullable", "key"), rows)
+        self.output.write_list(("column", "type", "nullable", "key"), rows)
 
 
 def _history() -> History:

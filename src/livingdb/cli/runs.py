@@ -16,7 +16,7 @@ _COLUMNS = ("name", "strategy", "reason", "rows", "seconds", "snapshot")
 
 def tell_runs(output: Output, runs: Sequence[Run], otherwise: str = "") -> None:
     """Tell what was done; one that failed gives the error as its reason."""
-    output.rows(_COLUMNS, [_row(run) for run in runs], ("snapshot",), otherwise)
+    output.write_rows(_COLUMNS, [_row(run) for run in runs], ("snapshot",), otherwise)
 
 
 def _row(run: Run) -> dict[str, Any]:

@@ -114,7 +114,7 @@ def _merge_heads(
     with Staging(graph.store) as staging:
         base, tables, stages = _base_and_theirs(graph, ours, theirs, staging)
         merged = _merge_cleanly(graph, base, ours, tables, options, staging)
-        rows = {name: len(changes) for name, changes in merged.changes.items()}
+        rows = {name: len(changes) for name, changes in merged.deltas.items()}
         intent = Intent(
             (ours, theirs),
             moves,
@@ -125,7 +125,7 @@ def _merge_heads(
             merged.tables,
             {source: theirs.address.hex()},
             {"granularity": options.granularity, "rows": rows},
-            stages=stages,
+            intermediates=stages,
         )
         return _commit(graph, intent, merged, staging)
 
@@ -151,7 +151,7 @@ def _base_and_theirs(
     if not any(steps):
         return base, tables, ()
     lifted = graph.lifter.lift_tables(base.tables, tables, steps, staging)
-    return replace(base, tables=lifted.base, lost=lifted.lost), lifted.theirs, lifted.stages
+    return replace(base, tables=lifted.base, lost=lifted.lost), lifted.theirs, lifted.intermediates
 
 
 def _merge_cleanly(
@@ -274,7 +274,7 @@ def _replay(
 def _commit(
     graph: Graph, intent: Intent, merged: MergedTables, staging: Staging
 ) -> SnapshotRow | None:
-    made = [*merged.new_versions, *intent.stages]
+    made = [*merged.new_versions, *intent.intermediates]
     try:
         row = graph.commit(graph.settle_intent(intent, staging), staging)
     except BaseException:

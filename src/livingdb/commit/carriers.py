@@ -26,7 +26,7 @@ class Carriers:
 
     def __init__(self, graph: Graph):
         self._graph = graph
-        self.schemas = SchemaCarrier(graph)
+        self.lenses = SchemaCarrier(graph)
         self._watches = CommitWatches(graph)
         self._views: ViewCarrier | None = None
 
@@ -45,7 +45,7 @@ class Carriers:
 
     def settle_intent(self, intent: Intent, staging: Staging) -> Intent:
         """The change with what follows from it on its own branch."""
-        return self.schemas.settle_intent(intent, staging)
+        return self.lenses.settle_intent(intent, staging)
 
     def carry(
         self,
@@ -77,7 +77,7 @@ class Carriers:
                 self._graph, views.views(moves[0].epoch), draft, make
             )
             return found
-        along = [self.schemas.carry(each, staging, make) for each in (draft, *beside)]
+        along = [self.lenses.carry(each, staging, make) for each in (draft, *beside)]
         drafts = [other for carried in along for other in carried.drafts]
         actions = [act for carried in along for act in carried.actions]
         if views is None:
@@ -95,4 +95,4 @@ class Carriers:
         """The snapshots of views of branches that move to snapshots that are there."""
         views = self._view_carrier([branch for branch, _ in moves])
         carried = Propagation() if views is None else views.carry_head_moves(moves, staging, make)
-        return self._watches.moved(moves, operation, carried)
+        return self._watches.add_move_alerts(moves, operation, carried)

@@ -54,9 +54,9 @@ class BranchChange:
     before: Tables
     after: Tables
     snapshot: Address
-    changes: dict[str, Delta]
+    deltas: dict[str, Delta]
     """The effective delta of each table, where it is known."""
-    deltas: dict[str, RowImages]
+    row_images: dict[str, RowImages]
     """The same, as whole rows before and after."""
 
 
@@ -97,7 +97,7 @@ class SchemaCarrier:
         graph, lens = self._graph, self.lens(sync)
         versions = graph.versions
         before = tables_of(graph, graph.snapshots.at(branch.head))
-        after = overlay_tables(before, intent.changes)
+        after = overlay_tables(before, intent.tables)
         row = graph.branches.by_id(other)
         assert row is not None
         here = lens.old if is_right else lens.new
@@ -109,14 +109,14 @@ class SchemaCarrier:
         mine = VersionSide(versions, before)
         theirs = VersionSide(versions, tables_of(graph, graph.snapshots.at(row.head)))
         settle = lens.settle_old if is_right else lens.settle_new
-        changes = dict(intent.changes)
+        changes = dict(intent.tables)
         for name, delta in settle(deltas, mine, theirs).items():
             more = delta_from_images(versions.rows(after[name]), delta)
             if len(more):
                 first = delta_between(versions, before[name], after[name])
                 whole = merge_deltas([first, more])
                 changes[name] = versions.change(before[name], whole, staging.sink)
-        return replace(intent, changes=changes)
+        return replace(intent, tables=changes)
 
     def carry(self, draft: Draft, staging: Staging, make: Callable[[Intent], Draft]) -> Propagation:
         """The snapshots of branches in step with those the draft moves."""
@@ -127,8 +127,8 @@ class SchemaCarrier:
         if not syncs:
             return Propagation()
         reached = {branch.id for branch in moves}
-        group = self._graph.branches.several(_connected_branches(syncs, reached))
-        self._graph.snapshots.many(branch.head for branch in group.values())
+        group = self._graph.branches.by_ids(_connected_branches(syncs, reached))
+        self._graph.snapshots.get_many(branch.head for branch in group.values())
         waiting = [self._draft_change(branch, draft) for branch in moves]
         for step in waiting:
             self._check_schemas(syncs, step, group)
@@ -151,13 +151,15 @@ class SchemaCarrier:
                         self._graph, sync, step, found, group, draft, staging
                     )
                     actions += passed.actions
-                    if passed.step is None:
-                        made = [each for each in made if not _is_moving(each, passed.dropped)]
+                    if passed.target_change is None:
+                        made = [
+                            each for each in made if not _is_moving(each, passed.skipped_branches)
+                        ]
                         continue
-                    found = passed.step
+                    found = passed.target_change
                 before, intent, changes, deltas = found
                 made.append(make(intent))
-                after = overlay_tables(before, intent.changes)
+                after = overlay_tables(before, intent.tables)
                 address = made[-1].address
                 waiting.append(
                     BranchChange(branch.id, branch.name, before, after, address, changes, deltas)
@@ -288,20 +290,20 @@ class SchemaCarrier:
 
     def _table_delta(self, step: BranchChange, name: str) -> Delta:
         """What happens to the rows of a table, and no more."""
-        found = step.changes.get(name)
+        found = step.deltas.get(name)
         if found is None:
             versions, before, after = self._graph.versions, step.before[name], step.after[name]
             is_next = after.base == before.address
             made = versions.delta(after) if is_next else delta_between(versions, before, after)
-            found = step.changes[name] = narrow_delta(versions.rows(before), made)
+            found = step.deltas[name] = narrow_delta(versions.rows(before), made)
         return found
 
     def _row_images(self, step: BranchChange, name: str) -> RowImages:
         """What happens to the rows of a table, as whole rows before and after."""
-        found = step.deltas.get(name)
+        found = step.row_images.get(name)
         if found is None:
             before, after = step.before[name], step.after[name]
-            found = step.deltas[name] = images_between(self._graph.versions, before, after)
+            found = step.row_images[name] = images_between(self._graph.versions, before, after)
         return found
 
     def _apply_deltas(

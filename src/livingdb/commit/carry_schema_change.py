@@ -326,7 +326,7 @@ def _advance_intent(
     draft: Draft,
 ) -> Intent | None:
     """The view as it is, made from the branch in its new schema; None if its rows may differ."""
-    rows = graph.branches.several([sync.target, *view.branches])
+    rows = graph.branches.by_ids([sync.target, *view.branches])
     target = rows.get(sync.target)
     if target is None or view.what == "clone" or not change.keeps_rows:
         return None

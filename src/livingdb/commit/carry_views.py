@@ -265,7 +265,7 @@ class ViewCarrier:
     def _refresh_view(self, sync: SyncRow, view: View, work: _RefreshPass) -> Draft | None:
         """The next snapshot of a view; None if its conditions do not let it pass."""
         graph, moved = self._graph, work.moved
-        rows = graph.branches.several([sync.target, *view.branches])
+        rows = graph.branches.by_ids([sync.target, *view.branches])
         target = rows[sync.target]
         head = graph.snapshots.at(target.head)
         then = source_positions(graph, head)
@@ -276,7 +276,7 @@ class ViewCarrier:
         whole = whole_tables(held)
         request = RefreshRequest(view, inputs, whole, at, graph.trust)
         result = derive_version(graph, request, self._answers, work.staging, work.deltas)
-        done, tables = result.done, result.tables
+        done, tables = result.refresh_result, result.tables
         details = edge_details(sync.name, at, done)
         if sync.guard.get("conditions"):
             authors = [work.cause.author]

@@ -125,7 +125,14 @@ def derive(
             sync = _new_sync(view, when, list(rows.values()), wanted.guard)
             everyone = authors_between(graph, {}, at) if sync.guard else []
             pending = pending_refresh(
-                graph, sync, request, result.tables, result.done, None, everyone, result.metrics
+                graph,
+                sync,
+                request,
+                result.tables,
+                result.refresh_result,
+                None,
+                everyone,
+                result.metrics,
             )
             result, judgement = guard_first_version(pending, result, staging)
             along = _create_sync_action(graph, sync, list(rows.values()), wanted, judgement)
@@ -239,7 +246,7 @@ def _record_run_action(
     """What a refresh's commit does beside: it is written down as a run, and told of."""
 
     def along(connection: Connection, snapshot: SnapshotRow) -> None:
-        done = result.done
+        done = result.refresh_result
         spent = int((clock.perf_counter() - ticks) * 1e6)
         details = {"strategy": done.strategy, "rows": done.rows, "engine": done.engine}
         if done.reason is not None:
@@ -295,7 +302,7 @@ def _intent(
 ) -> Intent:
     names = {number: row.name for number, row in rows.items()}
     sync = f"{'+'.join(row.name for row in rows.values())}/{view.name}"
-    details = edge_details(sync, at, result.done)
+    details = edge_details(sync, at, result.refresh_result)
     if result.metrics:
         details["metrics"] = dict(result.metrics)
     if view.function:
@@ -313,8 +320,8 @@ def _intent(
         result.tables,
         positions_by_name(at, names),
         details,
-        stages=result.stages,
-        along=along,
+        intermediates=result.intermediates,
+        in_transaction=along,
     )
 
 
@@ -335,7 +342,7 @@ def _commit_version(
 
 
 def _versions(result: DerivedVersion) -> list[Version]:
-    return [v for v in (*result.tables.values(), *result.stages) if v is not None]
+    return [v for v in (*result.tables.values(), *result.intermediates) if v is not None]
 
 
 def is_behind(graph: Graph, view: View, row: SnapshotRow, at: At) -> bool:
@@ -419,7 +426,7 @@ def refresh(
             whole = whole_tables(held)
             request = RefreshRequest(view, read, whole, at, trust, full)
             result = derive_version(graph, request, answers, staging)
-            done = result.done
+            done = result.refresh_result
             since = authors_between(graph, source_positions(graph, head), at)
             pending = pending_refresh(
                 graph, sync, request, result.tables, done, head, since, result.metrics

@@ -31,9 +31,9 @@ class GuardedChange:
     `dropped` are branches between the two ends, which stay where they are with the target.
     """
 
-    step: TargetChange | None
+    target_change: TargetChange | None
     actions: list[Callable[[Connection], None]]
-    dropped: Collection[int] = ()
+    skipped_branches: Collection[int] = ()
 
 
 def guard_change(
@@ -52,7 +52,7 @@ def guard_change(
     pending = pending_schema_sync(
         graph,
         sync,
-        (whole, intent.changes),
+        (whole, intent.tables),
         (step.before, step.after),
         {step.branch: step.snapshot},
         {step.branch: source.address},
@@ -63,15 +63,15 @@ def guard_change(
     assert judgement is not None
     judgement.refuse()
     if judgement.is_blocking:
-        graph.index.forget([v for v in intent.changes.values() if v is not None])
+        graph.index.forget([v for v in intent.tables.values() if v is not None])
         stages = sync_chain(graph, sync)
         ends = [stages[0].sources[0], *(row.target for row in stages)]
         pair = {b: graph.snapshots.at(group[b].head).address for b in ends}
         return GuardedChange(None, [judgement.stop_action(draft.intent.author, pair)], ends[1:-1])
     held = tables_of(graph, head)
-    tables = quarantine_rows(graph.versions, held, intent.changes, judgement, staging)
+    tables = quarantine_rows(graph.versions, held, intent.tables, judgement, staging)
     details = {**intent.details, **judgement.details()}
-    passed = replace(intent, changes=tables, details=details)
-    is_as_made = tables == dict(intent.changes)
+    passed = replace(intent, tables=tables, details=details)
+    is_as_made = tables == dict(intent.tables)
     changes, deltas = (found[2], found[3]) if is_as_made else ({}, {})
     return GuardedChange((held, passed, changes, deltas), judgement.warning_actions())

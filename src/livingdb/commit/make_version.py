@@ -35,9 +35,9 @@ __all__ = ["DerivedVersion", "answers_for", "derive_version", "lazy_definition"]
 class DerivedVersion:
     """A version of a derived object: tables that differ (None: gone), and how it was made."""
 
-    done: RefreshResult
+    refresh_result: RefreshResult
     tables: Mapping[str, Version | None]
-    stages: Sequence[Version] = ()
+    intermediates: Sequence[Version] = ()
     metrics: Mapping[str, Any] = field(default_factory=dict)
     details: Mapping[str, Any] = field(default_factory=dict)
     """What else the edge remembers."""
@@ -161,7 +161,7 @@ def _derive_by_function(
 ) -> DerivedVersion:
     """What a named function makes, of the snapshot as a whole."""
     versions = graph.versions
-    places = {n: i.new.stored for n, i in inputs.items() if i.new.stored is not None}
+    places = {n: i.new.location for n, i in inputs.items() if i.new.location is not None}
     metrics: Mapping[str, Any] = {}
     if view.what == "spark":
         version = _version_from_frame(graph, view, places, staging, trust)

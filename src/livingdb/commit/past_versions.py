@@ -63,12 +63,14 @@ def version_for(
         held = whole_tables(tables_of(graph, nearest))
         request = RefreshRequest(view, read, held, at, trust)
         result = derive_version(graph, request, answers, staging)
-        pending = pending_refresh(graph, sync, request, result.tables, result.done, nearest, ())
+        pending = pending_refresh(
+            graph, sync, request, result.tables, result.refresh_result, nearest, ()
+        )
         judgement = judge_change(pending)
         tables = quarantine_rows(
             graph.versions, tables_of(graph, nearest), result.tables, judgement, staging
         )
-        names = {row.id: row.name for row in graph.branches.several(view.branches).values()}
+        names = {row.id: row.name for row in graph.branches.by_ids(view.branches).values()}
         intent = Intent(
             (nearest,),
             (),
@@ -78,8 +80,8 @@ def version_for(
             f"derive {view.name} for a past snapshot",
             tables,
             positions_by_name(at, names),
-            edge_details(view.name, at, result.done),
-            stages=result.stages,
+            edge_details(view.name, at, result.refresh_result),
+            intermediates=result.intermediates,
         )
         committed = graph.commit(intent, staging)
     assert committed is not None
@@ -88,7 +90,7 @@ def version_for(
 
 def _branch_of(graph: Graph, view: View, source: SnapshotRow, head: SnapshotRow) -> int:
     """The branch of the view that a snapshot belongs to."""
-    rows = graph.branches.several(view.branches)
+    rows = graph.branches.by_ids(view.branches)
     for number, row in rows.items():
         if is_ancestor(graph.snapshots, source, graph.snapshots.at(row.head)):
             return number

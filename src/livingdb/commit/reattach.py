@@ -74,7 +74,7 @@ def rejoin(
             work.merge_target(on_conflict)
             judgement = work.judge_conditions() if guarded else None
             if direction == "both":
-                work.back()
+                work.carry_back()
             if work.commit(judgement):
                 return
     raise TransactionConflict(f"others keep moving what {stages[0].name!r} joins; try again")
@@ -103,9 +103,9 @@ class _Rejoin:
         staging: Staging,
     ):
         self._graph, self._carrier, self._by, self._staging = graph, carrier, by, staging
-        self._stages = stages
+        self._chain = stages
         numbers = [stages[0].sources[0], *(row.target for row in stages)]
-        rows = graph.several(numbers)
+        rows = graph.branches_by_ids(numbers)
         pair = last_pair(graph, stages[0])
         is_right = stages[0].direction != "reverse"
         places = [self._branch_state(rows[number], pair[number]) for number in numbers]
@@ -152,7 +152,7 @@ class _Rejoin:
         shown = {name: v for name, v in last.now.items() if not is_hidden(name)}
         if all(_is_same(last.base.get(name), v) for name, v in shown.items()):
             return
-        if self._stages[0].direction != "both":
+        if self._chain[0].direction != "both":
             self._check_discarded_rows(last, on_conflict)
             return
         policy = {"fail": "fail", "source": "ours", "target": "theirs"}[on_conflict]
@@ -195,7 +195,7 @@ class _Rejoin:
     def judge_conditions(self) -> Judgement | None:
         """What the conditions say; `RuleViolation` if they still stop it."""
         graph, first, last = self._graph, self._branch_states[0], self._branch_states[-1]
-        sync = self._stages[-1 if self._is_right else 0]
+        sync = self._chain[-1 if self._is_right else 0]
         at = {first.row.id: first.head.address}
         before = {first.row.id: last_pair(graph, sync)[first.row.id]}
         pending = pending_schema_sync(
@@ -214,7 +214,7 @@ class _Rejoin:
             raise RuleViolation(f"rule 7: it is still held: {judgement.reason}")
         return judgement
 
-    def back(self) -> None:
+    def carry_back(self) -> None:
         """What the last branch did, on all before it."""
         last = self._branch_states[-1]
         step = self._branch_change(last, self._carried_tables, last.after)
@@ -236,7 +236,7 @@ class _Rejoin:
             for place in self._branch_states[:-1]
         ]
         intents.append(self._intent(last, tables, judgement))
-        moving = [intent for intent in intents if intent.changes]
+        moving = [intent for intent in intents if intent.tables]
         if not moving:
             with graph.catalog.write() as connection:
                 self._activate(connection)
@@ -250,7 +250,7 @@ class _Rejoin:
 
     def _activate(self, connection: Connection) -> None:
         graph = self._graph
-        set_state(graph, connection, self._stages, ACTIVE, "", self._by, now())
+        set_state(graph, connection, self._chain, ACTIVE, "", self._by, now())
         resolve_alerts(graph, connection, self._name, self._by, "active again")
 
     def _intent(
@@ -260,7 +260,7 @@ class _Rejoin:
         judgement: Judgement | None,
     ) -> Intent:
         sources = {p.row.name: p.head.address.hex() for p in self._branch_states if p is not place}
-        details = {"sync": self._name, "direction": self._stages[0].direction}
+        details = {"sync": self._name, "direction": self._chain[0].direction}
         return Intent(
             (place.head,),
             (place.row,),
@@ -271,12 +271,12 @@ class _Rejoin:
             changes,
             {name: text for name, text in sources.items() if not is_hidden(name)},
             {**details, **({} if judgement is None else judgement.details())},
-            stages=tuple(self._new_versions),
+            intermediates=tuple(self._new_versions),
         )
 
 
 def _with_action(intent: Intent, act: Callable[[Connection], None]) -> Intent:
-    return replace(intent, along=lambda connection, _: act(connection))
+    return replace(intent, in_transaction=lambda connection, _: act(connection))
 
 
 def _is_same(one: Version | None, other: Version | None) -> bool:

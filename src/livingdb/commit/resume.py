@@ -33,7 +33,7 @@ def detach(graph: Graph, stages: SyncChain, by: str, reason: str) -> None:
     """Let both branches go their own ways; where they were in step is written down."""
     numbers = [*stages[0].sources, *(row.target for row in stages)]
     for _ in range(_ATTEMPTS):
-        rows = graph.several(numbers)
+        rows = graph.branches_by_ids(numbers)
         pair = {str(n): graph.snapshots.at(r.head).address.hex() for n, r in rows.items()}
         details = {} if stages[0].kind == KIND or not stages[0].is_active else {PAIR: pair}
         with graph.catalog.write() as connection:
@@ -50,7 +50,7 @@ def pending_snapshots(graph: Graph, stages: SyncChain) -> dict[int, Address]:
         numbers: Sequence[int] = View.from_json(stages[0].spec).branches
     else:
         numbers = stages[0].sources if stages[0].direction != "reverse" else (stages[-1].target,)
-    rows = graph.several(numbers)
+    rows = graph.branches_by_ids(numbers)
     return {number: graph.snapshots.at(row.head).address for number, row in rows.items()}
 
 
@@ -122,7 +122,7 @@ def reattach(
 
 def _schema_carrier(graph: Graph) -> SchemaCarrier:
     assert isinstance(graph.carrier, Carriers)
-    return graph.carrier.schemas
+    return graph.carrier.lenses
 
 
 def _state(stages: SyncChain) -> str:

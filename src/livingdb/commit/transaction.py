@@ -62,12 +62,12 @@ class _TableWrites:
     name: str
     version: Version | None
     definition: Definition
-    changes: Delta | None = None
+    delta: Delta | None = None
     columns: set[str] = field(default_factory=set)
     """The columns that the writer named; the delta carries more of rows that are new."""
     inserts_only: bool = True
     is_dropped: bool = False
-    takes_place: bool = False
+    is_replacement: bool = False
     """Whether it is made in the place of one that the transaction dropped."""
     built: TreeParts | None = None
 
@@ -77,7 +77,7 @@ class _TableWrites:
 
     @property
     def is_written(self) -> bool:
-        changed = self.changes is not None or self.built is not None
+        changed = self.delta is not None or self.built is not None
         return self.is_new or self.is_dropped or changed
 
 
@@ -108,7 +108,7 @@ class BranchTransaction:
     def rows(self, name: str) -> RowSet:
         """A table with the changes made so far."""
         table = self._table(name)
-        rows = self._rows_with_delta(table.version, table.definition, table.changes)
+        rows = self._rows_with_delta(table.version, table.definition, table.delta)
         if self.reads is not None and not table.is_new:
             return TrackedRows(rows.schema, rows.forest, rows.root, rows.tail, name, self.reads)
         return rows
@@ -162,7 +162,7 @@ class BranchTransaction:
 
         check_new_table(name, definition.schema, find)
         takes_place = name in self._tables or self.graph.find_version(self.base, name) is not None
-        self._tables[name] = _TableWrites(name, None, definition, takes_place=takes_place)
+        self._tables[name] = _TableWrites(name, None, definition, is_replacement=takes_place)
 
     def drop_table(self, name: str) -> None:
         """Drop a table; refused while another one refers to it."""
@@ -171,7 +171,7 @@ class BranchTransaction:
             links = self.schema(other).foreign_keys
             if other != name and any(target == name for _, target in links):
                 raise InvalidData(f"table {other!r} refers to {name!r}: drop that one first")
-        if table.is_new and not table.takes_place:
+        if table.is_new and not table.is_replacement:
             del self._tables[name]
         elif table.is_new:
             version = self.graph.find_version(self.base, name)
@@ -226,7 +226,7 @@ class BranchTransaction:
     def replace(self, name: str, built: TreeParts) -> None:
         """Put rows that are in trees already in place of all rows of a table."""
         table = self._table(name)
-        if table.changes is not None:
+        if table.delta is not None:
             raise InvalidData(f"table {name!r} has changes already: replace its rows first")
         fixed = [column.name for column in table.definition.schema.columns if column.is_fixed]
         if fixed:
@@ -239,10 +239,10 @@ class BranchTransaction:
     def _shape(self, table: _TableWrites) -> Any:
         if table.version is not None:
             return self.graph.versions.forest(table.version).shape
-        return table.definition.layout.grouping(table.definition.schema).whole
+        return table.definition.layout.grouping(table.definition.schema).row_shape
 
     def _contains(self, table: _TableWrites, keys: KeyArray) -> np.ndarray[Any, np.dtype[np.bool_]]:
-        rows = self._rows_with_delta(table.version, table.definition, table.changes)
+        rows = self._rows_with_delta(table.version, table.definition, table.delta)
         return rows.contains(keys)
 
     def _check_new_keys(self, table: _TableWrites, changes: Delta) -> None:
@@ -265,11 +265,11 @@ class BranchTransaction:
         if len(changes):
             table.columns.update(named)
             if any(column.is_fixed for column in table.definition.schema.columns):
-                rows = self._rows_with_delta(table.version, table.definition, table.changes)
+                rows = self._rows_with_delta(table.version, table.definition, table.delta)
                 changes = with_fixed(rows, changes)
             table.inserts_only = table.inserts_only and inserts
-            earlier = table.changes
-            table.changes = changes if earlier is None else merge_deltas([earlier, changes])
+            earlier = table.delta
+            table.delta = changes if earlier is None else merge_deltas([earlier, changes])
         return len(changes)
 
     # --- committing --------------------------------------------------------------------------
@@ -289,7 +289,7 @@ class BranchTransaction:
         details: dict[str, Any] = {} if batch is None else {"stream": batch[0], "batch": batch[1]}
         if self.is_empty:
             return self.base
-        remade = sorted(table.name for table in self._tables.values() if table.takes_place)
+        remade = sorted(table.name for table in self._tables.values() if table.is_replacement)
         if remade:
             details[REMADE] = remade
         written = [table for table in self._tables.values() if table.is_written]
@@ -298,7 +298,9 @@ class BranchTransaction:
             with ExitStack() as stack:
                 held = None
                 if attempt >= _PATIENCE:
-                    held = stack.enter_context(self.graph.catalog.alone(self.branch))
+                    held = stack.enter_context(
+                        self.graph.catalog.exclusive_transaction(self.branch)
+                    )
                 if attempt:
                     branch, head = self._rebase_on_head()
                     written = [table for table in self._tables.values() if table.is_written]
@@ -321,7 +323,7 @@ class BranchTransaction:
                         batch=batch,
                     )
                     intent = self.graph.settle_intent(intent, staging)
-                    self._check_constraints(written, head, changes, intent.changes)
+                    self._check_constraints(written, head, changes, intent.tables)
                     row = self.graph.commit(intent, staging, held)
                 except BaseException:
                     self.graph.index.forget(made)
@@ -356,14 +358,14 @@ class BranchTransaction:
         assert self.graph.lifter is not None
         written = [table for table in self._tables.values() if table.is_written]
         for table in written:
-            if table.changes is None or table.is_new or table.built is not None:
+            if table.delta is None or table.is_new or table.built is not None:
                 raise TransactionConflict(f"table {table.name!r}: {_changed_by(step)}; try again")
         if self.reads is not None:
             raise TransactionConflict(f"{_changed_by(step)}; try again")
         mine = {
-            table.name: Written(table.changes, frozenset(table.columns))
+            table.name: Written(table.delta, frozenset(table.columns))
             for table in written
-            if table.changes is not None
+            if table.delta is not None
         }
         with Staging(self.graph.store) as staging:
             carried = self.graph.lifter.lift_deltas(step, mine, staging)
@@ -371,14 +373,14 @@ class BranchTransaction:
         self._tables = {}
         for name, one in carried.items():
             table = self._table(name)
-            table.changes, table.columns = one.changes, set(one.columns)
+            table.delta, table.columns = one.changes, set(one.columns)
             table.inserts_only = False
 
     def _make_version(self, table: _TableWrites, head: SnapshotRow, staging: Staging) -> Version:
         """The version the head's table becomes."""
         versions = self.graph.versions
         version = self.graph.find_version(head, table.name)
-        changes = table.changes
+        changes = table.delta
         if table.built is not None:
             root = staging.join_parts(table.built, versions.forest_of(table.definition))
             return versions.adopt(table.definition, root, table.built.count, staging.sink)
@@ -428,7 +430,7 @@ class BranchTransaction:
     ) -> Delta:
         """What happens to the rows of a table."""
         if table.built is None:
-            return table.changes or empty_delta(self._shape(table))
+            return table.delta or empty_delta(self._shape(table))
         after = made[table.name]
         assert after is not None
         return delta_between(self.graph.versions, self.graph.find_version(head, table.name), after)
@@ -461,7 +463,7 @@ class BranchTransaction:
                     f"table {other!r} was created meanwhile, and SQL does not tell {table.name!r} "
                     "from it"
                 )
-        before = self.graph.find_version(self.base, table.name) if table.takes_place else None
+        before = self.graph.find_version(self.base, table.name) if table.is_replacement else None
         if now == before:
             return
         what = "created" if before is None else "changed"
@@ -470,16 +472,16 @@ class BranchTransaction:
     def _check_overlap(self, table: _TableWrites, now: Version | None) -> None:
         assert table.version is not None
         assert now is not None
-        if now.address == table.version.address or table.changes is None:
+        if now.address == table.version.address or table.delta is None:
             return
         if now.definition != table.version.definition:
             raise TransactionConflict(f"table {table.name!r} was changed in its schema meanwhile")
         theirs = changed_keys(self.graph.versions, table.version, now)
-        both = member(table.changes.keys, theirs)
+        both = member(table.delta.keys, theirs)
         if both.any():
             raise TransactionConflict(
                 f"table {table.name!r}: somebody else changed the row with the key "
-                f"{render_key(table, table.changes, int(both.argmax()))} meanwhile; try again"
+                f"{render_key(table, table.delta, int(both.argmax()))} meanwhile; try again"
             )
 
 

@@ -189,7 +189,7 @@ class Database(Alerting, Tracing):
     def tags(self) -> dict[str, Snapshot]:
         """Every tag and its snapshot."""
         rows = self._graph.branches.tags()
-        found = self._graph.snapshots.many({row.snapshot for row in rows})
+        found = self._graph.snapshots.get_many({row.snapshot for row in rows})
         return {row.name: Snapshot(self, found[row.snapshot]) for row in rows}
 
     def snapshots(self) -> list[Snapshot]:

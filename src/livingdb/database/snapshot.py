@@ -51,7 +51,7 @@ class Snapshot:
     @cached_property
     def parents(self) -> tuple[str, ...]:
         """The ids of the snapshots it follows, the first parent first."""
-        found = self._graph.snapshots.many(self._row.parents)
+        found = self._graph.snapshots.get_many(self._row.parents)
         return tuple(found[number].address.hex() for number in self._row.parents)
 
     @cached_property

@@ -48,13 +48,13 @@ class Sync:
 
     def __init__(self, database: Database, stages: SyncChain, names: dict[int, str]):
         self.database = database
-        self._stages = stages
+        self._chain = stages
         self._names = names
 
     @property
     def kind(self) -> str:
         """What made it: \"schema_change\" or \"derive\"."""
-        return self._stages[0].kind
+        return self._chain[0].kind
 
     @property
     def name(self) -> str:
@@ -64,32 +64,32 @@ class Sync:
     @property
     def sources(self) -> list[str]:
         """The branches it comes from; of a schema change, that of the old schema."""
-        return [self._names.get(number, "?") for number in self._stages[0].sources]
+        return [self._names.get(number, "?") for number in self._chain[0].sources]
 
     @property
     def target(self) -> str:
         """The branch it leads to; of a schema change, that of the new schema."""
-        return self._names.get(self._stages[-1].target, "?")
+        return self._names.get(self._chain[-1].target, "?")
 
     @property
     def direction(self) -> str:
         """Where changes go: "forward", "reverse" or "both"."""
-        return self._stages[0].direction
+        return self._chain[0].direction
 
     @property
     def when(self) -> str:
         """When changes go."""
-        return self._stages[0].frequency
+        return self._chain[0].frequency
 
     @property
     def state(self) -> str:
         """Whether it carries changes: "active", "held", "detached" or "error"."""
-        return next((row.state for row in self._stages if not row.is_active), ACTIVE)
+        return next((row.state for row in self._chain if not row.is_active), ACTIVE)
 
     @property
     def reason(self) -> str:
         """Why it is not active."""
-        return next((row.reason for row in self._stages if row.reason), "")
+        return next((row.reason for row in self._chain if row.reason), "")
 
     @property
     def lag(self) -> Lag:
@@ -98,7 +98,7 @@ class Sync:
             return Lag(0)
         from livingdb.commit import runner
 
-        found: Lag = runner.lag_of(self.database._graph, self._stages[0])
+        found: Lag = runner.lag_of(self.database._graph, self._chain[0])
         return found
 
     @property
@@ -108,7 +108,7 @@ class Sync:
     @property
     def runs(self) -> list[dict[str, object]]:
         """What it has done, newest first: when, for how long, how, and what became of it."""
-        rows = self.database._graph.catalog.runs.of(self._stages[0].id)
+        rows = self.database._graph.catalog.runs.of(self._chain[0].id)
         return [
             {
                 "time": to_datetime(row.time),
@@ -124,7 +124,7 @@ class Sync:
         """What has to hold of a change before it is carried."""
         from livingdb.guard import judge as guard
 
-        return list(guard.conditions_of(self._stages[-1]))
+        return list(guard.conditions_of(self._chain[-1]))
 
     @property
     def trail(self) -> list[dict[str, Any]]:
@@ -137,7 +137,7 @@ class Sync:
                 "reason": step.reason,
                 **step.details,
             }
-            for step in self.database._graph.catalog.trail.of(self._stages[0].id)
+            for step in self.database._graph.catalog.trail.of(self._chain[0].id)
         ]
 
     def quarantined(self, table: str | None = None) -> pa.Table:
@@ -161,7 +161,7 @@ class Sync:
         """Let both branches go their own ways; what is read-only can be written from now on."""
         from livingdb.commit import resume as going_on
 
-        going_on.detach(self.database._graph, self._stages, by or self.database.author, reason)
+        going_on.detach(self.database._graph, self._chain, by or self.database.author, reason)
         self._reload()
 
     def resume(self, by: str | None = None) -> None:
@@ -174,7 +174,7 @@ class Sync:
         database = self.database
         who = by or database.author
         try:
-            going_on.resume(database._graph, self._stages, who, database.engine, database.trust)
+            going_on.resume(database._graph, self._chain, who, database.engine, database.trust)
         finally:
             self._reload()
 
@@ -185,7 +185,7 @@ class Sync:
         database = self.database
         done: bool = going_on.approve(
             database._graph,
-            self._stages,
+            self._chain,
             by or database.author,
             note,
             database.engine,
@@ -205,7 +205,7 @@ class Sync:
         database = self.database
         going_on.reattach(
             database._graph,
-            self._stages,
+            self._chain,
             by or database.author,
             on_conflict,
             database.engine,
@@ -215,8 +215,8 @@ class Sync:
 
     def _reload(self) -> None:
         graph = self.database._graph
-        mine = {row.id for row in self._stages}
-        self._stages = next(c for c in _chains(graph)[0] if {row.id for row in c} == mine)
+        mine = {row.id for row in self._chain}
+        self._chain = next(c for c in _chains(graph)[0] if {row.id for row in c} == mine)
 
     def explain(self) -> str:
         """What it does, in a sentence."""
@@ -228,9 +228,9 @@ class Sync:
 
     def _plan(self) -> str:
         """How a view is maintained, line by line."""
-        if not self._is_derived or self._stages[0].spec["what"] != "sql":
+        if not self._is_derived or self._chain[0].spec["what"] != "sql":
             return ""
-        view = View.from_json(self._stages[0].spec)
+        view = View.from_json(self._chain[0].spec)
         try:
             from livingdb.commit import derive as deriving
 

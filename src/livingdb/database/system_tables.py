@@ -48,14 +48,14 @@ def _log(database: Database, ref: str) -> pa.Table:
 
 def _parents(database: Database, rows: Iterable[SnapshotRow]) -> list[list[str]]:
     rows = list(rows)
-    known = database._graph.snapshots.many({number for row in rows for number in row.parents})
+    known = database._graph.snapshots.get_many({number for row in rows for number in row.parents})
     return [[known[number].address.hex() for number in row.parents] for row in rows]
 
 
 def _branches(database: Database, ref: str) -> pa.Table:
     graph = database._graph
     rows = graph.branches.all()
-    heads = graph.snapshots.many({row.head for row in rows})
+    heads = graph.snapshots.get_many({row.head for row in rows})
     return pa.table(
         {
             "name": pa.array([row.name for row in rows], pa.string()),

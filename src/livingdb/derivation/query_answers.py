@@ -75,7 +75,7 @@ class EmbeddedAnswers:
             known = _texts.get(ask)
             if known is None:
                 request = request_of(ask, relations)
-                known = _texts[ask] = _Text(session.text(request), request.portable)
+                known = _texts[ask] = _Text(session.prepare_sql(request), request.portable)
             else:
                 for name, relation in relations.items():
                     session.register(_scannable(relation), name)
@@ -98,7 +98,7 @@ def _scannable(relation: Relation) -> Any:
 
     rows = relation.rows if isinstance(relation, Source) else relation
     if isinstance(rows, RowSet):
-        return RowSetDataset(rows, relation.wanted if isinstance(relation, Source) else None)
+        return RowSetDataset(rows, relation.ranges if isinstance(relation, Source) else None)
     return rows
 
 

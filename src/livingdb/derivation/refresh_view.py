@@ -33,7 +33,7 @@ class SourceVersion:
     """A table in some snapshot."""
 
     version: Version
-    stored: TableLocation | None = None
+    location: TableLocation | None = None
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ def refresh_view(
     reason = "ASKED_FOR" if full else _full_reason(graph, view, inputs, held, plan)
     used = _columns_to_read(view, columns_used(view, schemas), deltas)
     work = _Refresh(graph, view, inputs, held, answers, staging, deltas or DeltaCache())
-    work.read_only(used)
+    work.limit_columns(used)
     for stage in plan.stages:
         work.refresh_stage(stage, reason)
     strategy = max(work.strategies, key=_STRATEGIES.index, default="linear")
@@ -147,23 +147,23 @@ class _Refresh:
         self._deltas = deltas
         self._graph, self._view, self._held = graph, view, held
         self._answers, self._staging = answers, staging
-        self._pairs = {name: self._version_pair(item) for name, item in inputs.items()}
+        self._inputs = {name: self._stage_input(item) for name, item in inputs.items()}
         self.tables: dict[str, Version] = {}
         self.known: dict[str, pa.Table] = {}
         self.strategies: list[str] = []
         self.reason: str | None = None
         self.rows = 0
 
-    def read_only(self, columns: Mapping[str, Sequence[str]]) -> None:
+    def limit_columns(self, columns: Mapping[str, Sequence[str]]) -> None:
         """Of these tables nothing but these columns matters, and at least one does."""
         for name, used in columns.items():
-            if name in self._pairs:
-                schema = self._graph.versions.definition(self._pairs[name].new).schema
-                self._pairs[name].columns = list(used) or schema.arrow.names[:1]
+            if name in self._inputs:
+                schema = self._graph.versions.definition(self._inputs[name].new).schema
+                self._inputs[name].columns = list(used) or schema.arrow.names[:1]
 
-    def _version_pair(self, item: RefreshInput) -> VersionPair:
+    def _stage_input(self, item: RefreshInput) -> VersionPair:
         old = item.old or item.new
-        places = (old.stored, item.new.stored)
+        places = (old.location, item.new.location)
         pair = VersionPair(self._graph.versions, old.version, item.new.version, places)
         pair.deltas = self._deltas
         return pair
@@ -173,8 +173,8 @@ class _Refresh:
         name = stage.name or self._view.name
         held = self._held.get(name)
         if reason is None and held is not None:
-            if all(self._pairs[read].is_same for read in stage.reads):
-                self._pairs[stage.name] = VersionPair(self._graph.versions, held, held)
+            if all(self._inputs[read].is_same for read in stage.reads):
+                self._inputs[stage.name] = VersionPair(self._graph.versions, held, held)
                 return
             if stage.strategy != "full":
                 try:
@@ -189,7 +189,7 @@ class _Refresh:
 
     def _maintain(self, stage: Stage, name: str, held: Version) -> None:
         versions = self._graph.versions
-        relations = VersionRelations(self._pairs, self._answers, held)
+        relations = VersionRelations(self._inputs, self._answers, held)
         change = stage.maintain(relations)
         changes, counts = delta_from_weighted(versions.rows(held), change)
         made = held
@@ -198,11 +198,11 @@ class _Refresh:
             self.tables[name] = made
             self.known[name] = change
         self.rows = len(changes)
-        self._pairs[stage.name] = VersionPair(versions, held, made, known=change)
+        self._inputs[stage.name] = VersionPair(versions, held, made, known=change)
 
     def _recompute(self, stage: Stage, name: str, held: Version | None) -> None:
         versions = self._graph.versions
-        relations = VersionRelations(self._pairs, self._answers)
+        relations = VersionRelations(self._inputs, self._answers)
         wanted = {read: relations.source(read, "new") for read in stage.reads}
         built = None
         if isinstance(self._answers, EngineAnswers):
@@ -223,8 +223,8 @@ class _Refresh:
             if same or next(diff_versions(versions, held, made), None) is None:
                 if not same:
                     self._graph.index.forget([made])
-                self._pairs[stage.name] = VersionPair(versions, held, held)
+                self._inputs[stage.name] = VersionPair(versions, held, held)
                 self.rows = 0
                 return
         self.tables[name] = made
-        self._pairs[stage.name] = VersionPair(versions, held or made, made)
+        self._inputs[stage.name] = VersionPair(versions, held or made, made)

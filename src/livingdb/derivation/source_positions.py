@@ -56,7 +56,7 @@ def source_positions(graph: Graph, row: SnapshotRow) -> dict[int, Address]:
 
 def source_heads(graph: Graph, view: View) -> tuple[dict[int, Address], dict[int, BranchRow]]:
     """Where the branches that a view follows are now."""
-    rows = graph.several(view.branches)
+    rows = graph.branches_by_ids(view.branches)
     missing = [number for number in view.branches if number not in rows]
     if missing:
         raise NotFound(f"a branch that {view.name!r} reads was dropped")

@@ -128,7 +128,7 @@ class VersionPair:
         """All rows."""
         is_old = side == "old"
         rows = self.versions.rows(self.old if is_old else self.new)
-        return Source(rows, stored=self.stored[0 if is_old else 1])
+        return Source(rows, location=self.stored[0 if is_old else 1])
 
 
 class VersionRelations:
@@ -148,7 +148,7 @@ class VersionRelations:
     def source(self, name: str, side: Side) -> Relation:
         """All rows; those that only this process has are given as they are."""
         source = self._pairs[name].source(side)
-        if source.stored is None and self._answers.name != "embedded":
+        if source.location is None and self._answers.name != "embedded":
             assert not isinstance(source.rows, pa.Table)
             return source.rows.to_arrow()
         return source

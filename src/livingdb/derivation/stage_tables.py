@@ -48,7 +48,7 @@ def upsert_delta(definition: Definition, rows: pa.Table) -> Delta:
     schema = definition.schema
     if schema.key == IDENTITY:
         rows = identify_rows(rows)
-    shape = definition.layout.grouping(schema).whole
+    shape = definition.layout.grouping(schema).row_shape
     try:
         return ingest.carried_upserts(schema, shape, rows)
     except DuplicateKey as error:

@@ -37,8 +37,8 @@ class Source:
     """
 
     rows: RowSet | pa.Table
-    wanted: Mapping[str, Ranges] = field(default_factory=dict)
-    stored: TableLocation | None = None
+    ranges: Mapping[str, Ranges] = field(default_factory=dict)
+    location: TableLocation | None = None
 
     @property
     def schema(self) -> pa.Schema:
@@ -48,7 +48,7 @@ class Source:
     @property
     def is_local(self) -> bool:
         """Whether the rows are part of an open transaction."""
-        return self.stored is None and isinstance(self.rows, RowSet)
+        return self.location is None and isinstance(self.rows, RowSet)
 
     @property
     def count(self) -> int:
@@ -77,7 +77,7 @@ class Request:
         schemas = {name: source.schema for name, source in self.sources.items()}
         return check_portability(self.query, schemas, self.parameters)
 
-    def values(self) -> dict[str, object]:
+    def used_parameters(self) -> dict[str, object]:
         """The parameters the query uses."""
         used = {str(node.this) for node in self.query.find_all(exp.Placeholder)}
         return {name: self.parameters[name] for name in self.parameters if name in used}

@@ -184,11 +184,11 @@ def evolve(graph: Graph, branch: str, wish: EvolveRequest) -> SnapshotRow:
             try:
                 found = graph.commit(last, staging, before=between)
             except BaseException:
-                graph.index.forget(last.stages)
+                graph.index.forget(last.intermediates)
                 raise
             if found is not None:
                 return found
-            graph.index.forget(last.stages)
+            graph.index.forget(last.intermediates)
     raise TransactionConflict(f"others keep moving {branch!r}; try again")
 
 
@@ -333,8 +333,10 @@ def _intents(
             wish.message or _describe_changes(wish.changes[:number]),
             _changed_tables(tables, stages[number - 1].tables),
             details={"changes": [change.to_json() for change in wish.changes[:number]]},
-            stages=_new_versions(stages if number == count else stages[number - 1 : number]),
-            along=along.whole if number == count else along.between,
+            intermediates=_new_versions(stages if number == count else stages[number - 1 : number]),
+            in_transaction=along.add_branch_and_syncs
+            if number == count
+            else along.add_hidden_branch,
         )
         for number in (range(1, count + 1) if wish.sync != "none" else (count,))
     ]
@@ -356,12 +358,12 @@ class _BranchUpdates:
         self._graph, self._row, self._head, self._wish = graph, row, head, wish
         self._between: list[_SyncEnd] = []
 
-    def between(self, connection: Connection, made: SnapshotRow) -> None:
+    def add_hidden_branch(self, connection: Connection, made: SnapshotRow) -> None:
         """Add a hidden branch between two of the changes."""
         name = f"~{uuid.uuid4().hex[:12]}"
         self._between.append(self._add_branch(connection, name, made, made.time, "evolve"))
 
-    def whole(self, connection: Connection, made: SnapshotRow) -> None:
+    def add_branch_and_syncs(self, connection: Connection, made: SnapshotRow) -> None:
         """The branch that is new, and everything's syncs."""
         graph, row, wish = self._graph, self._row, self._wish
         if wish.to is not None:

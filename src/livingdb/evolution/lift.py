@@ -47,12 +47,12 @@ class Lifter:
             key=lambda row: row.depth,
         )
 
-    def changes(self, step: SnapshotRow) -> list[SchemaChange]:
+    def schema_changes_of(self, step: SnapshotRow) -> list[SchemaChange]:
         """The changes a snapshot made to the schema."""
         details = self._graph.record(step.address).edge.details
         return [SchemaChange.from_json(data) for data in details.get("changes", ())]
 
-    def tables(
+    def tables_after(
         self, tables: Tables, changes: Sequence[SchemaChange], staging: ChunkSink
     ) -> tuple[Tables, list[Version]]:
         """Tables in the schema that the changes lead to; only recipes are made: those, too."""
@@ -71,16 +71,18 @@ class Lifter:
         staging: Staging,
     ) -> AlignedTables:
         """Base and theirs in the schema of ours; what theirs changed, too, is not repeated."""
-        ours, yours = ([c for step in side for c in self.changes(step)] for side in steps)
+        ours, yours = ([c for step in side for c in self.schema_changes_of(step)] for side in steps)
         missing = _remaining_changes(ours, yours)
         if missing is None:
             return AlignedTables(base, theirs)
-        lost = self._lost(self.tables(base, yours, staging)[0], theirs, missing, staging)
-        base, first = self.tables(base, ours, staging)
-        theirs, second = self.tables(theirs, missing, staging)
+        lost = self._lost_changes(
+            self.tables_after(base, yours, staging)[0], theirs, missing, staging
+        )
+        base, first = self.tables_after(base, ours, staging)
+        theirs, second = self.tables_after(theirs, missing, staging)
         return AlignedTables(base, theirs, [*first, *second], lost)
 
-    def _lost(
+    def _lost_changes(
         self, base: Tables, theirs: Tables, changes: Sequence[SchemaChange], staging: Staging
     ) -> dict[str, str]:
         """A table in which theirs changed rows that schema changes leave no place for, and why.
@@ -132,7 +134,7 @@ class Lifter:
         columns: Columns = {name: each.columns for name, each in written.items()}
         definitions = {name: versions.definition(v) for name, v in before.items()}
         try:
-            plan = plan_changes(definitions, self.changes(step))
+            plan = plan_changes(definitions, self.schema_changes_of(step))
             stages = stages_of(graph, plan, before, staging)
             for lens, stage in zip(plan.lenses, stages, strict=True):
                 sides = VersionSide(versions, before), VersionSide(versions, stage.tables)
@@ -208,7 +210,7 @@ def in_schema_of(graph: Graph, row: SnapshotRow, other: SnapshotRow) -> Tables:
         [
             change
             for step in lifter.schema_changes_between(common, end)
-            for change in lifter.changes(step)
+            for change in lifter.schema_changes_of(step)
         ]
         for end in (row, other)
     )
@@ -217,7 +219,7 @@ def in_schema_of(graph: Graph, row: SnapshotRow, other: SnapshotRow) -> Tables:
         raise Unsupported(
             "its schema was changed in a way that the other one was not: read it as it is"
         )
-    return lifter.tables(tables_of(graph, row), missing, graph.scratch())[0]
+    return lifter.tables_after(tables_of(graph, row), missing, graph.scratch())[0]
 
 
 def _remaining_changes(

@@ -145,7 +145,7 @@ def delta_since(versions: Versions, before: Version, after: Version) -> Delta | 
         return None
     if not _is_chain_cheaper(versions, common, before, after):
         return None
-    return versions.delta_between(before, after)
+    return versions.tail_since(before, after)
 
 
 def _is_chain_cheaper(versions: Versions, common: Version, before: Version, after: Version) -> bool:
@@ -163,7 +163,7 @@ def differing_keys(versions: Versions, before: Version, after: Version) -> KeyAr
 
 def _chain_keys(versions: Versions, common: Version, before: Version, after: Version) -> KeyArray:
     parts = [
-        versions.delta_between(common, version).keys
+        versions.tail_since(common, version).keys
         for version in (before, after)
         if version.address != common.address
     ]

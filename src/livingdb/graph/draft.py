@@ -39,12 +39,12 @@ class Intent:
     operation: str
     author: str
     message: str
-    changes: Mapping[str, Version | None]
+    tables: Mapping[str, Version | None]
     sources: Mapping[str, str] = field(default_factory=dict)
     details: Mapping[str, Any] = field(default_factory=dict)
     batch: tuple[str, int] | None = None
-    stages: Sequence[Version] = ()
-    along: Callable[[Connection, SnapshotRow], None] | None = None
+    intermediates: Sequence[Version] = ()
+    in_transaction: Callable[[Connection, SnapshotRow], None] | None = None
 
 
 @dataclass(frozen=True)
@@ -59,9 +59,9 @@ class Draft:
     @property
     def new_versions(self) -> list[Version]:
         """The versions it brings."""
-        tables = (version for version in self.intent.changes.values() if version is not None)
+        tables = (version for version in self.intent.tables.values() if version is not None)
         return list(
-            {version.address: version for version in (*self.intent.stages, *tables)}.values()
+            {version.address: version for version in (*self.intent.intermediates, *tables)}.values()
         )
 
 
@@ -113,7 +113,7 @@ class AlignedTables:
 
     base: Mapping[str, Version]
     theirs: Mapping[str, Version]
-    stages: Sequence[Version] = ()
+    intermediates: Sequence[Version] = ()
     lost: Mapping[str, str] = field(default_factory=dict)
 
 

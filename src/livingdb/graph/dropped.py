@@ -30,11 +30,11 @@ def _dropping(graph: Graph, name: str, base: SnapshotRow, head: SnapshotRow) -> 
     """The snapshot that the head comes from, and the base does not, that dropped a table."""
     snapshots, touches = graph.snapshots, graph.catalog.touches
     low = base.sequence + 1
-    for number, _ in touches.between(name, low, head.sequence):
+    for number, _ in touches.changes_between(name, low, head.sequence):
         for other in snapshots.at(number).others:
             common = common_ancestors(snapshots, base, snapshots.at(other))
             low = min([low, *(row.sequence + 1 for row in common)])
-    for number, version in touches.between(name, low, head.sequence):
+    for number, version in touches.changes_between(name, low, head.sequence):
         row = snapshots.at(number)
         # Schema changes on the line of the head itself are behind the base by now: this is one
         # of a branch that was merged, and the name may be another table's since.

@@ -155,9 +155,9 @@ class Graph:
         self.observe_epoch(found.epoch)
         return found
 
-    def several(self, numbers: Collection[int]) -> dict[int, BranchRow]:
+    def branches_by_ids(self, numbers: Collection[int]) -> dict[int, BranchRow]:
         """The branches of these numbers as they are now, all seen at one time."""
-        found = self.branches.several(numbers)
+        found = self.branches.by_ids(numbers)
         for row in found.values():
             self.observe_epoch(row.epoch)
             break
@@ -272,7 +272,7 @@ class Graph:
             intent.sources,
             intent.details,
         )
-        addresses = {n: None if v is None else v.address for n, v in intent.changes.items()}
+        addresses = {n: None if v is None else v.address for n, v in intent.tables.items()}
         before = self.record(parents[0].address).map if parents else TableMap.empty()
         tables = before.with_changes(addresses, staging.sink)
         record = SnapshotRecord(tuple(parent.address for parent in parents), edge, tables)
@@ -299,8 +299,8 @@ class Graph:
                 rows = [self._store_draft(connection, draft, moment) for draft in drafts]
                 # What changes the epoch comes after the moves, which compare it.
                 for draft, row in zip(drafts, rows, strict=True):
-                    if draft.intent.along is not None:
-                        draft.intent.along(connection, row)
+                    if draft.intent.in_transaction is not None:
+                        draft.intent.in_transaction(connection, row)
                 for act in actions:
                     act(connection)
                 # Whatever becomes of the answer, what a commit may have named has to stay.

@@ -54,7 +54,7 @@ class MergedTables:
     """
 
     tables: dict[str, Version | None] = field(default_factory=dict)
-    changes: dict[str, Delta] = field(default_factory=dict)
+    deltas: dict[str, Delta] = field(default_factory=dict)
     conflicts: dict[str, list[Conflicts]] = field(default_factory=dict)
     clashes: dict[str, str] = field(default_factory=dict)
     new_versions: list[Version] = field(default_factory=list)
@@ -73,7 +73,7 @@ class MergeBase:
     """
 
     tables: Tables
-    contested: Mapping[str, KeyArray] = field(default_factory=dict)
+    contested_keys: Mapping[str, KeyArray] = field(default_factory=dict)
     lost: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -116,7 +116,7 @@ def merge_tables(
     merged = MergedTables()
     for name in sorted({*base.tables, *ours, *theirs}):
         old, mine, yours = base.tables.get(name), ours.get(name), theirs.get(name)
-        contested = base.contested.get(name)
+        contested = base.contested_keys.get(name)
         if _is_same(mine, yours) or (_is_same(old, yours) and contested is None):
             continue
         if mine is None or yours is None:
@@ -229,7 +229,7 @@ def _merge_rows(
     if len(changes):
         made = versions.change(mine, changes, staging.sink)
         merged.tables[name] = made
-        merged.changes[name] = changes
+        merged.deltas[name] = changes
         merged.new_versions.append(made)
 
 
@@ -329,10 +329,10 @@ def check_merge_result(graph: Graph, ours: Tables, merged: MergedTables) -> None
     check_targets(schemas)
 
     def happens(name: str) -> Delta:
-        if name in merged.changes:
-            return merged.changes[name]
+        if name in merged.deltas:
+            return merged.deltas[name]
         before, after = ours.get(name), tables[name]
         is_alike = before is not None and before.definition == after.definition
         return delta_between(graph.versions, before if is_alike else None, after)
 
-    check_tables(graph.versions, tables, {**merged.changes, **merged.tables}, happens)
+    check_tables(graph.versions, tables, {**merged.deltas, **merged.tables}, happens)

@@ -82,7 +82,7 @@ def check_new_sync(
             check_writable(syncs, branch)
         return
     writes_branch = direction == ("reverse" if is_new_target else "forward")
-    for sync in (*syncs, *syncs.waiting):
+    for sync in (*syncs, *syncs.inactive):
         others = (*sync.sources, sync.target)
         if branch.id not in others:
             continue

@@ -33,4 +33,4 @@ def is_base(index: VersionIndex, old: Version, new: Version) -> bool:
 
 def tail_between(versions: Versions, old: Version, new: Version) -> Delta | None:
     """The merged changes from a version to one that comes from it; None if they are the same."""
-    return None if old.address == new.address else versions.delta_between(old, new)
+    return None if old.address == new.address else versions.tail_since(old, new)

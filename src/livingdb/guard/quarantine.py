@@ -122,7 +122,7 @@ def _quarantine_version(
             _merge_duplicates(wanted, shape.keys([flat(wanted.column(k)) for k in schema.key]))
         )
     rows = pa.concat_tables([arrow.empty_table(), *(part.cast(arrow) for part in parts)])
-    shape = definition.layout.grouping(definition.schema).whole
+    shape = definition.layout.grouping(definition.schema).row_shape
     stored = ingest.carried_upserts(definition.schema, shape, rows)
     whole_columns = [column for column in stored.columns if column is not None]
     return versions.create(definition, [whole_columns] if len(stored) else [], staging.sink)

@@ -253,7 +253,7 @@ class _Check:
 
     def _check_snapshot(self, row: SnapshotRow, where: str) -> None:
         record = SnapshotRecord.load(self.store, row.address)
-        parents = self.graph.snapshots.many(row.parents)
+        parents = self.graph.snapshots.get_many(row.parents)
         if tuple(parents[number].address for number in row.parents) != record.parents:
             self._report(where, "the index names other parents than the snapshot")
         if any(number >= row.sequence for number in row.parents):
@@ -298,7 +298,7 @@ class _Check:
         for branch in branches.all():
             with self._collect_problems(f"branch {branch.name}"):
                 moves = branches.log(branch)
-                self.graph.snapshots.many({move.snapshot for move in moves})
+                self.graph.snapshots.get_many({move.snapshot for move in moves})
                 last = moves[0] if moves else None
                 end = None if last is None else (last.position, last.snapshot)
                 if end != (branch.position, branch.head) or logged[branch.id] != branch.position:

@@ -80,7 +80,7 @@ def _repack(graph: Graph, say: Progress) -> bool:
     live, older = _live_chunks(graph)
     say("writing packs")
     swap = _Swap(graph, pulse)
-    source = store.packs.reading(names)
+    source = store.packs.with_packs(names)
     large = graph.large
     if large is not None and large.takes(lambda: _head_rows(graph)):
         pairs = {a: older.get(a) for a in source.in_written_order() if a in live}

@@ -100,7 +100,7 @@ class _GraphReader:
             if row.kind == "merge"
             for name, identifier in self.edge(row).sources.items()
         }
-        lasts = [self.rows[number].address.hex() for number in self.lane_owners.lasts]
+        lasts = [self.rows[number].address.hex() for number in self.lane_owners.last_snapshots]
         return [*(branch.name for branch in self.branches), *(called.get(i, "") for i in lasts)]
 
     @property
@@ -254,7 +254,7 @@ class LaneOwners:
 
     lanes: Mapping[int, int]
     first_dropped_lane: int
-    lasts: tuple[int, ...]
+    last_snapshots: tuple[int, ...]
 
 
 def assign_lanes(

@@ -70,7 +70,7 @@ def drawn_syncs(database: Database) -> list[DrawnSync]:
 def drawn_sync(sync: Sync) -> DrawnSync:
     """A sync as a picture needs it."""
     graph = sync.database._graph
-    first = sync._stages[0]
+    first = sync._chain[0]
     began = first.spec.get("snapshot")
     row = graph.snapshots.find(Address(bytes.fromhex(began))) if began else None
     return DrawnSync(
@@ -93,5 +93,5 @@ def _conditions(sync: Sync) -> Sequence[Mapping[str, Any]]:
     try:
         return [{"text": item.text, "action": item.action} for item in sync.conditions]
     except LivingDBError:
-        written: Sequence[Mapping[str, Any]] = sync._stages[-1].guard.get("conditions") or ()
+        written: Sequence[Mapping[str, Any]] = sync._chain[-1].guard.get("conditions") or ()
         return written

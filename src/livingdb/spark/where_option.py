@@ -54,6 +54,6 @@ def rows_where(
 ) -> Iterator[pa.RecordBatch]:
     """The rows for which the condition holds; for null it does not."""
     for batch in batches:
-        kept = batch.filter(pa.array(condition.holds(pa.Table.from_batches([batch]))))
+        kept = batch.filter(pa.array(condition.true_mask(pa.Table.from_batches([batch]))))
         if kept.num_rows:
             yield kept

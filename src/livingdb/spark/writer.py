@@ -199,7 +199,7 @@ class Seen:
     def described(self) -> tuple[TableSchema, Shape]:
         """The schema, and the shape of changes."""
         definition = Definition.from_json(self.definition)
-        return definition.schema, definition.layout.grouping(definition.schema).whole
+        return definition.schema, definition.layout.grouping(definition.schema).row_shape
 
 
 def write_task_output(files: Files, table: Seen, changes: Delta) -> TaskOutput:

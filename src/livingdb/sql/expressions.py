@@ -128,7 +128,7 @@ class Expression:
         mask: Mask = ~found.fill_null(True).to_numpy(zero_copy_only=False)
         return mask
 
-    def holds(self, rows: pa.Table) -> Mask:
+    def true_mask(self, rows: pa.Table) -> Mask:
         """Where a condition is true; null is not."""
         found = self.values(rows, pa.bool_())
         mask: Mask = found.fill_null(False).to_numpy(zero_copy_only=False)

@@ -21,7 +21,7 @@ def insert(changes: StatementWriter, tree: exp.Insert) -> None:
     if isinstance(into, exp.Schema):
         columns = [known_column(target, item.name) for item in into.expressions]
     query = _query(tree, target, columns)
-    text = changes.planner.text(query)
+    text = changes.planner.engine_sql(query)
     if tree.args.get("by_name"):
         names = [name for name, _ in changes.planner.columns(text)]
         columns = [known_column(target, name) for name in names]
@@ -78,7 +78,9 @@ def _replace(changes: StatementWriter, target: Target, rows: pa.Table) -> None:
     """Make these rows the only ones: those with other keys go."""
     new = changes.planner.session.register(rows)
     keys = [f'"{name}"' for name in (n.replace('"', '""') for n in target.schema.key)]
-    old = changes.planner.text(exp.select(*map(target.of, target.key)).from_(target.table.copy()))
+    old = changes.planner.engine_sql(
+        exp.select(*map(target.column_node, target.key)).from_(target.table.copy())
+    )
     gone = changes.planner.session.query(
         f"SELECT * FROM ({old}) ANTI JOIN {new} USING ({', '.join(keys)})", {}
     )
@@ -93,7 +95,7 @@ def delete(changes: StatementWriter, tree: exp.Delete) -> None:
     if tree.args.get("using") or tree.args.get("returning") or tree.args.get("limit"):
         raise Unsupported("DELETE takes one table and WHERE; MERGE joins with another table")
     target = changes.target(tree.this)
-    query = exp.select(*map(target.of, target.key)).from_(target.table.copy())
+    query = exp.select(*map(target.column_node, target.key)).from_(target.table.copy())
     for part in ("where", "with_"):
         if tree.args.get(part) is not None:
             query.set(part, tree.args[part].copy())

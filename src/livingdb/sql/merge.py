@@ -47,7 +47,7 @@ def merge(changes: StatementWriter, tree: exp.Merge) -> None:
 def _source_names(changes: StatementWriter, tree: exp.Merge) -> list[str]:
     """The columns of the source."""
     query = _with_ctes(tree, exp.select("*").from_(tree.args["using"].copy()))
-    return [name for name, _ in changes.planner.columns(changes.planner.text(query))]
+    return [name for name, _ in changes.planner.columns(changes.planner.engine_sql(query))]
 
 
 def _with_ctes(tree: exp.Merge, query: exp.Select) -> exp.Select:
@@ -136,14 +136,14 @@ def _star_values(
 
 def _query(tree: exp.Merge, target: Target, called: str, clauses: Sequence[_Clause]) -> exp.Select:
     """Per pair of rows: the clause that applies, the key, and the values of that clause."""
-    in_target = exp.Not(this=exp.Is(this=target.of(target.key[0]), expression=exp.null()))
+    in_target = exp.Not(this=exp.Is(this=target.column_node(target.key[0]), expression=exp.null()))
     in_source = exp.column(_SOURCE, table=called, quoted=True)
     both = exp.and_(in_target, in_source)
     chosen = exp.Case().when(both, _first_clause_number(clauses, "matched"))
     chosen = chosen.when(in_source, _first_clause_number(clauses, "target missing"))
     chosen = chosen.else_(_first_clause_number(clauses, "source missing"))
     items: list[exp.Expr] = [chosen.as_(_CLAUSE), both.as_("matched")]
-    items += [target.of(column).as_(f"k{at}") for at, column in enumerate(target.key)]
+    items += [target.column_node(column).as_(f"k{at}") for at, column in enumerate(target.key)]
     # The engine cannot name an expression with a subquery from the same SELECT: repeat it.
     repeated = chosen if chosen.find(exp.Query) else exp.column(_CLAUSE)
     for number, clause in enumerate(clauses):
@@ -173,14 +173,14 @@ def _first_clause_number(clauses: Sequence[_Clause], kind: str) -> exp.Expr:
 def _row_values(target: Target, clause: _Clause) -> list[exp.Expr]:
     """The values in the order of `_clause_columns`."""
     return [
-        clause.values[column.name] if column.name in clause.values else target.of(column)
+        clause.values[column.name] if column.name in clause.values else target.column_node(column)
         for column in _clause_columns(target, clause)
     ]
 
 
 def _clause_columns(target: Target, clause: _Clause) -> list[Column]:
     """The columns a clause gives: whole rows where an update may move a row to another key."""
-    if clause.action == "update" and target.moves(clause.values):
+    if clause.action == "update" and target.can_change_key(clause.values):
         return list(target.schema.columns)
     return [target.column(name) for name in clause.values]
 

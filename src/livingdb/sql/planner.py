@@ -71,11 +71,11 @@ class Planner:
             point_at(table, name)
         return Request(bound, sources, self.parameters, self.scope.trust)
 
-    def text(self, query: exp.Query) -> str:
+    def engine_sql(self, query: exp.Query) -> str:
         """The query as the embedded engine takes it."""
         request = self.request(query)
-        text = self.session.text(request)
-        self._values[text] = request.values()
+        text = self.session.prepare_sql(request)
+        self._values[text] = request.used_parameters()
         return text
 
     def values(self, text: str) -> dict[str, object]:
@@ -90,7 +90,7 @@ class Planner:
 
     def run(self, query: exp.Query) -> pa.Table:
         """The rows the query gives."""
-        text = self.text(query)
+        text = self.engine_sql(query)
         return self.session.query(text, self.values(text))
 
     def columns(self, text: str) -> list[tuple[str, str]]:
@@ -108,7 +108,7 @@ class Planner:
         if owner is None:
             return source
         wanted = ranges_of_all(conditions_on(table), owner, self.parameters)
-        return replace(source, wanted=wanted)
+        return replace(source, ranges=wanted)
 
 
 def _column_names(rows: RowSet | pa.Table) -> list[str]:

@@ -47,14 +47,14 @@ class Target:
         found = column_named(self.schema, name)
         return found if found is not None else self.schema.column(name)
 
-    def of(self, column: Column) -> exp.Column:
+    def column_node(self, column: Column) -> exp.Column:
         """The column of the table as an expression."""
         return exp.column(
             exp.to_identifier(column.name, quoted=True),
             table=exp.to_identifier(self.alias, quoted=True),
         )
 
-    def moves(self, names: Iterable[str]) -> bool:
+    def can_change_key(self, names: Iterable[str]) -> bool:
         """Whether setting these columns can change a key."""
         return any(name in self.schema.key for name in names)
 
@@ -89,7 +89,7 @@ class StatementWriter:
 
     def computed_rows(self, query: exp.Query, columns: Sequence[Column]) -> pa.Table:
         """The rows of a query as values of the table's columns, in that order."""
-        return self.assigned_rows(self.planner.text(query), columns)
+        return self.assigned_rows(self.planner.engine_sql(query), columns)
 
     def assigned_rows(self, text: str, columns: Sequence[Column]) -> pa.Table:
         """The rows of a planned query as values of the table's columns, in that order."""
@@ -130,7 +130,7 @@ class StatementWriter:
         removed now and put back under the new key by the function returned.
         """
         keys = rows.select(range(len(target.key)))
-        if not target.moves(named):
+        if not target.can_change_key(named):
             self.update(target, rows)
             return lambda: None
         whole = rows.select(range(len(target.key), rows.num_columns))

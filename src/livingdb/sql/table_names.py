@@ -51,7 +51,7 @@ def source_of(scope: Scope, table: exp.Table, parameters: Mapping[str, object]) 
         )
     ref = ref_of(scope, table, parameters)
     name, rows = find_rows(scope, table.name, ref)
-    return Source(rows, stored=scope.location(name, ref))
+    return Source(rows, location=scope.location(name, ref))
 
 
 def function_name(call: exp.Func) -> str:

@@ -43,7 +43,7 @@ def without_sync(text: str) -> tuple[str, dict[str, Any]]:
         return text, {}
     for word in ("SYNC", "KEEP") if first == "ALTER" else ("SYNC",):
         if reader.seek_last(word):
-            rest, options = reader.passed, _sync_clause(reader)
+            rest, options = reader.text_before, _sync_clause(reader)
             if options:
                 return rest, options
     return text, {}

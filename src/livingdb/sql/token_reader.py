@@ -74,7 +74,7 @@ class TokenReader:
         return False
 
     @property
-    def passed(self) -> str:
+    def text_before(self) -> str:
         """What came before, as it is written."""
         return self.text if self.is_done else self.text[: self._tokens[self._at].start].rstrip()
 

@@ -26,7 +26,7 @@ def update(changes: StatementWriter, tree: exp.Update) -> None:
     target = changes.target(tree.this)
     values = assigned_values(target, tree.expressions)
     columns = [target.column(name) for name in values]
-    if target.moves(values):
+    if target.can_change_key(values):
         columns = list(target.schema.columns)
     query = _query(tree, target, columns, values)
     rows = changes.computed_rows(query, [*target.key, *columns])
@@ -51,8 +51,8 @@ def _query(
     tree: exp.Update, target: Target, columns: Sequence[Column], values: Mapping[str, exp.Expr]
 ) -> exp.Select:
     """The keys of the rows, then the new values of the columns."""
-    items: list[exp.Expr] = [target.of(column) for column in target.key]
-    items += [values[c.name].copy() if c.name in values else target.of(c) for c in columns]
+    items: list[exp.Expr] = [target.column_node(column) for column in target.key]
+    items += [values[c.name].copy() if c.name in values else target.column_node(c) for c in columns]
     numbered = [exp.alias_(item, f"livingdb_c{at}") for at, item in enumerate(items)]
     query = exp.select(*numbered).from_(target.table.copy())
     for part in ("where", "with_"):

@@ -237,7 +237,7 @@ class Versions:
         base = self.require(recipe.base)
         return classify(self.rows(base), self._load_delta(version))[1]
 
-    def delta_between(self, old: Version, new: Version) -> Delta:
+    def tail_since(self, old: Version, new: Version) -> Delta:
         """The merged changes that made `new` of `old`, which it comes from and is not."""
         return self._tails.tail(old, new)
 

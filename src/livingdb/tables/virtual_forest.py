@@ -32,7 +32,7 @@ class VirtualForest(ABC):
     @property
     def shape(self) -> Shape:
         """The shape of whole rows."""
-        return self.grouping.whole
+        return self.grouping.row_shape
 
     @abstractmethod
     def scan(
@@ -182,7 +182,7 @@ class PartialForest(VirtualForest):
         self._pieces = pieces
 
     @property
-    def whole(self) -> RowSet:
+    def all_rows(self) -> RowSet:
         """All rows: those stored with the rest over them."""
         rest, tail = self._rest(), self.stored.tail
         return replace(self.stored, tail=rest if tail is None else merge_deltas([tail, rest]))
@@ -201,7 +201,7 @@ class PartialForest(VirtualForest):
         keep: bool = False,
     ) -> Iterator[list[pa.Array]]:
         """Batches of the columns asked for, in key order, with the changes made."""
-        rows = self.stored if self.is_stored(span, filters) else self.whole
+        rows = self.stored if self.is_stored(span, filters) else self.all_rows
         made = [part for part in (rows.tail, changes) if part is not None]
         tail = merge_deltas(made) if made else None
         return rows.forest.scan(rows.root, positions, span, filters, tail, keep)
@@ -212,16 +212,16 @@ class PartialForest(VirtualForest):
         """Which of the sorted keys are there, and the columns of those that are."""
         names = [self.stored.schema.stored_columns[position].name for position in positions]
         found, columns = self.stored.lookup(keys, names)
-        return (found, columns) if found.all() else self.whole.lookup(keys, names)
+        return (found, columns) if found.all() else self.all_rows.lookup(keys, names)
 
     def contains(self, root: Address, keys: KeyArray) -> npt.NDArray[np.bool_]:
         """Which of the sorted keys are there."""
         found = self.stored.contains(keys)
-        return found if found.all() else self.whole.contains(keys)
+        return found if found.all() else self.all_rows.contains(keys)
 
     def count_rows(self, root: Address) -> int:
         """How many rows there are."""
-        return self.whole.count()
+        return self.all_rows.count()
 
     def split(self, root: Address, parts: int) -> list[Span]:
         """Ranges of keys that hold about equally many of the stored rows."""

@@ -165,7 +165,7 @@ class FaultySyscalls(Syscalls):
             number = self._begin("replace", target)
             super().replace(source, target)
             if self._disk is not None:
-                self._disk.replaced(source, target)
+                self._disk.log_replace(source, target)
             self._end("replace", target, number)
 
     def unlink(self, path: str) -> None:

@@ -118,7 +118,7 @@ class DiskLog:
             self._rename(path, came=False)
             del self._nodes[path]
 
-    def replaced(self, source: str, target: str) -> None:
+    def log_replace(self, source: str, target: str) -> None:
         node = self._nodes.pop(source)
         self._nodes[target] = node
         folder, gone = os.path.split(source)

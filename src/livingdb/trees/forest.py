@@ -50,7 +50,7 @@ class Grouping:
     piece_bytes: int = 4 << 20
 
     @cached_property
-    def whole(self) -> Shape:
+    def row_shape(self) -> Shape:
         """The shape of a row with all its columns."""
         return self._shape(range(len(self.types)))
 
@@ -58,7 +58,7 @@ class Grouping:
     def shapes(self) -> tuple[Shape, ...]:
         """The shape of each group's tree."""
         if len(self.groups) == 1:
-            return (self.whole,)
+            return (self.row_shape,)
         return tuple(self._shape(self.positions(group)) for group in range(len(self.groups)))
 
     def positions(self, group: int) -> list[int]:
@@ -108,7 +108,7 @@ class Forest:
     @property
     def shape(self) -> Shape:
         """The shape of whole rows."""
-        return self.grouping.whole
+        return self.grouping.row_shape
 
     @property
     def is_single(self) -> bool:

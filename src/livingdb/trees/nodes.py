@@ -301,7 +301,7 @@ class Reader:
         """The node at the address: `Entries` or a `Leaf`; `keep` puts it in the cache."""
         found = self.cache.get(address)
         # Tables that differ only in how their keys are made share leaves, not keys.
-        if found is not None and found.shape.reading == self.shape.reading:
+        if found is not None and found.shape.read_format == self.shape.read_format:
             return found
         chunk = Chunk(address, self.store.get(address), self.store.get)
         item: Entries | Leaf

@@ -139,7 +139,7 @@ class _Task:
     """One leaf to read, the changes that lie over it, and its keys: above one, up to one."""
 
     address: Address
-    changes: Delta | None
+    delta: Delta | None
     above: Any = None
     last: Any = None
 
@@ -194,7 +194,7 @@ def scan(
     groups = _task_groups(_tasks(reader, root, span, filters, changes))
     for group in in_order(fetch, groups, ahead=_AHEAD_GROUPS):
         for task, node in group:
-            if isinstance(node, Entries) and task.changes is None:
+            if isinstance(node, Entries) and task.delta is None:
                 for piece in node.addresses[slice(*span.children(node.keys))]:
                     yield from _read(reader, reader.read(piece, keep), None, positions, span)
             else:
@@ -218,9 +218,9 @@ def _read(
 ) -> Iterator[list[pa.Array]]:
     """The rows of one leaf or piece, with the changes over it; nothing if there are none."""
     keys: KeyArray | None = None
-    if task is not None and task.changes is not None:
+    if task is not None and task.delta is not None:
         keys, columns = leaf_rows(reader, task.address, positions, node=node)
-        keys, columns = task.changes.apply(keys, columns, positions)
+        keys, columns = task.delta.apply(keys, columns, positions)
     else:
         assert isinstance(node, Leaf)
         columns = node.columns(positions)

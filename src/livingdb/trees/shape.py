@@ -36,7 +36,7 @@ class Shape:
         return KeyCodec(self.types[: self.key_count], self.nullable)
 
     @cached_property
-    def reading(self) -> tuple[object, ...]:
+    def read_format(self) -> tuple[object, ...]:
         """What keys and columns of a leaf are read by; tables that share it may differ in that."""
         return self.key_count, self.nullable, *map(str, self.types)
 

@@ -57,7 +57,7 @@ def default(
     with settings.open() as db:
         found = db.alerts(state=None if state is None else state.value)
         rows = [_row(each) for each in found]
-        settings.output().many(_COLUMNS, rows, (), "there are no alerts")
+        settings.output().write_list(_COLUMNS, rows, (), "there are no alerts")
 
 
 @alerts.command()
@@ -89,7 +89,7 @@ def _set_state(context: typer.Context, method: str, number: int, by: str | None,
         if found is None:
             raise NotFound(f"there is no alert {number}")
         getattr(found, method)(by=by, note=note)
-        settings.output().one(_row(found), f"alert {number} is {found.state}")
+        settings.output().write_record(_row(found), f"alert {number} is {found.state}")
 
 
 def _row(alert: Alert) -> dict[str, Any]:

@@ -38,4 +38,4 @@ def blame(
         ref = settings.branch if at is None else at
         named = None if key is None else key_of(db.at(ref).table(table), key)
         found = db.blame(ref, table, key=named, columns=columns)
-        settings.output().arrow(found, ("snapshot",))
+        settings.output().write_arrow(found, ("snapshot",))

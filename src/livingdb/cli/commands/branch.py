@@ -50,7 +50,7 @@ def list_branches(context: typer.Context) -> None:
         from livingdb.cli.snapshot_rows import branch_row
 
         rows = [branch_row(each) for each in db.branches()]
-        settings.output().many(_COLUMNS, rows, ("head",))
+        settings.output().write_list(_COLUMNS, rows, ("head",))
 
 
 @branch.command()
@@ -124,4 +124,4 @@ def reset(
 
 
 def _tell(settings: Settings, name: str, head: str, text: str) -> None:
-    settings.output().one({"branch": name, "head": head}, text)
+    settings.output().write_record({"branch": name, "head": head}, text)

@@ -36,6 +36,6 @@ def check(context: typer.Context) -> None:
             "packs": report.packs,
             "problems": [dataclasses.asdict(problem) for problem in report.problems],
         }
-        settings.output().one(told, str(report))
+        settings.output().write_record(told, str(report))
     if not report.ok:
         raise typer.Exit(CORRUPTION)

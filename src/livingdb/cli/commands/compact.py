@@ -26,4 +26,4 @@ def compact(context: typer.Context, engine: Engine = None) -> None:
     with settings.open(engine=engine) as db:
         with bars(Console(stderr=True))("compacting"):
             done = db.compact()
-        settings.output().one(dataclasses.asdict(done), str(done))
+        settings.output().write_record(dataclasses.asdict(done), str(done))

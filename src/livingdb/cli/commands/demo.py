@@ -74,7 +74,7 @@ def demo(
             typer.echo(_next_steps_text(keep, graph))
         else:
             facts = [_row(chapter) for chapter in chapters]
-            settings.output().many(("chapter", "title", "seconds", "facts"), facts)
+            settings.output().write_list(("chapter", "title", "seconds", "facts"), facts)
 
 
 def page_console() -> Console:

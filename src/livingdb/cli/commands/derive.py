@@ -119,7 +119,7 @@ def derive(
     settings = Settings.of(context)
     query = _query(file) if file is not None else sql
     with settings.open(trust) as db:
-        made = settings.on(db).derive(
+        made = settings.open_branch(db).derive(
             name,
             query,
             spark=spark,
@@ -138,7 +138,7 @@ def derive(
         )
         head = made.head
         told = {"name": made.name, "snapshot": head.id, "when": when, "sync": sync.value}
-        settings.output().one(told, f"{made.name} stands on {head.id[:12]}, {when}")
+        settings.output().write_record(told, f"{made.name} stands on {head.id[:12]}, {when}")
 
 
 def _query(file: Path) -> str:

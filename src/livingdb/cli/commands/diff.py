@@ -54,9 +54,9 @@ def diff(
                 {**row, "key": _values(row["key"]), "values": _changed_values_text(row)}
                 for row in told
             ]
-            output.many(("table", "change", "key", "values"), told, (), "nothing differs")
+            output.write_list(("table", "change", "key", "values"), told, (), "nothing differs")
         else:
-            output.many(_ROWS if rows else _COUNTS, told, (), "nothing differs")
+            output.write_list(_ROWS if rows else _COUNTS, told, (), "nothing differs")
     if told:
         raise typer.Exit(DIFFERS)
 

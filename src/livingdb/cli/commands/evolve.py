@@ -57,7 +57,7 @@ def evolve(
     settings = Settings.of(context)
     output = settings.output()
     with settings.open() as db:
-        branch = settings.on(db)
+        branch = settings.open_branch(db)
         wanted, options = _parse_changes(branch, changes)
         if explain:
             seen = branch.explain_evolution(wanted)
@@ -66,17 +66,17 @@ def evolve(
                 "illegal": dict(seen.illegal),
                 "scans": list(seen.scans),
             }
-            output.one(told, str(seen))
+            output.write_record(told, str(seen))
             return
         given = {"keep": keep, "to": to, "sync": None if sync is None else sync.value}
         options |= {name: value for name, value in given.items() if value is not None}
         if not wanted:
-            output.one({"snapshot": None, "branch": None}, "there is nothing to do")
+            output.write_record({"snapshot": None, "branch": None}, "there is nothing to do")
             return
         made = branch.evolve(wanted, message=message or _default_message(changes), **options)
         name = options.get("to") or branch.name
         told = {"snapshot": made.id, "branch": name}
-        output.one(told, f"{name} stands on {made.id[:12]}")
+        output.write_record(told, f"{name} stands on {made.id[:12]}")
 
 
 def _default_message(changes: list[str]) -> str:

@@ -43,8 +43,8 @@ def graph(
     if out is not None:
         out.write_text(picture, encoding="utf-8")
         told = {"format": form.value, "file": str(out), "characters": len(picture)}
-        output.one(told, f"wrote {out}")
+        output.write_record(told, f"wrote {out}")
     elif output.is_text:
         typer.echo(picture.rstrip("\n"))
     else:
-        output.one({"format": form.value, "picture": picture})
+        output.write_record({"format": form.value, "picture": picture})

@@ -37,4 +37,4 @@ def history(
 
         ref = settings.branch if at is None else at
         named = None if key is None else key_of(db.at(ref).table(table), key)
-        settings.output().arrow(db.history(ref, table, named), ("snapshot",))
+        settings.output().write_arrow(db.history(ref, table, named), ("snapshot",))

@@ -82,7 +82,7 @@ def import_files(
         from livingdb.cli.load_rows import Load, load
         from livingdb.cli.progress import bars
 
-        branch = settings.on(db)
+        branch = settings.open_branch(db)
         kind = _format(files, written)
         wanted = _column_types(branch, table, types or [])
         steps = bars(Console(stderr=True))
@@ -102,7 +102,7 @@ def import_files(
                     made, rows = load(branch, incoming, given, report)
         told = {"table": table, "rows": rows, "key": list(chosen), "snapshot": made.id}
         count = f"{rows:,} {'row' if rows == 1 else 'rows'}"
-        settings.output().one(told, f"{count} into {table}, {made.id[:12]}")
+        settings.output().write_record(told, f"{count} into {table}, {made.id[:12]}")
 
 
 def _format(files: Sequence[Path], written: FormatName | None) -> FileFormat:

@@ -24,11 +24,11 @@ def init(
       livingdb init shop.ldb
     """
     settings = Settings.of(context)
-    place = settings.place() if path is None else path
+    place = settings.database_url() if path is None else path
     if not place:
         raise typer.BadParameter("where to?", param_hint="PATH")
     import livingdb
 
     with livingdb.create(place) as db:
         made = {"database": db.name, "branch": "main", "snapshot": db.branch("main").head.id}
-        settings.output().one(made, f"made {db.name} with the branch main")
+        settings.output().write_record(made, f"made {db.name} with the branch main")

@@ -95,14 +95,14 @@ def _tell_rows(output: Output, found: Mapping[str, Any], title: str) -> None:
     if output.is_text:
         for name, rows in found.items():
             output.say(name)
-            output.arrow(rows, ("_snapshot",))
+            output.write_arrow(rows, ("_snapshot",))
         if not found:
             output.say("nothing")
         return
     told = [{title: name, "row": row} for name, rows in found.items() for row in rows.to_pylist()]
-    output.many((title, "row"), told)
+    output.write_list((title, "row"), told)
 
 
 def _tell_columns(output: Output, found: Mapping[str, Any]) -> None:
     told = [{"column": name, "from": list(sources)} for name, sources in found.items()]
-    output.many(("column", "from"), told)
+    output.write_list(("column", "from"), told)

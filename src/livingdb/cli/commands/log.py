@@ -44,4 +44,4 @@ def log(
         lineage = history.log(db._graph.snapshots, begin._row)
         made = (Snapshot(db, row) for row in islice(lineage, number or None))
         rows = [snapshot_row(each, names.get(each.id, ())) for each in made]
-        settings.output().many(_COLUMNS, rows, ("snapshot",))
+        settings.output().write_list(_COLUMNS, rows, ("snapshot",))

@@ -100,7 +100,7 @@ def merge(
             typer.echo(f"livingdb: {says}", err=True)
             raise typer.Exit(DIFFERS) from None
         told = _merge_record(made.id, target, {}, {}, {})
-        output.one(told, f"{target} stands on {made.id[:12]}: {made.message or 'merged'}")
+        output.write_record(told, f"{target} stands on {made.id[:12]}: {made.message or 'merged'}")
 
 
 def _policy(words: Sequence[str]) -> str | dict[str, str]:
@@ -169,12 +169,12 @@ def _tell(output: Output, told: Mapping[str, Any]) -> None:
     columns = ("table", "key", *_SIDES)
     if not output.is_text:
         if output.kind == "csv":
-            output.many(columns, conflicts)
+            output.write_list(columns, conflicts)
         else:
-            output.one(told)
+            output.write_record(told)
         return
-    output.many(("table", "inserted", "updated", "deleted"), told["changes"])
-    output.many(columns, [_conflict_text(row) for row in conflicts])
-    output.many(("table", "reason"), told["schema_conflicts"])
+    output.write_list(("table", "inserted", "updated", "deleted"), told["changes"])
+    output.write_list(columns, [_conflict_text(row) for row in conflicts])
+    output.write_list(("table", "reason"), told["schema_conflicts"])
     count = len(conflicts) + len(told["schema_conflicts"])
     output.say(f"{count:,} in conflict" if count else "nothing is in conflict")

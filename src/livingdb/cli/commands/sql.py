@@ -86,17 +86,17 @@ def _text(statement: str | None, file: Path | None) -> str:
 def _run(db: Database, settings: Settings, at: str | None, text: str, message: str) -> Any:
     if at is not None:
         return db.at(at).sql(text)
-    return settings.on(db).sql(text, message=message)
+    return settings.open_branch(db).sql(text, message=message)
 
 
 def tell_result(output: Output, text: str, result: Any, limit: int) -> None:
     """Tell the rows of a query, or what a change did."""
     if result.schema.names:
-        output.arrow(result.to_arrow(), limit=limit)
+        output.write_arrow(result.to_arrow(), limit=limit)
         return
     snapshot = None if result.snapshot is None else result.snapshot.id
     count = f"{result.changed:,} {'row' if result.changed == 1 else 'rows'} changed"
     if text.split(maxsplit=1)[0].upper() in _DEFINE:
         count = "done"
     where = "" if snapshot is None else f", {snapshot[:12]}"
-    output.one({"changed": result.changed, "snapshot": snapshot}, count + where)
+    output.write_record({"changed": result.changed, "snapshot": snapshot}, count + where)

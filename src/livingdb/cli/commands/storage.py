@@ -38,10 +38,10 @@ def storage(context: typer.Context) -> None:
         tables, branches = _visible_rows(tables, "table"), _visible_rows(branches, "branch")
         told: dict[str, Any] = {name: getattr(found, name) for name in _FIGURES}
         told |= {"sharing": round(found.sharing, 4), "tables": tables, "branches": branches}
-        output.one(told, str(found))
+        output.write_record(told, str(found))
         if output.is_text:
-            output.many(("table", "bytes", "chunks"), tables)
-            output.many(("branch", "bytes", "chunks"), branches)
+            output.write_list(("table", "bytes", "chunks"), tables)
+            output.write_list(("branch", "bytes", "chunks"), branches)
 
 
 def _visible_rows(rows: list[dict[str, Any]], name: str) -> list[dict[str, Any]]:

@@ -82,4 +82,4 @@ def sync(
         told: dict[str, Any] = {**sync_row(seen), "explanation": seen.explain()}
         told["conditions"] = [{"text": c.text, "action": c.action} for c in seen.conditions]
         told |= {"trail": seen.trail, "runs": seen.runs}
-        settings.output().one(told, seen.explain())
+        settings.output().write_record(told, seen.explain())

@@ -27,7 +27,7 @@ def syncs(context: typer.Context) -> None:
     settings = Settings.of(context)
     with settings.open() as db:
         rows = [sync_row(each) for each in db.syncs()]
-        settings.output().many(_COLUMNS, rows, (), "there are no syncs")
+        settings.output().write_list(_COLUMNS, rows, (), "there are no syncs")
 
 
 def sync_row(sync: Sync) -> dict[str, Any]:

@@ -55,7 +55,7 @@ def list_tags(context: typer.Context) -> None:
             }
             for name, each in db.tags().items()
         ]
-        settings.output().many(_COLUMNS, rows, ("snapshot",), "there are no tags")
+        settings.output().write_list(_COLUMNS, rows, ("snapshot",), "there are no tags")
 
 
 @tag.command()
@@ -76,7 +76,7 @@ def create(
     with settings.open() as db:
         found = db.tag(name, settings.branch if ref is None else ref)
         told = {"tag": name, "snapshot": found.id}
-        settings.output().one(told, f"{name} names {found.id[:12]}")
+        settings.output().write_record(told, f"{name} names {found.id[:12]}")
 
 
 @tag.command()
@@ -95,4 +95,4 @@ def drop(
         found = db.tags().get(name)
         db.drop_tag(name)
         told = {"tag": name, "snapshot": None if found is None else found.id}
-        settings.output().one(told, f"dropped {name}")
+        settings.output().write_record(told, f"dropped {name}")

@@ -37,7 +37,9 @@ class JoinedRelation:
     on: list[exp.Expr] = field(default_factory=list)
     lateral: exp.Expr | None = None
 
-    def read(self, selecting: SelectCompiler, join: exp.Join, seen: VisibleRelation) -> None:
+    def resolve_condition(
+        self, selecting: SelectCompiler, join: exp.Join, seen: VisibleRelation
+    ) -> None:
         """What the join says, in resolved names."""
         plain = {"this", "side", "kind", "on", "using", "method"}
         if any(value and key not in plain for key, value in join.args.items()):

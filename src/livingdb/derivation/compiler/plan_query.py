@@ -47,7 +47,7 @@ def plan(query: exp.Query, tables: Mapping[str, Input], key: Sequence[str] | Non
     if reason is not None:
         block = compiler.compile_in_full(query, Environment(), reason)
     else:
-        block = compiler.query(query, Environment())
+        block = compiler.compile_query(query, Environment())
     _check_names(block, key or ())
     last = _last_stage(compiler, block, None if key is None else tuple(key))
     return Plan((*_required_stages(compiler.stages, last), last), tuple(compiler.notes))

@@ -66,7 +66,9 @@ class Compiler:
 
     # --- queries --------------------------------------------------------------------------------
 
-    def query(self, tree: exp.Expr, around: Environment, outer: Scope | None = None) -> Block:
+    def compile_query(
+        self, tree: exp.Expr, around: Environment, outer: Scope | None = None
+    ) -> Block:
         """A query as a block.  What cannot be maintained is a stage that is answered in full."""
         mark = len(self.stages), len(self.notes)
         try:
@@ -105,7 +107,7 @@ class Compiler:
         if clause.args.get("recursive"):
             raise Unplannable("RECURSIVE")
         for part in clause.expressions:
-            block = _rename_columns(self.query(part.this, around), part.args.get("alias"))
+            block = _rename_columns(self.compile_query(part.this, around), part.args.get("alias"))
             blocks = {**around.blocks, part.alias.casefold(): block}
             around = Environment(blocks, (*around.clauses, part))
         return around
@@ -123,7 +125,7 @@ class Compiler:
         elif isinstance(tree, exp.Subquery) and isinstance(tree.this, exp.Query):
             if any(v and k not in ("this", "alias", "with_") for k, v in tree.args.items()):
                 raise Unplannable("UNSUPPORTED_CLAUSE")
-            block = self.query(tree.this, self._add_ctes(tree, around))
+            block = self.compile_query(tree.this, self._add_ctes(tree, around))
         else:
             code = "VALUES" if isinstance(tree, exp.Values) else "UNSUPPORTED_RELATION"
             raise Unplannable(code)

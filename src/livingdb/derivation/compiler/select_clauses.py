@@ -58,7 +58,7 @@ class SelectCompiler:
 
     def build_block(self) -> Block:
         """The block the query is."""
-        self.read()
+        self.resolve_names()
         join_all(self, self.later_expressions())
         self.apply_where()
         if self.is_grouped:
@@ -72,7 +72,7 @@ class SelectCompiler:
             self.flow.where(condition)
         return self._build_result()
 
-    def read(self) -> None:
+    def resolve_names(self) -> None:
         """Find out what every name stands for."""
         tree = self.tree
         self._add_relations()
@@ -133,7 +133,7 @@ class SelectCompiler:
             raise Unplannable("AMBIGUOUS_RELATION")
         joined = JoinedRelation(relation, block.node)
         if join is not None:
-            joined.read(self, join, seen)
+            joined.resolve_condition(self, join, seen)
         if joined.kind not in ("SEMI", "ANTI"):
             self.scope.seen.append(seen)
         self.joined_relations.append(joined)
@@ -227,7 +227,9 @@ class SelectCompiler:
         self.conditions = held
         while self.conditions:
             condition = self.conditions.pop(0)
-            self.subqueries.apply(condition, [*self.later_expressions(), *self.conditions])
+            self.subqueries.apply_condition(
+                condition, [*self.later_expressions(), *self.conditions]
+            )
 
     def _build_result(self) -> Block:
         from livingdb.derivation.compiler.query_compiler import Block

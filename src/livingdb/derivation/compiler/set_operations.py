@@ -60,15 +60,15 @@ class Concat(Node):
         wanted = [*self.columns, WEIGHT]
         deltas = [run.delta(node) for node in self.nodes.values()]
         found = [delta.select(wanted) for delta in deltas if delta.num_rows]
-        return concat_rows(found) if found else self.empty()
+        return concat_rows(found) if found else self.empty_delta()
 
     def semi_join(self, run: Run, side: Side, values: pa.Table) -> pa.Table:
         parts = [node.semi_join(run, side, values) for node in self.nodes.values()]
         return concat_rows([part.select(list(self.columns)) for part in parts])
 
-    def all(self, run: Run, side: Side) -> Relation:
+    def all_rows(self, run: Run, side: Side) -> Relation:
         return run.relations.answer(
-            self._ask, {name: node.all(run, side) for name, node in self.nodes.items()}
+            self._ask, {name: node.all_rows(run, side) for name, node in self.nodes.items()}
         )
 
 
@@ -79,8 +79,8 @@ def compile_set_operation(compiler: Compiler, tree: exp.SetOperation, around: En
     plain = {"with_", "this", "expression", "distinct", "order", "limit", "offset"}
     if any(value and key not in plain for key, value in tree.args.items()):
         raise Unplannable("UNSUPPORTED_CLAUSE")
-    left = compiler.query(tree.this, around)
-    right = compiler.query(tree.expression, around)
+    left = compiler.compile_query(tree.this, around)
+    right = compiler.compile_query(tree.expression, around)
     if len(left.names) != len(right.names):
         raise Unplannable("DIFFERENT_COLUMNS")
     kinds = [

@@ -191,7 +191,7 @@ class Subqueries:
         """The block of a query that does not depend on the row; None if it does."""
         selecting = self._selecting
         try:
-            return selecting.compiler.query(query, selecting.around)
+            return selecting.compiler.compile_query(query, selecting.around)
         except UnknownColumn:
             return None
 
@@ -210,7 +210,7 @@ class Subqueries:
         if not isinstance(query, exp.Select) or not is_simple(query, kind):
             raise Unplannable("CORRELATED_SUBQUERY")
         inner = SelectCompiler(selecting.compiler, query, selecting.around, selecting.scope)
-        inner.read()
+        inner.resolve_names()
         mine = inner.scope.relations() | {joined.relation for joined in inner.joined_relations}
         own: list[exp.Expr] = []
         tied: list[exp.Expr] = []
@@ -248,7 +248,7 @@ class Subqueries:
 
     # --- applying -------------------------------------------------------------------------------
 
-    def apply(self, condition: exp.Expr, later: list[exp.Expr]) -> None:
+    def apply_condition(self, condition: exp.Expr, later: list[exp.Expr]) -> None:
         """Keep the rows that meet a condition with tied queries."""
         names = self.placeholders_in(condition)
         for name in names:

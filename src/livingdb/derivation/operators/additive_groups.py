@@ -91,7 +91,7 @@ class AdditiveGroups:
             made.set("group", exp.Group(expressions=keys))
         return made
 
-    def empty(self) -> pa.Table:
+    def empty_delta(self) -> pa.Table:
         """No weighted rows."""
         fields = [(name, self.types.get(name) or pa.null()) for name in self.columns]
         return pa.schema([*fields, (WEIGHT, pa.int64())]).empty_table()
@@ -104,7 +104,7 @@ class AdditiveGroups:
         if delta.num_rows:
             delta = consolidate(delta.select([*self.node.columns, WEIGHT]))
         if not delta.num_rows:
-            return self.empty()
+            return self.empty_delta()
         rows, signs = expand_weights(delta)
         keys = self._keys(rows)
         numbers = row_numbers(keys)
@@ -230,7 +230,7 @@ class AdditiveGroups:
     def _recompute_groups(self, run: Run, keys: pa.Table, schema: pa.Schema) -> pa.Table:
         """Some groups, made from their rows as they are now."""
         if self.is_global:
-            rows = self.node.all(run, "new")
+            rows = self.node.all_rows(run, "new")
         else:
             asked = keys.rename_columns([column for _, column in self.groups])
             rows = self.node.semi_join(run, "new", fit_types(asked, self.node))

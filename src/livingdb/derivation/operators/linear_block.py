@@ -236,7 +236,7 @@ class LinearBlock(Node):
             term = self._term(run, name, changes[name], sides)
             if term is not None and term.num_rows:
                 found.append(term)
-        return concat_rows(found) if found else self.empty()
+        return concat_rows(found) if found else self.empty_delta()
 
     def _source_delta(self, run: Run, name: str) -> pa.Table:
         """The delta of a source in the columns that matter."""
@@ -279,7 +279,7 @@ class LinearBlock(Node):
         sides: dict[str, Side] = dict.fromkeys(self.sources, side)
         relations = self._reachable_rows(run, {start: first}, self._routes[start], sides)
         if relations is None:
-            return self.empty().drop_columns([WEIGHT])
+            return self.empty_delta().drop_columns([WEIGHT])
         rows = run.relations.answer(self._ask, relations | self.constant_rows(run, side))
         return rows if is_exact else semi_join(rows, values.column_names, values)
 
@@ -308,12 +308,12 @@ class LinearBlock(Node):
         key = self.sources[source].key or ()
         return len(places), int(bool(key) and key[0] in places.values())
 
-    def all(self, run: Run, side: Side) -> Relation:
+    def all_rows(self, run: Run, side: Side) -> Relation:
         return self._rows(run, side)
 
     def _rows(self, run: Run, side: Side) -> pa.Table:
         relations: dict[str, Relation] = {
-            name: node.all(run, side) for name, node in self.sources.items()
+            name: node.all_rows(run, side) for name, node in self.sources.items()
         }
         if self.is_rename:
             rows = in_memory_rows(relations[next(iter(relations))])
@@ -338,7 +338,7 @@ class LinearBlock(Node):
             node, side = self.sources[step.source], sides[step.source]
             by = found.get(step.by) if step.by is not None else None
             if not isinstance(by, pa.Table):
-                rows = node.all(run, side)
+                rows = node.all_rows(run, side)
             else:
                 rows = node.semi_join(run, side, self._lookup_values(by, step))
             if self._is_typed and is_empty(rows):

@@ -69,10 +69,10 @@ class Node(ABC):
         """Exactly the rows that hold one of the rows of `values` in the columns these have."""
 
     @abstractmethod
-    def all(self, run: Run, side: Side) -> Relation:
+    def all_rows(self, run: Run, side: Side) -> Relation:
         """All rows."""
 
-    def empty(self) -> pa.Table:
+    def empty_delta(self) -> pa.Table:
         """No weighted rows."""
         fields = [(name, self.types.get(name) or pa.null()) for name in self.columns]
         return pa.schema([*fields, (WEIGHT, pa.int64())]).empty_table()
@@ -85,7 +85,7 @@ class Node(ABC):
 
     def constant_rows(self, run: Run, side: Side) -> dict[str, Relation]:
         """The relations single values are read from."""
-        return {name: leaf.all(run, side) for name, leaf in self.constants.items()}
+        return {name: leaf.all_rows(run, side) for name, leaf in self.constants.items()}
 
     def parts(self) -> Iterator[Node]:
         """The node and all nodes below it."""
@@ -128,7 +128,7 @@ class Leaf(Node):
     def semi_join(self, run: Run, side: Side, values: pa.Table) -> pa.Table:
         return run.relations.matching_rows(self.name, side, values)
 
-    def all(self, run: Run, side: Side) -> Relation:
+    def all_rows(self, run: Run, side: Side) -> Relation:
         return run.relations.source(self.name, side)
 
 

@@ -126,14 +126,14 @@ def _delta_from_held(node: PartitionedBlock, key: tuple[str, ...], run: Run) -> 
     """
     values = node.touched_values(run)
     if values is None:
-        return node.empty()
-    new = node.at(run, "new", values)
+        return node.empty_delta()
+    new = node.answer_for(run, "new", values)
     shown = {number: name for name, number in node.kept.items() if name in key}
     if len(shown) == len(key) == len(node.names):
         names = [shown[number] for number in range(len(node.names))]
         keys = fit_types(values.rename_columns(names), node).select(list(key))
     else:
-        keys = distinct_rows(node.at(run, "old", values).select(list(key)))
+        keys = distinct_rows(node.answer_for(run, "old", values).select(list(key)))
     if not keys.num_rows:
         return difference(new.slice(0, 0), new)
     return difference(run.relations.held_rows(keys).select(list(node.columns)), new)

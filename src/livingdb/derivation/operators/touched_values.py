@@ -128,8 +128,8 @@ class PartitionedBlock(Node):
             return self._delta_by_row(run, self.leading, self._weighted)
         values = self.touched_values(run)
         if values is None:
-            return self.empty()
-        return difference(self.at(run, "old", values), self.at(run, "new", values))
+            return self.empty_delta()
+        return difference(self.answer_for(run, "old", values), self.answer_for(run, "new", values))
 
     def _delta_by_row(self, run: Run, leading: str, ask: Ask) -> pa.Table:
         """The changed rows beside the other input as it is, and the others beside its change."""
@@ -157,7 +157,7 @@ class PartitionedBlock(Node):
                 )
                 found.append(difference(*answers))
         found = [part for part in found if part.num_rows]
-        return concat_rows(found) if found else self.empty()
+        return concat_rows(found) if found else self.empty_delta()
 
     def _matching_input(
         self,
@@ -186,7 +186,7 @@ class PartitionedBlock(Node):
             return delta
         return consolidate(delta.select([*self.nodes[name].columns, WEIGHT]))
 
-    def at(
+    def answer_for(
         self, run: Run, side: Side, values: pa.Table, numbers: Sequence[int] | None = None
     ) -> pa.Table:
         """The answer for some values of the columns it falls apart by, or of some of them."""
@@ -195,7 +195,7 @@ class PartitionedBlock(Node):
         }
         needed = self.nodes if self.leading is None else [self.leading]
         if self._is_typed and all(is_empty(relations[name]) for name in needed):
-            return self.empty().drop_columns([WEIGHT])
+            return self.empty_delta().drop_columns([WEIGHT])
         return self._answer(run, side, relations)
 
     def _answer(self, run: Run, side: Side, relations: Mapping[str, Relation]) -> pa.Table:
@@ -210,10 +210,10 @@ class PartitionedBlock(Node):
                 numbers.setdefault(self.kept[name], name)
         if numbers:
             asked = distinct_rows(values.select(list(numbers.values())))
-            rows = self.at(run, side, asked, list(numbers))
+            rows = self.answer_for(run, side, asked, list(numbers))
         else:
             entered = self._entry_values(run, side, values)
-            rows = self._rows(run, side) if entered is None else self.at(run, side, entered)
+            rows = self._rows(run, side) if entered is None else self.answer_for(run, side, entered)
         return semi_join(rows, names, values)
 
     def _entry_values(self, run: Run, side: Side, values: pa.Table) -> pa.Table | None:
@@ -236,10 +236,10 @@ class PartitionedBlock(Node):
             return distinct_values([(rows, self.by[name])], self.names)
         return None
 
-    def all(self, run: Run, side: Side) -> Relation:
+    def all_rows(self, run: Run, side: Side) -> Relation:
         return self._rows(run, side)
 
     def _rows(self, run: Run, side: Side) -> pa.Table:
         return self._answer(
-            run, side, {name: node.all(run, side) for name, node in self.nodes.items()}
+            run, side, {name: node.all_rows(run, side) for name, node in self.nodes.items()}
         )

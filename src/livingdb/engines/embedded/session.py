@@ -94,7 +94,7 @@ class Session:
         self._connection.register(name, source)
         return name
 
-    def text(self, request: Request) -> str:
+    def prepare_sql(self, request: Request) -> str:
         """The request's query as DuckDB reads it, once its sources can be seen.
 
         Finding out whether it is portable notes the types by which the text means what Spark
@@ -103,7 +103,7 @@ class Session:
         _ = request.portable
         for name, source in request.sources.items():
             rows = source.rows
-            shown = RowSetDataset(rows, source.wanted) if isinstance(rows, RowSet) else rows
+            shown = RowSetDataset(rows, source.ranges) if isinstance(rows, RowSet) else rows
             self.register(shown, name)
         return to_duckdb_sql(request.query.copy())
 
@@ -146,7 +146,7 @@ class EmbeddedEngine:
     def rows(self, request: Request) -> pa.Table:
         """The rows the query gives; in Spark's types, where they are known."""
         with Session() as session:
-            found = session.query(session.text(request), request.values())
+            found = session.query(session.prepare_sql(request), request.used_parameters())
         known = request.portable
         return (
             as_spark_types(found, known)
@@ -157,7 +157,7 @@ class EmbeddedEngine:
     def tree(self, request: Request, definition: Definition, url: str) -> TreeParts:
         """The rows the query gives as a tree, in packs of the files at a URL."""
         schema = definition.schema
-        shape = definition.layout.grouping(schema).whole
+        shape = definition.layout.grouping(schema).row_shape
         columns, _ = ingest.sorted_rows(schema, shape, self.rows(request))
         return collect_parts(url, [build_part(url, definition.to_json(), [columns])])
 

@@ -81,7 +81,7 @@ class ExpressionTyper:
         found = self._call_type(node) if typed is None else typed(self, node)
         return annotate_type(node, found)
 
-    def condition(self, node: exp.Expr, clause: str) -> None:
+    def check_condition(self, node: exp.Expr, clause: str) -> None:
         """Check that an expression is a condition."""
         if self.type_of(node) not in (BOOLEAN, NULL):
             raise NotPortable(f"{clause} takes a condition, not {sql_excerpt(node)}")
@@ -169,7 +169,7 @@ class ExpressionTyper:
     def _filter(self, node: exp.Filter) -> pa.DataType:
         if key_of(node.this) not in AGGREGATE_CALLS:
             raise NotPortable(f"FILTER after {name_of(node.this)} is not portable")
-        self.condition(node.expression.this, "FILTER")
+        self.check_condition(node.expression.this, "FILTER")
         return self.type_of(node.this)
 
     def _window(self, node: exp.Window) -> pa.DataType:
@@ -255,13 +255,13 @@ class ExpressionTyper:
             require_common(self._aligned_types(values), "CASE")
         else:
             for part in node.args["ifs"]:
-                self.condition(part.this, "CASE")
+                self.check_condition(part.this, "CASE")
         default = node.args.get("default")
         results = [part.args["true"] for part in node.args["ifs"]]
         return self._branches([*results, default] if default is not None else results)
 
     def _if(self, node: exp.If) -> pa.DataType:
-        self.condition(node.this, "IF")
+        self.check_condition(node.this, "IF")
         branches = [node.args["true"], node.args.get("false")]
         return self._branches([branch for branch in branches if branch is not None])
 

@@ -96,7 +96,7 @@ class _QueryTyper:
         where = query.args.get("where")
         if where is not None:
             visible.clause = "WHERE"
-            expressions.condition(where.this, "WHERE")
+            expressions.check_condition(where.this, "WHERE")
         visible.clause = "SELECT"
         found: list[Column] = []
         for item in query.expressions:
@@ -141,7 +141,7 @@ class _QueryTyper:
         if condition is None and (side or kind in ("SEMI", "ANTI")):
             raise NotPortable(f"a {side or kind} JOIN without ON may differ between engines")
         if condition is not None:
-            expressions.condition(condition, "ON")
+            expressions.check_condition(condition, "ON")
         if kind in ("SEMI", "ANTI"):
             visible.sources.pop()
 
@@ -193,7 +193,7 @@ class _QueryTyper:
                     expressions.key_type(part, "GROUP BY")
         visible.clause = "HAVING"
         if having is not None:
-            expressions.condition(having.this, "HAVING")
+            expressions.check_condition(having.this, "HAVING")
 
     def _check_order_by(
         self, query: exp.Expr, visible: VisibleColumns, found: Sequence[Column]

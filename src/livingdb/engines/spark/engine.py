@@ -68,7 +68,7 @@ class SparkEngine:
                 for name, source in request.sources.items():
                     self._frame(source, request).createOrReplaceTempView(names[name])
                 self.session.conf.set(SUBSTITUTE, "false")
-                return self.session.sql(text, args=request.values())
+                return self.session.sql(text, args=request.used_parameters())
         finally:
             if not _is_remote(self.session):
                 for view in names.values():
@@ -105,7 +105,7 @@ class SparkEngine:
             return build_frame(url, definition, self.frame(request), parts)
 
     def _frame(self, source: Source, request: Request) -> DataFrame:
-        stored = source.stored
+        stored = source.location
         if stored is None:
             if not isinstance(source.rows, pa.Table):
                 raise Unsupported(
@@ -127,7 +127,7 @@ class SparkEngine:
         A name is of a column that Spark sees; times are UTC in ranges and maybe not in Spark.
         """
         schema = source.schema
-        found = {name: ranges for name, ranges in source.wanted.items() if name in schema.names}
+        found = {name: ranges for name, ranges in source.ranges.items() if name in schema.names}
         times = [name for name in found if pa.types.is_timestamp(schema.field(name).type)]
         if times and not self._has_utc(request):
             found = {name: ranges for name, ranges in found.items() if name not in times}
@@ -135,7 +135,7 @@ class SparkEngine:
 
     def _has_utc(self, request: Request) -> bool:
         """Whether times without a zone are UTC: where they are read now, and none is local."""
-        if _is_remote(self.session) or any(map(_is_local_time, request.values().values())):
+        if _is_remote(self.session) or any(map(_is_local_time, request.used_parameters().values())):
             return False
         return self.session.conf.get("spark.sql.session.timeZone") == "UTC"
 

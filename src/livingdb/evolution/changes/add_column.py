@@ -78,7 +78,7 @@ class AddColumnLens(ColumnLens):
         self.up = up
 
     @property
-    def is_open(self) -> bool:
+    def is_undetermined(self) -> bool:
         """Whether nothing says what an old row has in a column that must have something."""
         column = self.column
         has_value = column.default is not None or (column.computed or self.up) is not None
@@ -89,15 +89,15 @@ class AddColumnLens(ColumnLens):
             f"a row inserted on the old side has no value for {self.column.name!r}, which is NOT "
             "NULL: give a default or an `up` expression"
         )
-        return verdicts(reason if self.is_open else None, None)
+        return verdicts(reason if self.is_undetermined else None, None)
 
     def scan_reason(self) -> str | None:
-        if not self.is_open:
+        if not self.is_undetermined:
             return None
         return f"{self.column.name!r} is NOT NULL and has no default: the table must be empty"
 
     def check(self, old: Side) -> None:
-        if not self.is_open:
+        if not self.is_undetermined:
             return
         if any(batch.num_rows for batch in old.scan(self.old_name, self.old_schema.key)):
             raise InvalidData(
@@ -107,7 +107,7 @@ class AddColumnLens(ColumnLens):
 
     def follower(self, table: str, is_right: bool) -> Follower | None:
         recomputes = is_right and self.column.computed is not None
-        return None if recomputes else self.following(is_right)
+        return None if recomputes else self.row_follower(is_right)
 
     def to_new(self, touched: TouchedRows) -> Columns:
         held = touched.other.column(self.column.name)

@@ -87,7 +87,7 @@ class DropColumnLens(ColumnLens):
 
     def follower(self, table: str, is_right: bool) -> Follower | None:
         recomputes = not is_right and self.column.computed is not None
-        return None if recomputes else self.following(is_right)
+        return None if recomputes else self.row_follower(is_right)
 
     def to_old(self, touched: TouchedRows) -> Columns:
         name = self.column.name

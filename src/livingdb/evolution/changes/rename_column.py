@@ -42,7 +42,7 @@ class RenameColumnLens(ColumnLens):
         return verdicts(None, None)
 
     def follower(self, table: str, is_right: bool) -> Follower:
-        return self.following(is_right)
+        return self.row_follower(is_right)
 
 
 def _rename_column(schema: TableSchema, name: str, to: str) -> TableSchema:

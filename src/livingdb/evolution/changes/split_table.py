@@ -85,7 +85,7 @@ class _Split(Lens):
     def _create_batches(self, old: Side, name: str) -> Iterator[pa.RecordBatch]:
         for batch in old.scan(self.table):
             rows = rows_of(self.schema, batch)
-            chosen = rows.filter(pa.array(self.conditions[name].holds(rows)))
+            chosen = rows.filter(pa.array(self.conditions[name].true_mask(rows)))
             yield from rows_of(self.new[name].schema, chosen).to_batches()
 
     def _held_rows(self, side: Side, keys: pa.Table) -> dict[str, pa.Table]:
@@ -165,7 +165,7 @@ class SplitLens(_Split):
     def _condition_masks(self, name: str, *parts: AlignedRows) -> list[Mask]:
         """Where rows are there and fulfil a condition."""
         rows = pa.concat_tables([part.rows for part in parts])
-        holds = np.split(self.conditions[name].holds(rows), len(parts))
+        holds = np.split(self.conditions[name].true_mask(rows), len(parts))
         return [part.there & mask for part, mask in zip(parts, holds, strict=True)]
 
     def _difference_mask(self, first: AlignedRows, second: AlignedRows) -> Mask:
@@ -222,7 +222,7 @@ class StrictSplitLens(_Split):
 
     def _table_numbers(self, rows: pa.Table) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
         """Which table each row belongs to; `InvalidData` for one that fits none or several."""
-        holds = np.array([condition.holds(rows) for condition in self.conditions.values()])
+        holds = np.array([condition.true_mask(rows) for condition in self.conditions.values()])
         wrong = holds.sum(axis=0) != 1
         if wrong.any():
             raise InvalidData(

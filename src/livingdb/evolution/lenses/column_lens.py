@@ -46,7 +46,7 @@ class ColumnLens(RowLens):
         """The columns of the old side that are made of new rows in some other way."""
         return {}
 
-    def following(self, is_right: bool) -> Follower:
+    def row_follower(self, is_right: bool) -> Follower:
         """The other side's table, for lenses whose other columns stay while a row is there."""
         return Follower(self.new_name, self.to_new_rows if is_right else self.to_old_rows)
 

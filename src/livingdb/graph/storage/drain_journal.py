@@ -84,8 +84,8 @@ def _packs_to_join(store: DatabaseStore) -> list[str]:
 
 def _join(store: DatabaseStore, names: list[str]) -> int:
     """Copy the chunks of some packs into one, and read that instead."""
-    source = store.packs.reading(names)
-    target = store.packs.reading(())
+    source = store.packs.with_packs(names)
+    target = store.packs.with_packs(())
     with target.writer(again=True) as stream:
         stream.put(_chunks(source))
         new = stream.flush()

@@ -43,7 +43,7 @@ class Staging:
         self._size_bytes = 0
         self._spilled: set[Address] = set()
         self._stream: PackStream | None = None
-        self._own = store.packs.reading(())
+        self._own = store.packs.with_packs(())
         self._adopted: set[str] = set()
         self._levels: dict[str, int] = {}
         self._kept = False

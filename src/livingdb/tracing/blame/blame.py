@@ -103,7 +103,7 @@ def history(graph: Graph, head: SnapshotRow, table: str, key: object) -> pa.Tabl
     from livingdb.tracing.blame.row_history import history_through_changes
 
     events = history_through_changes(graph, head, table, keys)
-    found = graph.snapshots.many([event.snapshot for event in events])
+    found = graph.snapshots.get_many([event.snapshot for event in events])
     fields = [column.field.with_nullable(True) for column in schema.visible_columns]
     parts = []
     for event in events:
@@ -129,7 +129,7 @@ def _blame_table(
     graph: Graph, keys: Mapping[str, pa.Array], blamed: RowBlame, column: str | None, came: bool
 ) -> pa.Table:
     numbers, places = np.unique(blamed.who, return_inverse=True)
-    found = graph.snapshots.many(numbers.tolist())
+    found = graph.snapshots.get_many(numbers.tolist())
     about = snapshot_columns([found[number] for number in numbers.tolist()])
     taken = pa.array(places)
     columns = dict(keys)
@@ -144,7 +144,7 @@ def _blame_table(
 def _ids(graph: Graph, numbers: npt.NDArray[np.int64]) -> pa.Array:
     """The ids of snapshots by number; null for none."""
     unique, places = np.unique(numbers, return_inverse=True)
-    found = graph.snapshots.many([number for number in unique.tolist() if number])
+    found = graph.snapshots.get_many([number for number in unique.tolist() if number])
     ids = [found[number].address.hex() if number else None for number in unique.tolist()]
     return pa.array(ids, pa.string()).take(pa.array(places))
 

@@ -40,7 +40,7 @@ def changing_snapshots(
         window.add(row.sequence)
         if len(window) >= 4 * _STRETCH or row.first is None:
             low = row.sequence
-            for sequence, version in graph.catalog.touches.between(table, low, high):
+            for sequence, version in graph.catalog.touches.changes_between(table, low, high):
                 if sequence in window:
                     yield sequence, version
             window.clear()

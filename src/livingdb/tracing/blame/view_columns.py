@@ -57,7 +57,7 @@ def correspondences(query: exp.Query, schemas: Mapping[str, TableSchema]) -> lis
             reads[place[0]].add(place[1])
         if isinstance(item, exp.Column):
             for place in _places(item, tables):
-                for alias, column in same.all(place):
+                for alias, column in same.equal_to(place):
                     columns[alias].setdefault(column, name)
     return [
         Correspondence(
@@ -65,7 +65,7 @@ def correspondences(query: exp.Query, schemas: Mapping[str, TableSchema]) -> lis
             table,
             columns[alias],
             {name: frozenset(names) for name, names in used[alias].items()},
-            {c.name: frozenset(same.all((alias, c.name))) for c in schema.columns},
+            {c.name: frozenset(same.equal_to((alias, c.name))) for c in schema.columns},
             frozenset(reads[alias]),
         )
         for alias, (table, schema) in tables.items()
@@ -138,10 +138,10 @@ class _EqualColumns:
 
     def join(self, one: ColumnRef, other: ColumnRef) -> None:
         """Two columns are equal."""
-        whole = self.all(one) | self.all(other)
+        whole = self.equal_to(one) | self.equal_to(other)
         for place in whole:
             self._groups[place] = whole
 
-    def all(self, place: ColumnRef) -> set[ColumnRef]:
+    def equal_to(self, place: ColumnRef) -> set[ColumnRef]:
         """The columns that are equal to one, and that one."""
         return self._groups.get(place, {place})

@@ -182,7 +182,7 @@ class AffectedRows:
             if touched is None:
                 inputs[name] = RefreshInput(item, item)
             else:
-                stored = item.stored if touched.old == item.version else None
+                stored = item.location if touched.old == item.version else None
                 inputs[name] = RefreshInput(
                     SourceVersion(touched.old, stored), SourceVersion(touched.new)
                 )
@@ -220,7 +220,7 @@ class AffectedRows:
         sources = {}
         for name, item in inputs.items():
             assert item.old is not None
-            sources[name] = Source(versions.rows(item.old.version), stored=item.old.stored)
+            sources[name] = Source(versions.rows(item.old.version), location=item.old.location)
         shown = [column.name for column in held.schema.visible_columns]
         names = list(held.schema.visible_key) or shown
         positions = [shown.index(name) for name in names]
@@ -261,7 +261,7 @@ class AffectedRows:
 
     def _follow_lens(self, lens: Lens, here: int, there: int, is_right: bool) -> None:
         graph = self._graph
-        rows = graph.several([here, there])
+        rows = graph.branches_by_ids([here, there])
         mine, theirs = (tables_of(graph, graph.snapshots.at(rows[n].head)) for n in (here, there))
         touched = {t: item for (b, t), item in self._affected.items() if b == here}
         for table, item in carry_images(

@@ -75,7 +75,7 @@ def column_lineage(graph: Graph, view: str, base: bool) -> ColumnLineage:
     search = _Search(graph, base)
     first = SyncColumns(graph, search.makers[target.branch])
     columns = {
-        column: search.down(first.source_columns(target.table, column))
+        column: search.base_columns(first.source_columns(target.table, column))
         for column in first.tables()[target.table]
     }
     used = search.used_columns(first, target.branch)
@@ -105,7 +105,7 @@ class _Search:
             self._steps[branch] = SyncColumns(self._graph, sync)
         return self._steps[branch]
 
-    def down(self, columns: list[SourceColumn]) -> list[SourceColumn]:
+    def base_columns(self, columns: list[SourceColumn]) -> list[SourceColumn]:
         """The columns these are computed from, down to where nothing is derived."""
         found: set[SourceColumn] = set()
         for reached in columns:
@@ -113,7 +113,7 @@ class _Search:
             if step is None:
                 found.add(reached)
                 continue
-            for older in self.down(step.source_columns(reached.table, reached.column)):
+            for older in self.base_columns(step.source_columns(reached.table, reached.column)):
                 masked = older.masked or reached.masked
                 found.add(SourceColumn(older.branch, older.table, older.column, masked))
         return sorted(found)
@@ -129,7 +129,7 @@ class _Search:
                 continue
             seen.add(number)
             for use, columns in here.used_columns().items():
-                found.setdefault(use, set()).update(self.down(columns))
+                found.setdefault(use, set()).update(self.base_columns(columns))
             for source in self.makers[number].sources:
                 further = self._sync_columns(source)
                 if further is not None:

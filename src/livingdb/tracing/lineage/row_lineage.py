@@ -173,7 +173,7 @@ def _blame_rows(graph: Graph, origin: Origin) -> pa.Table:
     order = encoded.argsort(kind="stable")
     who = Causes(graph).blame(origin.snapshot, origin.table, encoded[order]).who
     numbers, places = np.unique(who, return_inverse=True)
-    found = graph.snapshots.many(numbers.tolist())
+    found = graph.snapshots.get_many(numbers.tolist())
     about = snapshot_columns([found[number] for number in numbers.tolist()])
     told = {name: values.take(pa.array(places)) for name, values in about.items()}
     keys = origin.rows.select(key).take(pa.array(order))

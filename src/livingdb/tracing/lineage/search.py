@@ -132,7 +132,7 @@ class Search:
         for name, item in self._source_versions(view, at).items():
             source = sources[name] = graph.versions.rows(item.version)
             key = source.schema.visible_key or None
-            known[name] = KnownTable(Source(source, stored=item.stored), key)
+            known[name] = KnownTable(Source(source, location=item.location), key)
         schema = graph.versions.definition(graph.version(row, table)).schema
         wanted = None
         if rows is not None:
@@ -293,9 +293,9 @@ def trace_rows(
     trace = QueryTracer(tables, answer)
     try:
         tree = normalize_query(query, {name: known.source.schema for name, known in tables.items()})
-        trace.query(tree, wanted)
+        trace.trace(tree, wanted)
     except Untraceable:
-        trace.whole(query)
+        trace.trace_all(query)
         if not any(found.is_whole for found in trace.found.values()):
             trace.found = {name: TableTrace(is_whole=True) for name in tables}
     return {name: _traced_rows(tables[name], found) for name, found in trace.found.items()}

@@ -83,7 +83,7 @@ class QueryTracer:
 
     # --- queries --------------------------------------------------------------------------------
 
-    def query(self, tree: exp.Expr, wanted: RequestedRows | None) -> None:
+    def trace(self, tree: exp.Expr, wanted: RequestedRows | None) -> None:
         """Find the rows that those rows of a query's answer are made of; None for all of them."""
         tree = without_parentheses(tree)
         try:
@@ -96,9 +96,9 @@ class QueryTracer:
             else:
                 raise Untraceable(type(tree).__name__)
         except (Untraceable, InvalidData, Unsupported):
-            self.whole(tree)
+            self.trace_all(tree)
 
-    def whole(self, tree: exp.Expr) -> None:
+    def trace_all(self, tree: exp.Expr) -> None:
         """All rows of the tables that a query reads may matter."""
         for table in tree.find_all(exp.Table):
             if table.name in self.found:
@@ -109,9 +109,9 @@ class QueryTracer:
             raise Untraceable("BY NAME")
         if wanted is None and (not isinstance(tree, exp.Union) or tree.args.get("limit")):
             wanted = self._all_rows(tree)
-        self.query(tree.this, wanted)
+        self.trace(tree.this, wanted)
         if not isinstance(tree, exp.Except):
-            self.query(tree.expression, wanted)
+            self.trace(tree.expression, wanted)
 
     def _all_rows(self, tree: exp.Expr) -> RequestedRows:
         """All rows of an answer, as rows that are asked for."""
@@ -162,7 +162,7 @@ class QueryTracer:
         ]
         chosen = plain or [at for at in items if is_comparable(kinds[at])]
         return self._one_of_condition(
-            [items[at] for at in chosen], wanted.of(chosen).rows, nulls_match_all
+            [items[at] for at in chosen], wanted.select_columns(chosen).rows, nulls_match_all
         )
 
     def _one_of_condition(
@@ -186,10 +186,12 @@ class QueryTracer:
             if not has_aggregate(without_alias(select.expressions[at]))
         ]
         if keys is None:
-            return self._requested_condition(select, wanted.of(plain), nulls_match_all=True)
+            return self._requested_condition(
+                select, wanted.select_columns(plain), nulls_match_all=True
+            )
         shown = [without_alias(select.expressions[at]) for at in plain]
         if all(key in shown for key in keys):
-            return self._requested_condition(select, wanted.of(plain))
+            return self._requested_condition(select, wanted.select_columns(plain))
         condition = self._requested_condition(select, wanted)
         having = select.args.get("having")
         if having is not None:
@@ -293,7 +295,7 @@ class QueryTracer:
         rows = self._table_rows(select, node) if is_alone and query is None else self._ask(select)
         if query is not None:
             places = [n for n, k in enumerate(rows.schema.types) if is_comparable(k)]
-            self.query(query, RequestedRows(rows.select(places), tuple(places)))
+            self.trace(query, RequestedRows(rows.select(places), tuple(places)))
             return
         assert known is not None
         rows = rows.rename_columns(columns)
@@ -325,7 +327,7 @@ class QueryTracer:
 
     def _trace_inner(self, flow: FromRows, inner: InnerQuery) -> None:
         if not is_correlated(inner.query):
-            self.query(inner.query, self._compared_rows(flow, inner))
+            self.trace(inner.query, self._compared_rows(flow, inner))
             return
         try:
             for select in selects_of(inner.query):
@@ -334,7 +336,7 @@ class QueryTracer:
                         merge_inner_query(flow, select, inner), [*inner_queries(select)]
                     )
         except (Untraceable, InvalidData, Unsupported):
-            self.whole(inner.query)
+            self.trace_all(inner.query)
 
     def _compared_rows(self, flow: FromRows, inner: InnerQuery) -> RequestedRows | None:
         """The rows that IN looks for in a query; None if it is not IN."""
@@ -375,6 +377,6 @@ class QueryTracer:
             owner = owner_of(table, rows)
             if owner is not None:
                 wanted = ranges_of_all(conditions_on(table), owner, {})
-                sources[table.name] = replace(sources[table.name], wanted=wanted)
+                sources[table.name] = replace(sources[table.name], ranges=wanted)
         assert isinstance(query, exp.Query)
         return self._answer(Request(query, sources))

@@ -27,7 +27,7 @@ class RequestedRows:
     rows: pa.Table
     positions: tuple[int, ...]
 
-    def of(self, positions: Sequence[int]) -> RequestedRows:
+    def select_columns(self, positions: Sequence[int]) -> RequestedRows:
         """Some of the columns."""
         places = [self.positions.index(position) for position in positions]
         return RequestedRows(self.rows.select(places), tuple(positions))

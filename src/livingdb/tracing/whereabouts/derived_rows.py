@@ -74,7 +74,7 @@ class DerivedRowSearch:
             if source is not None:
                 changes = [SchemaChange.from_json(data) for data in view.changes]
                 rows = translate_through_changes(self._graph, source, changes, item.known)
-                yield from self._lines.along(kind, name, head, rows)
+                yield from self._lines.find_rows(kind, name, head, rows)
             return
         fixed = view.tables[plain].snapshot
         if fixed:

@@ -37,7 +37,7 @@ class HistoryLines:
     def __init__(self, graph: Graph):
         self._graph = graph
 
-    def along(
+    def find_rows(
         self, kind: str, name: str, head: SnapshotRow, rows: Iterable[KnownRow]
     ) -> Iterator[LocatedRow]:
         """The rows on a line of history, each with the times it was there."""

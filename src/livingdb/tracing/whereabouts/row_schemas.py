@@ -60,10 +60,10 @@ def translate_row(
     lifter = Lifter(graph)
     found = [known]
     for step in reversed(lifter.schema_changes_between(common[0], here)):
-        for lens in reversed(_lenses(graph, step, lifter.changes(step))):
+        for lens in reversed(_lenses(graph, step, lifter.schema_changes_of(step))):
             found = [older for row in found for older in _through_lens(lens, row, is_right=False)]
     for step in lifter.schema_changes_between(common[0], there):
-        for lens in _lenses(graph, step, lifter.changes(step)):
+        for lens in _lenses(graph, step, lifter.schema_changes_of(step)):
             found = [newer for row in found for newer in _through_lens(lens, row, is_right=True)]
     return found
 

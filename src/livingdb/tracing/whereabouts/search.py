@@ -103,7 +103,7 @@ class _Search:
             if head is not None and (branch.id not in views or branch.id == self._start.id):
                 rows = self._rows_at(known, head)
                 kind = "view" if branch.id in views else "branch"
-                found = list(self._lines.along(kind, branch.name, head, rows))
+                found = list(self._lines.find_rows(kind, branch.name, head, rows))
                 if found:
                     yield branch.id, found
 
@@ -130,7 +130,7 @@ class _Search:
                 continue
             lines = [item for item in every if self._is_on_line(row, item.head)]
             if not lines:
-                lines = list(self._lines.along("tag", tag.name, row, self._rows_at(known, row)))
+                lines = list(self._lines.find_rows("tag", tag.name, row, self._rows_at(known, row)))
             seen: set[tuple[str, str]] = set()
             for item in lines:
                 if not any(period.has(row) for period in item.periods):
@@ -157,7 +157,7 @@ class _Search:
         """Snapshots that no branch leads to any more, which still have the row."""
         seen = {(p.first.sequence, p.last and p.last.sequence) for i in every for p in i.periods}
         for tip in islice(self._tips(), _MOST_TIPS):
-            for item in self._lines.along("unnamed", "", tip, self._rows_at(known, tip)):
+            for item in self._lines.find_rows("unnamed", "", tip, self._rows_at(known, tip)):
                 for period in item.periods:
                     mark = (period.first.sequence, period.last and period.last.sequence)
                     is_new = mark not in seen or (period.last is None and item.how == "row")

@@ -70,7 +70,7 @@ class NoOrphans(RowCondition):
         super().__post_init__()
 
     @property
-    def about(self) -> Sequence[str]:
+    def judged_columns(self) -> Sequence[str]:
         """See `RowCondition.judged_columns`."""
         return self.columns
 

@@ -37,7 +37,7 @@ class RowCondition(Condition):
 
     @property
     @abstractmethod
-    def about(self) -> Sequence[str]:
+    def judged_columns(self) -> Sequence[str]:
         """The columns it is about."""
 
     @abstractmethod
@@ -51,7 +51,7 @@ class RowCondition(Condition):
     def judge(self, pending: PendingChange) -> Verdict:
         """See `Condition.judge`."""
         broken: dict[str, pa.Table] = {}
-        for table in pending.names(self.table, self.about, self.of):
+        for table in pending.names(self.table, self.judged_columns, self.of):
             bad = self.violating_rows(pending, table)
             if bad.num_rows:
                 broken[table] = bad
@@ -70,7 +70,7 @@ class RowCondition(Condition):
         if not count:
             return Verdict(measured=0)
         shown = "; ".join(
-            f"{table}: {render_rows(rows, [*pending.schema(table, self.of).key, *self.about])}"
+            f"{table}: {render_rows(rows, [*pending.schema(table, self.of).key, *self.judged_columns])}"
             for table, rows in broken.items()
         )
         kept = broken if self.of == "target" else {}

@@ -152,7 +152,7 @@ def _changing_branch(pending: PendingChange) -> BranchRow | None:
     if head is None:
         return None
     ends = (pending.sync.target, *pending.sync.sources)
-    rows = pending.graph.branches.several(ends)
+    rows = pending.graph.branches.by_ids(ends)
     there = [rows[number] for number in ends if number in rows]
     return next((row for row in there if row.head == head.sequence), None)
 

@@ -54,7 +54,7 @@ class _SomeColumns(RowCondition):
         super().__post_init__()
 
     @property
-    def about(self) -> Sequence[str]:
+    def judged_columns(self) -> Sequence[str]:
         """See `RowCondition.judged_columns`."""
         return self.columns
 
@@ -107,7 +107,7 @@ class _OneColumn(RowCondition):
         super().__post_init__()
 
     @property
-    def about(self) -> Sequence[str]:
+    def judged_columns(self) -> Sequence[str]:
         """See `RowCondition.judged_columns`."""
         return (self.column,)
 
