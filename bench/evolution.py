@@ -73,7 +73,7 @@ def _made(much: livingdb.Database, little: livingdb.Database) -> Iterator[Result
     for title in ("add a column", "rename a column", "drop a column", "mask a column"):
         change = CHANGES[title]
 
-        def evolve(db: livingdb.Database, change: ev.Change = change) -> None:
+        def evolve(db: livingdb.Database, change: ev.SchemaChange = change) -> None:
             db.branch("main").evolve(change, to=next(names))
 
         ours, peer = side_by_side(lambda: evolve(much), lambda: evolve(little), 9)

@@ -16,7 +16,7 @@ from livingdb.tables.layout import Layout
 from livingdb.tables.recipe import Definition
 from livingdb.tables.schema import TableSchema
 from livingdb.tables.versions import Versions
-from livingdb.trees.changes import Delta, merge_deltas
+from livingdb.trees.delta import Delta, merge_deltas
 from livingdb.trees.forest import Forest
 from livingdb.trees.nodes import Cache
 

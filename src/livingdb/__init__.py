@@ -28,6 +28,9 @@ from livingdb.errors import (
 from livingdb.version import __version__
 
 if typing.TYPE_CHECKING:
+    from livingdb import alert as alert
+    from livingdb import condition as condition
+    from livingdb import spark as spark
     from livingdb.database.public import (
         Branch,
         Database,

@@ -13,14 +13,14 @@ import pyarrow as pa
 from sqlglot import exp
 from tests.property.view_world import KEYS, TABLES, some_rows
 
-from livingdb.derivation.column_lineage.query_tree import is_grouped
+from livingdb.derivation.column_lineage.normalize_query import is_grouped
 from livingdb.derivation.compiler.plan_query import Input, plan
 from livingdb.engines.embedded.session import EmbeddedEngine
 from livingdb.engines.request import Request, Source
 from livingdb.sql.parse import parse_statement
+from livingdb.tracing.lineage.requested_rows import RequestedRows
 from livingdb.tracing.lineage.search import TracedRows, trace_rows
 from livingdb.tracing.lineage.trace_query import KnownTable
-from livingdb.tracing.lineage.wanted_rows import RequestedRows
 
 ENGINE = EmbeddedEngine()
 BAG = pa.schema([("g", pa.string()), ("x", pa.int32())])

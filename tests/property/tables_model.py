@@ -23,7 +23,7 @@ from livingdb.tables import ingest
 from livingdb.tables.layout import Layout
 from livingdb.tables.recipe import Counts, Definition
 from livingdb.tables.schema import TableSchema
-from livingdb.trees.changes import DELETE, PATCH, UPSERT, Delta, merge_deltas
+from livingdb.trees.delta import DELETE, PATCH, UPSERT, Delta, merge_deltas
 from livingdb.trees.forest import Grouping
 from livingdb.trees.keys import KeyArray
 
@@ -129,7 +129,7 @@ class World:
 
     @cached_property
     def _pool(self) -> KeyArray:
-        codec = self.grouping.whole.codec
+        codec = self.grouping.row_shape.codec
         return codec.encode(codec.arrays([self.key_of(place) for place in range(POOL)]))
 
     def encoded(self, chosen: Sequence[int]) -> KeyArray:
@@ -189,7 +189,7 @@ class World:
 
     def _one(self, edit: Edit) -> Delta:
         place, op, seed = edit
-        shape = self.grouping.whole
+        shape = self.grouping.row_shape
         key = {f"k{at}": value for at, value in enumerate(self.key_of(place))}
         if op == DELETE:
             return ingest.deletes(self.schema, shape, [tuple(key.values())])

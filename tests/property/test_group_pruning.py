@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from tests.property.trying import tries
 
 from livingdb.chunks.memory import MemoryStore
-from livingdb.trees.changes import DELETE, PATCH, UPSERT, Delta
+from livingdb.trees.delta import DELETE, PATCH, UPSERT, Delta
 from livingdb.trees.forest import Forest, Grouping
 from livingdb.trees.scan import ALL, Span, ZoneFilter
 from livingdb.trees.splitter import CapacitySplitter, ContentSplitter

@@ -32,13 +32,13 @@ from livingdb.chunks.address import Address
 from livingdb.chunks.memory import MemoryStore
 from livingdb.chunks.store import StoredChunk
 from livingdb.errors import MissingKey
-from livingdb.tables import delta as deltas
-from livingdb.tables.delta import load_delta, store_delta
+from livingdb.tables import stored_delta as deltas
 from livingdb.tables.index import MemoryIndex, Version
 from livingdb.tables.recipe import Change, Counts, load_recipe
 from livingdb.tables.rows import RowSet
+from livingdb.tables.stored_delta import load_delta, store_delta
 from livingdb.tables.versions import Versions, classify
-from livingdb.trees.changes import DELETE, PATCH, UPSERT, Delta
+from livingdb.trees.delta import DELETE, PATCH, UPSERT, Delta
 from livingdb.trees.forest import Forest
 from livingdb.trees.nodes import Cache, Entries, Leaf
 from livingdb.trees.scan import Span, ZoneFilter
@@ -269,7 +269,7 @@ def test_a_delta_comes_back_as_it_went(world: World, made: list[Edit], chunk_row
     assert loaded == change
     assert isinstance(loaded, Change)
     assert len(change.chunks) == -(-len(changes) // chunk_rows)
-    again = load_delta(store, world.schema, world.grouping.whole, loaded)
+    again = load_delta(store, world.schema, world.grouping.row_shape, loaded)
     assert (again.keys == changes.keys).all()
     assert (again.ops == changes.ops).all()
     for position in range(len(world.schema.stored_columns)):

@@ -55,7 +55,7 @@ from tests.property.trees_model import (
 from tests.property.trying import MANY, tries
 
 from livingdb.chunks.address import Address
-from livingdb.trees.changes import DELETE, PATCH, UPSERT, Delta, empty_delta, merge_deltas
+from livingdb.trees.delta import DELETE, PATCH, UPSERT, Delta, empty_delta, merge_deltas
 from livingdb.trees.diff import DELETED, INSERTED, UPDATED, diff, to_delta
 from livingdb.trees.edit import edit
 from livingdb.trees.keys import KeyCodec, align, hash_keys, key_lengths, search

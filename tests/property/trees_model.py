@@ -26,7 +26,7 @@ from livingdb.chunks.address import Address
 from livingdb.chunks.memory import MemoryStore
 from livingdb.chunks.store import StoredChunk
 from livingdb.trees.builder import build
-from livingdb.trees.changes import DELETE, PATCH, UPSERT, Delta
+from livingdb.trees.delta import DELETE, PATCH, UPSERT, Delta
 from livingdb.trees.edit import edit
 from livingdb.trees.keys import KeyArray
 from livingdb.trees.nodes import Cache, Entries, Leaf, Reader

@@ -16,7 +16,7 @@ from tests.unit.commit.derived.oracle import assert_same_rows, recomputed
 
 import livingdb
 from livingdb.derivation.view import View
-from livingdb.engines.portable.portable import check_portability
+from livingdb.engines.portable.portability import check_portability
 from livingdb.evolution import AddColumn, RenameColumn
 from livingdb.sql.parse import parse_statement
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 from sqlglot import exp
 from tests.spark.portable_values import ROWS, arguments, groups
 
-from livingdb.engines.portable.portable import PortableQuery, check_portability
+from livingdb.engines.portable.portability import PortableQuery, check_portability
 from livingdb.engines.portable.signatures import (
     AGGREGATES,
     CASTS,

@@ -11,7 +11,7 @@ from sqlglot import exp
 
 from livingdb.engines.embedded.duckdb_dialect import to_duckdb_sql
 from livingdb.engines.embedded.session import Session
-from livingdb.engines.portable.portable import PortableQuery, as_spark_types, check_portability
+from livingdb.engines.portable.portability import PortableQuery, as_spark_types, check_portability
 from livingdb.errors import LivingDBError
 from livingdb.sql.parse import parse_statement
 from livingdb.sql.table_names import is_cte

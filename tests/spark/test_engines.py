@@ -131,7 +131,7 @@ def test_errors_of_spark_are_ours(shop: livingdb.Branch) -> None:
 def test_both_make_the_same_version(shop: livingdb.Branch) -> None:
     """A query's rows as a tree: the same root, whoever built it."""
     from livingdb.database.sql_scope import BranchScope
-    from livingdb.engines.engine_choice import engine_named
+    from livingdb.engines.engine_choice import load_engine
     from livingdb.sql.parse import parse_statement
     from livingdb.sql.planner import Planner
 
@@ -143,7 +143,7 @@ def test_both_make_the_same_version(shop: livingdb.Branch) -> None:
         with shop.transaction() as tx:
             definition = tx.work.definition("totals")
             url = shop.database._graph.place.files.url
-            tx.replace("totals", engine_named(name).tree(request, definition, url))
+            tx.replace("totals", load_engine(name).tree(request, definition, url))
         roots.append(shop.table("totals").root())
         assert len(shop.table("totals")) == 3
     assert roots[0] == roots[1]

@@ -14,7 +14,7 @@ from tests.tpch_data import generate, load, stream
 from tests.tpch_queries import QUERIES, TABLES
 
 import livingdb
-from livingdb.engines.portable.portable import check_portability
+from livingdb.engines.portable.portability import check_portability
 from livingdb.sql.parse import parse_statement
 
 SCALE = 0.01

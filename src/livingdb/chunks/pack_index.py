@@ -125,7 +125,7 @@ class PackIndex:
                 yield f"pack {self._name}: block {block} of its index is damaged"
         for first in range(0, self._count, _SLICE):
             addresses = self._words[first : first + _SLICE + 1].byteswap()
-            if not _ascending(addresses).all():
+            if not _ascending_mask(addresses).all():
                 yield f"pack {self._name}: its addresses are not in order after entry {first}"
             prefixes = self._prefixes[first : first + _SLICE + 1]
             if not np.array_equal(addresses[:, 0], prefixes):
@@ -187,7 +187,7 @@ def _words(addresses: Sequence[Address]) -> Numbers:
     return np.frombuffer(joined, "<u8").reshape(len(addresses), _WORDS)
 
 
-def _ascending(words: Numbers) -> npt.NDArray[np.bool_]:
+def _ascending_mask(words: Numbers) -> npt.NDArray[np.bool_]:
     """Where a row of big-endian words is above the row before it, the first word leading."""
     lower, upper = words[:-1], words[1:]
     above = lower[:, -1] < upper[:, -1]

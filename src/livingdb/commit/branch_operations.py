@@ -112,7 +112,7 @@ def _merge_heads(
 ) -> SnapshotRow | None:
     source, options = how
     with Staging(graph.store) as staging:
-        base, tables, stages = _base_and_theirs(graph, ours, theirs, staging)
+        base, tables, stages = _align_schemas(graph, ours, theirs, staging)
         merged = _merge_cleanly(graph, base, ours, tables, options, staging)
         rows = {name: len(changes) for name, changes in merged.deltas.items()}
         intent = Intent(
@@ -130,7 +130,7 @@ def _merge_heads(
         return _commit(graph, intent, merged, staging)
 
 
-def _base_and_theirs(
+def _align_schemas(
     graph: Graph, ours: SnapshotRow, theirs: SnapshotRow, staging: Staging
 ) -> tuple[MergeBase, Mapping[str, Version], Sequence[Version]]:
     """What both come from, and theirs, in the schema of ours; and what was made for that."""
@@ -199,7 +199,7 @@ def preview(graph: Graph, source: str, into: str, options: MergeOptions) -> Prev
     theirs = graph.resolve(source).snapshot
     mine = tables_of(graph, ours)
     with Staging(graph.store) as staging:
-        base, yours, stages = _base_and_theirs(graph, ours, theirs, staging)
+        base, yours, stages = _align_schemas(graph, ours, theirs, staging)
         policies = _policies(graph, options, mine, yours)
         merged = merge_tables(graph, base, mine, yours, policies, staging)
         changes = {

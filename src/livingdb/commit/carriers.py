@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from livingdb.alerts.watch_commits import CommitWatches
 from livingdb.catalog.branches import BranchRow
 from livingdb.catalog.snapshots import SnapshotRow
-from livingdb.commit.carry_lens import SchemaCarrier
+from livingdb.commit.carry_lens import LensCarrier
 from livingdb.graph.draft import Draft, Intent, Propagation
 from livingdb.graph.graph import Graph
 from livingdb.graph.storage.staging import Staging
@@ -26,7 +26,7 @@ class Carriers:
 
     def __init__(self, graph: Graph):
         self._graph = graph
-        self.lenses = SchemaCarrier(graph)
+        self.lenses = LensCarrier(graph)
         self._watches = CommitWatches(graph)
         self._views: ViewCarrier | None = None
 
@@ -71,11 +71,9 @@ class Carriers:
         if moves and draft.intent.kind == "schema_change":
             if views is None:
                 return Propagation()
-            from livingdb.commit.carry_schema_change import follow_schema
+            from livingdb.commit.carry_schema_change import rebind_views
 
-            found: Propagation = follow_schema(
-                self._graph, views.views(moves[0].epoch), draft, make
-            )
+            found: Propagation = rebind_views(self._graph, views.views(moves[0].epoch), draft, make)
             return found
         along = [self.lenses.carry(each, staging, make) for each in (draft, *beside)]
         drafts = [other for carried in along for other in carried.drafts]

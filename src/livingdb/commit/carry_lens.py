@@ -38,9 +38,9 @@ from livingdb.graph.storage.staging import Staging
 from livingdb.graph.sync_groups import schema_syncs
 from livingdb.tables.index import Version
 from livingdb.tables.versions import Versions
-from livingdb.trees.changes import Delta, merge_deltas
+from livingdb.trees.delta import Delta, merge_deltas
 
-__all__ = ["BranchChange", "SchemaCarrier", "lens_of"]
+__all__ = ["BranchChange", "LensCarrier", "lens_of"]
 
 Tables = Mapping[str, Version]
 
@@ -64,7 +64,7 @@ TargetChange = tuple[Tables, Intent, dict[str, Delta], dict[str, RowImages]]
 """What a branch has, what it is to be, and the deltas and row images of its tables."""
 
 
-class SchemaCarrier:
+class LensCarrier:
     """Carries changes along the syncs of schema changes."""
 
     def __init__(self, graph: Graph):
@@ -80,7 +80,7 @@ class SchemaCarrier:
         if len(intent.moves) != 1:
             return intent
         (branch,) = intent.moves
-        for sync, other, is_right in _neighbours(schema_syncs(graph, branch), branch.id):
+        for sync, other, is_right in _reached_branches(schema_syncs(graph, branch), branch.id):
             if self.lens(sync).settles:
                 intent = self._settle_through_sync(intent, branch, sync, other, is_right, staging)
         return intent
@@ -136,7 +136,7 @@ class SchemaCarrier:
         actions: list[Callable[[Connection], None]] = []
         while waiting:
             step = waiting.pop(0)
-            for sync, other, is_right in _neighbours(syncs, step.branch):
+            for sync, other, is_right in _reached_branches(syncs, step.branch):
                 if other in reached:
                     continue
                 reached.add(other)
@@ -145,7 +145,7 @@ class SchemaCarrier:
                 if found is None:
                     continue
                 if sync.guard.get("conditions") and not is_hidden(branch.name):
-                    from livingdb.commit import guarded_lens as guard
+                    from livingdb.commit import judge_lens as guard
 
                     passed = guard.guard_change(
                         self._graph, sync, step, found, group, draft, staging
@@ -388,7 +388,7 @@ def _connected_branches(syncs: Sequence[SyncRow], branches: Collection[int]) -> 
     return found
 
 
-def _neighbours(syncs: Sequence[SyncRow], branch: int) -> list[tuple[SyncRow, int, bool]]:
+def _reached_branches(syncs: Sequence[SyncRow], branch: int) -> list[tuple[SyncRow, int, bool]]:
     """The syncs that carry a change of the branch, where to, and whether from old to new."""
     found = []
     for sync in syncs:

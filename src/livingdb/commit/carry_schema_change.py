@@ -28,15 +28,15 @@ from livingdb.derivation.view import SourceTable, View
 from livingdb.errors import LivingDBError
 from livingdb.graph.draft import Draft, Intent, Propagation
 from livingdb.graph.graph import Graph, now, tables_of
+from livingdb.guard.build_pending_change import visible_tables
 from livingdb.guard.conditions.pending_change import Cost, PendingChange, VersionPair
 from livingdb.guard.judge import Judgement, judge_change
-from livingdb.guard.pending_changes import visible_tables
 from livingdb.guard.sync_failure import detach_action
 from livingdb.tables.index import Version
 from livingdb.tables.schema import TableSchema
 from livingdb.tables.type_names import type_name
 
-__all__ = ["follow_schema"]
+__all__ = ["rebind_views"]
 
 Make = Callable[[Intent], Draft]
 
@@ -63,7 +63,7 @@ class _ViewBroken(Exception):
     """Why a view cannot follow."""
 
 
-def follow_schema(graph: Graph, views: Views, draft: Draft, make: Make) -> Propagation:
+def rebind_views(graph: Graph, views: Views, draft: Draft, make: Make) -> Propagation:
     """The views of a branch after its schema changed."""
     drafts: list[Draft] = []
     actions: list[Callable[[Connection], None]] = []
@@ -88,7 +88,7 @@ def follow_schema(graph: Graph, views: Views, draft: Draft, make: Make) -> Propa
                 continue
             if moved != view:
                 actions.append(_store_view_action(graph, sync, moved))
-            same = _advance_intent(graph, sync, view, moved, change, head, draft)
+            same = _unchanged_view_intent(graph, sync, view, moved, change, head, draft)
             if same is not None:
                 drafts.append(make(same))
     return Propagation(drafts, actions)
@@ -316,7 +316,7 @@ def _reusable_tables(
     return {name: at for name, at in held.items() if before.get(name) == after.get(name)}
 
 
-def _advance_intent(
+def _unchanged_view_intent(
     graph: Graph,
     sync: SyncRow,
     view: View,

@@ -14,7 +14,7 @@ from livingdb.catalog.branches import BranchRow
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.catalog.syncs import SyncRow
 from livingdb.chunks.address import Address
-from livingdb.commit.make_version import derive_version
+from livingdb.commit.derive_version import derive_version
 from livingdb.derivation.hidden_tables import whole_tables
 from livingdb.derivation.query_answers import EmbeddedAnswers
 from livingdb.derivation.refresh_view import RefreshInput, RefreshResult, SourceVersion
@@ -31,11 +31,11 @@ from livingdb.errors import LivingDBError
 from livingdb.graph.draft import Draft, Intent, Propagation
 from livingdb.graph.graph import Graph, now
 from livingdb.graph.storage.staging import Staging
+from livingdb.guard.build_pending_change import pending_refresh
 from livingdb.guard.judge import ConditionBroken, judge_change
-from livingdb.guard.pending_changes import pending_refresh
 from livingdb.guard.quarantine import quarantine_rows
 from livingdb.guard.sync_failure import TRANSIENT_ERRORS, detach_action
-from livingdb.trees.changes import PATCH
+from livingdb.trees.delta import PATCH
 
 __all__ = ["ViewCarrier", "Views", "edge_details", "topological_order"]
 

@@ -16,8 +16,8 @@ from livingdb.catalog.branches import BranchRow
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.catalog.syncs import ACTIVE, SyncRow
 from livingdb.commit.carry_views import edge_details
-from livingdb.commit.guarded_refresh import guard_first_version, guard_refresh, stop_refresh
-from livingdb.commit.make_version import DerivedVersion, answers_for, derive_version
+from livingdb.commit.derive_version import DerivedVersion, answers_for, derive_version
+from livingdb.commit.judge_refresh import guard_first_version, guard_refresh, stop_refresh
 from livingdb.commit.reuse_answer import nearest_answer
 from livingdb.derivation.hidden_tables import whole_tables
 from livingdb.derivation.plan import Plan
@@ -45,8 +45,8 @@ from livingdb.graph.graph import Graph, HeadMoved, now, tables_of
 from livingdb.graph.names import check_branch
 from livingdb.graph.schedule import Schedule
 from livingdb.graph.storage.staging import Staging
+from livingdb.guard.build_pending_change import authors_between, pending_refresh
 from livingdb.guard.judge import Judgement
-from livingdb.guard.pending_changes import authors_between, pending_refresh
 from livingdb.tables.index import Version
 from livingdb.tables.letter_case import check_new, find_alike
 from livingdb.tables.schema import TableSchema
@@ -162,7 +162,7 @@ def _check_name(graph: Graph, view: View, rows: Sequence[BranchRow]) -> None:
             )
 
 
-_RESTLESS = ("NOT_DETERMINISTIC", "TIME_DEPENDENT")
+_VOLATILE_REASONS = ("NOT_DETERMINISTIC", "TIME_DEPENDENT")
 
 
 def _analyze_view(
@@ -179,7 +179,7 @@ def _analyze_view(
     return replace(
         view,
         uses=columns_used(view, schemas),
-        restless=any(reason in _RESTLESS for reason in reasons),
+        restless=any(reason in _VOLATILE_REASONS for reason in reasons),
         engine=engine,
     )
 
@@ -371,7 +371,7 @@ def _current_view(graph: Graph, sync: SyncRow, target: BranchRow) -> View:
 
 
 @contextmanager
-def answer_now(
+def derived_tables_now(
     graph: Graph, sync: SyncRow, made_last: SnapshotRow, engine: str | None, trust: Sequence[str]
 ) -> Iterator[Mapping[str, Version]]:
     """The tables of a derived object as they would be now; they are gone afterwards."""

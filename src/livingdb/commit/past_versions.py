@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.catalog.syncs import SyncRow
 from livingdb.commit.carry_views import edge_details
-from livingdb.commit.make_version import answers_for, derive_version
+from livingdb.commit.derive_version import answers_for, derive_version
 from livingdb.derivation.hidden_tables import whole_tables
 from livingdb.derivation.source_positions import (
     At,
@@ -25,8 +25,8 @@ from livingdb.graph.ancestry import first_parents, is_ancestor
 from livingdb.graph.draft import Intent
 from livingdb.graph.graph import Graph, tables_of
 from livingdb.graph.storage.staging import Staging
+from livingdb.guard.build_pending_change import pending_refresh
 from livingdb.guard.judge import judge_change
-from livingdb.guard.pending_changes import pending_refresh
 from livingdb.guard.quarantine import quarantine_rows
 
 __all__ = ["version_for"]

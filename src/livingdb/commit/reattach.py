@@ -17,7 +17,7 @@ from livingdb.catalog.branches import BranchRow
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.catalog.syncs import ACTIVE, SyncRow
 from livingdb.chunks.address import Address
-from livingdb.commit.carry_lens import BranchChange, SchemaCarrier
+from livingdb.commit.carry_lens import BranchChange, LensCarrier
 from livingdb.derivation.hidden_tables import whole_tables
 from livingdb.errors import IllegalSync, RuleViolation, TransactionConflict
 from livingdb.graph.diff import differing_keys
@@ -34,8 +34,8 @@ from livingdb.graph.merge_policy import Policies
 from livingdb.graph.names import is_hidden
 from livingdb.graph.snapshot import overlay_tables
 from livingdb.graph.storage.staging import Staging
+from livingdb.guard.build_pending_change import authors_between, pending_schema_sync
 from livingdb.guard.judge import Judgement, judge_change
-from livingdb.guard.pending_changes import authors_between, pending_schema_sync
 from livingdb.guard.quarantine import quarantine_rows
 from livingdb.guard.sync_state import last_pair, set_state
 from livingdb.tables.index import Version
@@ -49,7 +49,7 @@ _ATTEMPTS = 8
 
 def rejoin(
     graph: Graph,
-    carrier: SchemaCarrier,
+    carrier: LensCarrier,
     stages: Sequence[SyncRow],
     by: str,
     on_conflict: str = "fail",
@@ -97,7 +97,7 @@ class _Rejoin:
     def __init__(
         self,
         graph: Graph,
-        carrier: SchemaCarrier,
+        carrier: LensCarrier,
         stages: Sequence[SyncRow],
         by: str,
         staging: Staging,

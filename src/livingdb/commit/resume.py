@@ -13,7 +13,7 @@ from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.catalog.syncs import ACTIVE, DETACHED, HELD, SyncRow
 from livingdb.chunks.address import Address
 from livingdb.commit.carriers import Carriers
-from livingdb.commit.carry_lens import SchemaCarrier
+from livingdb.commit.carry_lens import LensCarrier
 from livingdb.commit.reattach import rejoin
 from livingdb.derivation.view import KIND, View
 from livingdb.errors import IllegalSync, RuleViolation, TransactionConflict
@@ -91,7 +91,7 @@ def resume(
     if stages[0].kind == KIND:
         _reactivate_view(graph, stages[0], by, engine, trust, guarded=True)
     else:
-        rejoin(graph, _schema_carrier(graph), stages, by, guarded=True)
+        rejoin(graph, _lens_carrier(graph), stages, by, guarded=True)
 
 
 def reattach(
@@ -110,7 +110,7 @@ def reattach(
     if _state(stages) == ACTIVE:
         return
     if stages[0].kind != KIND:
-        rejoin(graph, _schema_carrier(graph), stages, by, on_conflict)
+        rejoin(graph, _lens_carrier(graph), stages, by, on_conflict)
         return
     if on_conflict not in ("fail", "source"):
         raise IllegalSync(
@@ -120,7 +120,7 @@ def reattach(
     _reactivate_view(graph, stages[0], by, engine, trust, on_conflict=on_conflict)
 
 
-def _schema_carrier(graph: Graph) -> SchemaCarrier:
+def _lens_carrier(graph: Graph) -> LensCarrier:
     assert isinstance(graph.carrier, Carriers)
     return graph.carrier.lenses
 
@@ -189,11 +189,11 @@ def _check_discarded_rows(
     """`MergeConflict` with the rows that somebody wrote, and that the query does not give."""
     if on_conflict == "source":
         return
-    from livingdb.commit.derive import answer_now
+    from livingdb.commit.derive import derived_tables_now
 
     base, written = tables_of(graph, made), tables_of(graph, head)
     found = MergedTables()
-    with answer_now(graph, sync, made, engine, trust) as result:
+    with derived_tables_now(graph, sync, made, engine, trust) as result:
         for name, yours in written.items():
             old = base.get(name)
             mine = result.get(name, old)

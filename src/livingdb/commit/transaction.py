@@ -30,7 +30,7 @@ from livingdb.errors import (
 )
 from livingdb.graph.constraints import check_new_table, check_tables, check_targets
 from livingdb.graph.diff import changed_keys, delta_between
-from livingdb.graph.draft import Written
+from livingdb.graph.draft import TableWrite
 from livingdb.graph.dropped import REMADE, dropped_since
 from livingdb.graph.graph import Graph, Intent, missing_table_error, tables_of
 from livingdb.graph.names import check_table
@@ -45,7 +45,7 @@ from livingdb.tables.recipe import Counts, Definition
 from livingdb.tables.rows import RowSet
 from livingdb.tables.schema import TableSchema
 from livingdb.tables.tabular import as_tabular
-from livingdb.trees.changes import UPSERT, Delta, empty_delta, merge_deltas
+from livingdb.trees.delta import UPSERT, Delta, empty_delta, merge_deltas
 from livingdb.trees.keys import KeyArray, member
 
 __all__ = ["ISOLATIONS", "BranchTransaction"]
@@ -359,11 +359,13 @@ class BranchTransaction:
         written = [table for table in self._tables.values() if table.is_written]
         for table in written:
             if table.delta is None or table.is_new or table.built is not None:
-                raise TransactionConflict(f"table {table.name!r}: {_changed_by(step)}; try again")
+                raise TransactionConflict(
+                    f"table {table.name!r}: {_describe_schema_change(step)}; try again"
+                )
         if self.reads is not None:
-            raise TransactionConflict(f"{_changed_by(step)}; try again")
+            raise TransactionConflict(f"{_describe_schema_change(step)}; try again")
         mine = {
-            table.name: Written(table.delta, frozenset(table.columns))
+            table.name: TableWrite(table.delta, frozenset(table.columns))
             for table in written
             if table.delta is not None
         }
@@ -423,7 +425,9 @@ class BranchTransaction:
         except InvalidData as error:
             if self._lifted is None:
                 raise
-            raise TransactionConflict(f"{_changed_by(self._lifted)}, and {error}") from error
+            raise TransactionConflict(
+                f"{_describe_schema_change(self._lifted)}, and {error}"
+            ) from error
 
     def _table_delta(
         self, table: _TableWrites, head: SnapshotRow, made: Mapping[str, Version | None]
@@ -485,7 +489,7 @@ class BranchTransaction:
             )
 
 
-def _changed_by(step: SnapshotRow) -> str:
+def _describe_schema_change(step: SnapshotRow) -> str:
     return f"the schema was changed meanwhile by {short(step.address)} ({step.message})"
 
 

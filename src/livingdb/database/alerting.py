@@ -78,7 +78,7 @@ class Alerting(ABC):
     def check_watches(self) -> list[Alert]:
         """Look at lag, failures and growth now, as the runner does; the alerts that it raised."""
         graph = self._graph
-        from livingdb.commit.watch_rounds import check_watches
+        from livingdb.commit.check_watches import check_watches
 
         numbers = check_watches(graph)
         rows = [graph.catalog.alerts.by_id(number) for number in numbers]
@@ -167,7 +167,7 @@ def add_watch(graph: Graph, name: str, what: object, alerts: object, severity: s
         "severity": check_severity(severity),
         "alerts": sinks_to_json(alerts),
     }
-    from livingdb.commit.watch_rounds import initial_state
+    from livingdb.commit.check_watches import initial_state
 
     state = initial_state(graph, what)
     row = WatchRow(name, spec, now(), state)

@@ -51,7 +51,7 @@ def _apply(graph: Graph, tx: Transaction, name: str, part: Diff) -> None:
     if before is not None and before.definition != after.definition:
         raise InvalidData(f"table {name!r}: a diff across schemas cannot be applied")
     theirs, mine = graph.versions.definition(after).schema, tx.work.schema(name)
-    if _stored(theirs) != _stored(mine):
+    if _stored_columns(theirs) != _stored_columns(mine):
         raise InvalidData(
             f"table {name!r}: the diff is of a table with other columns than it has here"
         )
@@ -59,5 +59,5 @@ def _apply(graph: Graph, tx: Transaction, name: str, part: Diff) -> None:
         tx.work.apply(name, to_delta(shape, batch))
 
 
-def _stored(schema: TableSchema) -> list[tuple[int, str, object]]:
+def _stored_columns(schema: TableSchema) -> list[tuple[int, str, object]]:
     return [(column.id, column.name, column.type) for column in schema.stored_columns]

@@ -203,7 +203,7 @@ class Database(Alerting, Tracing):
             return Snapshot(self, row)
         from livingdb.evolution import lift as evolution
 
-        lifted = evolution.in_schema_of(self._graph, row, self._resolve(schema).snapshot)
+        lifted = evolution.tables_in_schema_of(self._graph, row, self._resolve(schema).snapshot)
         return Snapshot(self, row, lifted)
 
     def _resolve(self, ref: object) -> ResolvedRef:

@@ -86,7 +86,7 @@ class SnapshotScope:
         from livingdb.derivation import source_tables as sources
 
         syncs = [sync for sync in graph.catalog.syncs.all() if sync.kind == "derive"]
-        found = None if branch is None else sources.derived_sync(syncs, branch, name)
+        found = None if branch is None else sources.derived_sync_on(syncs, branch, name)
         if found is None:
             own = None if branch is None or branch.head != at.sequence else branch.id
             if own is not None and updatable_of(graph, name) == own:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from livingdb.sql.parameters import Parameters
     from livingdb.sql.result import Result
     from livingdb.tables.schema import SchemaLike
-    from livingdb.trees.changes import Delta
+    from livingdb.trees.delta import Delta
 
 __all__ = ["Transaction"]
 

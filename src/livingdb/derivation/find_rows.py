@@ -103,11 +103,13 @@ def _prefix_ranges(whole: KeyCodec, prefix: KeyCodec, keys: KeyArray) -> list[Sp
         if prefix.width is not None:
             low = low.ljust(prefix.width, b"\0")
         high = prefix_successor(low)
-        spans.append(Span(_bound(whole, low), None if high is None else _bound(whole, high)))
+        spans.append(
+            Span(_range_bound(whole, low), None if high is None else _range_bound(whole, high))
+        )
     return spans
 
 
-def _bound(codec: KeyCodec, bound: bytes) -> object:
+def _range_bound(codec: KeyCodec, bound: bytes) -> object:
     if codec.packed:
         assert codec.width is not None
         return np.uint64(int.from_bytes(bound.ljust(codec.width, b"\0"), "big"))

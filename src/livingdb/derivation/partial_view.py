@@ -17,7 +17,7 @@ from livingdb.engines.pruning import scan_bounds
 from livingdb.errors import InvalidData
 from livingdb.sql.condition_ranges import ranges_of
 from livingdb.sql.parse import parse_condition
-from livingdb.sql.table_conditions import column_named
+from livingdb.sql.table_conditions import find_column
 from livingdb.tables.schema import Column, TableSchema
 from livingdb.tables.virtual_forest import Piece
 
@@ -57,7 +57,7 @@ def cold_pieces(schema: TableSchema, where: str) -> tuple[Piece, ...]:
     """
 
     def owner(column: exp.Column) -> Column | None:
-        return None if column.table else column_named(schema, column.name)
+        return None if column.table else find_column(schema, column.name)
 
     found: list[Piece] = []
     for part in conjuncts(parse_condition(where)):

@@ -10,7 +10,7 @@ import pyarrow as pa
 from livingdb.derivation.compiler.plan_query import plan
 from livingdb.derivation.plan import Input, Plan
 from livingdb.derivation.view import View
-from livingdb.engines.portable.portable import PortableQuery, check_portability
+from livingdb.engines.portable.portability import PortableQuery, check_portability
 from livingdb.tables.schema import TableSchema
 
 __all__ = ["columns_used", "input_of", "portable_columns", "view_plan"]

@@ -13,8 +13,8 @@ from livingdb.derivation.arrow_answers import ArrowQuery, arrow_query
 from livingdb.derivation.plan import Ask, Relation
 from livingdb.derivation.stage_tables import definition_for
 from livingdb.engines.embedded.results import null_types_as_text
-from livingdb.engines.engine_choice import choose_engine, engine_named
-from livingdb.engines.portable.portable import PortableQuery, as_spark_types
+from livingdb.engines.engine_choice import choose_engine, load_engine
+from livingdb.engines.portable.portability import PortableQuery, as_spark_types
 from livingdb.engines.request import Request, Source
 from livingdb.engines.tree_parts import TreeParts
 from livingdb.tables.recipe import Definition
@@ -131,7 +131,7 @@ class EngineAnswers:
         name, _ = choose_engine(request, self._wanted, pipeline=True)
         if name == "embedded":
             return EmbeddedAnswers().answer(ask, relations)
-        return engine_named(name).rows(request)
+        return load_engine(name).rows(request)
 
     def build_trees(
         self, ask: Ask, relations: Mapping[str, Relation], key: tuple[str, ...] | None, url: str
@@ -143,7 +143,7 @@ class EngineAnswers:
         from livingdb.engines.spark.build_trees import arrow_schema
         from livingdb.engines.spark.engine import SparkEngine
 
-        engine = engine_named("spark")
+        engine = load_engine("spark")
         assert isinstance(engine, SparkEngine)
         definition = definition_for(arrow_schema(engine.frame(request)), key)
         return definition, engine.tree(request, definition, url)

@@ -16,7 +16,7 @@ from livingdb.tables.recipe import Definition, Derived
 from livingdb.tables.rows import RowSet
 from livingdb.tables.versions import Versions
 from livingdb.trees.builder import Sink
-from livingdb.trees.changes import Delta
+from livingdb.trees.delta import Delta
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -10,7 +10,7 @@ import pyarrow as pa
 from livingdb.derivation.plan import NeedsFull, Plan, Stage
 from livingdb.derivation.plan_cache import columns_used, view_plan
 from livingdb.derivation.query_answers import Answers, EngineAnswers
-from livingdb.derivation.stage_inputs import DeltaCache, VersionPair, VersionRelations
+from livingdb.derivation.stage_inputs import DeltaCache, StageInput, VersionRelations
 from livingdb.derivation.stage_tables import create_version, definition_for, delta_from_weighted
 from livingdb.derivation.view import View
 from livingdb.engines.request import TableLocation
@@ -80,7 +80,7 @@ def refresh_view(
     schemas = schemas_of(graph, inputs)
     plan = view_plan(view, schemas)
     reason = "ASKED_FOR" if full else _full_reason(graph, view, inputs, held, plan)
-    used = _columns_to_read(view, columns_used(view, schemas), deltas)
+    used = _shared_columns(view, columns_used(view, schemas), deltas)
     work = _Refresh(graph, view, inputs, held, answers, staging, deltas or DeltaCache())
     work.limit_columns(used)
     for stage in plan.stages:
@@ -89,7 +89,7 @@ def refresh_view(
     return RefreshResult(work.tables, strategy, work.reason, work.rows, answers.name, work.known)
 
 
-def _columns_to_read(
+def _shared_columns(
     view: View, used: Mapping[str, Sequence[str]], deltas: DeltaCache | None
 ) -> dict[str, Sequence[str]]:
     """The columns that matter of each table of a view, to it or to others that share deltas."""
@@ -161,10 +161,10 @@ class _Refresh:
                 schema = self._graph.versions.definition(self._inputs[name].new).schema
                 self._inputs[name].columns = list(used) or schema.arrow.names[:1]
 
-    def _stage_input(self, item: RefreshInput) -> VersionPair:
+    def _stage_input(self, item: RefreshInput) -> StageInput:
         old = item.old or item.new
         places = (old.location, item.new.location)
-        pair = VersionPair(self._graph.versions, old.version, item.new.version, places)
+        pair = StageInput(self._graph.versions, old.version, item.new.version, places)
         pair.deltas = self._deltas
         return pair
 
@@ -174,7 +174,7 @@ class _Refresh:
         held = self._held.get(name)
         if reason is None and held is not None:
             if all(self._inputs[read].is_same for read in stage.reads):
-                self._inputs[stage.name] = VersionPair(self._graph.versions, held, held)
+                self._inputs[stage.name] = StageInput(self._graph.versions, held, held)
                 return
             if stage.strategy != "full":
                 try:
@@ -198,7 +198,7 @@ class _Refresh:
             self.tables[name] = made
             self.known[name] = change
         self.rows = len(changes)
-        self._inputs[stage.name] = VersionPair(versions, held, made, known=change)
+        self._inputs[stage.name] = StageInput(versions, held, made, known=change)
 
     def _recompute(self, stage: Stage, name: str, held: Version | None) -> None:
         versions = self._graph.versions
@@ -223,8 +223,8 @@ class _Refresh:
             if same or next(diff_versions(versions, held, made), None) is None:
                 if not same:
                     self._graph.index.forget([made])
-                self._inputs[stage.name] = VersionPair(versions, held, held)
+                self._inputs[stage.name] = StageInput(versions, held, held)
                 self.rows = 0
                 return
         self.tables[name] = made
-        self._inputs[stage.name] = VersionPair(versions, held or made, made)
+        self._inputs[stage.name] = StageInput(versions, held or made, made)

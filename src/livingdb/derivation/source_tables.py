@@ -24,7 +24,7 @@ from livingdb.sql.table_names import (
 )
 from livingdb.tables.letter_case import check_clear, find_alike
 
-__all__ = ["derived_snapshot", "derived_sync", "resolve_sources"]
+__all__ = ["derived_snapshot", "derived_sync_on", "resolve_sources"]
 
 
 def resolve_sources(
@@ -87,7 +87,7 @@ def _source_table(graph: Graph, branch: BranchRow, table: exp.Table) -> SourceTa
     name = _matching_name(table.name, list(tables))
     if name is not None:
         return SourceTable(of.id, name)
-    sync = derived_sync(graph.catalog.syncs.all(), of, table.name)
+    sync = derived_sync_on(graph.catalog.syncs.all(), of, table.name)
     if sync is None:
         raise missing_table_error(table.name, tables)
     target = graph.branches.by_id(sync.target)
@@ -115,7 +115,7 @@ def _matching_name(name: str, tables: list[str]) -> str | None:
     return alike[0] if alike else None
 
 
-def derived_sync(syncs: list[SyncRow], branch: BranchRow, name: str) -> SyncRow | None:
+def derived_sync_on(syncs: list[SyncRow], branch: BranchRow, name: str) -> SyncRow | None:
     """The sync that makes the derived object of that name on a branch."""
     views = [sync for sync in syncs if sync.kind == KIND]
     for sync in views:

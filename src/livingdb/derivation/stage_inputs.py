@@ -20,7 +20,7 @@ from livingdb.graph.diff import changed_keys, delta_since
 from livingdb.tables.index import Version
 from livingdb.tables.versions import Versions
 
-__all__ = ["DeltaCache", "VersionPair", "VersionRelations", "weighted_diff"]
+__all__ = ["DeltaCache", "StageInput", "VersionRelations", "weighted_diff"]
 
 _REMEMBERED = 4
 
@@ -57,7 +57,7 @@ class DeltaCache:
 
 
 @dataclass
-class VersionPair:
+class StageInput:
     """A table before and after a change; equal if it did not change."""
 
     versions: Versions
@@ -135,7 +135,7 @@ class VersionRelations:
     """Reads pairs of versions, by the names that a plan has for them."""
 
     def __init__(
-        self, pairs: Mapping[str, VersionPair], answers: Answers, held: Version | None = None
+        self, pairs: Mapping[str, StageInput], answers: Answers, held: Version | None = None
     ):
         self._pairs = pairs
         self._answers = answers

@@ -21,7 +21,7 @@ from livingdb.tables.rows import RowSet
 from livingdb.tables.schema import TableSchema
 from livingdb.tables.versions import Versions
 from livingdb.trees.builder import Sink
-from livingdb.trees.changes import Delta, merge_deltas
+from livingdb.trees.delta import Delta, merge_deltas
 from livingdb.trees.keys import KeyArray, from_binary, hash_keys, member
 
 __all__ = [

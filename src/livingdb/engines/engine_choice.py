@@ -7,12 +7,12 @@ rows are few and every engine gives the same.
 
 from __future__ import annotations
 
-from livingdb.engines.portable.portable import Unanswerable
+from livingdb.engines.portable.portability import Unanswerable
 from livingdb.engines.request import Engine, Request
 from livingdb.engines.trust import check_calls
 from livingdb.errors import InvalidData
 
-__all__ = ["ENGINES", "SMALL_ROWS", "choose_engine", "engine_named"]
+__all__ = ["ENGINES", "SMALL_ROWS", "choose_engine", "load_engine"]
 
 ENGINES = ("auto", "embedded", "spark")
 SMALL_ROWS = 1_000_000
@@ -45,7 +45,7 @@ def choose_engine(
     return "embedded", "every engine gives the same"
 
 
-def engine_named(name: str) -> Engine:
+def load_engine(name: str) -> Engine:
     """The engine; Spark is started if no session is there."""
     if name == "embedded":
         from livingdb.engines.embedded.session import EmbeddedEngine

@@ -10,7 +10,7 @@ from typing import Protocol
 import pyarrow as pa
 from sqlglot import exp
 
-from livingdb.engines.portable.portable import PortableQuery, check_portability
+from livingdb.engines.portable.portability import PortableQuery, check_portability
 from livingdb.engines.tree_parts import TreeParts
 from livingdb.engines.value_ranges import Ranges
 from livingdb.tables.recipe import Definition

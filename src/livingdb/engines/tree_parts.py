@@ -1,4 +1,4 @@
-"""Trees built in parts: one per key range, each in packs of its own, then collected in key order."""
+"""Trees built in parts: one per key range, each in its own packs, collected in key order."""
 
 from __future__ import annotations
 

@@ -240,19 +240,19 @@ def _check_text(text: str, trust: Sequence[str]) -> None:
         if before.casefold() == "as" or (is_word and token.casefold() in _structure):
             continue
         if not (in_hint and token.casefold() in _hints):
-            _check_name(_name_ending(tokens, at), trust)
+            _check_name(_function_name_at(tokens, at), trust)
 
 
-def _name_ending(tokens: Sequence[tuple[str, str]], at: int) -> str:
+def _function_name_at(tokens: Sequence[tuple[str, str]], at: int) -> str:
     """The name of a function, of which the last part is at a place."""
-    parts = [_unquoted(tokens[at][1])]
+    parts = [_unquote(tokens[at][1])]
     while at >= 2 and tokens[at - 1][1] == ".":
         at -= 2
-        parts.append(_unquoted(tokens[at][1]))
+        parts.append(_unquote(tokens[at][1]))
     return ".".join(reversed(parts))
 
 
-def _unquoted(token: str) -> str:
+def _unquote(token: str) -> str:
     if token[0] not in '`"':
         return token
     return token[1:-1].replace(token[0] * 2, token[0])
@@ -260,7 +260,7 @@ def _unquoted(token: str) -> str:
 
 def _names_of_with(tokens: Sequence[tuple[str, str]]) -> set[int]:
     """Where WITH clauses name their queries: `WITH name(column, …) AS (…), …`."""
-    closing = _closing(tokens)
+    closing = _closing_parentheses(tokens)
     found: set[int] = set()
     for at, (kind, token) in enumerate(tokens):
         if kind != "word" or token.casefold() != "with":
@@ -282,7 +282,7 @@ def _names_of_with(tokens: Sequence[tuple[str, str]]) -> set[int]:
     return found
 
 
-def _closing(tokens: Sequence[tuple[str, str]]) -> dict[int, int]:
+def _closing_parentheses(tokens: Sequence[tuple[str, str]]) -> dict[int, int]:
     """Where each parenthesis that opens closes."""
     open_at: list[int] = []
     found = {}

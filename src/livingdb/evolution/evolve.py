@@ -35,16 +35,16 @@ from livingdb.tables.letter_case import check_new
 from livingdb.tables.recipe import Definition
 
 __all__ = [
+    "ChangeResult",
     "ChunkSink",
     "EvolutionPlan",
     "EvolveRequest",
     "Explanation",
-    "Stage",
+    "apply_changes",
     "evolve",
     "explain",
     "new_tables",
     "plan_changes",
-    "stages_of",
 ]
 
 _ATTEMPTS = 8
@@ -179,7 +179,7 @@ def evolve(graph: Graph, branch: str, wish: EvolveRequest) -> SnapshotRow:
         beside = wish.to is not None or wish.sync == "reverse"
         check_new_sync(graph.syncs(row.epoch), row, wish.sync, is_new_target=beside)
         with Staging(graph.store) as staging:
-            stages = stages_of(graph, plan, tables, staging)
+            stages = apply_changes(graph, plan, tables, staging)
             *between, last = _intents(graph, row, head, wish, stages)
             try:
                 found = graph.commit(last, staging, before=between)
@@ -210,7 +210,7 @@ def _check_direction(plan: EvolutionPlan, sync: str) -> None:
 
 
 @dataclass(frozen=True)
-class Stage:
+class ChangeResult:
     """All tables after one of the changes, and the versions it made."""
 
     tables: Mapping[str, Version]
@@ -224,21 +224,21 @@ def new_tables(
 
     Nothing is written but recipes; rows are looked at only by changes that say so.
     """
-    stages = stages_of(graph, plan, tables, staging)
+    stages = apply_changes(graph, plan, tables, staging)
     return _changed_tables(tables, stages[-1].tables), _new_versions(stages)
 
 
-def stages_of(
+def apply_changes(
     graph: Graph, plan: EvolutionPlan, tables: Mapping[str, Version], staging: ChunkSink
-) -> list[Stage]:
+) -> list[ChangeResult]:
     """The tables after each of the changes; if one of them fails, nothing is left of any."""
-    stages: list[Stage] = []
+    stages: list[ChangeResult] = []
     made: list[Version] = []
     try:
         for change, lens in zip(plan.changes, plan.lenses, strict=True):
             made = []
             tables = _apply_change(graph, change, lens, tables, staging, made)
-            stages.append(Stage(tables, made))
+            stages.append(ChangeResult(tables, made))
     except BaseException:
         graph.index.forget([*_new_versions(stages), *made])
         raise
@@ -274,7 +274,7 @@ def _apply_change(
     return after
 
 
-def _new_versions(stages: Sequence[Stage]) -> list[Version]:
+def _new_versions(stages: Sequence[ChangeResult]) -> list[Version]:
     return [version for stage in stages for version in stage.made]
 
 
@@ -314,7 +314,11 @@ def _change_title(change: SchemaChange) -> str:
 
 
 def _intents(
-    graph: Graph, row: BranchRow, head: SnapshotRow, wish: EvolveRequest, stages: Sequence[Stage]
+    graph: Graph,
+    row: BranchRow,
+    head: SnapshotRow,
+    wish: EvolveRequest,
+    stages: Sequence[ChangeResult],
 ) -> list[Intent]:
     """The snapshots to make, each a change of the head: those between, and the whole.
 

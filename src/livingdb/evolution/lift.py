@@ -9,20 +9,20 @@ import pyarrow as pa
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.chunks.address import short
 from livingdb.errors import InvalidData, TransactionConflict, Unsupported
-from livingdb.evolution.evolve import ChunkSink, new_tables, plan_changes, stages_of
+from livingdb.evolution.evolve import ChunkSink, apply_changes, new_tables, plan_changes
 from livingdb.evolution.lenses.lens import Lens, Loss, RowImages, Side, TableImages
 from livingdb.evolution.lenses.sides import VersionSide, delta_from_images, images_between
 from livingdb.evolution.schema_change import SchemaChange
 from livingdb.graph.ancestry import common_ancestors
-from livingdb.graph.draft import AlignedTables, Written
+from livingdb.graph.draft import AlignedTables, TableWrite
 from livingdb.graph.graph import Graph, tables_of
 from livingdb.graph.snapshot import overlay_tables
 from livingdb.graph.storage.staging import Staging
 from livingdb.tables.index import Version
 from livingdb.tables.rows import RowSet
-from livingdb.trees.changes import Delta
+from livingdb.trees.delta import Delta
 
-__all__ = ["Lifter", "in_schema_of"]
+__all__ = ["Lifter", "tables_in_schema_of"]
 
 Tables = Mapping[str, Version]
 
@@ -105,20 +105,20 @@ class Lifter:
         plan = plan_changes(definitions, changes)
         try:
             for lens, stage in zip(
-                plan.lenses, stages_of(self._graph, plan, base, staging), strict=True
+                plan.lenses, apply_changes(self._graph, plan, base, staging), strict=True
             ):
                 sides = VersionSide(versions, base), VersionSide(versions, stage.tables)
-                deltas, _ = _through(lens, deltas, {}, *sides)
+                deltas, _ = _carry_through(lens, deltas, {}, *sides)
                 base = stage.tables
-        except Lost as lost:
+        except ChangeLost as lost:
             return {lost.loss.table: f"{lost.loss} has no place in the schema that ours has"}
         except (InvalidData, Unsupported) as error:
             return {next(iter(deltas)): f"what theirs changed does not fit the schema: {error}"}
         return {}
 
     def lift_deltas(
-        self, step: SnapshotRow, written: Mapping[str, Written], staging: Staging
-    ) -> dict[str, Written]:
+        self, step: SnapshotRow, written: Mapping[str, TableWrite], staging: Staging
+    ) -> dict[str, TableWrite]:
         """What is written to tables as they were before a schema change, as it is after it.
 
         `TransactionConflict` if the new schema has no place for something that was written.
@@ -135,31 +135,31 @@ class Lifter:
         definitions = {name: versions.definition(v) for name, v in before.items()}
         try:
             plan = plan_changes(definitions, self.schema_changes_of(step))
-            stages = stages_of(graph, plan, before, staging)
+            stages = apply_changes(graph, plan, before, staging)
             for lens, stage in zip(plan.lenses, stages, strict=True):
                 sides = VersionSide(versions, before), VersionSide(versions, stage.tables)
-                deltas, columns = _through(lens, deltas, columns, *sides)
+                deltas, columns = _carry_through(lens, deltas, columns, *sides)
                 before = stage.tables
         except (InvalidData, Unsupported) as error:
             raise TransactionConflict(
-                f"what was written does not fit the schema since {_shown(step)}: {error}"
+                f"what was written does not fit the schema since {_change_label(step)}: {error}"
             ) from error
-        except Lost as lost:
+        except ChangeLost as lost:
             loss = lost.loss
             raise TransactionConflict(
-                f"table {loss.table!r}: {loss} has no place in the schema since {_shown(step)}; "
-                "try again"
+                f"table {loss.table!r}: {loss} has no place in the schema since "
+                f"{_change_label(step)}; try again"
             ) from None
         found = {}
         for name, delta in deltas.items():
             rows, named = versions.rows(before[name]), columns.get(name, frozenset())
             changes = delta_from_images(rows, delta, narrow=not named)
             if named or len(changes):
-                found[name] = Written(changes, named)
+                found[name] = TableWrite(changes, named)
         return found
 
 
-class Lost(Exception):
+class ChangeLost(Exception):
     """Something that was written goes nowhere."""
 
     def __init__(self, loss: Loss):
@@ -171,7 +171,7 @@ Columns = Mapping[str, frozenset[str]]
 """The columns that a change names, by table."""
 
 
-def _through(
+def _carry_through(
     lens: Lens, deltas: TableImages, columns: Columns, old: Side, new: Side
 ) -> tuple[TableImages, Columns]:
     """What changes of old tables are behind a lens; `Lost` if one of them is nothing there."""
@@ -182,24 +182,24 @@ def _through(
     carried = lens.putr(mine, old, new)
     loss = lens.loss(mine, carried, old)
     if loss is not None:
-        raise Lost(loss)
+        raise ChangeLost(loss)
     named = {name: set(columns.get(name, ())) for name in rest}
     for table in mine:
         for column in sorted(columns.get(table, frozenset()) - set(lens.old[table].schema.key)):
             outlets = lens.outlets(table, column)
             if not outlets:
-                raise Lost(Loss(table, column))
+                raise ChangeLost(Loss(table, column))
             for place, name in outlets:
                 named.setdefault(place, set()).add(name)
     return {**rest, **carried}, {name: frozenset(some) for name, some in named.items()}
 
 
-def _shown(step: SnapshotRow) -> str:
+def _change_label(step: SnapshotRow) -> str:
     """A schema change as a message names it."""
     return f"the schema change {short(step.address)} ({step.message}), which was made meanwhile"
 
 
-def in_schema_of(graph: Graph, row: SnapshotRow, other: SnapshotRow) -> Tables:
+def tables_in_schema_of(graph: Graph, row: SnapshotRow, other: SnapshotRow) -> Tables:
     """The tables of a snapshot in the schema of another one that changed it since.
 
     `Unsupported` if the way between them is not one of schema changes of the other.

@@ -19,7 +19,7 @@ from livingdb.tables.index import Version
 from livingdb.tables.rows import RowSet
 from livingdb.tables.schema import TableSchema
 from livingdb.tables.versions import Versions
-from livingdb.trees.changes import DELETE, Delta
+from livingdb.trees.delta import DELETE, Delta
 
 __all__ = ["check_new_table", "check_tables", "check_targets"]
 

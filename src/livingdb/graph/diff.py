@@ -16,8 +16,8 @@ from livingdb.graph.version_lineage import common_version
 from livingdb.tables.index import Version
 from livingdb.tables.rows import RowSet
 from livingdb.tables.versions import Versions
-from livingdb.trees.changes import Delta, empty_delta, merge_deltas
 from livingdb.trees.compare import differs
+from livingdb.trees.delta import Delta, empty_delta, merge_deltas
 from livingdb.trees.diff import DELETED, INSERTED, UPDATED, DiffBatch, to_delta
 from livingdb.trees.forest import Forest
 from livingdb.trees.keys import KeyArray, member
@@ -34,7 +34,7 @@ __all__ = [
     "lookup_diff",
     "max_differing_rows",
     "range_diff",
-    "union_keys",
+    "union_row_keys",
 ]
 
 _BATCH_KEYS = 65_536
@@ -158,7 +158,7 @@ def _is_chain_cheaper(versions: Versions, common: Version, before: Version, afte
 def differing_keys(versions: Versions, before: Version, after: Version) -> KeyArray:
     """Keys whose rows differ, sorted: all of them, and no others."""
     parts = [batch.keys for batch in diff_versions(versions, before, after)]
-    return union_keys(parts, versions.rows(after))
+    return union_row_keys(parts, versions.rows(after))
 
 
 def _chain_keys(versions: Versions, common: Version, before: Version, after: Version) -> KeyArray:
@@ -167,7 +167,7 @@ def _chain_keys(versions: Versions, common: Version, before: Version, after: Ver
         for version in (before, after)
         if version.address != common.address
     ]
-    return union_keys(parts, versions.rows(after))
+    return union_row_keys(parts, versions.rows(after))
 
 
 def _tree_keys(versions: Versions, before: Version, after: Version) -> KeyArray:
@@ -180,10 +180,10 @@ def _range_keys(old: RowSet, new: RowSet, span: Span) -> KeyArray:
     if old.root != new.root:
         assert isinstance(new.forest, Forest)
         parts += [batch.keys for batch in new.forest.diff(old.root, new.root, span)]
-    return union_keys(parts, new)
+    return union_row_keys(parts, new)
 
 
-def union_keys(parts: list[KeyArray], rows: RowSet) -> KeyArray:
+def union_row_keys(parts: list[KeyArray], rows: RowSet) -> KeyArray:
     """The keys in any of the sorted parts, sorted."""
     if not parts:
         empty = [pa.array([], column.type) for column in rows.schema.key_columns]
@@ -266,7 +266,7 @@ def cross_schema_diff(old: RowSet, new: RowSet) -> Iterator[DiffBatch]:
             new_keys, new_columns, [c.type for c in old.schema.stored_columns], INSERTED
         )
         return
-    keys = union_keys([old_keys, new_keys], new)
+    keys = union_row_keys([old_keys, new_keys], new)
     was, there = member(keys, old_keys), member(keys, new_keys)
     before, after = _spread(old_columns, was), _spread(new_columns, there)
     unequal = (was != there) | _inequality_mask(old, before, new, after)

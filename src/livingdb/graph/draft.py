@@ -15,12 +15,20 @@ from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.chunks.address import Address
 from livingdb.graph.snapshot import SnapshotRecord
 from livingdb.tables.index import Version
-from livingdb.trees.changes import Delta
+from livingdb.trees.delta import Delta
 
 if TYPE_CHECKING:
     from livingdb.graph.storage.staging import Staging
 
-__all__ = ["AlignedTables", "Carrier", "Draft", "Intent", "Propagation", "SchemaLifter", "Written"]
+__all__ = [
+    "AlignedTables",
+    "Carrier",
+    "Draft",
+    "Intent",
+    "Propagation",
+    "SchemaLifter",
+    "TableWrite",
+]
 
 
 @dataclass(frozen=True)
@@ -118,7 +126,7 @@ class AlignedTables:
 
 
 @dataclass(frozen=True)
-class Written:
+class TableWrite:
     """What a transaction writes to a table, and the columns it names itself.
 
     Changes carry more where rows are new: defaults, and what is computed.
@@ -136,8 +144,8 @@ class SchemaLifter(Protocol):
         ...
 
     def lift_deltas(
-        self, step: SnapshotRow, written: Mapping[str, Written], staging: Staging
-    ) -> dict[str, Written]:
+        self, step: SnapshotRow, written: Mapping[str, TableWrite], staging: Staging
+    ) -> dict[str, TableWrite]:
         """What is written to tables as they were before a schema change, as it is after it.
 
         `TransactionConflict` if the new schema has no place for something that was written.

@@ -19,14 +19,16 @@ def dropped_since(graph: Graph, name: str, base: SnapshotRow, head: SnapshotRow)
     A table is gone if it was dropped, even if there is another one of its name and schema by now.
     """
     is_there = graph.find_version(head, name) is not None
-    by = _dropping(graph, name, base, head)
+    by = _dropping_snapshot(graph, name, base, head)
     if by is not None:
         anew = " or replaced" if is_there else ""
         return f"table {name!r} was dropped{anew} meanwhile by {short(by.address)}"
     return None if is_there else f"table {name!r} was dropped meanwhile"
 
 
-def _dropping(graph: Graph, name: str, base: SnapshotRow, head: SnapshotRow) -> SnapshotRow | None:
+def _dropping_snapshot(
+    graph: Graph, name: str, base: SnapshotRow, head: SnapshotRow
+) -> SnapshotRow | None:
     """The snapshot that the head comes from, and the base does not, that dropped a table."""
     snapshots, touches = graph.snapshots, graph.catalog.touches
     low = base.sequence + 1

@@ -17,16 +17,16 @@ from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.errors import MergeConflict
 from livingdb.graph.ancestry import common_ancestors, common_ancestors_of
 from livingdb.graph.constraints import check_tables, check_targets
-from livingdb.graph.diff import delta_between, diff_versions, lookup_diff, union_keys
+from livingdb.graph.diff import delta_between, diff_versions, lookup_diff, union_row_keys
 from livingdb.graph.graph import Graph, tables_of
 from livingdb.graph.merge_policy import Policies
 from livingdb.graph.snapshot import overlay_tables
 from livingdb.graph.storage.staging import Staging
 from livingdb.graph.version_lineage import is_base, tail_between
 from livingdb.tables.index import Version
-from livingdb.tables.letter_case import alike_names, columns_of, new_clash
+from livingdb.tables.letter_case import alike_names, column_names, new_clash
 from livingdb.tables.schema import TableSchema
-from livingdb.trees.changes import Delta, empty_delta, merge_deltas
+from livingdb.trees.delta import Delta, empty_delta, merge_deltas
 from livingdb.trees.diff import DELETED, INSERTED, DiffBatch
 from livingdb.trees.keys import KeyArray, member
 from livingdb.trees.merge import Conflicts, resolve_rows
@@ -99,7 +99,7 @@ def _merge_bases(graph: Graph, bases: Sequence[SnapshotRow], staging: Staging) -
             rows = graph.versions.rows(tables[name])
             parts = [part.keys for part in conflicts]
             parts += [contested[name]] if name in contested else []
-            contested[name] = union_keys(parts, rows)
+            contested[name] = union_row_keys(parts, rows)
         joined.append(other)
     return MergeBase(tables, contested)
 
@@ -137,7 +137,7 @@ def merge_tables(
 def _difference(graph: Graph, mine: Version, yours: Version) -> str:
     """Why the schemas of a table on the two sides do not go together."""
     schemas = [graph.versions.definition(version).schema for version in (mine, yours)]
-    for one, other in alike_names(name for schema in schemas for name in columns_of(schema)):
+    for one, other in alike_names(name for schema in schemas for name in column_names(schema)):
         return f"the columns {one!r} and {other!r} of the two sides differ in case only"
     return "the two sides have different schemas"
 

@@ -19,8 +19,8 @@ import pyarrow as pa
 from livingdb.errors import InvalidData
 from livingdb.tables.fit import fit
 from livingdb.tables.schema import TableSchema
-from livingdb.trees.changes import DELETE, UPSERT, Delta
 from livingdb.trees.compare import choose, differs
+from livingdb.trees.delta import DELETE, UPSERT, Delta
 from livingdb.trees.merge import Conflicts
 from livingdb.trees.shape import Shape
 

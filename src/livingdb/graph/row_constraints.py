@@ -13,8 +13,8 @@ from livingdb.sql.expressions import Expression
 from livingdb.tables.batches import flat
 from livingdb.tables.rows import RowSet
 from livingdb.tables.schema import TableSchema
-from livingdb.trees.changes import DELETE, UPSERT, Delta
 from livingdb.trees.compare import choose
+from livingdb.trees.delta import DELETE, UPSERT, Delta
 from livingdb.trees.keys import member
 
 __all__ = [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from livingdb.tables.index import Version, VersionIndex, ancestor_at, require
 from livingdb.tables.versions import Versions
-from livingdb.trees.changes import Delta
+from livingdb.trees.delta import Delta
 
 __all__ = ["common_version", "is_base", "tail_between"]
 

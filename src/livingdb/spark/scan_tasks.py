@@ -28,7 +28,7 @@ from livingdb.tables.batches import large_batches
 from livingdb.tables.index import Version
 from livingdb.tables.recipe import Definition
 from livingdb.tables.rows import RowSet
-from livingdb.trees.changes import Delta
+from livingdb.trees.delta import Delta
 from livingdb.trees.forest import Forest
 from livingdb.trees.scan import Span, ZoneFilter
 from livingdb.trees.shape import Shape

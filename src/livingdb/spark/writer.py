@@ -28,10 +28,10 @@ from livingdb.files.url import open_files
 from livingdb.graph.dropped import dropped_since
 from livingdb.graph.graph import BatchAlreadyStored
 from livingdb.tables import ingest
-from livingdb.tables.delta import load_delta, store_delta
 from livingdb.tables.recipe import Change, Definition
 from livingdb.tables.schema import TableSchema
-from livingdb.trees.changes import DELETE, Delta, empty_delta, merge_deltas
+from livingdb.tables.stored_delta import load_delta, store_delta
+from livingdb.trees.delta import DELETE, Delta, empty_delta, merge_deltas
 from livingdb.trees.keys import concat_keys, member
 from livingdb.trees.shape import Shape
 

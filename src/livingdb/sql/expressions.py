@@ -101,7 +101,7 @@ class Expression:
 
         from livingdb.engines.embedded.duckdb_dialect import to_duckdb_sql
         from livingdb.engines.embedded.session import Session
-        from livingdb.engines.portable.portable import check_portability
+        from livingdb.engines.portable.portability import check_portability
 
         missing = sorted(self.columns - set(rows.column_names))
         if missing:

@@ -24,7 +24,7 @@ from livingdb.sql.table_names import (
     source_of,
     table_nodes,
 )
-from livingdb.tables.letter_case import columns_of
+from livingdb.tables.letter_case import column_names
 from livingdb.tables.rows import RowSet
 
 __all__ = ["Planner", "is_range", "point_at", "qualify"]
@@ -112,7 +112,7 @@ class Planner:
 
 
 def _column_names(rows: RowSet | pa.Table) -> list[str]:
-    return list(rows.schema.names) if isinstance(rows, pa.Table) else columns_of(rows.schema)
+    return list(rows.schema.names) if isinstance(rows, pa.Table) else column_names(rows.schema)
 
 
 def is_range(table: exp.Table) -> bool:

@@ -14,9 +14,9 @@ from sqlglot import exp
 from livingdb.errors import InvalidData, NotFound, Unsupported
 from livingdb.sql.planner import Planner
 from livingdb.sql.scope import Writer
-from livingdb.sql.table_conditions import column_named
+from livingdb.sql.table_conditions import find_column
 from livingdb.sql.table_names import SYSTEM, find_rows
-from livingdb.tables.letter_case import alike_names, check_clear, columns_of
+from livingdb.tables.letter_case import alike_names, check_clear, column_names
 from livingdb.tables.schema import Column, TableSchema
 from livingdb.tables.type_names import type_name
 
@@ -44,7 +44,7 @@ class Target:
 
     def column(self, name: str) -> Column:
         """The column of that name, whatever its case; `NotFound` names those there are."""
-        found = column_named(self.schema, name)
+        found = find_column(self.schema, name)
         return found if found is not None else self.schema.column(name)
 
     def column_node(self, column: Column) -> exp.Column:
@@ -83,8 +83,8 @@ class StatementWriter:
                 "they are now"
             )
         name, rows = find_rows(self.writer, tree.name)
-        for column, _ in alike_names(columns_of(rows.schema)):
-            check_clear("column", column, columns_of(rows.schema))
+        for column, _ in alike_names(column_names(rows.schema)):
+            check_clear("column", column, column_names(rows.schema))
         return Target(name, rows.schema, tree, self.planner)
 
     def computed_rows(self, query: exp.Query, columns: Sequence[Column]) -> pa.Table:

@@ -14,9 +14,9 @@ from livingdb.errors import Unsupported
 from livingdb.sql.condition_ranges import ranges_of
 from livingdb.sql.parameters import bind_parameters
 from livingdb.sql.parse import parse_condition
-from livingdb.sql.table_conditions import column_named
+from livingdb.sql.table_conditions import find_column
 from livingdb.sql.table_names import check_columns
-from livingdb.tables.letter_case import columns_of
+from livingdb.tables.letter_case import column_names
 from livingdb.tables.rows import RowSet
 from livingdb.tables.schema import Column
 
@@ -33,10 +33,10 @@ def select_where(rows: RowSet, where: str, columns: Sequence[str] | None = None)
     bind_parameters(condition, None)
     if condition.find(exp.Query, exp.AggFunc, exp.Window):
         raise Unsupported("a condition on one table has no subqueries, aggregates or windows")
-    check_columns(condition, [columns_of(schema)])
+    check_columns(condition, [column_names(schema)])
 
     def owner(column: exp.Column) -> Column | None:
-        return None if column.table else column_named(schema, column.name)
+        return None if column.table else find_column(schema, column.name)
 
     scanned = RowSetDataset(rows, ranges_of(condition, owner, {}))
     with Session() as session:

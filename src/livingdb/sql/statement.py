@@ -9,7 +9,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from livingdb.engines.embedded.session import Session
-from livingdb.engines.engine_choice import choose_engine, engine_named
+from livingdb.engines.engine_choice import choose_engine, load_engine
 from livingdb.errors import Unsupported
 from livingdb.sql.column_titles import with_spark_titles
 from livingdb.sql.insert import delete, insert
@@ -50,7 +50,7 @@ def execute(
         name, reason = choose_engine(request, engine)
         if name == "spark" and engine is None:
             _log.warning("the query runs on Spark: %s", reason)
-        found = engine_named(name).rows(request)
+        found = load_engine(name).rows(request)
         return Result(with_spark_titles(tree, found), engine=name)
     return _execute_change(scope, tree, values)
 

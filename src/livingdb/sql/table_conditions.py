@@ -11,7 +11,7 @@ from livingdb.sql.condition_ranges import Owner
 from livingdb.tables.rows import RowSet
 from livingdb.tables.schema import Column, TableSchema
 
-__all__ = ["column_named", "conditions_on", "owner_of"]
+__all__ = ["conditions_on", "find_column", "owner_of"]
 
 
 def conditions_on(table: exp.Table) -> Iterator[exp.Expr]:
@@ -64,7 +64,7 @@ def owner_of(table: exp.Table, sources: Mapping[int, RowSet | pa.Table]) -> Owne
     def owner(column: exp.Column) -> Column | None:
         if column.args.get("catalog") is not None:
             return None
-        found = column_named(schema, column.name)
+        found = find_column(schema, column.name)
         if found is None:
             return None
         if column.table:
@@ -74,14 +74,14 @@ def owner_of(table: exp.Table, sources: Mapping[int, RowSet | pa.Table]) -> Owne
             if branch is None and _is_duplicate_alias(select, own):
                 return None
             return found if column.table.casefold() == own else None
-        shared = any(column_named(other, column.name) is not None for other in others)
+        shared = any(find_column(other, column.name) is not None for other in others)
         is_joined = joined is None or column.name.casefold() in joined
         return None if shared or is_joined else found
 
     return owner
 
 
-def column_named(schema: TableSchema, name: str) -> Column | None:
+def find_column(schema: TableSchema, name: str) -> Column | None:
     """The column of a name, whatever its case; None if there is none or more than one."""
     alike = [column for column in schema.columns if column.name.casefold() == name.casefold()]
     return alike[0] if len(alike) == 1 else None

@@ -15,7 +15,7 @@ from livingdb.errors import DuplicateKey, InvalidData
 from livingdb.tables.fit import fit
 from livingdb.tables.schema import Column, TableSchema
 from livingdb.tables.tabular import Tabular, Values, as_tabular, is_table
-from livingdb.trees.changes import DELETE, PATCH, UPSERT, Delta
+from livingdb.trees.delta import DELETE, PATCH, UPSERT, Delta
 from livingdb.trees.keys import KeyArray
 from livingdb.trees.shape import Shape
 

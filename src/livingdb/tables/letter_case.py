@@ -17,7 +17,7 @@ __all__ = [
     "are_alike",
     "check_clear",
     "check_new",
-    "columns_of",
+    "column_names",
     "find_alike",
     "new_clash",
 ]
@@ -61,15 +61,15 @@ def new_clash(after: Schemas, *before: Schemas) -> tuple[str, str] | None:
     for one, other in alike_names(sorted(after)):
         if not any(one in tables and other in tables for tables in before):
             return other, f"the tables {one!r} and {other!r} differ in case only"
-    known = [columns_of(schema) for tables in before for schema in tables.values()]
+    known = [column_names(schema) for tables in before for schema in tables.values()]
     for table, schema in sorted(after.items()):
-        for one, other in alike_names(columns_of(schema)):
+        for one, other in alike_names(column_names(schema)):
             if not any(one in columns and other in columns for columns in known):
                 return table, f"the columns {one!r} and {other!r} differ in case only"
     return None
 
 
-def columns_of(schema: TableSchema) -> list[str]:
+def column_names(schema: TableSchema) -> list[str]:
     """The names of the columns."""
     return [column.name for column in schema.columns]
 

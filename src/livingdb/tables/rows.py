@@ -14,7 +14,7 @@ from livingdb.chunks.address import Address
 from livingdb.errors import InvalidData
 from livingdb.tables.fit import fit
 from livingdb.tables.schema import TableSchema
-from livingdb.trees.changes import Delta
+from livingdb.trees.delta import Delta
 from livingdb.trees.forest import Forest
 from livingdb.trees.keys import KeyArray, member, search
 from livingdb.trees.scan import ALL, Span, ZoneFilter

@@ -13,7 +13,7 @@ from collections.abc import Callable, Hashable
 
 from livingdb.chunks.address import Address
 from livingdb.tables.index import Version, VersionIndex, require, skip_depth
-from livingdb.trees.changes import Delta, merge_deltas
+from livingdb.trees.delta import Delta, merge_deltas
 
 __all__ = ["Tails"]
 

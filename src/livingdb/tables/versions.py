@@ -19,7 +19,6 @@ from livingdb.chunks.address import Address
 from livingdb.chunks.memory import MemoryStore
 from livingdb.chunks.store import ChunkStore, StoredChunk
 from livingdb.errors import MissingKey, Unsupported
-from livingdb.tables.delta import load_delta, store_delta
 from livingdb.tables.index import (
     Version,
     VersionIndex,
@@ -30,11 +29,12 @@ from livingdb.tables.index import (
 from livingdb.tables.layout import FOLD_FLOOR_ROWS
 from livingdb.tables.recipe import Change, Counts, Definition, Derived, Recipe, Rows, load_recipe
 from livingdb.tables.rows import RowSet
+from livingdb.tables.stored_delta import load_delta, store_delta
 from livingdb.tables.tail import Tails
 from livingdb.tables.virtual_forest import VirtualForest
 from livingdb.trees.builder import Sink
-from livingdb.trees.changes import DELETE, UPSERT, Delta
 from livingdb.trees.compare import differs
+from livingdb.trees.delta import DELETE, UPSERT, Delta
 from livingdb.trees.forest import Forest
 from livingdb.trees.nodes import Cache
 

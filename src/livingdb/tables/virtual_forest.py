@@ -15,7 +15,7 @@ from livingdb.chunks.address import Address
 from livingdb.tables.batches import flat, large_batches
 from livingdb.tables.rows import RowSet
 from livingdb.tables.schema import TableSchema
-from livingdb.trees.changes import Delta, merge_deltas
+from livingdb.trees.delta import Delta, merge_deltas
 from livingdb.trees.forest import Grouping
 from livingdb.trees.keys import KeyArray, member
 from livingdb.trees.scan import ALL, Span, ZoneFilter

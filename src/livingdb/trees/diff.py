@@ -18,8 +18,8 @@ import pyarrow as pa
 
 from livingdb.chunks.address import Address
 from livingdb.chunks.chunk import Chunk, decompress_ahead
-from livingdb.trees.changes import DELETE, UPSERT, Delta
 from livingdb.trees.compare import choose, differs
+from livingdb.trees.delta import DELETE, UPSERT, Delta
 from livingdb.trees.keys import KeyArray, align, search
 from livingdb.trees.nodes import Entries, Entry, Leaf, Reader, node_entry
 from livingdb.trees.scan import ALL, Span, leaf_rows

@@ -13,7 +13,7 @@ import numpy as np
 
 from livingdb.chunks.address import Address
 from livingdb.trees.builder import Builder, Sink
-from livingdb.trees.changes import Delta, empty_delta
+from livingdb.trees.delta import Delta, empty_delta
 from livingdb.trees.keys import KeyArray, search
 from livingdb.trees.nodes import Entries, Leaf, Reader
 from livingdb.trees.scan import leaf_rows

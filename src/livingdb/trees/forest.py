@@ -27,7 +27,7 @@ from livingdb.trees import merge as tree_merge
 from livingdb.trees import scan as tree_scan
 from livingdb.trees import seek as tree_seek
 from livingdb.trees.builder import Builder, Sink, check_sorted
-from livingdb.trees.changes import Delta
+from livingdb.trees.delta import Delta
 from livingdb.trees.edit import edit
 from livingdb.trees.join import join
 from livingdb.trees.keys import KeyArray

@@ -15,8 +15,8 @@ import pyarrow as pa
 
 from livingdb.chunks.address import Address
 from livingdb.trees.builder import Sink
-from livingdb.trees.changes import Delta, empty_delta, merge_deltas
 from livingdb.trees.compare import choose, differs
+from livingdb.trees.delta import Delta, empty_delta, merge_deltas
 from livingdb.trees.diff import (
     DELETED,
     DiffBatch,

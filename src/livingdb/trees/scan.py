@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from livingdb.chunks.address import Address
 from livingdb.chunks.chunk import decompress_ahead
-from livingdb.trees.changes import Delta
+from livingdb.trees.delta import Delta
 from livingdb.trees.keys import KeyArray, align
 from livingdb.trees.nodes import Entries, Leaf, Reader
 from livingdb.trees.workers import in_order

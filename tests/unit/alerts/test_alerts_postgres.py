@@ -13,7 +13,7 @@ from tests.unit.database.test_postgres import Place, place  # noqa: F401
 import livingdb
 from livingdb import alert
 from livingdb.alerts.raise_alert import raise_alert
-from livingdb.commit import watch_rounds
+from livingdb.commit import check_watches as watch_rounds
 from livingdb.graph.graph import now
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import livingdb
 from livingdb import AlreadyExists, InvalidData, InvalidName, NotFound, alert
 from livingdb.alerts.watch import WatchTarget
-from livingdb.commit import watch_rounds
+from livingdb.commit import check_watches as watch_rounds
 from livingdb.evolution import AddColumn, DropColumn, RenameColumn, RenameTable
 from livingdb.graph.graph import now
 

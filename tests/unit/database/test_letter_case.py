@@ -81,7 +81,7 @@ def test_create_table(main: livingdb.Branch) -> None:
     assert main.tables() == ["orders", "other"]
 
 
-REFUSED: dict[str, ev.Change | list[ev.Change]] = {
+REFUSED: dict[str, ev.SchemaChange | list[ev.SchemaChange]] = {
     "add": ev.AddColumn("orders", "NOTE", "int"),
     "rename": ev.RenameColumn("orders", "n", "Note"),
     "split column": ev.SplitColumn("orders", "note", ["p", "P"], separator=" "),

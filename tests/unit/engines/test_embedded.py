@@ -31,7 +31,7 @@ def rows_of(data: pa.Table, key: str, layout: Layout | None = None) -> RowSet:
     store = MemoryStore()
     versions = Versions(store, MemoryIndex())
     definition = Definition(TableSchema.of(data.schema, key), layout or Layout(target_rows=64))
-    shape = definition.layout.grouping(definition.schema).whole
+    shape = definition.layout.grouping(definition.schema).row_shape
     columns, _ = ingest.sorted_rows(definition.schema, shape, data)
     version = versions.create(definition, [columns], lambda chunk: store.put([chunk]))
     return versions.rows(version)

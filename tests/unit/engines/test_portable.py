@@ -12,7 +12,7 @@ from sqlglot import exp
 
 from livingdb.engines.embedded.duckdb_dialect import to_duckdb_sql
 from livingdb.engines.embedded.session import Session
-from livingdb.engines.portable.portable import PortableQuery, as_spark_types, check_portability
+from livingdb.engines.portable.portability import PortableQuery, as_spark_types, check_portability
 from livingdb.errors import InvalidData
 from livingdb.sql.parse import parse_statement
 

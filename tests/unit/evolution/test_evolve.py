@@ -433,7 +433,7 @@ def test_the_schema_changes_between_two_snapshots(db: livingdb.Database) -> None
     lifter = db._graph.lifter
     assert lifter is not None
     steps = lifter.schema_changes_between(start._row, main.head._row)
-    names = [type(change).__name__ for step in steps for change in lifter.changes(step)]
+    names = [type(change).__name__ for step in steps for change in lifter.schema_changes_of(step)]
     assert names == ["AddColumn", "RenameColumn"]
     assert lifter.schema_changes_between(steps[1], main.head._row) == []
     assert [step.sequence for step in lifter.schema_changes_between(steps[0], main.head._row)] == [

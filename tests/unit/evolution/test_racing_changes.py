@@ -80,7 +80,7 @@ def seen(branch: livingdb.Branch) -> Tables:
     return {name: branch.table(name).to_arrow().to_pylist() for name in branch.tables()}
 
 
-CHANGES: dict[str, tuple[list[ev.Change], list[str]]] = {
+CHANGES: dict[str, tuple[list[ev.SchemaChange], list[str]]] = {
     "add column": ([ev.AddColumn("orders", "vat", "double", default=0.5)], ["orders"]),
     "computed": ([ev.AddColumn("orders", "two", "bigint", computed="amount * 2")], ["orders"]),
     "up": ([ev.AddColumn("orders", "n", "int", up="length(city)")], ["orders"]),
@@ -259,7 +259,9 @@ SUCCESSES = {
 """Races that are won."""
 
 
-def written_first(branch: livingdb.Branch, changes: list[ev.Change], write: Write) -> Tables | None:
+def written_first(
+    branch: livingdb.Branch, changes: list[ev.SchemaChange], write: Write
+) -> Tables | None:
     """The tables after the write and then the change; None if the change is not possible then."""
     with branch.transaction() as tx:
         write(tx)
@@ -284,7 +286,7 @@ def race(
     mine: livingdb.Database,
     yours: livingdb.Database,
     name: str,
-    changes: list[ev.Change],
+    changes: list[ev.SchemaChange],
     table: str,
     what: str,
 ) -> None:
@@ -373,7 +375,9 @@ def test_what_was_read_was_dropped_and_made_anew(handles: Handles) -> None:
 
 
 @pytest.mark.parametrize("change", [ev.DropTable("extra"), ev.DropColumn("extra", "gift")])
-def test_what_was_read_was_dropped_by_a_schema_change(handles: Handles, change: ev.Change) -> None:
+def test_what_was_read_was_dropped_by_a_schema_change(
+    handles: Handles, change: ev.SchemaChange
+) -> None:
     mine, yours = handles
     tx = mine.transaction(isolation="serializable")
     assert len(tx.table("extra")) == 1
@@ -492,7 +496,7 @@ def test_a_diff_is_not_applied_to_other_columns(handles: Handles) -> None:
 # --- merges -----------------------------------------------------------------------------------
 
 
-MERGED: dict[str, tuple[ev.Change, Write, str]] = {
+MERGED: dict[str, tuple[ev.SchemaChange, Write, str]] = {
     "table": (ev.DropTable("extra"), WRITES["extra"]["update"], "extra"),
     "column": (ev.DropColumn("orders", "zip"), WRITES["orders"]["update text"], "orders"),
     "new rows": (ev.DropColumn("orders", "zip"), WRITES["orders"]["insert"], "orders"),

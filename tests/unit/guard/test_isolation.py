@@ -47,7 +47,7 @@ def derive(main: livingdb.Branch, guard: condition.Condition) -> None:
 
     sync = main.database.sync("v")
     with graph.catalog.write() as connection:
-        graph.catalog.syncs.set_guard(connection, sync._stages[0].id, guard_of([guard], None))
+        graph.catalog.syncs.set_guard(connection, sync._chain[0].id, guard_of([guard], None))
         graph.catalog.raise_epoch(connection)
 
 

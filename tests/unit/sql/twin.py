@@ -69,7 +69,7 @@ class Database:
         defaults: Mapping[str, object] | None = None,
     ) -> None:
         definition = Definition(TableSchema.of(schema, key, defaults), layout or Layout())
-        shape = definition.layout.grouping(definition.schema).whole
+        shape = definition.layout.grouping(definition.schema).row_shape
         columns, _ = ingest.sorted_rows(definition.schema, shape, data)
         version = self.versions.create(definition, [columns], self.sink)
         states = self.branches[branch]

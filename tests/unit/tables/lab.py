@@ -70,7 +70,7 @@ class Lab:
 
     @property
     def shape(self) -> Shape:
-        return self.definition.layout.grouping(self.schema).whole
+        return self.definition.layout.grouping(self.schema).row_shape
 
     def sink(self, chunk: StoredChunk) -> None:
         self.kept.put([chunk])

@@ -11,10 +11,10 @@ from tests.unit.tables.lab import Lab
 from livingdb.chunks.chunk import Chunk, encode_chunk
 from livingdb.errors import Corruption
 from livingdb.tables import ingest
-from livingdb.tables.delta import load_delta, store_delta
 from livingdb.tables.recipe import Change, Definition, load_recipe
 from livingdb.tables.records import record
-from livingdb.trees.changes import Delta, merge_deltas
+from livingdb.tables.stored_delta import load_delta, store_delta
+from livingdb.trees.delta import Delta, merge_deltas
 
 LAB = Lab({"id": "int", "a": "int", "b": "string"}, "id")
 BASE = record({}).address

@@ -47,7 +47,7 @@ def world():
     def sink(chunk):
         store.put([chunk])
 
-    shape = DEFINITION.layout.grouping(SCHEMA).whole
+    shape = DEFINITION.layout.grouping(SCHEMA).row_shape
     rows = {"id": [1, 2, 3], "city": ["Oslo", "Lima", "Oslo"]}
     columns, _ = ingest.sorted_rows(SCHEMA, shape, rows)
     base = versions.create(DEFINITION, [columns], sink)

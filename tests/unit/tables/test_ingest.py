@@ -20,7 +20,7 @@ from livingdb.tables.layout import Layout
 from livingdb.tables.recipe import Definition
 from livingdb.tables.schema import TableSchema
 from livingdb.tables.versions import Versions
-from livingdb.trees.changes import Delta
+from livingdb.trees.delta import Delta
 from livingdb.trees.shape import Shape
 
 UTC = datetime.UTC
@@ -61,7 +61,7 @@ def rows_in_turn() -> Iterator[dict[str, Any]]:
 
 
 def shape_of(schema: TableSchema) -> Shape:
-    return Layout().grouping(schema).whole
+    return Layout().grouping(schema).row_shape
 
 
 def shown(schema: TableSchema, changes: Delta) -> list[dict[str, Any]]:

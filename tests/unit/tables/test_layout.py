@@ -85,7 +85,7 @@ def test_columns_that_no_group_names_share_one_more(
 def test_a_table_may_have_nothing_but_its_key() -> None:
     grouping = Layout().grouping(TableSchema.of({"id": "int"}, "id"))
     assert grouping.groups == ((),)
-    assert grouping.whole.names == ("id",)
+    assert grouping.row_shape.names == ("id",)
 
 
 def test_splitters() -> None:

@@ -19,7 +19,7 @@ from livingdb.tables.layout import Layout
 from livingdb.tables.recipe import Definition
 from livingdb.tables.schema import TableSchema
 from livingdb.tables.versions import Versions, classify
-from livingdb.trees.changes import Delta, merge_deltas
+from livingdb.trees.delta import Delta, merge_deltas
 from livingdb.trees.diff import DELETED, INSERTED, UPDATED
 
 SHOPS, IDS = 100, 20_000
@@ -30,7 +30,7 @@ SCHEMA = TableSchema.of(
     ["shop", "id"],
 )
 DEFINITION = Definition(SCHEMA, Layout(groups=[["city"], ["amount", "quantity"]]))
-SHAPE = DEFINITION.layout.grouping(SCHEMA).whole
+SHAPE = DEFINITION.layout.grouping(SCHEMA).row_shape
 
 Places = npt.NDArray[np.int64]
 

@@ -198,7 +198,7 @@ def test_a_derived_schema_takes_its_fields_as_they_are() -> None:
     )
     assert schema.nullable_keys == (1,)
     assert schema.key_codec.nullable == (1,)
-    assert Layout().grouping(schema).whole.codec.nullable == (1,)
+    assert Layout().grouping(schema).row_shape.codec.nullable == (1,)
     assert TableSchema.from_json(schema.to_json()) == schema
 
 

@@ -19,7 +19,7 @@ from livingdb.tables.layout import Layout
 from livingdb.tables.recipe import Counts
 from livingdb.tables.tail import Tails
 from livingdb.tables.versions import Versions, classify
-from livingdb.trees.changes import Delta
+from livingdb.trees.delta import Delta
 
 LONG = 100_000
 

@@ -17,7 +17,7 @@ from livingdb.chunks.memory import MemoryStore
 from livingdb.chunks.store import StoredChunk
 from livingdb.errors import Corruption, DuplicateKey, InvalidData, Unsupported
 from livingdb.trees.builder import build
-from livingdb.trees.changes import upserts
+from livingdb.trees.delta import upserts
 from livingdb.trees.diff import diff
 from livingdb.trees.edit import edit
 from livingdb.trees.keys import MAX_KEY_BYTES, KeyCodec

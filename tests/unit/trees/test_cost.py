@@ -14,7 +14,7 @@ from livingdb.chunks.address import Address
 from livingdb.chunks.chunk import Chunk
 from livingdb.chunks.store import StoredChunk
 from livingdb.trees.builder import build
-from livingdb.trees.changes import DELETE, PATCH, UPSERT, Delta
+from livingdb.trees.delta import DELETE, PATCH, UPSERT, Delta
 from livingdb.trees.diff import diff
 from livingdb.trees.edit import edit
 from livingdb.trees.merge import merge

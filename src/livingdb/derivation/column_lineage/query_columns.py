@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 from sqlglot import exp
 
-from livingdb.derivation.column_lineage.query_tree import (
+from livingdb.derivation.column_lineage.normalize_query import (
     Untraceable,
     normalize_query,
     own_nodes,

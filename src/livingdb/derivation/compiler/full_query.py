@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from livingdb.derivation.compiler import query_trees as trees
 from livingdb.derivation.compiler.query_trees import output_name
-from livingdb.engines.portable.portable import PortableQuery, check_portability
+from livingdb.engines.portable.portability import PortableQuery, check_portability
 from livingdb.errors import InvalidData
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from sqlglot import exp
 from livingdb.derivation.operators.additive_groups import AdditiveGroups
 from livingdb.derivation.operators.linear_block import LinearBlock
 from livingdb.derivation.operators.node import Leaf, Node
-from livingdb.derivation.operators.touched_values import PartitionedBlock
+from livingdb.derivation.operators.partitioned_block import PartitionedBlock
 
 __all__ = ["fuse"]
 
@@ -25,7 +25,7 @@ def fuse(after: LinearBlock, before: Node | AdditiveGroups) -> Node | AdditiveGr
         and not before.is_by_row
         and (before.key is None or after.key is not None)
     ):
-        return _fuse_touched(after, before)
+        return _fuse_partitioned(after, before)
     return None
 
 
@@ -49,7 +49,7 @@ def _fuse_additive(after: LinearBlock, before: AdditiveGroups) -> AdditiveGroups
     return AdditiveGroups(before.node, groups, slots, after.columns)
 
 
-def _fuse_touched(after: LinearBlock, before: PartitionedBlock) -> PartitionedBlock:
+def _fuse_partitioned(after: LinearBlock, before: PartitionedBlock) -> PartitionedBlock:
     (name,) = after.sources
     query = after.query_over(
         exp.Subquery(

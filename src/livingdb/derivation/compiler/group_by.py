@@ -18,7 +18,7 @@ from livingdb.derivation.compiler.aggregates import (
 from livingdb.derivation.compiler.correlation import block_expression
 from livingdb.derivation.operators.additive_groups import AdditiveGroups, Slot
 from livingdb.derivation.operators.node import Leaf
-from livingdb.derivation.operators.touched_values import PartitionedBlock
+from livingdb.derivation.operators.partitioned_block import PartitionedBlock
 from livingdb.derivation.plan import Unplannable
 from livingdb.derivation.weighted_rows import is_groupable
 
@@ -51,7 +51,7 @@ def apply_group_by(selecting: SelectCompiler) -> None:
         for call in aggregates_in(flow.substitute(expression)):
             if call not in calls:
                 calls.append(call)
-    made = _plan_additive(selecting, groups, calls) or _plan_touched(selecting, groups, calls)
+    made = _plan_additive(selecting, groups, calls) or _plan_partitioned(selecting, groups, calls)
     leaf, values = made
     relation = compiler.fresh_name()
 
@@ -138,7 +138,7 @@ def _plan_additive(
     return selecting.compiler.add_stage(node), found
 
 
-def _plan_touched(
+def _plan_partitioned(
     selecting: SelectCompiler, groups: list[exp.Expr], calls: list[exp.Expr]
 ) -> tuple[Leaf, list[exp.Expr]]:
     """The groups answered again where they are touched."""

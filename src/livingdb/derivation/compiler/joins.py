@@ -14,7 +14,7 @@ from livingdb.derivation.compiler import query_trees as trees
 from livingdb.derivation.compiler.flow import Flow
 from livingdb.derivation.compiler.name_resolution import VisibleRelation
 from livingdb.derivation.operators.node import Node
-from livingdb.derivation.operators.touched_values import PartitionedBlock
+from livingdb.derivation.operators.partitioned_block import PartitionedBlock
 from livingdb.derivation.operators.value_lookups import is_comparable
 from livingdb.derivation.plan import Unplannable
 

@@ -15,7 +15,7 @@ from livingdb.derivation.operators.additive_groups import AdditiveGroups
 from livingdb.derivation.operators.linear_block import LinearBlock
 from livingdb.derivation.operators.node import Leaf, Node
 from livingdb.derivation.plan import Ask, Input, Stage, Unplannable
-from livingdb.engines.portable.portable import PortableQuery, check_portability
+from livingdb.engines.portable.portability import PortableQuery, check_portability
 from livingdb.errors import NotFound
 from livingdb.graph.names import is_hidden
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import pyarrow as pa
 from sqlglot import exp
 
-from livingdb.engines.portable.portable import PortableQuery, check_portability
+from livingdb.engines.portable.portability import PortableQuery, check_portability
 from livingdb.sql.column_titles import with_spark_titles
 
 __all__ = [

@@ -12,7 +12,7 @@ from livingdb.derivation.compiler import query_trees as trees
 from livingdb.derivation.compiler.name_resolution import Scope, VisibleRelation
 from livingdb.derivation.compiler.order_limit import apply_limit
 from livingdb.derivation.operators.node import Leaf, Node, Run
-from livingdb.derivation.operators.touched_values import PartitionedBlock
+from livingdb.derivation.operators.partitioned_block import PartitionedBlock
 from livingdb.derivation.plan import WEIGHT, Ask, Relation, Side, Unplannable
 from livingdb.derivation.weighted_rows import concat_rows, is_groupable
 from livingdb.engines.spark_types import common_type

@@ -28,7 +28,7 @@ from livingdb.derivation.compiler.name_resolution import UnknownColumn
 from livingdb.derivation.operators.additive_groups import AdditiveGroups, Slot
 from livingdb.derivation.operators.linear_block import LinearBlock
 from livingdb.derivation.operators.node import Leaf, Node
-from livingdb.derivation.operators.touched_values import PartitionedBlock
+from livingdb.derivation.operators.partitioned_block import PartitionedBlock
 from livingdb.derivation.operators.value_lookups import is_comparable
 from livingdb.derivation.plan import Unplannable
 

@@ -11,7 +11,7 @@ from livingdb.derivation.compiler import query_trees as trees
 from livingdb.derivation.compiler.correlation import block_expression
 from livingdb.derivation.operators.linear_block import LinearBlock
 from livingdb.derivation.operators.node import Node
-from livingdb.derivation.operators.touched_values import PartitionedBlock
+from livingdb.derivation.operators.partitioned_block import PartitionedBlock
 from livingdb.derivation.plan import Unplannable
 from livingdb.derivation.weighted_rows import is_groupable
 

@@ -10,7 +10,7 @@ from livingdb.derivation.compiler.fuse_stages import fuse
 from livingdb.derivation.operators.additive_groups import AdditiveGroups
 from livingdb.derivation.operators.linear_block import LinearBlock
 from livingdb.derivation.operators.node import Leaf, Node, Run
-from livingdb.derivation.operators.touched_values import PartitionedBlock
+from livingdb.derivation.operators.partitioned_block import PartitionedBlock
 from livingdb.derivation.operators.value_lookups import fit_types
 from livingdb.derivation.plan import WEIGHT, Ask, Relations, Stage
 from livingdb.derivation.weighted_rows import consolidate, difference, distinct_rows

@@ -16,7 +16,7 @@ from livingdb.engines.embedded.arrow_dataset import RowSetDataset
 from livingdb.engines.embedded.duckdb_dialect import to_duckdb_sql
 from livingdb.engines.embedded.macros import MACROS
 from livingdb.engines.embedded.results import as_stored_types, null_types_as_text
-from livingdb.engines.portable.portable import PortableQuery, as_spark_types
+from livingdb.engines.portable.portability import PortableQuery, as_spark_types
 from livingdb.engines.request import Request
 from livingdb.engines.tree_parts import TreeParts, build_part, collect_parts
 from livingdb.errors import InvalidData, LivingDBError, NotFound, Unsupported

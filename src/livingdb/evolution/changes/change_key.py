@@ -11,7 +11,7 @@ import pyarrow as pa
 from livingdb.errors import DuplicateKey, InvalidData, Unsupported
 from livingdb.evolution.lenses.lens import Lens, RowImages, Side, TableImages, Verdicts
 from livingdb.evolution.lenses.row_alignment import Mask, keys_of
-from livingdb.evolution.lenses.table_lens import (
+from livingdb.evolution.lenses.table_parts import (
     anti_join,
     check_unreferenced,
     fitting_layout,

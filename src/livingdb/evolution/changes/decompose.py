@@ -11,7 +11,7 @@ import pyarrow as pa
 from livingdb.errors import InvalidData
 from livingdb.evolution.lenses.lens import Lens, RowImages, Side, TableImages, Verdicts
 from livingdb.evolution.lenses.row_alignment import AlignedRows, Mask, align_rows, keys_of
-from livingdb.evolution.lenses.table_lens import (
+from livingdb.evolution.lenses.table_parts import (
     all_null,
     apply_images,
     assemble_rows,

@@ -12,7 +12,7 @@ from livingdb.evolution.changes.decompose import KeyParts
 from livingdb.evolution.lenses.lens import Lens, Loss, Side, TableImages, Verdicts
 from livingdb.evolution.lenses.lookup_lens import Lookups
 from livingdb.evolution.lenses.row_alignment import align_rows, keys_of
-from livingdb.evolution.lenses.table_lens import (
+from livingdb.evolution.lenses.table_parts import (
     anti_join,
     check_names,
     check_unreferenced,

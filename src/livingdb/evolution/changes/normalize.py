@@ -12,7 +12,7 @@ from livingdb.errors import InvalidData
 from livingdb.evolution.definition_edits import check_new_name, new_column
 from livingdb.evolution.lenses.lens import Lens, RowMap, Side, TableImages, Verdicts
 from livingdb.evolution.lenses.lookup_lens import FANOUT, FORK, RESTRICT, SET_NULL, Lookups
-from livingdb.evolution.lenses.table_lens import (
+from livingdb.evolution.lenses.table_parts import (
     check_names,
     check_together,
     fitting_layout,

@@ -13,7 +13,7 @@ from livingdb.errors import DuplicateKey, InvalidData
 from livingdb.evolution.definition_edits import check_new_name
 from livingdb.evolution.lenses.lens import Lens, RowImages, Side, TableImages, Verdicts
 from livingdb.evolution.lenses.row_alignment import Mask, align_rows, keys_of
-from livingdb.evolution.lenses.table_lens import (
+from livingdb.evolution.lenses.table_parts import (
     apply_images,
     check_names,
     check_unreferenced,

@@ -24,7 +24,7 @@ from livingdb.evolution.lenses.row_alignment import (
     empty_rows,
     keys_of,
 )
-from livingdb.evolution.lenses.table_lens import (
+from livingdb.evolution.lenses.table_parts import (
     all_null,
     anti_join,
     apply_images,

@@ -17,8 +17,8 @@ from livingdb.tables.recipe import Counts
 from livingdb.tables.rows import RowSet
 from livingdb.tables.schema import TableSchema
 from livingdb.tables.versions import Versions, classify
-from livingdb.trees.changes import DELETE, PATCH, UPSERT, Delta, merge_deltas
 from livingdb.trees.compare import differs
+from livingdb.trees.delta import DELETE, PATCH, UPSERT, Delta, merge_deltas
 from livingdb.trees.diff import DELETED, INSERTED, DiffBatch
 from livingdb.trees.keys import KeyCodec, member
 from livingdb.trees.shape import Shape

@@ -29,7 +29,7 @@ from livingdb.tables.recipe import Counts
 from livingdb.tables.rows import RowSet
 from livingdb.tables.schema import TableSchema
 from livingdb.tables.versions import Versions
-from livingdb.trees.changes import PATCH, UPSERT, Delta
+from livingdb.trees.delta import PATCH, UPSERT, Delta
 
 if TYPE_CHECKING:
     from livingdb.graph.graph import Graph

@@ -16,8 +16,8 @@ import pyarrow as pa
 
 from livingdb.tables.index import Version
 from livingdb.tables.versions import Versions
-from livingdb.trees.changes import DELETE, PATCH, UPSERT, Delta
 from livingdb.trees.compare import differs
+from livingdb.trees.delta import DELETE, PATCH, UPSERT, Delta
 from livingdb.trees.diff import DELETED, INSERTED, UPDATED
 from livingdb.trees.keys import KeyArray, concat_keys, member, search, union_keys
 

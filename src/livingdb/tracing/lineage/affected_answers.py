@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import pyarrow as pa
 from sqlglot import exp
 
-from livingdb.derivation.column_lineage.query_tree import (
+from livingdb.derivation.column_lineage.normalize_query import (
     Untraceable,
     is_correlated,
     is_grouped,

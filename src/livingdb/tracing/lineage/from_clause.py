@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from livingdb.derivation.column_lineage.query_tree import (
+from livingdb.derivation.column_lineage.normalize_query import (
     Untraceable,
     has_aggregate,
     own_nodes,

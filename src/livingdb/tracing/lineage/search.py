@@ -12,16 +12,16 @@ from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.catalog.syncs import SyncRow
 from livingdb.chunks.address import Address
 from livingdb.commit.carry_lens import lens_of
-from livingdb.derivation.column_lineage.query_tree import Untraceable, normalize_query
+from livingdb.derivation.column_lineage.normalize_query import Untraceable, normalize_query
 from livingdb.derivation.find_rows import matching_rows, matching_rows_in
 from livingdb.derivation.refresh_view import SourceVersion
 from livingdb.derivation.source_positions import source_positions, source_versions
 from livingdb.derivation.view import KIND, SourceTable, View
 from livingdb.derivation.weighted_rows import distinct_rows
-from livingdb.engines.engine_choice import choose_engine, engine_named
+from livingdb.engines.engine_choice import choose_engine, load_engine
 from livingdb.engines.request import Request, Source
 from livingdb.errors import LivingDBError, NotFound
-from livingdb.evolution.lift import in_schema_of
+from livingdb.evolution.lift import tables_in_schema_of
 from livingdb.evolution.schema_change import SchemaChange
 from livingdb.graph.graph import Graph, tables_of
 from livingdb.graph.names import is_hidden
@@ -29,9 +29,9 @@ from livingdb.tables.batches import flat
 from livingdb.tables.index import Version
 from livingdb.tables.rows import RowSet
 from livingdb.tracing.lineage.lens_rows import trace_changes, trace_lens
+from livingdb.tracing.lineage.requested_rows import RequestedRows
 from livingdb.tracing.lineage.target import Target, makers
 from livingdb.tracing.lineage.trace_query import Answer, KnownTable, QueryTracer, TableTrace
-from livingdb.tracing.lineage.wanted_rows import RequestedRows
 
 __all__ = ["Origin", "Search", "TracedRows", "engine_answer", "trace_rows"]
 
@@ -171,7 +171,7 @@ class Search:
         if now is None or (then is not None and _names(graph, then) == _names(graph, now)):
             return None
         try:
-            return in_schema_of(graph, row, head).get(source.table)
+            return tables_in_schema_of(graph, row, head).get(source.table)
         except LivingDBError:
             return None
 
@@ -273,7 +273,7 @@ def engine_answer(
     def answer(request: Request) -> pa.Table:
         asked = replace(request, trust=trust)
         name, _ = choose_engine(asked, wanted)
-        return engine_named(name).rows(asked)
+        return load_engine(name).rows(asked)
 
     return answer
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from livingdb.derivation.column_lineage.query_tree import relations_of
+from livingdb.derivation.column_lineage.normalize_query import relations_of
 
 __all__ = ["InnerQuery", "inner_queries"]
 

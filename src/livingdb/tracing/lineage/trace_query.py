@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 from sqlglot import exp
 
-from livingdb.derivation.column_lineage.query_tree import (
+from livingdb.derivation.column_lineage.normalize_query import (
     Untraceable,
     has_aggregate,
     is_correlated,
@@ -29,6 +29,7 @@ from livingdb.errors import InvalidData, Unsupported
 from livingdb.sql.condition_ranges import ranges_of_all
 from livingdb.sql.table_conditions import conditions_on, owner_of
 from livingdb.tables.rows import RowSet
+from livingdb.tracing.lineage.filter_rows import filter_rows
 from livingdb.tracing.lineage.from_clause import (
     HERE,
     FromRows,
@@ -41,14 +42,13 @@ from livingdb.tracing.lineage.from_clause import (
     partitions_of,
     table_alias,
 )
-from livingdb.tracing.lineage.plain_rows import filter_rows
-from livingdb.tracing.lineage.subqueries import InnerQuery, inner_queries
-from livingdb.tracing.lineage.wanted_rows import (
+from livingdb.tracing.lineage.requested_rows import (
     NOTHING,
     RequestedRows,
     is_comparable,
     one_of_condition,
 )
+from livingdb.tracing.lineage.subqueries import InnerQuery, inner_queries
 
 __all__ = ["Answer", "KnownTable", "QueryTracer", "TableTrace"]
 

@@ -18,8 +18,8 @@ from livingdb.evolution.schema_change import SchemaChange
 from livingdb.graph.graph import Graph
 from livingdb.tables.schema import TableSchema
 from livingdb.tracing.blame.view_columns import correspondences
-from livingdb.tracing.whereabouts.history_lines import Period, periods, periods_of_versions
 from livingdb.tracing.whereabouts.located_row import HistoryLines, LocatedRow, encode_key
+from livingdb.tracing.whereabouts.row_periods import Period, periods, periods_of_versions
 from livingdb.tracing.whereabouts.row_schemas import KnownRow, translate_through_changes
 
 __all__ = ["DerivedRowSearch"]

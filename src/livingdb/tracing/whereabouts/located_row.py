@@ -11,7 +11,7 @@ from livingdb.graph.graph import Graph
 from livingdb.tables.index import Version
 from livingdb.tables.schema import TableSchema
 from livingdb.tracing.blame.version_stretches import changing_snapshots
-from livingdb.tracing.whereabouts.history_lines import Period, periods
+from livingdb.tracing.whereabouts.row_periods import Period, periods
 from livingdb.tracing.whereabouts.row_schemas import KnownRow
 from livingdb.trees.keys import KeyArray
 

@@ -17,8 +17,8 @@ from livingdb.graph.snapshot_columns import to_datetime
 from livingdb.tables import ingest
 from livingdb.tables.schema import TableSchema
 from livingdb.tracing.whereabouts.derived_rows import DerivedRowSearch
-from livingdb.tracing.whereabouts.history_lines import Period, periods
 from livingdb.tracing.whereabouts.located_row import HistoryLines, LocatedRow
+from livingdb.tracing.whereabouts.row_periods import Period, periods
 from livingdb.tracing.whereabouts.row_schemas import KnownRow, translate_row
 from livingdb.tracing.whereabouts.whereabouts import Place, Whereabouts
 

@@ -15,9 +15,9 @@ from livingdb.derivation.column_lineage.query_columns import columns_of_query
 from livingdb.derivation.compiler.plan_query import Input, plan
 from livingdb.engines.request import Request, Source
 from livingdb.sql.parse import parse_statement
+from livingdb.tracing.lineage.requested_rows import RequestedRows
 from livingdb.tracing.lineage.search import trace_rows
 from livingdb.tracing.lineage.trace_query import KnownTable
-from livingdb.tracing.lineage.wanted_rows import RequestedRows
 
 NOT_SUFFICIENT = {22}
 """Its mean is of customers who have orders, too, and are not counted only because of these."""

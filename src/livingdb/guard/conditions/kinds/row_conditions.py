@@ -70,7 +70,8 @@ class RowCondition(Condition):
         if not count:
             return Verdict(measured=0)
         shown = "; ".join(
-            f"{table}: {render_rows(rows, [*pending.schema(table, self.of).key, *self.judged_columns])}"
+            f"{table}: "
+            f"{render_rows(rows, [*pending.schema(table, self.of).key, *self.judged_columns])}"
             for table, rows in broken.items()
         )
         kept = broken if self.of == "target" else {}

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import livingdb
+from livingdb.cli.story.demo_context import CITY
 from livingdb.cli.story.page import Page, measure_time
-from livingdb.cli.story.stage import CITY
 
 if TYPE_CHECKING:
-    from livingdb.cli.story.stage import DemoContext
+    from livingdb.cli.story.demo_context import DemoContext
 
 __all__ = ["mistake", "what_if"]
 

@@ -15,7 +15,7 @@ from livingdb.engines.pruning import scan_bounds
 from livingdb.sql.comparison import comparison_of
 from livingdb.sql.condition_ranges import ranges_of_all
 from livingdb.sql.parameters import constant
-from livingdb.sql.table_conditions import column_named
+from livingdb.sql.table_conditions import find_column
 from livingdb.tables.rows import RowSet
 from livingdb.tables.schema import Column
 
@@ -36,7 +36,7 @@ def filter_rows(rows: RowSet, condition: exp.Expr | None) -> tuple[pa.Table, boo
         return None
 
     def owner(column: exp.Column) -> Column | None:
-        return column_named(rows.schema, column.name)
+        return find_column(rows.schema, column.name)
 
     part = scan_bounds(rows.schema, ranges_of_all(parts, owner, {}))
     schema = rows.schema.arrow
@@ -71,7 +71,7 @@ def _plain_comparison(rows: RowSet, part: exp.Expr) -> Plain | None:
     found = comparison_of(part)
     is_null = isinstance(part, exp.Is) and isinstance(part.expression, exp.Null)
     node = part.this if is_null else None if found is None else found.column
-    column = column_named(rows.schema, node.name) if isinstance(node, exp.Column) else None
+    column = find_column(rows.schema, node.name) if isinstance(node, exp.Column) else None
     if column is None:
         return None
     if is_null:

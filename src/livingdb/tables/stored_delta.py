@@ -17,7 +17,7 @@ from livingdb.chunks.store import ChunkStore, StoredChunk
 from livingdb.errors import Corruption
 from livingdb.tables.recipe import Change, Counts
 from livingdb.tables.schema import TableSchema
-from livingdb.trees.changes import DELETE, PATCH, Delta
+from livingdb.trees.delta import DELETE, PATCH, Delta
 from livingdb.trees.shape import Shape
 
 __all__ = ["load_delta", "store_delta"]

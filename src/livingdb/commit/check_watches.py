@@ -60,7 +60,7 @@ def _check_watch(graph: Graph, row: WatchRow, moment: int) -> int | None:
         what = WatchTarget.from_json(row.spec["on"])
         look = _observe(graph, row, what, moment)
     except (NotFound, InvalidData) as error:
-        return _report_lost(graph, row, str(error), moment)
+        return _report_missing_target(graph, row, str(error), moment)
     except LivingDBError as error:
         _log.warning("the watch %r waits for the next round: %s", row.name, error)
         return None
@@ -88,7 +88,7 @@ def _check_watch(graph: Graph, row: WatchRow, moment: int) -> int | None:
         )
 
 
-def _report_lost(graph: Graph, row: WatchRow, reason: str, moment: int) -> int | None:
+def _report_missing_target(graph: Graph, row: WatchRow, reason: str, moment: int) -> int | None:
     """Tell once that a watch cannot look at what it is for."""
     if row.state.get("lost"):
         return None

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import pyarrow.compute as pc
 
+from livingdb.cli.story.demo_context import CITY
 from livingdb.cli.story.page import Page, measure_time
-from livingdb.cli.story.stage import CITY
 
 if TYPE_CHECKING:
-    from livingdb.cli.story.stage import DemoContext
+    from livingdb.cli.story.demo_context import DemoContext
 
 __all__ = ["trace", "travel"]
 

@@ -13,7 +13,7 @@ from livingdb.cli.story.page import Page, bytes_text, measure_time
 from livingdb.evolution import SplitColumn
 
 if TYPE_CHECKING:
-    from livingdb.cli.story.stage import DemoContext
+    from livingdb.cli.story.demo_context import DemoContext
 
 __all__ = ["evolve", "load"]
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from livingdb.cli.story.page import Page, bytes_text, measure_time
 
 if TYPE_CHECKING:
-    from livingdb.cli.story.stage import DemoContext
+    from livingdb.cli.story.demo_context import DemoContext
 
 __all__ = ["weigh"]
 

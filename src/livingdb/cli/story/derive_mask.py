@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import livingdb
 from livingdb.cli.story import returns
+from livingdb.cli.story.demo_context import CITY
 from livingdb.cli.story.page import Page, measure_time
-from livingdb.cli.story.stage import CITY
 from livingdb.evolution import MaskColumn
 
 if TYPE_CHECKING:
-    from livingdb.cli.story.stage import DemoContext
+    from livingdb.cli.story.demo_context import DemoContext
 
 __all__ = ["derive", "mask"]
 

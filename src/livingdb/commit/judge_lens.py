@@ -13,8 +13,8 @@ from livingdb.catalog.syncs import SyncRow
 from livingdb.graph.draft import Draft
 from livingdb.graph.graph import Graph, tables_of
 from livingdb.graph.storage.staging import Staging
+from livingdb.guard.build_pending_change import pending_schema_sync
 from livingdb.guard.judge import judge_change
-from livingdb.guard.pending_changes import pending_schema_sync
 from livingdb.guard.quarantine import quarantine_rows
 from livingdb.guard.sync_state import sync_chain
 

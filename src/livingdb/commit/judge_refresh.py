@@ -9,7 +9,7 @@ from sqlalchemy import Connection
 
 from livingdb.catalog.branches import BranchRow
 from livingdb.catalog.syncs import ACTIVE, SyncRow
-from livingdb.commit.make_version import DerivedVersion
+from livingdb.commit.derive_version import DerivedVersion
 from livingdb.errors import RuleViolation
 from livingdb.graph.graph import Graph
 from livingdb.graph.storage.staging import Staging
