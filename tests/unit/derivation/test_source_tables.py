@@ -1,0 +1,163 @@
+"""What a view's query reads: tables by branch, under plain names, with its stars spelled out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import livingdb
+from livingdb.derivation.source_tables import resolve_sources
+from livingdb.derivation.view import SourceTable
+from livingdb.errors import LivingDBError, NotFound, Unsupported
+from livingdb.sql.parse import parse_statement
+
+STRUCT = "struct<a: bigint, b: string>"
+
+
+@pytest.fixture(scope="module")
+def db(tmp_path_factory: pytest.TempPathFactory) -> Iterator[livingdb.Database]:
+    path: Path = tmp_path_factory.mktemp("sources") / "db"
+    with livingdb.create(path, author="ann", engine="embedded") as database:
+        main = database.branch("main")
+        main.create_table("t", {"id": "bigint", "v": "double", "s": STRUCT}, key="id")
+        main.create_table("u", {"id": "bigint", "w": "string"}, key="id")
+        main.derive("view", "SELECT id, v FROM t", when="immediate")
+        main.clone("dev").create_table("only_dev", {"id": "bigint"}, key="id")
+        yield database
+
+
+def resolve(db: livingdb.Database, text: str) -> tuple[str, dict[str, SourceTable]]:
+    graph = db._graph
+    query, tables = resolve_sources(graph, graph.branch("main"), parse_statement(text))
+    return query.sql("spark").replace("`", ""), tables
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("SELECT * FROM u", "u.id, u.w"),
+        ("SELECT u.* FROM u", "u.id, u.w"),
+        ("SELECT U.*, 1 AS one FROM u", "u.id, u.w, 1 AS one"),
+        ("SELECT a.*, t.v FROM u AS a JOIN t ON a.id = t.id", "a.id, a.w, t.v"),
+        ("SELECT * FROM u AS a JOIN u AS b ON a.id = b.id", "a.id, a.w, b.id, b.w"),
+        ("SELECT * FROM (SELECT * FROM u) AS x", "x.id, x.w"),
+        ("SELECT * FROM u AS x(a, b)", "x.a, x.b"),
+        ("SELECT *, upper(w) AS x FROM main.u", "u.id, u.w, UPPER(w) AS x"),
+    ],
+)
+def test_a_star_becomes_the_columns_there_are(db: livingdb.Database, text: str, shown: str) -> None:
+    query, _ = resolve(db, text)
+    assert query.startswith(f"SELECT {shown} FROM ")
+
+
+@pytest.mark.parametrize(
+    ("text", "inner"),
+    [
+        ("WITH c AS (SELECT * FROM u) SELECT * FROM c", "SELECT c.id, c.w FROM c"),
+        ("WITH c(a, b) AS (SELECT * FROM u) SELECT * FROM c", "SELECT c.a, c.b FROM c"),
+        ("SELECT id FROM u UNION ALL SELECT * FROM (SELECT id FROM t) AS x", "SELECT x.id FROM ("),
+        (
+            "SELECT id FROM t WHERE EXISTS (SELECT * FROM u WHERE u.id = t.id)",
+            "EXISTS(SELECT u.id, u.w FROM u",
+        ),
+    ],
+)
+def test_stars_are_spelled_out_inside_of_a_query(
+    db: livingdb.Database, text: str, inner: str
+) -> None:
+    assert inner in resolve(db, text)[0]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT * EXCEPT (v) FROM t",
+        "SELECT * FROM t JOIN u USING (id)",
+        "SELECT * FROM t LEFT SEMI JOIN u ON t.id = u.id",
+        "SELECT * FROM range(3)",
+    ],
+)
+def test_a_star_whose_columns_are_not_known_stays(db: livingdb.Database, text: str) -> None:
+    assert "SELECT *" in resolve(db, text)[0]
+
+
+def test_a_count_of_rows_is_no_star(db: livingdb.Database) -> None:
+    assert "COUNT(*)" in resolve(db, "SELECT count(*) AS n FROM t")[0]
+
+
+@pytest.mark.xfail(
+    strict=True, reason="a star of a name that is in no FROM is dropped without a word"
+)
+@pytest.mark.parametrize("text", ["SELECT id, x.* FROM u", "SELECT x.* FROM u"])
+def test_a_star_of_nothing_is_refused(db: livingdb.Database, text: str) -> None:
+    with pytest.raises(LivingDBError, match="x"):
+        resolve(db, text)
+
+
+@pytest.mark.xfail(strict=True, reason="a star of a struct column is dropped without a word")
+def test_a_star_of_a_struct_is_its_fields(db: livingdb.Database) -> None:
+    query, _ = resolve(db, "SELECT id, s.* FROM t")
+    assert "s.*" in query or ("s.a" in query and "s.b" in query)
+
+
+def test_tables_are_known_by_branch_and_name(db: livingdb.Database) -> None:
+    main, dev = (db._graph.branch(name).id for name in ("main", "dev"))
+    _, found = resolve(db, "SELECT a.id FROM T AS a JOIN dev.only_dev AS b ON a.id = b.id")
+    assert found == {"t": SourceTable(main, "t"), "only_dev": SourceTable(dev, "only_dev")}
+
+
+def test_one_table_under_two_names_is_read_once(db: livingdb.Database) -> None:
+    _, found = resolve(db, "SELECT a.id FROM t AS a JOIN main.T AS b ON a.id = b.id")
+    assert list(found) == ["t"]
+
+
+def test_tables_of_one_name_get_two(db: livingdb.Database) -> None:
+    main, dev = (db._graph.branch(name).id for name in ("main", "dev"))
+    query, found = resolve(
+        db,
+        "SELECT t.id FROM t JOIN dev.t AS b ON t.id = b.id "
+        "JOIN t VERSION AS OF 'main' AS c ON t.id = c.id",
+    )
+    head = db.branch("main").head.id
+    assert found == {
+        "t": SourceTable(main, "t"),
+        "t_2": SourceTable(dev, "t"),
+        "t_3": SourceTable(main, "t", head),
+    }
+    assert "t_2 AS b" in query
+    assert "t_3 AS c" in query
+
+
+def test_a_view_is_read_where_its_rows_are(db: livingdb.Database) -> None:
+    _, found = resolve(db, "SELECT * FROM view")
+    target = db._graph.branch("view")
+    assert found == {"view": SourceTable(target.id, "view")}
+
+
+@pytest.mark.parametrize(
+    ("text", "error", "word"),
+    [
+        ("SELECT id + :x AS y FROM t", Unsupported, "parameters"),
+        ("SELECT id + ? AS y FROM t", Unsupported, "parameters"),
+        ("SELECT * FROM livingdb.branches", Unsupported, "system tables"),
+        ("SELECT * FROM t TIMESTAMP AS OF '2026-01-01'", Unsupported, "VERSION AS OF"),
+        ("SELECT * FROM nowhere", NotFound, "nowhere"),
+        ("SELECT * FROM nobody.t", NotFound, "nobody"),
+        ("SELECT * FROM nowhere VERSION AS OF 'main'", NotFound, "nowhere"),
+        ("SELECT * FROM only_dev", NotFound, "only_dev"),
+    ],
+)
+def test_what_a_view_cannot_read_is_refused_by_name(
+    db: livingdb.Database, text: str, error: type[LivingDBError], word: str
+) -> None:
+    with pytest.raises(error, match=word):
+        resolve(db, text)
+
+
+def test_the_query_that_was_given_stays_as_it_is(db: livingdb.Database) -> None:
+    given = parse_statement("SELECT * FROM t")
+    graph = db._graph
+    resolve_sources(graph, graph.branch("main"), given)
+    assert given.sql("spark") == "SELECT * FROM t"
