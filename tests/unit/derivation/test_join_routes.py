@@ -70,7 +70,7 @@ def test_a_column_is_asked_for_once() -> None:
     assert routes(sources, links)["x"] == (RouteHop("y", "x", (("a", "k", False),)),)
 
 
-@pytest.mark.parametrize("order", permutations(["o", "c", "l", "town"]))
+@pytest.mark.parametrize("order", list(permutations(["o", "c", "l", "town"])))
 def test_every_source_is_reached_once_by_one_that_was_read(order: tuple[str, ...]) -> None:
     every = {"o": ORDERS, "c": CUSTOMERS, "l": LINES, "town": CITIES}
     links = [

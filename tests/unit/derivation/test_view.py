@@ -169,7 +169,7 @@ def test_patterns_of_trust(trust: Sequence[str], trusted: bool) -> None:
 
 def test_only_what_is_trusted_is_loaded() -> None:
     assert load_function("math:gcd", ["math"])(12, 18) == 6
-    with pytest.raises(Untrusted, match="'math:gcd'.*trust=.'math'"):
+    with pytest.raises(Untrusted, match=r"'math:gcd'.*trust=.'math'"):
         load_function("math:gcd", ["json"])
     with pytest.raises(InvalidData, match="names no function"):
         load_function("math.gcd", ["*"])
