@@ -1,0 +1,118 @@
+"""A preview says what a merge would do, and writes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import livingdb
+from livingdb.commit.branch_operations import MergeOptions, merge, preview
+from livingdb.errors import InvalidData, MergeConflict, NotFound, RuleViolation
+from livingdb.evolution import AddColumn
+from livingdb.graph.graph import Graph
+
+
+@pytest.fixture
+def db(tmp_path: Path) -> Iterator[livingdb.Database]:
+    """`main` and `dev` have both gone on from ten rows."""
+    with livingdb.create(tmp_path / "db", author="ann", engine="embedded") as database:
+        main = database.branch("main")
+        for name in ("t", "same"):
+            main.create_table(name, {"id": "bigint", "a": "bigint", "b": "bigint"}, key="id")
+            main.insert(name, {"id": range(10), "a": range(10), "b": range(10)})
+        dev = main.clone("dev")
+        dev.update("t", {"id": [1, 2], "a": [11, 12]})
+        dev.delete("t", [3])
+        dev.insert("t", {"id": [20, 21, 22], "a": [0, 0, 0]})
+        main.update("t", {"id": [8], "a": [88]})
+        yield database
+
+
+def weigh(graph: Graph) -> tuple[object, ...]:
+    """Everything that a write would change."""
+    branches = [(row.name, row.head, row.position) for row in graph.branches.all()]
+    return branches, graph.catalog.write_counters(), len(graph.catalog.journal)
+
+
+def test_a_preview_counts_the_rows_and_writes_nothing(db: livingdb.Database) -> None:
+    graph = db._graph
+    before = weigh(graph)
+    found = preview(graph, "dev", "main", MergeOptions())
+    assert found.merged.is_clean
+    assert found.changes == {"t": (3, 2, 1)}
+    assert set(found.tables) == {"t", "same"}
+    assert not found.fast_forward
+    assert weigh(graph) == before
+    assert db.check().ok
+
+
+def test_the_merge_makes_what_the_preview_showed(db: livingdb.Database) -> None:
+    graph = db._graph
+    found = preview(graph, "dev", "main", MergeOptions())
+    row = merge(graph, "dev", "main", MergeOptions(), "bo", "")
+    promised = found.merged.tables["t"]
+    assert promised is not None
+    assert graph.tables(row)["t"] == promised.address, "the same version, by its content"
+    assert preview(graph, "dev", "main", MergeOptions()).changes == {}
+    assert preview(graph, "main", "dev", MergeOptions()).fast_forward
+
+
+def test_a_conflict_is_shown_and_what_resolves_it_is_tried(db: livingdb.Database) -> None:
+    graph = db._graph
+    db.branch("main").update("t", {"id": [1], "b": [111]})
+    before = weigh(graph)
+    found = preview(graph, "dev", "main", MergeOptions())
+    assert not found.merged.is_clean
+    assert list(found.merged.conflicts) == ["t"]
+    with pytest.raises(MergeConflict):
+        merge(graph, "dev", "main", MergeOptions(), "bo", "")
+    counts = {
+        how: preview(graph, "dev", "main", options).changes["t"]
+        for how, options in {
+            "ours": MergeOptions("ours"),
+            "theirs": MergeOptions("theirs"),
+            "cells": MergeOptions(granularity="cell"),
+        }.items()
+    }
+    assert counts == {"ours": (3, 1, 1), "theirs": (3, 2, 1), "cells": (3, 2, 1)}
+    assert weigh(graph) == before
+
+
+def test_a_fast_forward_is_seen(db: livingdb.Database) -> None:
+    graph = db._graph
+    db.branch("dev").clone("next").update("t", {"id": [0], "a": [5]})
+    found = preview(graph, "next", "dev", MergeOptions())
+    assert found.fast_forward
+    assert found.changes == {"t": (0, 1, 0)}
+    back = preview(graph, "dev", "next", MergeOptions())
+    assert not back.fast_forward
+    assert back.changes == {}
+
+
+def test_a_preview_sees_through_a_schema_change(db: livingdb.Database) -> None:
+    graph = db._graph
+    db.branch("main").evolve(AddColumn("t", "c", "bigint", default=7))
+    before = weigh(graph)
+    found = preview(graph, "dev", "main", MergeOptions())
+    assert found.merged.is_clean
+    assert found.changes == {"t": (3, 2, 1)}
+    assert weigh(graph) == before
+    merge(graph, "dev", "main", MergeOptions(), "bo", "")
+    assert db.branch("main").table("t").get(20) == {"id": 20, "a": 0, "b": None, "c": 7}
+
+
+def test_what_has_nothing_in_common_is_not_merged(db: livingdb.Database) -> None:
+    db.branch("main").derive("view", "SELECT id, a FROM t")
+    with pytest.raises(RuleViolation, match="both sides come from"):
+        preview(db._graph, "view", "main", MergeOptions())
+
+
+def test_wrong_options_and_names_are_refused(db: livingdb.Database) -> None:
+    with pytest.raises(InvalidData):
+        MergeOptions(granularity="table")
+    with pytest.raises(InvalidData):
+        MergeOptions("whoever")
+    with pytest.raises(NotFound):
+        preview(db._graph, "nobody", "main", MergeOptions())
