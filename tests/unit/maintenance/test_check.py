@@ -51,9 +51,12 @@ def path(whole: Path, tmp_path: Path) -> Path:
     return copy
 
 
-@pytest.fixture
-def graph(path: Path) -> Iterator[Graph]:
-    with livingdb.open(path, engine="embedded") as db:
+@pytest.fixture(scope="module")
+def graph(whole: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Graph]:
+    """The same in a copy that stays as it is, to know where things are."""
+    copy: Path = tmp_path_factory.mktemp("known") / "db"
+    shutil.copytree(whole, copy)
+    with livingdb.open(copy, engine="embedded") as db:
         yield db._graph
 
 
