@@ -23,8 +23,9 @@ QUICK, SLOW = alert.command("quick", cool_down=60), alert.command("slow", cool_d
 
 
 def told(db: livingdb.Database, number: int) -> list[str]:
-    """The sinks that an alert goes to."""
+    """The sinks that an alert goes to, in the order they were put in the outbox."""
     rows = [row for row in db._graph.catalog.outbox.all() if row.alert == number]
+    rows.sort(key=lambda row: row.id)
     return [json.loads(row.sink)["arguments"][0] for row in rows]
 
 
