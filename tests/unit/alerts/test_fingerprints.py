@@ -44,27 +44,29 @@ def test_fingerprints_tell_parts_apart() -> None:
     assert fingerprint_of("ö", "x") == fingerprint_of("ö", "x")
 
 
-@pytest.mark.parametrize(
-    ("change", "is_same"),
-    [
-        ({"message": "in other words"}, True),
-        ({"severity": "critical"}, True),
-        ({"time": START + 5}, True),
-        ({"details": {"condition": "rows > 3", "measured": 7}}, True),
-        ({"details": {"condition": "rows > 4"}}, False),
-        ({"details": {}}, False),
-        ({"event": "held"}, False),
-        ({"about": "main/w"}, False),
-    ],
-)
-def test_what_makes_two_events_the_same(
-    quiet: livingdb.Database, tell: Tell, change: dict[str, Any], is_same: bool
-) -> None:
+SAME: list[dict[str, Any]] = [
+    {"message": "in other words"},
+    {"severity": "critical"},
+    {"time": START + 5},
+    {"details": {"condition": "rows > 3", "measured": 7}},
+]
+OTHER: list[dict[str, Any]] = [
+    {"details": {"condition": "rows > 4"}},
+    {"details": {}},
+    {"event": "held"},
+    {"about": "main/w"},
+]
+
+
+def test_what_makes_two_events_the_same(quiet: livingdb.Database, tell: Tell) -> None:
     given: dict[str, Any] = {"time": START, "details": {"condition": "rows > 3"}}
-    first, second = tell(**given), tell(**{**given, **change})
+    first = tell(**given)
+    same, other = ([tell(**{**given, **change}) for change in some] for some in (SAME, OTHER))
     rows = {row.id: row for row in quiet._graph.catalog.alerts.all()}
-    assert (rows[first].fingerprint == rows[second].fingerprint) is is_same
-    assert rows[second].details.get("repeats") == (first if is_same else None)
+    assert {rows[one].fingerprint for one in same} == {rows[first].fingerprint}
+    assert {rows[one].details["repeats"] for one in same} == {first}
+    assert len({rows[one].fingerprint for one in (first, *other)}) == 1 + len(OTHER)
+    assert not any("repeats" in rows[one].details for one in (first, *other))
 
 
 def test_a_sync_and_its_name_are_the_same(quiet: livingdb.Database, tell: Tell) -> None:
