@@ -45,6 +45,9 @@ def test_a_preview_counts_the_rows_and_writes_nothing(db: livingdb.Database) -> 
     assert set(found.tables) == {"t", "same"}
     assert not found.fast_forward
     assert weigh(graph) == before
+    promised = found.merged.tables["t"]
+    assert promised is not None
+    assert graph.index.get(promised.address) is None, "a version that is nowhere is forgotten"
     assert db.check().ok
 
 

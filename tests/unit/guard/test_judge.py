@@ -294,3 +294,23 @@ def test_a_change_that_is_not_judged_keeps_aside_what_it_does_not_touch(target: 
     assert [row["id"] for row in target.rows(ASIDE + "t")] == [3]
     assert [row["id"] for row in target.rows("t")] == [0, 1, 2, 4, 5, 6, 7, 8, 9, 99]
     assert versions.count(target.held[WHOLE + "t"]) == 11
+
+
+@pytest.mark.xfail(
+    strict=True,
+    reason="a number that the column referred to cannot hold is cast to it, which Arrow refuses",
+)
+def test_a_number_too_large_for_the_column_it_refers_to_is_an_orphan(tmp_path: Path) -> None:
+    orphans = c.no_orphans("customer", "customers.id", action="quarantine")
+    with livingdb.create(tmp_path / "db", author="ann", engine="embedded") as db:
+        db._graph.on_alert = None
+        main = db.branch("main")
+        main.create_table("customers", {"id": "int"}, key="id")
+        main.create_table("orders", {"id": "bigint", "customer": "bigint"}, key="id")
+        main.insert("customers", {"id": [1]})
+        main.insert("orders", {"id": [1], "customer": [1]})
+        query = "SELECT id, customer FROM orders"
+        main.derive("view", query, when="immediate", conditions=[orphans])
+        main.insert("orders", {"id": [2, 3], "customer": [1, 2**40]})
+        assert db.branch("view").table("view").to_arrow().column("id").to_pylist() == [1, 2]
+        assert db.sync("view").quarantined().column("id").to_pylist() == [3]
