@@ -51,14 +51,14 @@ def test_a_new_branch_stands_on_its_head_and_its_log_says_so(
     assert catalog.branches.count() == 2
     assert [row.name for row in catalog.branches.all()] == ["dev", "main"]
     assert catalog.branches.by_id(dev.id) == dev
-    assert catalog.branches.several([made.id, dev.id, 999]) == {made.id: made, dev.id: dev}
+    assert catalog.branches.by_ids([made.id, dev.id, 999]) == {made.id: made, dev.id: dev}
     assert catalog.branches.by_id(999) is None
 
 
 @pytest.mark.xfail(strict=True, reason="IN () without numbers is compiled to no SQL at all")
 def test_no_numbers_name_no_branches(catalog: Catalog, line: list[SnapshotRow]) -> None:
     add_branch(catalog, "main", line[0])
-    assert catalog.branches.several([]) == {}
+    assert catalog.branches.by_ids([]) == {}
 
 
 def test_a_name_is_taken_once(catalog: Catalog, line: list[SnapshotRow]) -> None:
@@ -112,10 +112,10 @@ def test_who_is_alone_with_a_branch_keeps_only_what_it_commits(
     catalog: Catalog, line: list[SnapshotRow]
 ) -> None:
     seen = add_branch(catalog, "main", line[0])
-    with catalog.alone(seen) as connection:
+    with catalog.exclusive_transaction(seen) as connection:
         assert catalog.branches.move(connection, seen, line[1].sequence, 20, "put")
     assert find(catalog, "main") == seen
-    with catalog.alone(seen) as held, catalog.commit_exclusive(held) as connection:
+    with catalog.exclusive_transaction(seen) as held, catalog.commit_exclusive(held) as connection:
         assert catalog.branches.move(connection, seen, line[2].sequence, 20, "put")
     assert find(catalog, "main").head == line[2].sequence
 

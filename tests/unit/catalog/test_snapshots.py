@@ -100,7 +100,7 @@ def test_a_way_back_that_does_not_go_back_is_damage(
 def test_a_number_that_nobody_has_is_damage(catalog: Catalog) -> None:
     (row,) = add_line(catalog, 1)
     with pytest.raises(Corruption, match="number 17 is missing"):
-        catalog.snapshots.many([row.sequence, 17])
+        catalog.snapshots.get_many([row.sequence, 17])
     with pytest.raises(Corruption, match="number 17 is missing"):
         catalog.snapshots.at(17)
 

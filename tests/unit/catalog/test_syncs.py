@@ -116,7 +116,7 @@ def test_what_waits_carries_nothing_and_keeps_its_target() -> None:
     held, active = row(1, (1,), 2, state=HELD), row(2, (2,), 3)
     found = with_end_names([held, active], NAMES, hidden=())
     assert [one.id for one in found] == [2]
-    assert [one.id for one in found.waiting] == [1]
+    assert [one.id for one in found.inactive] == [1]
     assert {branch: one.id for branch, one in found.writers.items()} == {2: 1, 3: 2}
 
 
@@ -142,10 +142,9 @@ def test_schema_syncs_are_told_from_views() -> None:
 
 
 def add(catalog: Catalog, name: str, spec: dict[str, object] | None = None) -> SyncRow:
+    sync = SyncRow(0, name, "derive", (1, 2), 3, "forward", "immediate", ACTIVE, "", 7, spec or {})
     with catalog.write() as connection:
-        catalog.syncs.add(
-            connection, name, "derive", (1, 2), 3, "forward", "immediate", 7, spec or {}
-        )
+        catalog.syncs.add(connection, sync)
     return next(one for one in catalog.syncs.all() if one.name == name)
 
 

@@ -11,7 +11,7 @@ import pytest
 from livingdb.derivation.plan_cache import columns_used, input_of, portable_columns, view_plan
 from livingdb.derivation.trusted_functions import check_name, is_trusted, load_function
 from livingdb.derivation.view import SourceTable, View, hot_condition
-from livingdb.engines.portable.portable import PortableQuery
+from livingdb.engines.portable.portability import PortableQuery
 from livingdb.errors import InvalidData, NotFound, Untrusted
 from livingdb.tables.schema import TableSchema
 
