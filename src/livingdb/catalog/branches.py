@@ -143,6 +143,8 @@ class Branches:
 
     def by_ids(self, numbers: Collection[int]) -> dict[int, BranchRow]:
         """The branches of these numbers, by number, all seen at one time."""
+        if not numbers:
+            return {}
         given = {f"n{at}": number for at, number in enumerate(numbers)}
         rows = self._queries.run_prepared(self._by_number(len(given)), given)
         return {row[0]: BranchRow(*row) for row in rows}

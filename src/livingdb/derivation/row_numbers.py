@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-__all__ = ["Numbers", "row_numbers"]
+__all__ = ["Numbers", "normalize_floats", "row_numbers"]
 
 Numbers = npt.NDArray[np.int64]
 
@@ -44,11 +44,18 @@ def _codes(array: pa.Array | pa.ChunkedArray) -> Numbers:
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
         return _list_codes(array)
     if pa.types.is_floating(kind):
-        array = pc.add(array, pa.scalar(0.0, kind))
+        array = normalize_floats(array)
     encoded = array.dictionary_encode()
     filled = encoded.indices.fill_null(len(encoded.dictionary))
     found: Numbers = filled.to_numpy(zero_copy_only=False).astype(np.int64)
     return found
+
+
+def normalize_floats(array: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
+    """Floating-point numbers with one zero and one NaN, so that equal values have equal bits."""
+    kind = array.type
+    plain = pc.add(array, pa.scalar(0.0, kind))
+    return pc.if_else(pc.is_nan(plain), pa.scalar(float("nan"), kind), plain)
 
 
 def _entries(array: pa.MapArray) -> pa.Array:

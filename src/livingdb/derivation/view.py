@@ -90,4 +90,5 @@ class View:
             known,
             tables={name: SourceTable(**item) for name, item in data["tables"].items()},
             key=None if known.key is None else tuple(known.key),
+            changes=tuple(known.changes),
         )

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from livingdb.derivation.plan import WEIGHT
-from livingdb.derivation.row_numbers import Numbers, row_numbers
+from livingdb.derivation.row_numbers import Numbers, normalize_floats, row_numbers
 
 __all__ = [
     "as_types",
@@ -69,7 +69,7 @@ def consolidate(rows: pa.Table) -> pa.Table:
         kept = rows.take(pa.array(first[weights != 0]))
         at = kept.column_names.index(WEIGHT)
         return kept.set_column(at, WEIGHT, pa.array(weights[weights != 0]))
-    plain = _normalize_zeros(rows)
+    plain = _normalize(rows)
     grouped = plain.group_by(names, use_threads=False).aggregate([(WEIGHT, "sum")])
     grouped = grouped.rename_columns([*names, WEIGHT])
     kept = grouped.filter(pc.not_equal(grouped.column(WEIGHT), 0))
@@ -101,7 +101,7 @@ def distinct_rows(rows: pa.Table) -> pa.Table:
         _, first = np.unique(row_numbers(rows), return_index=True)
         return rows.take(pa.array(first))
     names = rows.column_names
-    return _normalize_zeros(rows).group_by(names, use_threads=False).aggregate([])
+    return _normalize(rows).group_by(names, use_threads=False).aggregate([])
 
 
 def semi_join(rows: pa.Table, columns: Sequence[str], values: pa.Table) -> pa.Table:
@@ -156,10 +156,9 @@ def _has_nested(rows: pa.Table) -> bool:
     return any(pa.types.is_nested(kind) for kind in rows.schema.types)
 
 
-def _normalize_zeros(rows: pa.Table) -> pa.Table:
-    """The rows with no zero that is negative."""
+def _normalize(rows: pa.Table) -> pa.Table:
+    """The rows with one zero and one NaN."""
     for place, field in enumerate(rows.schema):
         if pa.types.is_floating(field.type):
-            zero = pa.scalar(0.0, field.type)
-            rows = rows.set_column(place, field, pc.add(rows.column(place), zero))
+            rows = rows.set_column(place, field, normalize_floats(rows.column(place)))
     return rows

@@ -231,29 +231,24 @@ def test_types_that_are_joined_and_grouped_by() -> None:
 MANY_NANS = np.array([0x7FF8000000000000, 0xFFF8000000000000, 0x7FF8000000000001], np.uint64).view(
     np.float64
 )
-NAN_BITS = "Arrow groups and encodes NaNs by their bits, and those of engines differ in the sign"
 
 
-@pytest.mark.xfail(strict=True, reason=NAN_BITS)
 def test_all_nans_are_alike_whatever_their_bits() -> None:
     rows = pa.table({"a": MANY_NANS})
     assert distinct_rows(rows).num_rows == 1
     assert consolidate(with_weight(rows, 1)).column(WEIGHT).to_pylist() == [3]
 
 
-@pytest.mark.xfail(strict=True, reason=NAN_BITS)
 def test_all_nans_inside_of_values_are_alike_whatever_their_bits() -> None:
     rows = pa.table({"a": pa.array([[value] for value in MANY_NANS])})
     assert consolidate(with_weight(rows, 1)).column(WEIGHT).to_pylist() == [3]
 
 
-@pytest.mark.xfail(strict=True, reason=NAN_BITS)
 def test_a_nan_is_looked_for_whatever_its_bits() -> None:
     rows = pa.table({"a": MANY_NANS})
     assert semi_join(rows, ["a"], rows.slice(1, 1)).num_rows == 3
 
 
-@pytest.mark.xfail(strict=True, reason=NAN_BITS)
 @pytest.mark.parametrize(
     "query",
     [

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from sqlglot import exp
 
+from livingdb.errors import NotFound
 from livingdb.sql.table_names import is_cte
 
 __all__ = ["expand_stars"]
@@ -40,10 +41,20 @@ def _expand_select(select: exp.Select, tables: Mapping[str, Sequence[str]]) -> N
         if star.args.get("except_") or star.args.get("replace") or star.args.get("rename"):
             return
         wanted = item.table.casefold() if isinstance(item, exp.Column) else None
-        for name, columns in sources:
-            if wanted is None or name.casefold() == wanted:
-                made += [_column(name, column) for column in columns]
+        meant = [(n, columns) for n, columns in sources if wanted in (None, n.casefold())]
+        if not meant:
+            _check_struct(item, sources)
+            made.append(item)
+        made += [_column(name, column) for name, columns in meant for column in columns]
     select.set("expressions", made)
+
+
+def _check_struct(star: exp.Column, sources: Sequence[tuple[str, Sequence[str]]]) -> None:
+    """`NotFound` if what a star is of is no column either, whose fields it could mean."""
+    name = star.table.casefold()
+    if not any(name == column.casefold() for _, columns in sources for column in columns):
+        known = ", ".join(source for source, _ in sources)
+        raise NotFound(f"{star.table}.*: there is no {star.table!r} in FROM; there are: {known}")
 
 
 def _column(table: str, name: str) -> exp.Column:
