@@ -121,7 +121,7 @@ class BranchScope:
     def tables(self, ref: str | None = None) -> list[str]:
         return sorted(self._state(ref))
 
-    def stored(self, name: str, ref: str | None = None) -> None:
+    def location(self, name: str, ref: str | None = None) -> None:
         """Nobody else can read these rows: they are in memory."""
 
     def define(self, statement: object) -> None:
