@@ -343,7 +343,10 @@ class _Description:
             yield f"watch {watch.name}", str(watch.what)
         for name in ("main", "totals", "masked_now"):
             yield f"provenance of {name}", str(self.db.provenance(name)).splitlines()
-        yield "graph", self.db.graph().to_text(width=100).splitlines()[1:]  # the first says where it is
+        yield (
+            "graph",
+            self.db.graph().to_text(width=100).splitlines()[1:],
+        )  # the first says where it is
 
 
 def _difference(diff: Any) -> Plain:
