@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from livingdb.catalog.branches import BranchRow
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.chunks.address import short
 from livingdb.commit.read_set import ReadSet, TrackedRows
+from livingdb.commit.table_writes import TableWrites, render_key, upserted_columns
 from livingdb.engines.tree_parts import TreeParts
 from livingdb.errors import (
     AlreadyExists,
@@ -55,32 +55,6 @@ _ATTEMPTS = 16
 _PATIENCE = 4  # lost races before the branch is taken alone
 
 
-@dataclass
-class _TableWrites:
-    """What the transaction does to one table: the version it began with, and the delta."""
-
-    name: str
-    version: Version | None
-    definition: Definition
-    delta: Delta | None = None
-    columns: set[str] = field(default_factory=set)
-    """The columns that the writer named; the delta carries more of rows that are new."""
-    inserts_only: bool = True
-    is_dropped: bool = False
-    is_replacement: bool = False
-    """Whether it is made in the place of one that the transaction dropped."""
-    built: TreeParts | None = None
-
-    @property
-    def is_new(self) -> bool:
-        return self.version is None
-
-    @property
-    def is_written(self) -> bool:
-        changed = self.delta is not None or self.built is not None
-        return self.is_new or self.is_dropped or changed
-
-
 class BranchTransaction:
     """One transaction on one branch."""
 
@@ -94,7 +68,7 @@ class BranchTransaction:
         self.reads = ReadSet() if isolation == "serializable" else None
         self._lifted: SnapshotRow | None = None
         """The last schema change that the changes were carried through."""
-        self._tables: dict[str, _TableWrites] = {}
+        self._tables: dict[str, TableWrites] = {}
 
     # --- reading -----------------------------------------------------------------------------
 
@@ -121,14 +95,14 @@ class BranchTransaction:
         """The schema and layout of a table."""
         return self._table(name).definition
 
-    def _table(self, name: str) -> _TableWrites:
+    def _table(self, name: str) -> TableWrites:
         found = self._tables.get(name)
         if found is None or found.is_dropped:
             version = self.graph.find_version(self.base, name)
             if version is None or found is not None:
                 known = dict.fromkeys(self.tables())
                 raise missing_table_error(name, known)  # type: ignore[arg-type]
-            found = _TableWrites(name, version, self.graph.versions.definition(version))
+            found = TableWrites(name, version, self.graph.versions.definition(version))
             self._tables[name] = found
         return found
 
@@ -162,7 +136,7 @@ class BranchTransaction:
 
         check_new_table(name, definition.schema, find)
         takes_place = name in self._tables or self.graph.find_version(self.base, name) is not None
-        self._tables[name] = _TableWrites(name, None, definition, is_replacement=takes_place)
+        self._tables[name] = TableWrites(name, None, definition, is_replacement=takes_place)
 
     def drop_table(self, name: str) -> None:
         """Drop a table; refused while another one refers to it."""
@@ -175,11 +149,9 @@ class BranchTransaction:
             del self._tables[name]
         elif table.is_new:
             version = self.graph.find_version(self.base, name)
-            self._tables[name] = _TableWrites(name, version, table.definition, is_dropped=True)
+            self._tables[name] = TableWrites(name, version, table.definition, is_dropped=True)
         else:
-            self._tables[name] = _TableWrites(
-                name, table.version, table.definition, is_dropped=True
-            )
+            self._tables[name] = TableWrites(name, table.version, table.definition, is_dropped=True)
 
     def insert(self, name: str, data: object) -> int:
         """Put rows whose keys are not there yet; how many."""
@@ -236,22 +208,22 @@ class BranchTransaction:
             )
         table.built = built
 
-    def _shape(self, table: _TableWrites) -> Any:
+    def _shape(self, table: TableWrites) -> Any:
         if table.version is not None:
             return self.graph.versions.forest(table.version).shape
         return table.definition.layout.grouping(table.definition.schema).row_shape
 
-    def _contains(self, table: _TableWrites, keys: KeyArray) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    def _contains(self, table: TableWrites, keys: KeyArray) -> np.ndarray[Any, np.dtype[np.bool_]]:
         rows = self._rows_with_delta(table.version, table.definition, table.delta)
         return rows.contains(keys)
 
-    def _check_new_keys(self, table: _TableWrites, changes: Delta) -> None:
+    def _check_new_keys(self, table: TableWrites, changes: Delta) -> None:
         there = self._contains(table, changes.keys)
         if there.any():
             key = render_key(table, changes, int(there.argmax()))
             raise DuplicateKey(f"table {table.name!r} has the key {key} already")
 
-    def _check_existing_keys(self, table: _TableWrites, changes: Delta) -> None:
+    def _check_existing_keys(self, table: TableWrites, changes: Delta) -> None:
         there = self._contains(table, changes.keys)
         if not there.all():
             raise MissingKey(
@@ -260,7 +232,7 @@ class BranchTransaction:
             )
 
     def _add_delta(
-        self, table: _TableWrites, changes: Delta, named: Iterable[str] = (), inserts: bool = False
+        self, table: TableWrites, changes: Delta, named: Iterable[str] = (), inserts: bool = False
     ) -> int:
         if len(changes):
             table.columns.update(named)
@@ -375,10 +347,10 @@ class BranchTransaction:
         self._tables = {}
         for name, one in carried.items():
             table = self._table(name)
-            table.delta, table.columns = one.changes, set(one.columns)
+            table.delta, table.columns = one.delta, set(one.columns)
             table.inserts_only = False
 
-    def _make_version(self, table: _TableWrites, head: SnapshotRow, staging: Staging) -> Version:
+    def _make_version(self, table: TableWrites, head: SnapshotRow, staging: Staging) -> Version:
         """The version the head's table becomes."""
         versions = self.graph.versions
         version = self.graph.find_version(head, table.name)
@@ -400,7 +372,7 @@ class BranchTransaction:
 
     def _check_constraints(
         self,
-        written: list[_TableWrites],
+        written: list[TableWrites],
         head: SnapshotRow,
         made: Mapping[str, Version | None],
         settled: Mapping[str, Version | None],
@@ -409,7 +381,7 @@ class BranchTransaction:
         graph = self.graph
         own = {t.name: t for t in written if settled[t.name] == made[t.name]}
 
-        def happens(name: str) -> Delta:
+        def delta_of(name: str) -> Delta:
             if name in own:
                 return self._table_delta(own[name], head, made)
             after = settled[name]
@@ -421,7 +393,7 @@ class BranchTransaction:
             schemas = {name: graph.versions.definition(v).schema for name, v in whole.items()}
             check_targets(schemas)
         try:
-            check_tables(graph.versions, whole, settled, happens)
+            check_tables(graph.versions, whole, settled, delta_of)
         except InvalidData as error:
             if self._lifted is None:
                 raise
@@ -430,7 +402,7 @@ class BranchTransaction:
             ) from error
 
     def _table_delta(
-        self, table: _TableWrites, head: SnapshotRow, made: Mapping[str, Version | None]
+        self, table: TableWrites, head: SnapshotRow, made: Mapping[str, Version | None]
     ) -> Delta:
         """What happens to the rows of a table."""
         if table.built is None:
@@ -459,7 +431,7 @@ class BranchTransaction:
         if self.reads is not None:
             self.reads.check(self.graph, self.base, head)
 
-    def _check_new(self, table: _TableWrites, head: SnapshotRow, now: Version | None) -> None:
+    def _check_new(self, table: TableWrites, head: SnapshotRow, now: Version | None) -> None:
         """Nobody made a table of its name, or changed the one that it takes the place of."""
         for other in find_alike(table.name, self.graph.tables(head)):
             if other != table.name and other not in self._tables:
@@ -473,7 +445,7 @@ class BranchTransaction:
         what = "created" if before is None else "changed"
         raise TransactionConflict(f"table {table.name!r} was {what} meanwhile")
 
-    def _check_overlap(self, table: _TableWrites, now: Version | None) -> None:
+    def _check_overlap(self, table: TableWrites, now: Version | None) -> None:
         assert table.version is not None
         assert now is not None
         if now.address == table.version.address or table.delta is None:
@@ -491,21 +463,3 @@ class BranchTransaction:
 
 def _describe_schema_change(step: SnapshotRow) -> str:
     return f"the schema was changed meanwhile by {short(step.address)} ({step.message})"
-
-
-def upserted_columns(changes: Delta) -> list[Any]:
-    """The columns of changes that carry whole rows; those that delete are left out."""
-    kept = changes
-    if not bool((changes.ops == UPSERT).all()):
-        kept = changes.select(np.flatnonzero(changes.ops == UPSERT))
-    return [column for column in kept.columns if column is not None]
-
-
-def render_key(table: _TableWrites, changes: Delta, row: int) -> str:
-    """A key as a message shows it."""
-    names = table.definition.schema.key
-    columns = changes.columns[: len(names)]
-    values = [None if column is None else column[row].as_py() for column in columns]
-    if len(names) == 1:
-        return repr(values[0])
-    return "(" + ", ".join(f"{n}={v!r}" for n, v in zip(names, values, strict=True)) + ")"

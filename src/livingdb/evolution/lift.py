@@ -25,6 +25,8 @@ from livingdb.trees.delta import Delta
 __all__ = ["Lifter", "tables_in_schema_of"]
 
 Tables = Mapping[str, Version]
+Columns = Mapping[str, frozenset[str]]
+"""The columns that a change names, by table."""
 
 
 class Lifter:
@@ -101,15 +103,8 @@ class Lifter:
         }
         if not deltas:
             return {}
-        definitions = {name: versions.definition(v) for name, v in base.items()}
-        plan = plan_changes(definitions, changes)
         try:
-            for lens, stage in zip(
-                plan.lenses, apply_changes(self._graph, plan, base, staging), strict=True
-            ):
-                sides = VersionSide(versions, base), VersionSide(versions, stage.tables)
-                deltas, _ = _carry_through(lens, deltas, {}, *sides)
-                base = stage.tables
+            self._carry(base, changes, deltas, {}, staging)
         except ChangeLost as lost:
             return {lost.loss.table: f"{lost.loss} has no place in the schema that ours has"}
         except (InvalidData, Unsupported) as error:
@@ -128,18 +123,13 @@ class Lifter:
         assert step.first is not None
         before: Tables = tables_of(graph, graph.snapshots.at(step.first))
         deltas: TableImages = {
-            name: _row_images(versions.rows(before[name]), each.changes)
+            name: _row_images(versions.rows(before[name]), each.delta)
             for name, each in written.items()
         }
         columns: Columns = {name: each.columns for name, each in written.items()}
-        definitions = {name: versions.definition(v) for name, v in before.items()}
         try:
-            plan = plan_changes(definitions, self.schema_changes_of(step))
-            stages = apply_changes(graph, plan, before, staging)
-            for lens, stage in zip(plan.lenses, stages, strict=True):
-                sides = VersionSide(versions, before), VersionSide(versions, stage.tables)
-                deltas, columns = _carry_through(lens, deltas, columns, *sides)
-                before = stage.tables
+            made = self.schema_changes_of(step)
+            before, deltas, columns = self._carry(before, made, deltas, columns, staging)
         except (InvalidData, Unsupported) as error:
             raise TransactionConflict(
                 f"what was written does not fit the schema since {_change_label(step)}: {error}"
@@ -158,6 +148,28 @@ class Lifter:
                 found[name] = TableWrite(changes, named)
         return found
 
+    def _carry(
+        self,
+        tables: Tables,
+        changes: Sequence[SchemaChange],
+        deltas: TableImages,
+        columns: Columns,
+        staging: Staging,
+    ) -> tuple[Tables, TableImages, Columns]:
+        """Tables after schema changes, and what happens to rows and columns of them there.
+
+        `ChangeLost` if something that happens has no place.
+        """
+        versions = self._graph.versions
+        definitions = {name: versions.definition(v) for name, v in tables.items()}
+        plan = plan_changes(definitions, changes)
+        results = apply_changes(self._graph, plan, tables, staging)
+        for lens, result in zip(plan.lenses, results, strict=True):
+            sides = VersionSide(versions, tables), VersionSide(versions, result.tables)
+            deltas, columns = _carry_through(lens, deltas, columns, *sides)
+            tables = result.tables
+        return tables, deltas, columns
+
 
 class ChangeLost(Exception):
     """Something that was written goes nowhere."""
@@ -167,14 +179,10 @@ class ChangeLost(Exception):
         self.loss = loss
 
 
-Columns = Mapping[str, frozenset[str]]
-"""The columns that a change names, by table."""
-
-
 def _carry_through(
     lens: Lens, deltas: TableImages, columns: Columns, old: Side, new: Side
 ) -> tuple[TableImages, Columns]:
-    """What changes of old tables are behind a lens; `Lost` if one of them is nothing there."""
+    """What changes of old tables are behind a lens; `ChangeLost` if one has no place there."""
     mine = {name: delta for name, delta in deltas.items() if name in lens.old}
     rest = {name: delta for name, delta in deltas.items() if name not in lens.old}
     if not mine:

@@ -129,10 +129,10 @@ class AlignedTables:
 class TableWrite:
     """What a transaction writes to a table, and the columns it names itself.
 
-    Changes carry more where rows are new: defaults, and what is computed.
+    The delta carries more where rows are new: defaults, and what is computed.
     """
 
-    changes: Delta
+    delta: Delta
     columns: frozenset[str]
 
 

@@ -15,9 +15,8 @@ from livingdb.chunks.store import ChunkStore, StoredChunk
 from livingdb.errors import Corruption
 from livingdb.tables.records import load_record, record
 
-__all__ = ["KINDS", "Edge", "SnapshotRecord", "TableMap", "overlay_tables"]
+__all__ = ["Edge", "SnapshotRecord", "TableMap", "overlay_tables"]
 
-KINDS = ("transaction", "merge", "schema_change", "clone", "derive", "propagate")
 _OVERLAY_LIMIT = 32
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from sqlglot import exp
 from sqlglot.dialects.spark import Spark
 from sqlglot.errors import ParseError, SqlglotError
@@ -25,6 +27,8 @@ _BEGINNINGS = (
     *("SELECT", "WITH", "FROM", "VALUES", "(", "INSERT", "UPDATE", "DELETE", "MERGE"),
     *("ALTER", "CREATE", "DROP"),
 )
+_MAY_DEFINE = re.compile(r"\b(?:alter|create|drop)\b", re.IGNORECASE)
+"""Most texts are queries, and need not be read for their first word."""
 _NOT_CLOSED = "the statement cannot be read: a quote or a comment is not closed"
 _ELSEWHERE = {
     "TRUNCATE": "DELETE without WHERE empties a table",
@@ -128,6 +132,8 @@ def _check_beginning(token: Token) -> None:
 
 def is_definition(text: str) -> bool:
     """Whether a statement defines something: its first word is CREATE, ALTER or DROP."""
+    if isinstance(text, str) and not _MAY_DEFINE.search(text):
+        return False
     tokens = tokenize(text)
     return bool(tokens) and tokens[0].text.upper() in ("ALTER", "CREATE", "DROP")
 

@@ -80,6 +80,9 @@ def _options(reader: TokenReader) -> dict[str, str]:
             raise InvalidData(f"WITH (…): write name = 'value', …; not {reader.rest[:40]!r}")
         if name.lower() not in _KNOWN:
             raise InvalidData(f"WITH ({name.lower()} = …): the options are {', '.join(_KNOWN)}")
+        if name.lower() in found:
+            raise InvalidData(f"WITH ({name.lower()} = …): it is said twice")
         found[name.lower()] = value
-        reader.take(",")
+        if not reader.take(",") and not reader.rest.startswith(")"):
+            raise InvalidData(f"WITH (…): a comma or ')' is missing before {reader.rest[:40]!r}")
     return found

@@ -41,7 +41,6 @@ UInt64s = npt.NDArray[np.uint64]
 MAX_KEY_BYTES = 32_768
 _SHORT_KEY_BYTES = 64
 _PADDING_BYTES = 65_536
-_SIGN = np.uint64(1 << 63)
 NULL, PRESENT = b"\0", b"\1"
 
 

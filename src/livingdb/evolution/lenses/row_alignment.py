@@ -48,10 +48,6 @@ class AlignedRows:
         """One column."""
         return flat(self.rows.column(name))
 
-    def present_rows(self) -> pa.Table:
-        """Only the rows that are there."""
-        return self.rows.filter(pa.array(self.there))
-
 
 def align_rows(
     schema: TableSchema, keys: KeyArray, rows: pa.Table, key_names: Sequence[str] | None = None

@@ -56,19 +56,27 @@ def _clause_start(sql: str) -> int | None:
     for token in tokenize(sql):
         if before is None and not _is_word(token, "CREATE", "ALTER"):
             return None
-        is_field = before is not None and before.token_type == TokenType.DOT
+        is_name = before is not None and _is_name(before, token)
         if token.token_type in _OPENING:
             depth += 1
         elif token.token_type in _CLOSING:
             depth -= 1
-        elif not is_field and _is_word(token, "CASE"):
+        elif not is_name and _is_word(token, "CASE"):
             cases += 1
-        elif not is_field and _is_word(token, "END") and cases:
+        elif not is_name and _is_word(token, "END") and cases:
             cases -= 1
-        elif not is_field and _is_word(token, "WHEN") and not depth and not cases:
+        elif not is_name and _is_word(token, "WHEN") and not depth and not cases:
             return int(token.start)
         before = token
     return None
+
+
+def _is_name(before: Token, token: Token) -> bool:
+    """Whether WHEN, CASE or END is a name where it stands: `t.when`, `AS when`, `SELECT when`."""
+    if before.token_type == TokenType.DOT or _is_word(before, "AS"):
+        return True
+    begins = before.token_type == TokenType.COMMA or _is_word(before, "SELECT")
+    return begins and not _is_word(token, "CASE")
 
 
 def _is_word(token: Token, *words: str) -> bool:

@@ -138,6 +138,16 @@ def test_an_updatable_view(db: livingdb.Database, main: livingdb.Branch) -> None
         ("DROP VIEW", InvalidData, "write CREATE"),
         (f"CREATE VIEW v WITH (how = 'now') AS {TOTALS}", InvalidData, "the options are"),
         (f"CREATE VIEW v WITH (when) AS {TOTALS}", InvalidData, "name = 'value'"),
+        (
+            f"CREATE VIEW v WITH (when = 'deferred' key = id) AS {TOTALS}",
+            InvalidData,
+            "a comma or",
+        ),
+        (
+            f"CREATE VIEW v WITH (when = 'deferred', WHEN = 'immediate') AS {TOTALS}",
+            InvalidData,
+            "said twice",
+        ),
         ("CREATE VIEW v AS DELETE FROM orders", InvalidData, "a query"),
         (
             "CREATE VIEW v WITH (sync = 'both') AS SELECT city, sum(amount) AS s FROM orders "

@@ -296,6 +296,11 @@ HOLD = c.max_changed_share(0.2, action="hold")
             [HOLD],
         ),
         (
+            "CREATE VIEW v AS SELECT when, a AS when, b AS end FROM t WHEN not_empty",
+            "CREATE VIEW v AS SELECT when, a AS when, b AS end FROM t",
+            [c.not_empty()],
+        ),
+        (
             "MERGE INTO t USING u ON a WHEN MATCHED THEN DELETE",
             "MERGE INTO t USING u ON a WHEN MATCHED THEN DELETE",
             [],

@@ -1,0 +1,61 @@
+"""What one transaction does to one table, and how its keys are shown."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from livingdb.engines.tree_parts import TreeParts
+from livingdb.tables.index import Version
+from livingdb.tables.recipe import Definition
+from livingdb.trees.delta import UPSERT, Delta
+
+__all__ = ["TableWrites", "render_key", "upserted_columns"]
+
+
+@dataclass
+class TableWrites:
+    """What the transaction does to one table: the version it began with, and the delta."""
+
+    name: str
+    version: Version | None
+    definition: Definition
+    delta: Delta | None = None
+    columns: set[str] = field(default_factory=set)
+    """The columns that the writer named; the delta carries more of rows that are new."""
+    inserts_only: bool = True
+    is_dropped: bool = False
+    is_replacement: bool = False
+    """Whether it is made in the place of one that the transaction dropped."""
+    built: TreeParts | None = None
+
+    @property
+    def is_new(self) -> bool:
+        """Whether the transaction makes the table."""
+        return self.version is None
+
+    @property
+    def is_written(self) -> bool:
+        """Whether there is anything to commit."""
+        changed = self.delta is not None or self.built is not None
+        return self.is_new or self.is_dropped or changed
+
+
+def upserted_columns(changes: Delta) -> list[Any]:
+    """The columns of changes that carry whole rows; those that delete are left out."""
+    kept = changes
+    if not bool((changes.ops == UPSERT).all()):
+        kept = changes.select(np.flatnonzero(changes.ops == UPSERT))
+    return [column for column in kept.columns if column is not None]
+
+
+def render_key(table: TableWrites, changes: Delta, row: int) -> str:
+    """A key as a message shows it."""
+    names = table.definition.schema.key
+    columns = changes.columns[: len(names)]
+    values = [None if column is None else column[row].as_py() for column in columns]
+    if len(names) == 1:
+        return repr(values[0])
+    return "(" + ", ".join(f"{n}={v!r}" for n, v in zip(names, values, strict=True)) + ")"
