@@ -90,7 +90,7 @@ def main() -> None:
         "commit.resume",
         "guard.judge",
         "commit.runner",
-        "commit.carry_views",
+        "commit.carry_view",
     )
     victim.WARM += (*(f"livingdb.{name}" for name in names), "tests.crash.test_guard_crash")
     victim.main()

@@ -46,9 +46,9 @@ from livingdb.evolution import (
     SplitTable,
     UnionTables,
 )
-from livingdb.evolution.evolve import plan_changes
 from livingdb.evolution.lenses.lens import Lens, RowImages, Side, TableImages, Verdicts
 from livingdb.evolution.lenses.row_alignment import align_rows, empty_rows, keys_of
+from livingdb.evolution.plan import plan_changes
 from livingdb.tables.layout import Layout
 from livingdb.tables.recipe import Definition
 from livingdb.tables.schema import Column, TableSchema

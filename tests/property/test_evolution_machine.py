@@ -44,9 +44,9 @@ from livingdb.evolution import (
     RenameColumn,
     SchemaChange,
 )
-from livingdb.evolution.evolve import plan_changes
 from livingdb.evolution.lenses.lens import RowImages
 from livingdb.evolution.lenses.sides import VersionSide, delta_from_images
+from livingdb.evolution.plan import plan_changes
 from livingdb.graph.graph import tables_of
 from livingdb.tables.schema import Column, TableSchema
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import Connection
@@ -12,22 +12,20 @@ from livingdb.alerts.raise_alert import fingerprint_of, raise_alert
 from livingdb.alerts.watch import Merged, SchemaChanged, WatchTarget
 from livingdb.catalog.alerts import WatchRow
 from livingdb.catalog.branches import BranchRow
-from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.chunks.address import Address
 from livingdb.errors import InvalidData
-from livingdb.graph.draft import Draft, Propagation
-from livingdb.graph.graph import Graph, now
+from livingdb.graph.draft import Action
+from livingdb.graph.graph import Graph
 from livingdb.graph.names import is_hidden
 from livingdb.tables.schema import TableSchema
 
-__all__ = ["CommitWatches"]
+__all__ = ["CommitWatches", "WatchedMove"]
 
 WatchTargets = tuple[tuple[WatchRow, WatchTarget], ...]
-Action = Callable[[Connection], None]
 
 
 @dataclass(frozen=True)
-class _Move:
+class WatchedMove:
     """A branch that moves to a snapshot, and what is known of why."""
 
     branch: BranchRow
@@ -46,37 +44,11 @@ class CommitWatches:
         self._graph = graph
         self._known: tuple[str, WatchTargets] | None = None
 
-    def add_commit_alerts(self, draft: Draft, carried: Propagation) -> Propagation:
-        """What a commit carries, with the alerts that it raises."""
-        if not draft.intent.moves or not self._watches_at(draft.intent.moves[0].epoch):
-            return carried
-        moves = []
-        for made in (draft, *carried.drafts):
-            edge = made.record.edge
-            is_merge = edge.kind == "merge" or edge.operation == "merge"
-            moves += [
-                _Move(b, made.address, made.record.tables, edge.author, edge.message, edge.time, m)
-                for b, m in ((branch, is_merge) for branch in made.intent.moves)
-            ]
-        return self._add_alerts(moves, carried)
+    def alert_actions(self, moves: Sequence[WatchedMove]) -> list[Action]:
+        """What the transaction of some moves tells those that watch for them."""
+        return [act for move in moves if not is_hidden(move.branch.name) for act in self._of(move)]
 
-    def add_move_alerts(
-        self, moves: Sequence[tuple[BranchRow, SnapshotRow]], operation: str, carried: Propagation
-    ) -> Propagation:
-        """The same for branches that move to snapshots that are there."""
-        if not moves or not self._watches_at(moves[0][0].epoch):
-            return carried
-        tables = self._graph.tables
-        is_merge = operation == "merge"
-        found = [
-            _Move(
-                branch, to.address, tables(to), to.author, f"now at {to.message!r}", now(), is_merge
-            )
-            for branch, to in moves
-        ]
-        return self._add_alerts(found, carried)
-
-    def _watches_at(self, epoch: str) -> WatchTargets:
+    def watches_at(self, epoch: str) -> WatchTargets:
         """The watches as of an epoch of the catalog, which changes when they do."""
         known = self._known
         if known is None or known[0] != epoch:
@@ -91,29 +63,31 @@ class CommitWatches:
             known = self._known = epoch, tuple(found)
         return known[1]
 
-    def _add_alerts(self, moves: Sequence[_Move], carried: Propagation) -> Propagation:
+    def _of(self, move: WatchedMove) -> list[Action]:
         actions: list[Action] = []
-        for move in moves:
-            if is_hidden(move.branch.name):
-                continue
-            changes: dict[str, str] | None = None
-            for row, what in self._watches_at(move.branch.epoch):
-                if isinstance(what, Merged):
-                    if move.is_merge and what.into in (None, move.branch.name):
-                        text = f"{move.branch.name}: {move.message or 'merged'}"
-                        actions.append(self._alert_action(row, what, move, text, {}))
-                elif isinstance(what, SchemaChanged) and what.branch in (None, move.branch.name):
-                    if changes is None:
-                        changes = self._schema_differences(move)
-                    mine = {n: c for n, c in changes.items() if what.table in (None, n)}
-                    if mine:
-                        words = "; ".join(f"{name} {text}" for name, text in mine.items())
-                        text = f"the schema of {move.branch.name} changed: {words}"
-                        actions.append(self._alert_action(row, what, move, text, {"tables": mine}))
-        return replace(carried, actions=[*carried.actions, *actions]) if actions else carried
+        changes: dict[str, str] | None = None
+        for row, what in self.watches_at(move.branch.epoch):
+            if isinstance(what, Merged):
+                if move.is_merge and what.into in (None, move.branch.name):
+                    text = f"{move.branch.name}: {move.message or 'merged'}"
+                    actions.append(self._alert_action(row, what, move, text, {}))
+            elif isinstance(what, SchemaChanged) and what.branch in (None, move.branch.name):
+                if changes is None:
+                    changes = self._schema_differences(move)
+                mine = {n: c for n, c in changes.items() if what.table in (None, n)}
+                if mine:
+                    words = "; ".join(f"{name} {text}" for name, text in mine.items())
+                    text = f"the schema of {move.branch.name} changed: {words}"
+                    actions.append(self._alert_action(row, what, move, text, {"tables": mine}))
+        return actions
 
     def _alert_action(
-        self, row: WatchRow, what: WatchTarget, move: _Move, text: str, more: Mapping[str, Any]
+        self,
+        row: WatchRow,
+        what: WatchTarget,
+        move: WatchedMove,
+        text: str,
+        more: Mapping[str, Any],
     ) -> Action:
         details = {
             "watch": row.name,
@@ -141,7 +115,7 @@ class CommitWatches:
 
         return act
 
-    def _schema_differences(self, move: _Move) -> dict[str, str]:
+    def _schema_differences(self, move: WatchedMove) -> dict[str, str]:
         """The tables whose schema is not as it was, and how."""
         graph = self._graph
         before = graph.tables(graph.snapshots.at(move.branch.head))

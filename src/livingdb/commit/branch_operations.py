@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from livingdb.catalog.branches import BranchRow
 from livingdb.catalog.snapshots import SnapshotRow
-from livingdb.errors import InvalidData, RuleViolation, TransactionConflict
+from livingdb.commit.pipeline import Attempt, Pipeline
+from livingdb.commit.proposal import Proposal
+from livingdb.errors import InvalidData, RuleViolation
 from livingdb.graph.ancestry import common_ancestors, is_ancestor
 from livingdb.graph.diff import count_changes
-from livingdb.graph.graph import Graph, Intent, now, tables_of
+from livingdb.graph.draft import HeadMove, Intent
+from livingdb.graph.graph import Graph, now, tables_of
 from livingdb.graph.merge import (
     MergeBase,
     MergedTables,
-    check_merge_result,
     merge_base,
     merge_error,
     merge_tables,
@@ -28,8 +30,6 @@ from livingdb.graph.sync_groups import paired_snapshots
 from livingdb.tables.index import Version
 
 __all__ = ["MergeOptions", "Preview", "cherry_pick", "clone", "merge", "preview", "reset", "revert"]
-
-_ATTEMPTS = 16
 
 
 @dataclass(frozen=True)
@@ -52,19 +52,21 @@ def clone(graph: Graph, name: str, at: SnapshotRow, origin: str) -> None:
         graph.branches.add(connection, name, at.sequence, now(), origin)
 
 
-def reset(graph: Graph, name: str, to: SnapshotRow) -> None:
+def reset(pipeline: Pipeline, name: str, to: SnapshotRow) -> None:
     """Move a branch to any snapshot."""
+    graph = pipeline.graph
 
-    def attempt(branch: BranchRow) -> SnapshotRow | None:
+    def propose(attempt: Attempt) -> Proposal:
+        branch = graph.branch(name)
         check_writable(graph.syncs(branch.epoch), branch)
         moves = [(branch, to), *paired_snapshots(graph, branch, to)]
-        return to if graph.move_all(moves, "reset") else None
+        return Proposal(moves=[HeadMove(moved, there, "reset") for moved, there in moves])
 
-    _retry_on_conflict(graph, name, attempt)
+    pipeline.run(name, propose)
 
 
 def merge(
-    graph: Graph,
+    pipeline: Pipeline,
     source: str,
     into: str,
     options: MergeOptions,
@@ -72,8 +74,10 @@ def merge(
     message: str,
 ) -> SnapshotRow:
     """Put what the source changed on a branch; where the branch then stands."""
+    graph = pipeline.graph
 
-    def attempt(branch: BranchRow) -> SnapshotRow | None:
+    def propose(attempt: Attempt) -> Proposal | SnapshotRow:
+        branch = graph.branch(into)
         syncs = graph.syncs(branch.epoch)
         check_writable(syncs, branch)
         ours = graph.snapshots.at(branch.head)
@@ -91,49 +95,52 @@ def merge(
             if other is None or other.head == branch.head:
                 return ours
             if is_free:
-                return ours if graph.move(other, ours, "merge") else None
+                return Proposal(moves=[HeadMove(other, ours, "merge")])
         if options.fast_forward and is_free and is_ancestor(graph.snapshots, ours, theirs):
-            return theirs if graph.move(branch, theirs, "merge") else None
+            return Proposal(moves=[HeadMove(branch, theirs, "merge")])
         moves = (branch,) if other is None else (branch, other)
         text = message or f"merge {source} into {into}"
-        return _merge_heads(graph, moves, ours, theirs, (source, options), author, text)
+        return _merge_heads(
+            pipeline, moves, ours, theirs, (source, options), author, text, attempt.staging
+        )
 
-    return _retry_on_conflict(graph, into, attempt)
+    return pipeline.run(into, propose)
 
 
 def _merge_heads(
-    graph: Graph,
+    pipeline: Pipeline,
     moves: tuple[BranchRow, ...],
     ours: SnapshotRow,
     theirs: SnapshotRow,
     how: tuple[str, MergeOptions],
     author: str,
     message: str,
-) -> SnapshotRow | None:
+    staging: Staging,
+) -> Proposal:
     source, options = how
-    with Staging(graph.store) as staging:
-        base, tables, stages = _align_schemas(graph, ours, theirs, staging)
-        merged = _merge_cleanly(graph, base, ours, tables, options, staging)
-        rows = {name: len(changes) for name, changes in merged.deltas.items()}
-        intent = Intent(
-            (ours, theirs),
-            moves,
-            "merge",
-            "merge",
-            author,
-            message,
-            merged.tables,
-            {source: theirs.address.hex()},
-            {"granularity": options.granularity, "rows": rows},
-            intermediates=stages,
-        )
-        return _commit(graph, intent, merged, staging)
+    base, tables, stages = _align_schemas(pipeline, ours, theirs, staging)
+    merged = _merge_cleanly(pipeline.graph, base, ours, tables, options, staging)
+    rows = {name: len(changes) for name, changes in merged.deltas.items()}
+    intent = Intent(
+        (ours, theirs),
+        moves,
+        "merge",
+        "merge",
+        author,
+        message,
+        merged.tables,
+        {source: theirs.address.hex()},
+        {"granularity": options.granularity, "rows": rows},
+        intermediates=stages,
+    )
+    return Proposal([intent], deltas=merged.deltas, is_checked=True)
 
 
 def _align_schemas(
-    graph: Graph, ours: SnapshotRow, theirs: SnapshotRow, staging: Staging
+    pipeline: Pipeline, ours: SnapshotRow, theirs: SnapshotRow, staging: Staging
 ) -> tuple[MergeBase, Mapping[str, Version], Sequence[Version]]:
     """What both come from, and theirs, in the schema of ours; and what was made for that."""
+    graph, lifter = pipeline.graph, pipeline.lifter
     common = common_ancestors(graph.snapshots, ours, theirs)
     if not common:
         raise RuleViolation(
@@ -142,15 +149,13 @@ def _align_schemas(
         )
     base = merge_base(graph, ours, theirs, staging)
     tables = tables_of(graph, theirs)
-    if graph.lifter is None:
-        return base, tables, ()
     steps = (
-        graph.lifter.schema_changes_between(common[0], ours),
-        graph.lifter.schema_changes_between(common[0], theirs),
+        lifter.schema_changes_between(common[0], ours),
+        lifter.schema_changes_between(common[0], theirs),
     )
     if not any(steps):
         return base, tables, ()
-    lifted = graph.lifter.lift_tables(base.tables, tables, steps, staging)
+    lifted = lifter.lift_tables(base.tables, tables, steps, staging)
     return replace(base, tables=lifted.base, lost=lifted.lost), lifted.theirs, lifted.intermediates
 
 
@@ -168,7 +173,6 @@ def _merge_cleanly(
     merged = merge_tables(graph, base, mine, theirs, policies, staging)
     if not merged.is_clean:
         raise merge_error(graph, merged, {**theirs, **mine})
-    check_merge_result(graph, mine, merged)
     return merged
 
 
@@ -193,50 +197,52 @@ class Preview:
     fast_forward: bool
 
 
-def preview(graph: Graph, source: str, into: str, options: MergeOptions) -> Preview:
+def preview(pipeline: Pipeline, source: str, into: str, options: MergeOptions) -> Preview:
     """Merge and write nothing."""
+    graph = pipeline.graph
     ours = graph.resolve(into).snapshot
     theirs = graph.resolve(source).snapshot
     mine = tables_of(graph, ours)
-    with Staging(graph.store) as staging:
-        base, yours, stages = _align_schemas(graph, ours, theirs, staging)
+    with graph.stage() as staging:
+        base, yours, _ = _align_schemas(pipeline, ours, theirs, staging)
         policies = _policies(graph, options, mine, yours)
         merged = merge_tables(graph, base, mine, yours, policies, staging)
         changes = {
             name: count_changes(graph.versions, mine.get(name), version)
             for name, version in merged.tables.items()
         }
-        graph.index.forget([*merged.new_versions, *stages])
     forward = is_ancestor(graph.snapshots, ours, theirs)
     return Preview(merged, {**yours, **mine}, changes, forward)
 
 
-def revert(graph: Graph, name: str, which: SnapshotRow, author: str, message: str) -> SnapshotRow:
+def revert(
+    pipeline: Pipeline, name: str, which: SnapshotRow, author: str, message: str
+) -> SnapshotRow:
     """A snapshot that undoes what another one changed, on a branch."""
     if which.first is None:
         raise InvalidData("the first snapshot of a database cannot be reverted")
     if which.kind == "schema_change":
         raise RuleViolation("a schema change is not reverted: evolve the schema back instead")
-    parent = graph.snapshots.at(which.first)
+    parent = pipeline.graph.snapshots.at(which.first)
     text = message or f"revert {which.message or which.address.hex()[:12]}"
-    return _replay(graph, name, (which, parent), ("revert", which), author, text)
+    return _replay(pipeline, name, (which, parent), ("revert", which), author, text)
 
 
 def cherry_pick(
-    graph: Graph, name: str, which: SnapshotRow, author: str, message: str
+    pipeline: Pipeline, name: str, which: SnapshotRow, author: str, message: str
 ) -> SnapshotRow:
     """A snapshot with what another one changed, on a branch."""
     if which.first is None:
         raise InvalidData("the first snapshot of a database changes nothing to pick")
     if which.kind == "schema_change":
         raise RuleViolation("a schema change is not picked: evolve the branch instead")
-    parent = graph.snapshots.at(which.first)
+    parent = pipeline.graph.snapshots.at(which.first)
     text = message or which.message
-    return _replay(graph, name, (parent, which), ("cherry_pick", which), author, text)
+    return _replay(pipeline, name, (parent, which), ("cherry_pick", which), author, text)
 
 
 def _replay(
-    graph: Graph,
+    pipeline: Pipeline,
     name: str,
     step: tuple[SnapshotRow, SnapshotRow],
     how: tuple[str, SnapshotRow],
@@ -244,55 +250,27 @@ def _replay(
     message: str,
 ) -> SnapshotRow:
     """Put the difference of two snapshots on a branch."""
-    before, after = step
-    operation, which = how
+    graph, (before, after), (operation, which) = pipeline.graph, step, how
 
-    def attempt(branch: BranchRow) -> SnapshotRow | None:
+    def propose(attempt: Attempt) -> Proposal | SnapshotRow:
+        branch = graph.branch(name)
         check_writable(graph.syncs(branch.epoch), branch)
         ours = graph.snapshots.at(branch.head)
-        with Staging(graph.store) as staging:
-            base = MergeBase(tables_of(graph, before))
-            theirs = tables_of(graph, after)
-            merged = _merge_cleanly(graph, base, ours, theirs, MergeOptions(), staging)
-            if not merged.tables:
-                return ours
-            intent = Intent(
-                (ours,),
-                (branch,),
-                "transaction",
-                operation,
-                author,
-                message,
-                merged.tables,
-                {"snapshot": which.address.hex()},
-            )
-            return _commit(graph, intent, merged, staging)
+        base = MergeBase(tables_of(graph, before))
+        theirs = tables_of(graph, after)
+        merged = _merge_cleanly(graph, base, ours, theirs, MergeOptions(), attempt.staging)
+        if not merged.tables:
+            return ours
+        intent = Intent(
+            (ours,),
+            (branch,),
+            "transaction",
+            operation,
+            author,
+            message,
+            merged.tables,
+            {"snapshot": which.address.hex()},
+        )
+        return Proposal([intent], deltas=merged.deltas, is_checked=True)
 
-    return _retry_on_conflict(graph, name, attempt)
-
-
-def _commit(
-    graph: Graph, intent: Intent, merged: MergedTables, staging: Staging
-) -> SnapshotRow | None:
-    made = [*merged.new_versions, *intent.intermediates]
-    try:
-        row = graph.commit(graph.settle_intent(intent, staging), staging)
-    except BaseException:
-        graph.index.forget(made)
-        raise
-    if row is None:
-        graph.index.forget(made)
-    else:
-        graph.fold_and_drain(merged.new_versions)
-    return row
-
-
-def _retry_on_conflict(
-    graph: Graph, name: str, attempt: Callable[[BranchRow], SnapshotRow | None]
-) -> SnapshotRow:
-    """Try until nobody else moved the branch in between."""
-    for _ in range(_ATTEMPTS):
-        done = attempt(graph.branch(name))
-        if done is not None:
-            return done
-    raise TransactionConflict(f"others keep moving {name!r}; try again")
+    return pipeline.run(name, propose)

@@ -1,22 +1,24 @@
-"""Propagation along schema syncs: a delta on one branch, through lenses, to every branch of its
-sync group.
+"""Carries a change of one end of a schema sync to the other, through its lens.
 
-The branches that two-way syncs join form a tree.  A change goes along it from the branch it was
-made on; each branch it reaches gets a snapshot of its own, and all are committed together.
+The branches that two-way syncs join form a tree, along which a change goes from the branch it was
+made on.  A one-way sync follows schema changes of its source: its lens is planned anew.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
-
-from sqlalchemy import Connection
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
 from livingdb.catalog.branches import BranchRow
+from livingdb.catalog.ids import BranchId, SyncId
+from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.catalog.syncs import SyncRow
 from livingdb.chunks.address import Address
+from livingdb.commit.carried import Carried
+from livingdb.commit.proposal import BranchChange, BranchMove, Tables
 from livingdb.derivation.hidden_tables import whole_tables
-from livingdb.errors import InvalidData, LivingDBError, RuleViolation
+from livingdb.errors import InvalidData, RuleViolation
 from livingdb.evolution.lenses.lens import Lens, RowImages
 from livingdb.evolution.lenses.sides import (
     VersionSide,
@@ -27,10 +29,11 @@ from livingdb.evolution.lenses.sides import (
     narrow_delta,
     narrow_images,
 )
+from livingdb.evolution.plan import new_tables, plan_changes
 from livingdb.evolution.schema_change import SchemaChange
 from livingdb.graph.constraints import check_tables
 from livingdb.graph.diff import delta_between
-from livingdb.graph.draft import Draft, Intent, Propagation
+from livingdb.graph.draft import Intent
 from livingdb.graph.graph import Graph, tables_of
 from livingdb.graph.names import is_hidden
 from livingdb.graph.snapshot import overlay_tables
@@ -40,28 +43,7 @@ from livingdb.tables.index import Version
 from livingdb.tables.versions import Versions
 from livingdb.trees.delta import Delta, merge_deltas
 
-__all__ = ["BranchChange", "LensCarrier", "lens_of"]
-
-Tables = Mapping[str, Version]
-
-
-@dataclass(frozen=True)
-class BranchChange:
-    """A branch that changed: what it was and is, and the snapshot that says so."""
-
-    branch: int
-    name: str
-    before: Tables
-    after: Tables
-    snapshot: Address
-    deltas: dict[str, Delta]
-    """The effective delta of each table, where it is known."""
-    row_images: dict[str, RowImages]
-    """The same, as whole rows before and after."""
-
-
-TargetChange = tuple[Tables, Intent, dict[str, Delta], dict[str, RowImages]]
-"""What a branch has, what it is to be, and the deltas and row images of its tables."""
+__all__ = ["LensCarrier", "lens_of"]
 
 
 class LensCarrier:
@@ -69,7 +51,7 @@ class LensCarrier:
 
     def __init__(self, graph: Graph):
         self._graph = graph
-        self._lenses: dict[int, Lens] = {}
+        self._lenses: dict[tuple[SyncId, str], Lens] = {}
 
     def settle_intent(self, intent: Intent, staging: Staging) -> Intent:
         """The change with what follows from it on its own side, as a lens says.
@@ -80,9 +62,13 @@ class LensCarrier:
         if len(intent.moves) != 1:
             return intent
         (branch,) = intent.moves
-        for sync, other, is_right in _reached_branches(schema_syncs(graph, branch), branch.id):
-            if self.lens(sync).settles:
-                intent = self._settle_through_sync(intent, branch, sync, other, is_right, staging)
+        for sync in schema_syncs(graph, branch, of_branch=True):
+            for other in sync.far_ends(branch.id):
+                if self.lens(sync).settles:
+                    is_right = branch.id in sync.sources
+                    intent = self._settle_through_sync(
+                        intent, branch, sync, other, is_right, staging
+                    )
         return intent
 
     def _settle_through_sync(
@@ -90,7 +76,7 @@ class LensCarrier:
         intent: Intent,
         branch: BranchRow,
         sync: SyncRow,
-        other: int,
+        other: BranchId,
         is_right: bool,
         staging: Staging,
     ) -> Intent:
@@ -118,123 +104,114 @@ class LensCarrier:
                 changes[name] = versions.change(before[name], whole, staging.sink)
         return replace(intent, tables=changes)
 
-    def carry(self, draft: Draft, staging: Staging, make: Callable[[Intent], Draft]) -> Propagation:
-        """The snapshots of branches in step with those the draft moves."""
-        moves = draft.intent.moves
-        if not moves or draft.intent.kind == "schema_change":
-            return Propagation()
-        syncs = schema_syncs(self._graph, moves[0])
-        if not syncs:
-            return Propagation()
-        reached = {branch.id for branch in moves}
-        group = self._graph.branches.by_ids(_connected_branches(syncs, reached))
-        self._graph.snapshots.get_many(branch.head for branch in group.values())
-        waiting = [self._draft_change(branch, draft) for branch in moves]
-        for step in waiting:
-            self._check_schemas(syncs, step, group)
-        made: list[Draft] = []
-        actions: list[Callable[[Connection], None]] = []
-        while waiting:
-            step = waiting.pop(0)
-            for sync, other, is_right in _reached_branches(syncs, step.branch):
-                if other in reached:
-                    continue
-                reached.add(other)
-                branch = group[other]
-                found = self._carry_to_branch(sync, is_right, branch, step, draft, staging)
-                if found is None:
-                    continue
-                if sync.guard.get("conditions") and not is_hidden(branch.name):
-                    from livingdb.commit import judge_lens as guard
+    def reached(self, move: BranchMove) -> list[tuple[SyncRow, BranchId]]:
+        """The syncs that a move of a branch goes along, and the branches it leads to."""
+        syncs = schema_syncs(self._graph, move.branch)
+        return [(sync, far) for sync in syncs for far in sync.far_ends(move.branch.id)]
 
-                    passed = guard.guard_change(
-                        self._graph, sync, step, found, group, draft, staging
-                    )
-                    actions += passed.actions
-                    if passed.target_change is None:
-                        made = [
-                            each for each in made if not _is_moving(each, passed.skipped_branches)
-                        ]
-                        continue
-                    found = passed.target_change
-                before, intent, changes, deltas = found
-                made.append(make(intent))
-                after = overlay_tables(before, intent.tables)
-                address = made[-1].address
-                waiting.append(
-                    BranchChange(branch.id, branch.name, before, after, address, changes, deltas)
-                )
-        return Propagation(made, actions)
-
-    def _check_schemas(
-        self, syncs: Sequence[SyncRow], step: BranchChange, group: Mapping[int, BranchRow]
-    ) -> None:
-        """`RuleViolation` if a change, as a merge may be, is one of a schema in a sync."""
+    def carry(
+        self, sync: SyncRow, source: BranchMove, branch: BranchRow, staging: Staging
+    ) -> Carried | None:
+        """What a move of one end of a sync makes of the other; None if nothing."""
         graph = self._graph
-        changed = [
-            name
-            for name, before in step.before.items()
-            if name not in step.after or step.after[name].definition != before.definition
-        ]
-        for sync in syncs if changed else ():
-            if step.branch not in (*sync.sources, sync.target):
-                continue
-            lens = self.lens(sync)
-            other = sync.target if step.branch in sync.sources else sync.sources[0]
-            head = graph.snapshots.at(group[other].head)
-            shared = {*lens.old, *lens.new, *graph.tables(head)}
-            for name in changed:
-                if name in shared:
-                    raise RuleViolation(
-                        f"rule 4: {step.name!r} is in the sync {sync.name!r}, which stays with its "
-                        f"present schema, and this would change that of {name!r}: evolve the "
-                        "branch instead, or detach the sync first"
-                    )
-
-    def _draft_change(self, branch: BranchRow, draft: Draft) -> BranchChange:
-        before = tables_of(self._graph, self._graph.snapshots.at(branch.head))
-        versions = self._graph.versions
-        after = {name: versions.require(a) for name, a in draft.record.tables.items()}
-        return BranchChange(branch.id, branch.name, before, after, draft.address, {}, {})
-
-    def _carry_to_branch(
-        self,
-        sync: SyncRow,
-        is_right: bool,
-        branch: BranchRow,
-        step: BranchChange,
-        draft: Draft,
-        staging: Staging,
-    ) -> TargetChange | None:
-        """What the change makes of another branch; None if nothing."""
-        graph = self._graph
+        is_right = source.branch.id in sync.sources
         head = graph.snapshots.at(branch.head)
         tables = whole_tables(tables_of(graph, head))
-        try:
-            changes, deltas = self._translate_deltas(sync, is_right, step, tables)
-            made, rows = self._apply_deltas(tables, changes, staging)
-            self._check_constraints(step, tables, made, changes)
-        except LivingDBError as error:
-            near, far = sync.ends if is_right else sync.ends[::-1]
-            raise type(error)(
-                f"branch {far!r}, in step with {near!r}, cannot take the change: {error}"
-            ) from None
+        if self._changes_schema(sync, source, tables):
+            return self._carry_schema_change(sync, source, branch, head, staging)
+        step = source.change
+        changes, images = self._translate_deltas(sync, is_right, step, tables)
+        made, rows = self._apply_deltas(tables, changes, staging)
+        self._check_constraints(step, tables, made, changes)
         if not changes:
             return None
-        first = draft.intent
-        intent = Intent(
+        narrow = {n: change for n, change in changes.items() if isinstance(change, Delta)}
+        details = {"sync": sync.name, "direction": _direction(is_right), "rows": rows}
+        intent = self._intent(source, branch, head, made, details)
+        return Carried(intent, tables, deltas=narrow, row_images=images)
+
+    def _intent(
+        self,
+        source: BranchMove,
+        branch: BranchRow,
+        head: SnapshotRow,
+        made: Mapping[str, Version | None],
+        details: Mapping[str, Any],
+        made_between: Sequence[Version] = (),
+    ) -> Intent:
+        return Intent(
             (head,),
             (branch,),
             "propagate",
             "sync",
-            first.author,
-            first.message,
+            source.edge.author,
+            source.edge.message,
             made,
-            {step.name: step.snapshot.hex()},
-            {"sync": sync.name, "direction": "forward" if is_right else "reverse", "rows": rows},
+            {source.branch.name: source.address.hex()},
+            details,
+            intermediates=made_between,
         )
-        narrow = {n: change for n, change in changes.items() if isinstance(change, Delta)}
-        return tables, intent, narrow, deltas
+
+    def _changes_schema(self, sync: SyncRow, source: BranchMove, tables: Tables) -> bool:
+        """Whether a change of a branch is one of the schema that a sync has to do with.
+
+        `RuleViolation` if the sync cannot follow it.
+        """
+        lens = self.lens(sync)
+        shared = {*lens.old, *lens.new, *tables}
+        changed = sorted(name for name in source.other_schemas & shared if not is_hidden(name))
+        is_one_way = sync.direction == "forward"
+        if is_one_way:
+            # A table that is new, or that comes again, is one that the target has to have.
+            before = source.before
+            changed += sorted(n for n in source.changed if n not in before and not is_hidden(n))
+        if not changed:
+            return False
+        if is_one_way:
+            return True
+        raise RuleViolation(
+            f"rule 4: {source.branch.name!r} is in the sync {sync.name!r}, which stays with its "
+            f"present schema, and this would change that of {changed[0]!r}: evolve the "
+            "branch instead, or detach the sync first"
+        )
+
+    def _carry_schema_change(
+        self,
+        sync: SyncRow,
+        source: BranchMove,
+        branch: BranchRow,
+        head: SnapshotRow,
+        staging: Staging,
+    ) -> Carried:
+        """The target of a one-way sync over a source whose schema has changed: planned anew.
+
+        What the target is made of are recipes over the source's tables, as when it was made.
+        """
+        graph = self._graph
+        after = source.change.after
+        held = whole_tables(tables_of(graph, head))
+        definitions = {name: graph.versions.definition(v) for name, v in after.items()}
+        plan = plan_changes(definitions, [SchemaChange.from_json(sync.spec["change"])])
+        made, between = new_tables(graph, plan, after, staging)
+        whole = overlay_tables(after, made)
+        (lens,) = plan.lenses
+        is_touched = not source.changed.isdisjoint(lens.old)
+        differing: dict[str, Version | None] = {}
+        for name in {**held, **whole}:
+            old, new = held.get(name), whole.get(name)
+            is_same = old is not None and new is not None and old.definition == new.definition
+            is_kept = is_same and not (is_touched if name in lens.new else name in source.changed)
+            if not is_hidden(name) and not is_kept:
+                differing[name] = new
+        spec = {**sync.spec, "snapshot": source.address.hex()}
+        details = {
+            "sync": sync.name,
+            "direction": "forward",
+            "reason": "SCHEMA_CHANGED",
+            "rows": {},
+        }
+        intent = self._intent(source, branch, head, differing, details, between)
+        return Carried(intent, held, spec=spec, schema_changes=source.schema_changes)
 
     def translate_tables(
         self, sync: SyncRow, is_right: bool, step: BranchChange, tables: Tables, staging: Staging
@@ -341,17 +318,14 @@ class LensCarrier:
 
     def lens(self, sync: SyncRow) -> Lens:
         """The lens of a sync."""
-        if sync.id not in self._lenses:
-            self._lenses[sync.id] = lens_of(self._graph, sync)
-        return self._lenses[sync.id]
+        place = sync.id, str(sync.spec["snapshot"])
+        if place not in self._lenses:
+            self._lenses[place] = lens_of(self._graph, sync)
+        return self._lenses[place]
 
 
 def _has_other_schema(before: Version, after: Version | None) -> bool:
     return after is None or after.definition != before.definition
-
-
-def _is_moving(draft: Draft, branches: Collection[int]) -> bool:
-    return any(branch.id in branches for branch in draft.intent.moves)
 
 
 def _changed_row_images(
@@ -376,22 +350,5 @@ def lens_of(graph: Graph, sync: SyncRow) -> Lens:
     return SchemaChange.from_json(sync.spec["change"]).plan(tables)
 
 
-def _connected_branches(syncs: Sequence[SyncRow], branches: Collection[int]) -> set[int]:
-    """The branches that syncs join with some, and these."""
-    found: set[int] = set()
-    more = set(branches)
-    while more > found:
-        found = set(more)
-        for sync in syncs:
-            if not found.isdisjoint((*sync.sources, sync.target)):
-                more |= {*sync.sources, sync.target}
-    return found
-
-
-def _reached_branches(syncs: Sequence[SyncRow], branch: int) -> list[tuple[SyncRow, int, bool]]:
-    """The syncs that carry a change of the branch, where to, and whether from old to new."""
-    found = []
-    for sync in syncs:
-        (source,) = sync.sources
-        found += [(sync, other, branch == source) for other in sync.far_ends(branch)]
-    return found
+def _direction(is_right: bool) -> str:
+    return "forward" if is_right else "reverse"

@@ -21,7 +21,7 @@ from livingdb.derivation.stage_tables import create_version, definition_for
 from livingdb.derivation.view import View
 from livingdb.engines.request import TableLocation
 from livingdb.errors import Unsupported
-from livingdb.evolution.evolve import new_tables, plan_changes
+from livingdb.evolution.plan import new_tables, plan_changes
 from livingdb.evolution.schema_change import SchemaChange
 from livingdb.graph.graph import Graph, tables_of
 from livingdb.graph.storage.staging import Staging

@@ -4,12 +4,14 @@ branch.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
+from livingdb.catalog.ids import BranchId
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.catalog.syncs import SyncRow
-from livingdb.commit.carry_views import edge_details
+from livingdb.commit.carry_view import edge_details
 from livingdb.commit.derive_version import answers_for, derive_version
+from livingdb.commit.judge_carried import judge_carried
+from livingdb.commit.pipeline import Attempt, Pipeline
+from livingdb.commit.proposal import Proposal
 from livingdb.derivation.hidden_tables import whole_tables
 from livingdb.derivation.source_positions import (
     At,
@@ -24,22 +26,20 @@ from livingdb.errors import InvalidData
 from livingdb.graph.ancestry import first_parents, is_ancestor
 from livingdb.graph.draft import Intent
 from livingdb.graph.graph import Graph, tables_of
-from livingdb.graph.storage.staging import Staging
 from livingdb.guard.build_pending_change import pending_refresh
-from livingdb.guard.judge import judge_change
-from livingdb.guard.quarantine import quarantine_rows
 
 __all__ = ["version_for"]
 
 
 def version_for(
-    graph: Graph, sync: SyncRow, source: SnapshotRow, engine: str | None, trust: Sequence[str]
+    pipeline: Pipeline, sync: SyncRow, source: SnapshotRow, engine: str | None
 ) -> SnapshotRow:
     """The version of a derived object for a snapshot of what it reads.
 
     One that was made from tables as they are there, if there is one; else a new snapshot beside
     the branch, made of the nearest version there is.
     """
+    graph, trust = pipeline.graph, pipeline.trust
     view = View.from_json(sync.spec)
     target = graph.branches.by_id(sync.target)
     assert target is not None
@@ -57,19 +57,16 @@ def version_for(
                 break
     then = source_positions(graph, nearest)
     at = {**then, branch: source.address}
-    with Staging(graph.store) as staging:
+
+    def propose(attempt: Attempt) -> Proposal:
         read = refresh_inputs(graph, view, then, at)
         answers = answers_for(view, engine, sync.frequency == "immediate", trust)
-        held = whole_tables(tables_of(graph, nearest))
-        request = RefreshRequest(view, read, held, at, trust)
-        result = derive_version(graph, request, answers, staging)
-        pending = pending_refresh(
-            graph, sync, request, result.tables, result.refresh_result, nearest, ()
-        )
-        judgement = judge_change(pending)
-        tables = quarantine_rows(
-            graph.versions, tables_of(graph, nearest), result.tables, judgement, staging
-        )
+        held = tables_of(graph, nearest)
+        request = RefreshRequest(view, read, whole_tables(held), at, trust)
+        result = derive_version(graph, request, answers, attempt.staging)
+        done = result.refresh_result
+        pending = pending_refresh(graph, sync, request, result.tables, done, nearest, ())
+        judged = judge_carried(pending, held, result.tables, attempt.staging, stops=False)
         names = {row.id: row.name for row in graph.branches.by_ids(view.branches).values()}
         intent = Intent(
             (nearest,),
@@ -78,17 +75,17 @@ def version_for(
             "derive",
             "livingdb",
             f"derive {view.name} for a past snapshot",
-            tables,
+            judged.tables,
             positions_by_name(at, names),
-            edge_details(view.name, at, result.refresh_result),
+            edge_details(view.name, at, done),
             intermediates=result.intermediates,
         )
-        committed = graph.commit(intent, staging)
-    assert committed is not None
-    return committed
+        return Proposal([intent])
+
+    return pipeline.run(view.name, propose)
 
 
-def _branch_of(graph: Graph, view: View, source: SnapshotRow, head: SnapshotRow) -> int:
+def _branch_of(graph: Graph, view: View, source: SnapshotRow, head: SnapshotRow) -> BranchId:
     """The branch of the view that a snapshot belongs to."""
     rows = graph.branches.by_ids(view.branches)
     for number, row in rows.items():

@@ -7,8 +7,8 @@ sync what comes of it goes back.  All of it is one transaction.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from sqlalchemy import Connection
 
@@ -17,12 +17,14 @@ from livingdb.catalog.branches import BranchRow
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.catalog.syncs import ACTIVE, SyncRow
 from livingdb.chunks.address import Address
-from livingdb.commit.carry_lens import BranchChange, LensCarrier
+from livingdb.commit.judge_carried import JudgedChange, judge_carried
+from livingdb.commit.pipeline import Attempt, Pipeline
+from livingdb.commit.proposal import BranchChange, Proposal, Tables
 from livingdb.derivation.hidden_tables import whole_tables
 from livingdb.errors import IllegalSync, RuleViolation, TransactionConflict
 from livingdb.graph.diff import differing_keys
 from livingdb.graph.draft import Intent
-from livingdb.graph.graph import Graph, now, tables_of
+from livingdb.graph.graph import HeadMoved, now, tables_of
 from livingdb.graph.merge import (
     MergeBase,
     MergedTables,
@@ -35,21 +37,16 @@ from livingdb.graph.names import is_hidden
 from livingdb.graph.snapshot import overlay_tables
 from livingdb.graph.storage.staging import Staging
 from livingdb.guard.build_pending_change import authors_between, pending_schema_sync
-from livingdb.guard.judge import Judgement, judge_change
-from livingdb.guard.quarantine import quarantine_rows
 from livingdb.guard.sync_state import last_pair, set_state
 from livingdb.tables.index import Version
 
 __all__ = ["WINNERS", "rejoin"]
 
-Tables = Mapping[str, Version]
 WINNERS = ("fail", "source", "target")
-_ATTEMPTS = 8
 
 
 def rejoin(
-    graph: Graph,
-    carrier: LensCarrier,
+    pipeline: Pipeline,
     stages: Sequence[SyncRow],
     by: str,
     on_conflict: str = "fail",
@@ -67,17 +64,19 @@ def rejoin(
             "on_conflict='target': what a one-way sync writes is what its source says; 'source' "
             "gives up what was written to the target meanwhile"
         )
-    for _ in range(_ATTEMPTS):
-        with Staging(graph.store) as staging:
-            work = _Rejoin(graph, carrier, stages, by, staging)
-            work.carry_forward()
-            work.merge_target(on_conflict)
-            judgement = work.judge_conditions() if guarded else None
-            if direction == "both":
-                work.carry_back()
-            if work.commit(judgement):
-                return
-    raise TransactionConflict(f"others keep moving what {stages[0].name!r} joins; try again")
+
+    def propose(attempt: Attempt) -> Proposal:
+        work = _Rejoin(pipeline, stages, by, attempt.staging)
+        work.carry_forward()
+        work.merge_target(on_conflict)
+        judged = work.judge_conditions(stops=guarded)
+        if judged.is_stopped:
+            raise RuleViolation(f"rule 7: it is still held: {judged.reason}")
+        if direction == "both":
+            work.carry_back()
+        return work.proposal(judged)
+
+    pipeline.run(stages[0].name, propose)
 
 
 @dataclass
@@ -94,15 +93,9 @@ class _BranchState:
 class _Rejoin:
     """One attempt."""
 
-    def __init__(
-        self,
-        graph: Graph,
-        carrier: LensCarrier,
-        stages: Sequence[SyncRow],
-        by: str,
-        staging: Staging,
-    ):
-        self._graph, self._carrier, self._by, self._staging = graph, carrier, by, staging
+    def __init__(self, pipeline: Pipeline, stages: Sequence[SyncRow], by: str, staging: Staging):
+        graph = pipeline.graph
+        self._pipeline, self._graph, self._by, self._staging = pipeline, graph, by, staging
         self._chain = stages
         numbers = [stages[0].sources[0], *(row.target for row in stages)]
         rows = graph.branches_by_ids(numbers)
@@ -128,12 +121,12 @@ class _Rejoin:
     def _push_change(
         self, step: BranchChange, sync: SyncRow, is_right: bool, tables: Tables
     ) -> dict[str, Version]:
-        made = self._carrier.translate_tables(sync, is_right, step, tables, self._staging)
+        made = self._pipeline.lenses.translate_tables(sync, is_right, step, tables, self._staging)
         self._new_versions += [version for version in made.values() if version is not None]
         return overlay_tables(tables, made)
 
     def _branch_change(self, place: _BranchState, before: Tables, after: Tables) -> BranchChange:
-        return BranchChange(place.row.id, place.row.name, before, after, place.head.address, {}, {})
+        return BranchChange(place.row.id, place.row.name, before, after, place.head.address)
 
     def carry_forward(self) -> None:
         """What the first branch did, on all others."""
@@ -192,8 +185,8 @@ class _Rejoin:
         if not found.is_clean:
             raise merge_error(graph, found, last.after)
 
-    def judge_conditions(self) -> Judgement | None:
-        """What the conditions say; `RuleViolation` if they still stop it."""
+    def judge_conditions(self, stops: bool) -> JudgedChange:
+        """What the conditions make of what reaches the last branch."""
         graph, first, last = self._graph, self._branch_states[0], self._branch_states[-1]
         sync = self._chain[-1 if self._is_right else 0]
         at = {first.row.id: first.head.address}
@@ -207,12 +200,11 @@ class _Rejoin:
             before,
             last.head,
             authors_between(graph, before, at),
+            self._pipeline.trust,
         )
-        judgement = judge_change(pending)
-        if judgement is not None and judgement.is_blocking:
-            graph.index.forget(self._new_versions)
-            raise RuleViolation(f"rule 7: it is still held: {judgement.reason}")
-        return judgement
+        held = tables_of(graph, last.head)
+        differing = _differing_tables(last.now, last.after)
+        return judge_carried(pending, held, differing, self._staging, stops)
 
     def carry_back(self) -> None:
         """What the last branch did, on all before it."""
@@ -224,40 +216,35 @@ class _Rejoin:
             place.after = self._push_change(step, sync, not self._is_right, before)
             step = self._branch_change(place, before, place.after)
 
-    def commit(self, judgement: Judgement | None) -> bool:
-        """Commit it; False if somebody moved a branch meanwhile."""
-        graph = self._graph
-        last = self._branch_states[-1]
-        held = tables_of(graph, last.head)
-        differing = _differing_tables(last.now, last.after)
-        tables = quarantine_rows(graph.versions, held, differing, judgement, self._staging)
+    def proposal(self, judged: JudgedChange) -> Proposal:
+        """The snapshots of all branches, and the sync that is active with them."""
+        *others, last = self._branch_states
         intents = [
-            self._intent(place, _differing_tables(place.now, place.after), judgement)
-            for place in self._branch_states[:-1]
+            self._intent(place, _differing_tables(place.now, place.after), judged)
+            for place in others
         ]
-        intents.append(self._intent(last, tables, judgement))
+        tables = judged.tables if self._chain[0].direction != "both" else None
+        if tables is None:
+            tables = _differing_tables(last.now, last.after)
+        intents.append(self._intent(last, tables, judged))
         moving = [intent for intent in intents if intent.tables]
-        if not moving:
-            with graph.catalog.write() as connection:
-                self._activate(connection)
-            return True
         moving.sort(key=lambda intent: not is_hidden(intent.moves[0].name))
-        moving[-1] = _with_action(moving[-1], self._activate)
-        done = graph.commit(moving[-1], self._staging, before=moving[:-1])
-        if done is None:
-            graph.index.forget(self._new_versions)
-        return done is not None
+        return Proposal(moving, actions=[self._activate, *judged.warnings], at=last.head)
 
     def _activate(self, connection: Connection) -> None:
+        """The sync is active, if all is as it was seen."""
         graph = self._graph
+        still = [state.row for state in self._branch_states if not self._is_moving(state)]
+        if not all(graph.branches.is_at(connection, row) for row in still):
+            raise HeadMoved
         set_state(graph, connection, self._chain, ACTIVE, "", self._by, now())
         resolve_alerts(graph, connection, self._name, self._by, "active again")
 
+    def _is_moving(self, state: _BranchState) -> bool:
+        return bool(_differing_tables(state.now, state.after))
+
     def _intent(
-        self,
-        place: _BranchState,
-        changes: Mapping[str, Version | None],
-        judgement: Judgement | None,
+        self, place: _BranchState, changes: Mapping[str, Version | None], judged: JudgedChange
     ) -> Intent:
         sources = {p.row.name: p.head.address.hex() for p in self._branch_states if p is not place}
         details = {"sync": self._name, "direction": self._chain[0].direction}
@@ -270,13 +257,9 @@ class _Rejoin:
             f"{self._name} goes on",
             changes,
             {name: text for name, text in sources.items() if not is_hidden(name)},
-            {**details, **({} if judgement is None else judgement.details())},
+            {**details, **judged.details},
             intermediates=tuple(self._new_versions),
         )
-
-
-def _with_action(intent: Intent, act: Callable[[Connection], None]) -> Intent:
-    return replace(intent, in_transaction=lambda connection, _: act(connection))
 
 
 def _is_same(one: Version | None, other: Version | None) -> bool:

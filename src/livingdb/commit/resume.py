@@ -8,12 +8,11 @@ from dataclasses import replace
 from sqlalchemy import Connection
 
 from livingdb.alerts.raise_alert import resolve_alerts
-from livingdb.catalog.branches import BranchRow
+from livingdb.catalog.branches import EPOCH, BranchRow
 from livingdb.catalog.snapshots import SnapshotRow
-from livingdb.catalog.syncs import ACTIVE, DETACHED, HELD, SyncRow
+from livingdb.catalog.syncs import ACTIVE, DETACHED, HELD, ActiveSyncs, SyncRow
 from livingdb.chunks.address import Address
-from livingdb.commit.carriers import Carriers
-from livingdb.commit.carry_lens import LensCarrier
+from livingdb.commit.pipeline import Pipeline
 from livingdb.commit.reattach import rejoin
 from livingdb.derivation.view import KIND, View
 from livingdb.errors import IllegalSync, RuleViolation, TransactionConflict
@@ -21,6 +20,7 @@ from livingdb.graph.diff import differing_keys
 from livingdb.graph.graph import Graph, now, tables_of
 from livingdb.graph.merge import MergedTables, merge_error, permanent_conflicts
 from livingdb.graph.names import is_hidden
+from livingdb.graph.rules import check_again
 from livingdb.guard.sync_state import APPROVED, AT, PAIR, set_state
 
 __all__ = ["approve", "detach", "pending_snapshots", "reattach", "resume"]
@@ -54,15 +54,14 @@ def pending_snapshots(graph: Graph, stages: SyncChain) -> dict[int, Address]:
     return {number: graph.snapshots.at(row.head).address for number, row in rows.items()}
 
 
-def approve(
-    graph: Graph, stages: SyncChain, by: str, note: str, engine: str | None, trust: Sequence[str]
-) -> bool:
+def approve(pipeline: Pipeline, stages: SyncChain, by: str, note: str, engine: str | None) -> bool:
     """Let what a held sync waits with pass; whether it is active now.
 
     It waits on if its conditions ask for more people than have said so yet.
     """
     if _state(stages) != HELD:
         raise RuleViolation(f"the sync {stages[0].name!r} is {_state(stages)}; nothing waits")
+    graph = pipeline.graph
     at = {
         str(branch): address.hex() for branch, address in pending_snapshots(graph, stages).items()
     }
@@ -70,15 +69,13 @@ def approve(
         for row in stages:
             graph.catalog.trail.add(connection, row.id, now(), APPROVED, by, note, {AT: at})
     try:
-        resume(graph, stages, by, engine, trust)
+        resume(pipeline, stages, by, engine)
     except RuleViolation:
         return False
     return True
 
 
-def resume(
-    graph: Graph, stages: SyncChain, by: str, engine: str | None, trust: Sequence[str]
-) -> None:
+def resume(pipeline: Pipeline, stages: SyncChain, by: str, engine: str | None) -> None:
     """Let a sync that is held or in error go on; `RuleViolation` if conditions still stop it."""
     state = _state(stages)
     if state == ACTIVE:
@@ -89,18 +86,13 @@ def resume(
             "reattach() brings both together"
         )
     if stages[0].kind == KIND:
-        _reactivate_view(graph, stages[0], by, engine, trust, guarded=True)
+        _reactivate_view(pipeline, stages[0], by, engine, guarded=True)
     else:
-        rejoin(graph, _lens_carrier(graph), stages, by, guarded=True)
+        rejoin(pipeline, stages, by, guarded=True)
 
 
 def reattach(
-    graph: Graph,
-    stages: SyncChain,
-    by: str,
-    on_conflict: str,
-    engine: str | None,
-    trust: Sequence[str],
+    pipeline: Pipeline, stages: SyncChain, by: str, on_conflict: str, engine: str | None
 ) -> None:
     """Let a sync that stopped go on, whatever its conditions say of what came up meanwhile.
 
@@ -109,20 +101,20 @@ def reattach(
     """
     if _state(stages) == ACTIVE:
         return
+    check_again(_active_syncs(pipeline.graph), stages)
     if stages[0].kind != KIND:
-        rejoin(graph, _lens_carrier(graph), stages, by, on_conflict)
+        rejoin(pipeline, stages, by, on_conflict)
         return
     if on_conflict not in ("fail", "source"):
         raise IllegalSync(
             f"on_conflict={on_conflict!r}: a derived object is what its query says; 'source' gives "
             "up what was written to it"
         )
-    _reactivate_view(graph, stages[0], by, engine, trust, on_conflict=on_conflict)
+    _reactivate_view(pipeline, stages[0], by, engine, on_conflict=on_conflict)
 
 
-def _lens_carrier(graph: Graph) -> LensCarrier:
-    assert isinstance(graph.carrier, Carriers)
-    return graph.carrier.lenses
+def _active_syncs(graph: Graph) -> ActiveSyncs:
+    return graph.syncs(graph.catalog.meta(EPOCH) or "")
 
 
 def _state(stages: SyncChain) -> str:
@@ -130,11 +122,10 @@ def _state(stages: SyncChain) -> str:
 
 
 def _reactivate_view(
-    graph: Graph,
+    pipeline: Pipeline,
     sync: SyncRow,
     by: str,
     engine: str | None,
-    trust: Sequence[str],
     guarded: bool = False,
     on_conflict: str = "fail",
 ) -> None:
@@ -142,19 +133,21 @@ def _reactivate_view(
 
     What its sources do in between, it follows once it is active.
     """
-    from livingdb.commit import derive as deriving
+    from livingdb.commit.derive import plan_of
+    from livingdb.commit.refresh import refresh
 
+    graph = pipeline.graph
     view = View.from_json(sync.spec)
     if view.what == "sql":
-        deriving.plan_of(graph, view)
+        plan_of(graph, view)
     target = graph.branches.by_id(sync.target)
     assert target is not None
     head = graph.snapshots.at(target.head)
     made = _last_derived_snapshot(graph, target, head)
     if not guarded and made.sequence != head.sequence:
-        _check_discarded_rows(graph, sync, made, head, on_conflict, engine, trust)
+        _check_discarded_rows(pipeline, sync, made, head, on_conflict, engine)
     full = made.sequence != head.sequence
-    outcome = deriving.refresh(graph, sync, by, engine, trust, full=full, guarded=guarded)
+    outcome = refresh(pipeline, sync, by, engine, full=full, guarded=guarded)
     if outcome.stopped:
         raise RuleViolation(f"rule 7: it is still held: {outcome.error}")
 
@@ -166,7 +159,7 @@ def _reactivate_view(
         act(connection)
     if sync.frequency == "immediate":
         again = replace(sync, state=ACTIVE, reason="")
-        deriving.refresh(graph, again, by, engine, trust)
+        refresh(pipeline, again, by, engine)
 
 
 def _last_derived_snapshot(graph: Graph, target: BranchRow, head: SnapshotRow) -> SnapshotRow:
@@ -178,22 +171,22 @@ def _last_derived_snapshot(graph: Graph, target: BranchRow, head: SnapshotRow) -
 
 
 def _check_discarded_rows(
-    graph: Graph,
+    pipeline: Pipeline,
     sync: SyncRow,
     made: SnapshotRow,
     head: SnapshotRow,
     on_conflict: str,
     engine: str | None,
-    trust: Sequence[str],
 ) -> None:
     """`MergeConflict` with the rows that somebody wrote, and that the query does not give."""
     if on_conflict == "source":
         return
-    from livingdb.commit.derive import derived_tables_now
+    from livingdb.commit.refresh import derived_tables_now
 
+    graph = pipeline.graph
     base, written = tables_of(graph, made), tables_of(graph, head)
     found = MergedTables()
-    with derived_tables_now(graph, sync, made, engine, trust) as result:
+    with derived_tables_now(pipeline, sync, made, engine) as result:
         for name, yours in written.items():
             old = base.get(name)
             mine = result.get(name, old)

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from livingdb.catalog.branches import EPOCH
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.catalog.syncs import SyncRow
-from livingdb.commit.carry_views import Views
-from livingdb.commit.derive import Outcome, is_behind, refresh
+from livingdb.commit.carry_view import Views
+from livingdb.commit.pipeline import Pipeline
+from livingdb.commit.refresh import Outcome, is_behind, refresh
 from livingdb.derivation.lag import Lag
 from livingdb.derivation.source_positions import source_heads, source_positions
 from livingdb.derivation.view import KIND, View
@@ -128,37 +129,35 @@ def _last_run_time(graph: Graph, sync: SyncRow, head: SnapshotRow) -> float:
 
 @dataclass(frozen=True)
 class _Runner:
-    graph: Graph
+    pipeline: Pipeline
     author: str
     engine: str | None
-    trust: Sequence[str]
 
     def run(self, sync: SyncRow) -> Outcome:
         """Run one sync; what fails is recorded and told, not raised."""
-        name = sync.spec["name"]
+        graph, name = self.pipeline.graph, sync.spec["name"]
         for attempt in range(_TRIES):
-            epoch = self.graph.catalog.meta(EPOCH)
+            epoch = graph.catalog.meta(EPOCH)
             began, ticks = now(), clock.perf_counter()
             try:
                 asked = parse_schedule(sync.frequency).kind == "every"
-                return refresh(self.graph, sync, self.author, self.engine, self.trust, asked=asked)
+                return refresh(self.pipeline, sync, self.author, self.engine, asked=asked)
             except (*TRANSIENT_ERRORS, Untrusted) as error:
                 return Outcome(name, None, error=str(error))
             except LivingDBError as error:
                 # Syncs changed meanwhile: that may be why, and nothing is wrong with this one.
-                if attempt < _TRIES - 1 and self.graph.catalog.meta(EPOCH) != epoch:
+                if attempt < _TRIES - 1 and graph.catalog.meta(EPOCH) != epoch:
                     continue
                 spent = int((clock.perf_counter() - ticks) * 1e6)
-                record_failure(self.graph, sync, error, began, spent)
+                record_failure(graph, sync, error, began, spent)
                 return Outcome(name, None, error=str(error))
         raise AssertionError
 
 
 def propagate(
-    graph: Graph,
+    pipeline: Pipeline,
     author: str,
     engine: str | None,
-    trust: Sequence[str],
     time: float | None = None,
     progress: Callable[[int, int, str], object] | None = None,
 ) -> list[Outcome]:
@@ -166,8 +165,8 @@ def propagate(
 
     Those that do not read each other run side by side.
     """
-    waiting = due_syncs(graph, time)
-    runner = _Runner(graph, author, engine, trust)
+    waiting = due_syncs(pipeline.graph, time)
+    runner = _Runner(pipeline, author, engine)
     outcomes: list[Outcome] = []
     total, failures = len(waiting), set[int]()
     while waiting:

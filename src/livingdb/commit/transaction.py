@@ -1,4 +1,4 @@
-"""The write set of one transaction: conflict check, rebase and commit by compare-and-swap.
+"""The write set of one transaction: what it proposes, and how that is rebased.
 
 A transaction reads one snapshot and writes to memory.  To commit, its changes are put on the
 branch as it is then.  If the branch moved, they are put on the new head, unless somebody else
@@ -7,8 +7,7 @@ changed one of the same rows (or, if it is serializable, a row it read).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from contextlib import ExitStack
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,8 @@ import numpy as np
 from livingdb.catalog.branches import BranchRow
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.chunks.address import short
+from livingdb.commit.pipeline import Attempt, Pipeline
+from livingdb.commit.proposal import Proposal
 from livingdb.commit.read_set import ReadSet, TrackedRows
 from livingdb.commit.table_writes import TableWrites, render_key, upserted_columns
 from livingdb.engines.tree_parts import TreeParts
@@ -28,15 +29,14 @@ from livingdb.errors import (
     TransactionConflict,
     Unsupported,
 )
-from livingdb.graph.constraints import check_new_table, check_tables, check_targets
-from livingdb.graph.diff import changed_keys, delta_between
-from livingdb.graph.draft import TableWrite
+from livingdb.graph.constraints import check_new_table
+from livingdb.graph.diff import changed_keys
+from livingdb.graph.draft import Intent, TableWrite
 from livingdb.graph.dropped import REMADE, dropped_since
-from livingdb.graph.graph import Graph, Intent, missing_table_error, tables_of
+from livingdb.graph.graph import missing_table_error
 from livingdb.graph.names import check_table
 from livingdb.graph.row_constraints import with_fixed
 from livingdb.graph.rules import check_writable
-from livingdb.graph.snapshot import overlay_tables
 from livingdb.graph.storage.staging import Staging
 from livingdb.tables import ingest
 from livingdb.tables.index import Version
@@ -51,17 +51,17 @@ from livingdb.trees.keys import KeyArray, member
 __all__ = ["ISOLATIONS", "BranchTransaction"]
 
 ISOLATIONS = ("snapshot", "serializable")
-_ATTEMPTS = 16
-_PATIENCE = 4  # lost races before the branch is taken alone
 
 
 class BranchTransaction:
     """One transaction on one branch."""
 
-    def __init__(self, graph: Graph, branch: BranchRow, isolation: str = "snapshot"):
+    def __init__(self, pipeline: Pipeline, branch: BranchRow, isolation: str = "snapshot"):
+        graph = pipeline.graph
         if isolation not in ISOLATIONS:
             raise InvalidData(f"isolation {isolation!r}: choose {' or '.join(ISOLATIONS)}")
         check_writable(graph.syncs(branch.epoch), branch)
+        self._pipeline = pipeline
         self.graph = graph
         self.branch = branch
         self.base: SnapshotRow = graph.snapshots.at(branch.head)
@@ -264,51 +264,35 @@ class BranchTransaction:
         remade = sorted(table.name for table in self._tables.values() if table.is_replacement)
         if remade:
             details[REMADE] = remade
-        written = [table for table in self._tables.values() if table.is_written]
-        branch, head = self.branch, self.base
-        for attempt in range(_ATTEMPTS):
-            with ExitStack() as stack:
-                held = None
-                if attempt >= _PATIENCE:
-                    held = stack.enter_context(
-                        self.graph.catalog.exclusive_transaction(self.branch)
-                    )
-                if attempt:
-                    branch, head = self._rebase_on_head()
-                    written = [table for table in self._tables.values() if table.is_written]
-                staging = stack.enter_context(Staging(self.graph.store))
-                changes = {
-                    t.name: None if t.is_dropped else self._make_version(t, head, staging)
-                    for t in written
-                }
-                made = [version for version in changes.values() if version is not None]
-                try:
-                    intent = Intent(
-                        (head,),
-                        (branch,),
-                        "transaction",
-                        operation,
-                        author,
-                        message,
-                        changes,
-                        details=details,
-                        batch=batch,
-                    )
-                    intent = self.graph.settle_intent(intent, staging)
-                    self._check_constraints(written, head, changes, intent.tables)
-                    row = self.graph.commit(intent, staging, held)
-                except BaseException:
-                    self.graph.index.forget(made)
-                    raise
-                if row is not None:
-                    break
-                self.graph.index.forget(made)
-        else:
-            raise TransactionConflict(
-                f"{_ATTEMPTS} others committed to {self.branch.name!r} first; try again"
+
+        def propose(attempt: Attempt) -> Proposal:
+            branch, head = self.branch, self.base
+            if attempt.number:
+                branch, head = self._rebase_on_head()
+            written = [table for table in self._tables.values() if table.is_written]
+            staging = attempt.staging
+            made = {
+                t.name: None if t.is_dropped else self._make_version(t, head, staging)
+                for t in written
+            }
+            intent = Intent(
+                (head,),
+                (branch,),
+                "transaction",
+                operation,
+                author,
+                message,
+                made,
+                details=details,
+                batch=batch,
             )
-        self.graph.fold_and_drain(made)
-        return row
+            deltas = {t.name: self._table_delta(t) for t in written if t.built is None}
+            return Proposal([intent], deltas=deltas, is_checked=True, excuse=self._excuse())
+
+        return self._pipeline.run(self.branch.name, propose, alone=self.branch)
+
+    def _excuse(self) -> str:
+        return "" if self._lifted is None else _describe_schema_change(self._lifted)
 
     def _rebase_on_head(self) -> tuple[BranchRow, SnapshotRow]:
         """Where the branch is now; `TransactionConflict` if the changes cannot go there."""
@@ -317,8 +301,7 @@ class BranchTransaction:
             raise TransactionConflict(f"the branch {branch.name!r} was dropped meanwhile")
         check_writable(self.graph.syncs(branch.epoch), branch)
         head = self.graph.snapshots.at(branch.head)
-        lifter = self.graph.lifter
-        for step in () if lifter is None else lifter.schema_changes_between(self.base, head):
+        for step in self._pipeline.lifter.schema_changes_between(self.base, head):
             assert step.first is not None
             self._check_conflicts(self.graph.snapshots.at(step.first))
             self._lift_through(step)
@@ -327,7 +310,6 @@ class BranchTransaction:
 
     def _lift_through(self, step: SnapshotRow) -> None:
         """Carry the changes through a schema change that was made meanwhile."""
-        assert self.graph.lifter is not None
         written = [table for table in self._tables.values() if table.is_written]
         for table in written:
             if table.delta is None or table.is_new or table.built is not None:
@@ -341,8 +323,8 @@ class BranchTransaction:
             for table in written
             if table.delta is not None
         }
-        with Staging(self.graph.store) as staging:
-            carried = self.graph.lifter.lift_deltas(step, mine, staging)
+        with self.graph.stage() as staging:
+            carried = self._pipeline.lifter.lift_deltas(step, mine, staging)
         self.base = self._lifted = step
         self._tables = {}
         for name, one in carried.items():
@@ -370,46 +352,9 @@ class BranchTransaction:
             versions.fold(made, staging.sink)
         return made
 
-    def _check_constraints(
-        self,
-        written: list[TableWrites],
-        head: SnapshotRow,
-        made: Mapping[str, Version | None],
-        settled: Mapping[str, Version | None],
-    ) -> None:
-        """Conditions and foreign keys hold in the tables as they will be, once all is settled."""
-        graph = self.graph
-        own = {t.name: t for t in written if settled[t.name] == made[t.name]}
-
-        def delta_of(name: str) -> Delta:
-            if name in own:
-                return self._table_delta(own[name], head, made)
-            after = settled[name]
-            assert after is not None
-            return delta_between(graph.versions, graph.find_version(head, name), after)
-
-        whole = overlay_tables(tables_of(graph, head), settled)
-        if None in settled.values():
-            schemas = {name: graph.versions.definition(v).schema for name, v in whole.items()}
-            check_targets(schemas)
-        try:
-            check_tables(graph.versions, whole, settled, delta_of)
-        except InvalidData as error:
-            if self._lifted is None:
-                raise
-            raise TransactionConflict(
-                f"{_describe_schema_change(self._lifted)}, and {error}"
-            ) from error
-
-    def _table_delta(
-        self, table: TableWrites, head: SnapshotRow, made: Mapping[str, Version | None]
-    ) -> Delta:
+    def _table_delta(self, table: TableWrites) -> Delta:
         """What happens to the rows of a table."""
-        if table.built is None:
-            return table.delta or empty_delta(self._shape(table))
-        after = made[table.name]
-        assert after is not None
-        return delta_between(self.graph.versions, self.graph.find_version(head, table.name), after)
+        return table.delta or empty_delta(self._shape(table))
 
     def _check_conflicts(self, head: SnapshotRow) -> None:
         """`TransactionConflict` if somebody changed meanwhile what it changed or read."""

@@ -19,6 +19,7 @@ from livingdb.tables.layout import Layout
 from livingdb.tables.schema import SchemaLike
 
 if TYPE_CHECKING:
+    from livingdb.commit.pipeline import Pipeline
     from livingdb.database.database import Database
     from livingdb.graph.graph import Graph
     from livingdb.sql.parameters import Parameters
@@ -41,13 +42,16 @@ class Branch:
     def _graph(self) -> Graph:
         return self.database._graph
 
+    @property
+    def _pipeline(self) -> Pipeline:
+        return self.database._pipeline
+
     def _head(self) -> SnapshotRow:
         graph = self._graph
         return graph.snapshots.at(graph.branch(self.name).head)
 
     def _begin(self, isolation: str) -> BranchTransaction:
-        graph = self._graph
-        return BranchTransaction(graph, graph.branch(self.name), isolation)
+        return BranchTransaction(self._pipeline, self._graph.branch(self.name), isolation)
 
     # --- reading -----------------------------------------------------------------------------
 
@@ -183,7 +187,7 @@ class Branch:
 
         who = author or self.database.author
         row = schema.evolve(
-            self._graph, self.name, changes, keep, to, sync, who, message, conditions, alerts
+            self._pipeline, self.name, changes, keep, to, sync, who, message, conditions, alerts
         )
         return Snapshot(self.database, row)
 
@@ -312,7 +316,7 @@ class Branch:
     def reset(self, ref: object) -> Snapshot:
         """Move the branch to any snapshot; what it leaves stays reachable by id and time."""
         target = self.database._resolve(ref).snapshot
-        operations.reset(self._graph, self.name, target)
+        operations.reset(self._pipeline, self.name, target)
         return Snapshot(self.database, target)
 
     def revert(self, ref: object, *, message: str = "", author: str | None = None) -> Snapshot:
@@ -320,7 +324,7 @@ class Branch:
         target = self.database._resolve(ref).snapshot
         who = author or self.database.author
         return Snapshot(
-            self.database, operations.revert(self._graph, self.name, target, who, message)
+            self.database, operations.revert(self._pipeline, self.name, target, who, message)
         )
 
     def cherry_pick(self, ref: object, *, message: str = "", author: str | None = None) -> Snapshot:
@@ -328,7 +332,7 @@ class Branch:
         target = self.database._resolve(ref).snapshot
         who = author or self.database.author
         return Snapshot(
-            self.database, operations.cherry_pick(self._graph, self.name, target, who, message)
+            self.database, operations.cherry_pick(self._pipeline, self.name, target, who, message)
         )
 
     # --- as a name ---------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from livingdb.catalog.connect import locate
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.commit import branch_operations as operations
 from livingdb.commit.branch_operations import MergeOptions
-from livingdb.commit.carriers import Carriers
+from livingdb.commit.pipeline import Pipeline
 from livingdb.database.alerting import Alerting
 from livingdb.database.apply_diff import apply_diffs
 from livingdb.database.branch import Branch
@@ -34,7 +34,6 @@ from livingdb.derivation.query_evaluator import QUERY, QueryEvaluator
 from livingdb.errors import AlreadyExists, InvalidData, LivingDBError, NotFound, RuleViolation
 from livingdb.evolution.lens_evaluator import KIND as LENS
 from livingdb.evolution.lens_evaluator import LensEvaluator
-from livingdb.evolution.lift import Lifter
 from livingdb.graph.graph import Graph, now
 from livingdb.graph.merge import conflict_table
 from livingdb.graph.names import check_tag, is_hidden
@@ -131,20 +130,23 @@ class Database(Alerting, Tracing):
         self.trust = tuple(trust)
         self.engine = engine
         graph.large = SparkWork(engine)
-        graph.carrier = Carriers(graph)
-        graph.trust = self.trust
-        graph.lifter = Lifter(graph)
         graph.versions.evaluators[LENS] = LensEvaluator()
         graph.versions.evaluators[QUERY] = QueryEvaluator()
         self._dispatcher = Dispatcher(graph, self.trust)
         graph.on_alert = self._dispatcher.wake
         self._open_graph: Graph | None = graph
+        self._open_pipeline = Pipeline(graph, self.trust)
 
     @property
     def _graph(self) -> Graph:
         if self._open_graph is None:
             raise LivingDBError("the database is closed; open it again")
         return self._open_graph
+
+    @property
+    def _pipeline(self) -> Pipeline:
+        assert self._graph is not None
+        return self._open_pipeline
 
     @property
     def name(self) -> str:
@@ -268,7 +270,7 @@ class Database(Alerting, Tracing):
 
     def refresh(self, name: str, full: bool = False) -> Run:
         """Bring a derived object up to date; what was done."""
-        from livingdb.commit import derive as deriving
+        from livingdb.commit.refresh import refresh
         from livingdb.database import derive as objects
 
         sync = objects.derived_sync(self._graph, str(name))
@@ -278,16 +280,14 @@ class Database(Alerting, Tracing):
                 f"the sync {sync.name!r} is {sync.state}: {sync.reason}; "
                 f"db.sync({str(name)!r}).{how} lets it go on"
             )
-        done = deriving.refresh(self._graph, sync, self.author, self.engine, self.trust, full)
+        done = refresh(self._pipeline, sync, self.author, self.engine, full)
         return Run(self, done)
 
     def propagate(self, progress: Any = None) -> list[Run]:
         """Bring everything up to date that is due; what was done."""
         from livingdb.commit import runner
 
-        done = runner.propagate(
-            self._graph, self.author, self.engine, self.trust, progress=progress
-        )
+        done = runner.propagate(self._pipeline, self.author, self.engine, progress=progress)
         self._end_round()
         return [Run(self, outcome) for outcome in done]
 
@@ -296,7 +296,7 @@ class Database(Alerting, Tracing):
         from livingdb.database import derive as objects
 
         row = self._resolve(source).snapshot
-        made = objects.derived_at(self._graph, str(name), row, self.engine, self.trust)
+        made = objects.derived_at(self._pipeline, str(name), row, self.engine)
         return Snapshot(self, made)
 
     # --- labels ------------------------------------------------------------------------------
@@ -377,7 +377,7 @@ class Database(Alerting, Tracing):
         resolved = self._resolve(target)
         check_write(Write(resolved.branch, target))
         row = operations.merge(
-            self._graph, _ref(source), target, options, author or self.author, message
+            self._pipeline, _ref(source), target, options, author or self.author, message
         )
         return Snapshot(self, row)
 
@@ -387,7 +387,7 @@ class Database(Alerting, Tracing):
         """What a merge would do; nothing is written."""
         graph = self._graph
         options = MergeOptions(on_conflict, granularity)
-        looked = operations.preview(graph, _ref(source), _ref(into), options)
+        looked = operations.preview(self._pipeline, _ref(source), _ref(into), options)
         conflicts = {
             name: conflict_table(graph.versions.definition(looked.tables[name]).schema, parts)
             for name, parts in looked.merged.conflicts.items()

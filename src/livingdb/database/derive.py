@@ -14,8 +14,9 @@ from sqlglot import exp
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.catalog.syncs import SyncRow
 from livingdb.commit import derive as deriving
-from livingdb.commit.carry_views import topological_order
+from livingdb.commit.carry_view import topological_order
 from livingdb.commit.past_versions import version_for
+from livingdb.commit.pipeline import Pipeline
 from livingdb.database.sync import drop_branch_action, updatable_of
 from livingdb.derivation.source_tables import resolve_sources
 from livingdb.derivation.trusted_functions import check_name, load_function
@@ -115,7 +116,7 @@ def _view_of(branch: Branch, request: DeriveRequest) -> View:
     if request.sql is not None:
         if request.params:
             raise InvalidData("params= are those of a function; write the values into the query")
-        return _query_view(graph, branch.name, request.name, request.sql)
+        return _query_view(branch, request.name, request.sql)
     if request.materialize != "full":
         raise Unsupported("what a function made is stored: materialize='full'")
     is_spark = request.spark is not None
@@ -152,7 +153,7 @@ def _derive_view(
 ) -> None:
     database = branch.database
     deriving.derive(
-        database._graph,
+        database._pipeline,
         deriving.NewDerivation(
             view,
             when,
@@ -163,7 +164,6 @@ def _derive_view(
             guard=guard or {},
         ),
         database.engine,
-        database.trust,
     )
 
 
@@ -172,17 +172,18 @@ def _check_choice(what: str, given: object, known: Sequence[str]) -> None:
         raise InvalidData(f"{what}={given!r}: choose one of {', '.join(known)}")
 
 
-def _query_view(graph: Graph, branch: str, name: str, sql: str) -> View:
+def _query_view(branch: Branch, name: str, sql: str) -> View:
+    graph = branch._graph
     tree = parse_statement(sql)
     if not isinstance(tree, exp.Query):
         raise InvalidData("a view is made by a query: SELECT …")
-    query, tables = resolve_sources(graph, graph.branch(branch), tree)
+    home = graph.branch(branch.name)
+    query, tables = resolve_sources(graph, home, tree)
     if not tables:
         raise InvalidData("the query of a view reads at least one table")
-    check_calls(query, graph.trust)
+    check_calls(query, branch.database.trust)
     text = query.sql("spark", comments=False)
-    home = graph.branch(branch).id
-    return View(name, "sql", tables, text=sql.strip(), query=text, home=home)
+    return View(name, "sql", tables, text=sql.strip(), query=text, home=home.id)
 
 
 def _function_view(
@@ -283,10 +284,10 @@ def derived_sync(graph: Graph, name: str) -> SyncRow:
 
 
 def derived_at(
-    graph: Graph, name: str, source: SnapshotRow, engine: str | None, trust: Sequence[str]
+    pipeline: Pipeline, name: str, source: SnapshotRow, engine: str | None
 ) -> SnapshotRow:
     """The version of a derived object that was made from a snapshot; made now if there is none."""
-    return version_for(graph, derived_sync(graph, name), source, engine, trust)
+    return version_for(pipeline, derived_sync(pipeline.graph, name), source, engine)
 
 
 def rederive(branch: Branch, source: str, suffix: str, author: str) -> list[str]:

@@ -6,10 +6,12 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from livingdb.catalog.snapshots import SnapshotRow
+from livingdb.commit.evolve import EvolveRequest
+from livingdb.commit.evolve import evolve as evolved
+from livingdb.commit.pipeline import Pipeline
 from livingdb.errors import InvalidData
-from livingdb.evolution.evolve import EvolveRequest, Explanation
-from livingdb.evolution.evolve import evolve as evolved
-from livingdb.evolution.evolve import explain as explained
+from livingdb.evolution.plan import Explanation
+from livingdb.evolution.plan import explain as explained
 from livingdb.evolution.schema_change import SchemaChange
 from livingdb.graph.graph import Graph, tables_of
 
@@ -25,7 +27,7 @@ def _as_changes(changes: object) -> tuple[SchemaChange, ...]:
 
 
 def evolve(
-    graph: Graph,
+    pipeline: Pipeline,
     branch: str,
     changes: object,
     keep: str | None,
@@ -46,7 +48,9 @@ def evolve(
             raise InvalidData("conditions= and alerts= are those of a sync: say which, with sync=")
         guards.check_guard(guard, sync, "immediate", "schema_change")
     return evolved(
-        graph, branch, EvolveRequest(_as_changes(changes), keep, to, sync, author, message, guard)
+        pipeline,
+        branch,
+        EvolveRequest(_as_changes(changes), keep, to, sync, author, message, guard),
     )
 
 

@@ -174,7 +174,7 @@ class Sync:
         database = self.database
         who = by or database.author
         try:
-            going_on.resume(database._graph, self._chain, who, database.engine, database.trust)
+            going_on.resume(database._pipeline, self._chain, who, database.engine)
         finally:
             self._reload()
 
@@ -184,12 +184,7 @@ class Sync:
 
         database = self.database
         done: bool = going_on.approve(
-            database._graph,
-            self._chain,
-            by or database.author,
-            note,
-            database.engine,
-            database.trust,
+            database._pipeline, self._chain, by or database.author, note, database.engine
         )
         self._reload()
         return done
@@ -204,12 +199,7 @@ class Sync:
 
         database = self.database
         going_on.reattach(
-            database._graph,
-            self._chain,
-            by or database.author,
-            on_conflict,
-            database.engine,
-            database.trust,
+            database._pipeline, self._chain, by or database.author, on_conflict, database.engine
         )
         self._reload()
 

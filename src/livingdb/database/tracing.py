@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -37,6 +38,8 @@ class Tracing(ABC):
 
     engine: str | None
     """The engine that is to answer; None: by the question."""
+    trust: Sequence[str]
+    """The functions that queries may call."""
 
     def blame(self, ref: object, table: str, key: object = None, columns: bool = False) -> pa.Table:
         """For every row (or that with the key), the snapshot that gave it its values.
@@ -62,7 +65,7 @@ class Tracing(ABC):
         from livingdb.tracing.lineage.search import Search
 
         row = None if at is None else self._resolve(at).snapshot
-        return lineage(Search(self._graph, self.engine, base), str(view), key, row)
+        return lineage(Search(self._graph, self.engine, base, self.trust), str(view), key, row)
 
     def column_lineage(self, view: str, base: bool = True) -> ColumnLineage:
         """For each column of a derived object, the source columns it is computed from.
@@ -78,7 +81,8 @@ class Tracing(ABC):
         from livingdb.tracing.lineage.forward_lineage import forward_lineage
 
         resolved = self._resolve(ref)
-        return forward_lineage(self._graph, self.engine, ref, resolved, table, key)
+        asked = self.engine, self.trust
+        return forward_lineage(self._graph, asked, ref, resolved, table, key)
 
     def whereabouts(
         self, table: str, key: object, branch: object = "main", at: object = None

@@ -221,8 +221,6 @@ class _Refresh:
         if held is not None and held.definition == made.definition:
             same = held.address == made.address
             if same or next(diff_versions(versions, held, made), None) is None:
-                if not same:
-                    self._graph.index.forget([made])
                 self._inputs[stage.name] = StageInput(versions, held, held)
                 self.rows = 0
                 return

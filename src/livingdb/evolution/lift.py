@@ -9,9 +9,9 @@ import pyarrow as pa
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.chunks.address import short
 from livingdb.errors import InvalidData, TransactionConflict, Unsupported
-from livingdb.evolution.evolve import ChunkSink, apply_changes, new_tables, plan_changes
 from livingdb.evolution.lenses.lens import Lens, Loss, RowImages, Side, TableImages
 from livingdb.evolution.lenses.sides import VersionSide, delta_from_images, images_between
+from livingdb.evolution.plan import ChunkSink, apply_changes, new_tables, plan_changes
 from livingdb.evolution.schema_change import SchemaChange
 from livingdb.graph.ancestry import common_ancestors
 from livingdb.graph.draft import AlignedTables, TableWrite

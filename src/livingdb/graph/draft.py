@@ -1,12 +1,10 @@
-"""What is handed to a commit: intents, drafts of snapshots, propagation; the protocols Carrier and
-SchemaLifter.
-"""
+"""What is handed to the commit point: intents, drafts of snapshots, moves of heads, propagation."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any
 
 from sqlalchemy import Connection
 
@@ -17,18 +15,19 @@ from livingdb.graph.snapshot import SnapshotRecord
 from livingdb.tables.index import Version
 from livingdb.trees.delta import Delta
 
-if TYPE_CHECKING:
-    from livingdb.graph.storage.staging import Staging
-
 __all__ = [
+    "Action",
     "AlignedTables",
-    "Carrier",
     "Draft",
+    "HeadMove",
     "Intent",
     "Propagation",
-    "SchemaLifter",
     "TableWrite",
 ]
+
+
+Action = Callable[[Connection], None]
+"""What else a transaction of the catalog does."""
 
 
 @dataclass(frozen=True)
@@ -74,42 +73,20 @@ class Draft:
 
 
 @dataclass(frozen=True)
+class HeadMove:
+    """A branch, as it was last seen, that is to stand on a snapshot that is there."""
+
+    branch: BranchRow
+    to: SnapshotRow
+    operation: str
+
+
+@dataclass(frozen=True)
 class Propagation:
     """What a commit brings with it: snapshots of other branches, and more in its transaction."""
 
     drafts: Sequence[Draft] = ()
-    actions: Sequence[Callable[[Connection], None]] = ()
-
-
-class Carrier(Protocol):
-    """Carries a change to the branches in step with the one it is made on."""
-
-    def settle_intent(self, intent: Intent, staging: Staging) -> Intent:
-        """The change with what follows from it on its own branch."""
-        ...
-
-    def carry(
-        self,
-        draft: Draft,
-        staging: Staging,
-        make: Callable[[Intent], Draft],
-        beside: Sequence[Draft] = (),
-    ) -> Propagation:
-        """The snapshots of other branches that are to be committed along.
-
-        Those `beside` are committed along in any case.
-        """
-        ...
-
-    def carry_head_moves(
-        self,
-        moves: Sequence[tuple[BranchRow, SnapshotRow]],
-        staging: Staging,
-        make: Callable[[Intent], Draft],
-        operation: str,
-    ) -> Propagation:
-        """The same for branches that an operation moves to snapshots that are there."""
-        ...
+    actions: Sequence[Action] = ()
 
 
 @dataclass(frozen=True)
@@ -134,33 +111,3 @@ class TableWrite:
 
     delta: Delta
     columns: frozenset[str]
-
-
-class SchemaLifter(Protocol):
-    """Brings changes and tables of an older schema to a newer one."""
-
-    def schema_changes_between(self, older: SnapshotRow, newer: SnapshotRow) -> list[SnapshotRow]:
-        """The schema changes on the way from one snapshot to a later one, oldest first."""
-        ...
-
-    def lift_deltas(
-        self, step: SnapshotRow, written: Mapping[str, TableWrite], staging: Staging
-    ) -> dict[str, TableWrite]:
-        """What is written to tables as they were before a schema change, as it is after it.
-
-        `TransactionConflict` if the new schema has no place for something that was written.
-        """
-        ...
-
-    def lift_tables(
-        self,
-        base: Mapping[str, Version],
-        theirs: Mapping[str, Version],
-        steps: tuple[Sequence[SnapshotRow], Sequence[SnapshotRow]],
-        staging: Staging,
-    ) -> AlignedTables:
-        """Base and theirs in the schema of ours; `steps` are the schema changes of ours and theirs.
-
-        Where theirs changed its schema in another way, both stay as they are.
-        """
-        ...

@@ -21,13 +21,13 @@ from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.catalog.syncs import DETACHED, ActiveSyncs, with_end_names
 from livingdb.chunks.address import Address
 from livingdb.errors import LivingDBError, NotFound
-from livingdb.graph.draft import Carrier, Draft, Intent, Propagation, SchemaLifter
+from livingdb.graph.draft import Action, Draft, HeadMove, Intent
 from livingdb.graph.large_work import LargeWork
 from livingdb.graph.names import is_hidden
 from livingdb.graph.refs import ResolvedRef, resolve
 from livingdb.graph.snapshot import Edge, SnapshotRecord, TableMap
 from livingdb.graph.storage.database_store import DatabaseStore
-from livingdb.graph.storage.staging import Scratch, Staging
+from livingdb.graph.storage.staging import TRANSACTION_BYTES, Scratch, Staging
 from livingdb.graph.storage.upkeep import Upkeep
 from livingdb.graph.storage.version_index import CatalogIndex
 from livingdb.tables.index import Version
@@ -73,12 +73,6 @@ class Graph:
         self._syncs: tuple[str, ActiveSyncs] | None = None
         self.large: LargeWork | None = None
         """Who does large work; None for this process."""
-        self.carrier: Carrier | None = None
-        """Who keeps branches in step."""
-        self.lifter: SchemaLifter | None = None
-        """Who knows what schema changes do to rows."""
-        self.trust: Sequence[str] = ()
-        """The functions named in the database that this process runs."""
         self.on_alert: Callable[[], None] | None = None
         """Called when a transaction leaves alerts to be sent."""
 
@@ -208,59 +202,11 @@ class Graph:
 
     # --- the commit point --------------------------------------------------------------------
 
-    def commit(
-        self,
-        intent: Intent,
-        staging: Staging,
-        held: Connection | None = None,
-        before: Sequence[Intent] = (),
-    ) -> SnapshotRow | None:
-        """Make the snapshot and move the heads; None if a head had moved meanwhile.
+    def stage(self, limit_bytes: int = TRANSACTION_BYTES) -> Staging:
+        """Where a transaction puts what it makes, until it is stored."""
+        return Staging(self.store, self.index, limit_bytes)
 
-        `held` is the connection of somebody who is alone with the branch.  Those `before` are
-        stored first, in the same transaction.
-        """
-        drafts = [self._draft(each, staging) for each in (*before, intent)]
-        draft, own = drafts[-1], len(drafts)
-        try:
-            carried = Propagation()
-            if self.carrier is not None:
-                beside = [other for other in drafts[:-1] if other.intent.moves]
-                carried = self.carrier.carry(
-                    draft, staging, lambda i: self._draft(i, staging), beside
-                )
-                drafts += carried.drafts
-            rows = self._store_drafts(drafts, staging, held, carried.actions)
-        except BaseException:
-            self._forget(drafts[own:])
-            raise
-        if rows is None:
-            self._forget(drafts[own:])
-            return None
-        self._publish(rows, drafts, staging)
-        self.upkeep.note(0, [version for other in drafts[own:] for version in other.new_versions])
-        return rows[own - 1]
-
-    def _publish(
-        self, rows: Sequence[SnapshotRow], drafts: Sequence[Draft], staging: Staging
-    ) -> None:
-        """What was committed is known here from now on."""
-        staging.publish()
-        for row, made in zip(rows, drafts, strict=True):
-            self.snapshots.remember(row)
-            self._remember(row.address, made.record)
-            self.index.mark_saved(made.new_versions)
-        self.upkeep.note(staging.journal_bytes)
-
-    def settle_intent(self, intent: Intent, staging: Staging) -> Intent:
-        """The change with what follows from it on its own branch, before it is checked."""
-        return intent if self.carrier is None else self.carrier.settle_intent(intent, staging)
-
-    def _forget(self, drafts: Sequence[Draft]) -> None:
-        for draft in drafts:
-            self.index.forget(draft.new_versions)
-
-    def _draft(self, intent: Intent, staging: Staging) -> Draft:
+    def draft(self, intent: Intent, staging: Staging) -> Draft:
         """The record of a snapshot to be."""
         parents = intent.parents
         edge = Edge(
@@ -280,16 +226,23 @@ class Graph:
         staging.sink(stored)
         return Draft(intent, stored.address, record, addresses)
 
-    def _store_drafts(
+    def store_drafts(
         self,
         drafts: Sequence[Draft],
         staging: Staging,
-        held: Connection | None,
-        actions: Sequence[Callable[[Connection], None]],
-        moment: int = 0,
+        moves: Sequence[HeadMove] = (),
+        actions: Sequence[Action] = (),
+        held: Connection | None = None,
     ) -> list[SnapshotRow] | None:
-        """Store the snapshots and move their branches, all at one time; None if one had moved."""
-        moment = max([moment, *(draft.record.edge.time for draft in drafts)])
+        """Store snapshots, move heads and do what else is asked for, all at one time.
+
+        None if a head had moved meanwhile: then nothing is done.  `held` is the connection of
+        somebody who is alone with a branch.
+        """
+        times = [draft.record.edge.time for draft in drafts]
+        if moves:
+            times += [now(), *(self.snapshots.at(move.branch.head).time + 1 for move in moves)]
+        moment = max(times, default=0)
         staging.finish_packs()
         try:
             catalog = self.catalog
@@ -297,6 +250,10 @@ class Graph:
                 staging.write(connection)
                 self.index.save(connection, [v for draft in drafts for v in draft.new_versions])
                 rows = [self._store_draft(connection, draft, moment) for draft in drafts]
+                for move in moves:
+                    to = move.to.sequence
+                    if not self.branches.move(connection, move.branch, to, moment, move.operation):
+                        raise HeadMoved
                 # What changes the epoch comes after the moves, which compare it.
                 for draft, row in zip(drafts, rows, strict=True):
                     if draft.intent.in_transaction is not None:
@@ -313,6 +270,7 @@ class Graph:
             if not drafts or len(kept) < len(drafts):
                 raise
             rows = kept
+        self._publish(rows, drafts, staging)
         return rows
 
     def _store_draft(self, connection: Connection, draft: Draft, moment: int) -> SnapshotRow:
@@ -336,39 +294,16 @@ class Graph:
             raise BatchAlreadyStored(f"batch {intent.batch[1]} of the stream is in already")
         return row
 
-    def move(self, branch: BranchRow, to: SnapshotRow, operation: str) -> bool:
-        """Move a branch to a snapshot that is there; False if it had moved meanwhile."""
-        return self.move_all([(branch, to)], operation)
-
-    def move_all(self, moves: Sequence[tuple[BranchRow, SnapshotRow]], operation: str) -> bool:
-        """Move branches to snapshots, all or none; False if one had moved meanwhile.
-
-        What follows from it in other branches is committed with it.
-        """
-        moment = max(now(), *(self.snapshots.at(branch.head).time + 1 for branch, _ in moves))
-        with Staging(self.store) as staging:
-            carried = Propagation()
-            if self.carrier is not None:
-                carried = self.carrier.carry_head_moves(
-                    moves, staging, lambda i: self._draft(i, staging), operation
-                )
-            drafts = carried.drafts
-
-            def move(connection: Connection) -> None:
-                for branch, to in moves:
-                    if not self.branches.move(connection, branch, to.sequence, moment, operation):
-                        raise HeadMoved
-
-            try:
-                rows = self._store_drafts(drafts, staging, None, [move, *carried.actions], moment)
-            except BaseException:
-                self._forget(drafts)
-                raise
-            if rows is None:
-                self._forget(drafts)
-                return False
-            self._publish(rows, drafts, staging)
-            return True
+    def _publish(
+        self, rows: Sequence[SnapshotRow], drafts: Sequence[Draft], staging: Staging
+    ) -> None:
+        """What was committed is known here from now on."""
+        staging.publish()
+        for row, made in zip(rows, drafts, strict=True):
+            self.snapshots.remember(row)
+            self._remember(row.address, made.record)
+            self.index.mark_saved(made.new_versions)
+        self.upkeep.note(staging.journal_bytes)
 
     def scratch(self) -> Scratch:
         """Where recipes go that only this process asks for."""

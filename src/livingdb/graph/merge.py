@@ -16,8 +16,7 @@ import pyarrow as pa
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.errors import MergeConflict
 from livingdb.graph.ancestry import common_ancestors, common_ancestors_of
-from livingdb.graph.constraints import check_tables, check_targets
-from livingdb.graph.diff import delta_between, diff_versions, lookup_diff, union_row_keys
+from livingdb.graph.diff import diff_versions, lookup_diff, union_row_keys
 from livingdb.graph.graph import Graph, tables_of
 from livingdb.graph.merge_policy import Policies
 from livingdb.graph.snapshot import overlay_tables
@@ -34,7 +33,6 @@ from livingdb.trees.merge import Conflicts, resolve_rows
 __all__ = [
     "MergeBase",
     "MergedTables",
-    "check_merge_result",
     "conflict_table",
     "merge_base",
     "merge_error",
@@ -320,19 +318,3 @@ def merge_error(graph: Graph, merged: MergedTables, tables: Tables) -> MergeConf
     error.conflicts = found
     error.schema_conflicts = dict(merged.clashes)
     return error
-
-
-def check_merge_result(graph: Graph, ours: Tables, merged: MergedTables) -> None:
-    """Conditions and foreign keys hold in what a merge made."""
-    tables = overlay_tables(ours, merged.tables)
-    schemas = {name: graph.versions.definition(v).schema for name, v in tables.items()}
-    check_targets(schemas)
-
-    def happens(name: str) -> Delta:
-        if name in merged.deltas:
-            return merged.deltas[name]
-        before, after = ours.get(name), tables[name]
-        is_alike = before is not None and before.definition == after.definition
-        return delta_between(graph.versions, before if is_alike else None, after)
-
-    check_tables(graph.versions, tables, {**merged.deltas, **merged.tables}, happens)

@@ -12,14 +12,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
 from livingdb.catalog.branches import BranchRow
-from livingdb.catalog.syncs import ActiveSyncs
+from livingdb.catalog.syncs import ActiveSyncs, SyncRow
 from livingdb.errors import ReadOnlyBranch, RuleViolation
 
-__all__ = ["Rule", "Write", "check_new_sync", "check_writable", "check_write", "is_synced"]
+__all__ = [
+    "Rule",
+    "Write",
+    "check_again",
+    "check_new_sync",
+    "check_writable",
+    "check_write",
+    "is_synced",
+]
 
 
 class Rule(IntEnum):
@@ -67,6 +76,30 @@ def check_writable(syncs: ActiveSyncs, branch: BranchRow) -> None:
 def is_synced(syncs: ActiveSyncs, branch: BranchRow) -> bool:
     """Whether the branch is in step with others; views follow wherever it goes."""
     return any(branch.id in (*sync.sources, sync.target) for sync in syncs.schema_syncs)
+
+
+def check_again(syncs: ActiveSyncs, chain: Sequence[SyncRow]) -> None:
+    """The rules on a sync that stopped and is to go on; `chain` are its rows."""
+    mine = {row.id for row in chain}
+    first, last = chain[0].sources, chain[-1].target
+    is_two_way = chain[0].direction == "both"
+    ends = (*first, last) if is_two_way else chain[0].written_branches
+    if chain[0].direction == "forward":
+        ends = (last,)
+    for branch in ends:
+        writer = syncs.writers.get(branch)
+        if writer is not None and writer.id not in mine:
+            rule = Rule.NO_TWO_WAY_AT_ONE_WAY_TARGET if is_two_way else Rule.ONE_INCOMING_ONE_WAY
+            raise RuleViolation(
+                f"rule {rule}: the sync {writer.name!r} writes {writer.ends[1]!r} now, so this one "
+                "cannot go on; detach that one first"
+            )
+        for other in () if is_two_way else (*syncs, *syncs.inactive):
+            if other.direction == "both" and branch in (*other.sources, other.target):
+                raise RuleViolation(
+                    f"rule {Rule.NO_TWO_WAY_AT_ONE_WAY_TARGET}: what this sync writes is in the "
+                    f"two-way sync {other.name!r} now; detach that one first"
+                )
 
 
 def check_new_sync(

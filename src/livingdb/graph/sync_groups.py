@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from livingdb.catalog.branches import BranchRow
+from livingdb.catalog.ids import BranchId
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.catalog.syncs import SyncRow
 from livingdb.errors import RuleViolation
@@ -22,13 +23,15 @@ def schema_syncs(graph: Graph, branch: BranchRow, of_branch: bool = False) -> li
     ]
 
 
-def reached_syncs(syncs: Sequence[SyncRow], branch: int) -> Iterator[tuple[SyncRow, int, int]]:
-    """The immediate syncs a change of the branch goes along: from which branch, to which."""
+def reached_syncs(
+    syncs: Sequence[SyncRow], branch: BranchId
+) -> Iterator[tuple[SyncRow, BranchId, BranchId]]:
+    """The two-way syncs a change of the branch goes along: from which branch, to which."""
     seen, waiting = {branch}, [branch]
     while waiting:
         here = waiting.pop(0)
         for sync in syncs:
-            if sync.kind != "schema_change" or sync.frequency != "immediate":
+            if sync.kind != "schema_change" or sync.direction != "both":
                 continue
             for end in sync.far_ends(here):
                 if end not in seen:

@@ -72,6 +72,7 @@ def pending_schema_sync(
     before: At,
     head: SnapshotRow,
     authors: Sequence[str],
+    trust: Sequence[str],
 ) -> PendingChange:
     """What a schema sync is about to change.
 
@@ -96,7 +97,7 @@ def pending_schema_sync(
         {},
         before,
         Cost("lens", None, "embedded"),
-        trust=graph.trust,
+        trust=trust,
     )
 
 

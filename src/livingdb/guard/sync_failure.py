@@ -8,7 +8,9 @@ from typing import Any
 from sqlalchemy import Connection
 
 from livingdb.alerts.raise_alert import raise_alert
+from livingdb.catalog.ids import BranchId
 from livingdb.catalog.syncs import ACTIVE, DETACHED, ERROR, SyncRow
+from livingdb.chunks.address import Address
 from livingdb.derivation.named_functions import FunctionFailed
 from livingdb.errors import Conflict, LivingDBError, Locked, StorageFailure
 from livingdb.graph.graph import Graph
@@ -29,10 +31,13 @@ def detach_action(
     reason: str,
     time: int,
     details: Mapping[str, Any] | None = None,
+    pair: Mapping[BranchId, Address] | None = None,
 ) -> Callable[[Connection], None]:
-    """What a transaction does to detach a sync; its target stays as it is."""
+    """What a transaction does to detach a sync; its target stays as it is.
 
-    return stop_sync_action(graph, sync, DETACHED, reason, NOBODY, time, details=details)
+    Of a schema sync, `pair` are the last snapshots of its branches that belong together.
+    """
+    return stop_sync_action(graph, sync, DETACHED, reason, NOBODY, time, "error", details, pair)
 
 
 def record_failure(

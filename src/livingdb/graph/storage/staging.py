@@ -21,6 +21,7 @@ from livingdb.graph.storage.database_store import JOURNAL_BYTES, DatabaseStore
 
 if TYPE_CHECKING:
     from livingdb.engines.tree_parts import TreeParts
+    from livingdb.graph.storage.version_index import CatalogIndex
     from livingdb.trees.forest import Forest
 
 __all__ = ["Scratch", "Staging"]
@@ -31,17 +32,22 @@ TRANSACTION_BYTES = 4 << 20
 class Staging:
     """The chunks of one transaction; for use as a context manager.
 
-    Left without `keep`, nothing of it remains.  What is larger than `limit_bytes` in all goes
-    to packs, which no other transaction relies upon before they count.  One thread fills it;
-    others may find chunks in it meanwhile.
+    Left without `keep`, nothing of it remains.  Versions that were made in it and not stored are
+    forgotten in any case.  What is larger than `limit_bytes` in all goes to packs, which no other
+    transaction relies upon before they count.  One thread fills it; others may find chunks in it
+    meanwhile.
     """
 
-    def __init__(self, store: DatabaseStore, limit_bytes: int = TRANSACTION_BYTES):
+    def __init__(
+        self, store: DatabaseStore, index: CatalogIndex, limit_bytes: int = TRANSACTION_BYTES
+    ):
         self._store = store
+        self._index = index
         self._limit_bytes = limit_bytes
         self._small: dict[Address, StoredChunk] = {}
         self._size_bytes = 0
         self._spilled: set[Address] = set()
+        self._taken: set[Address] = set()
         self._stream: PackStream | None = None
         self._own = store.packs.with_packs(())
         self._adopted: set[str] = set()
@@ -61,6 +67,7 @@ class Staging:
         trace: TracebackType | None,
     ) -> None:
         self._store.detach(self)
+        self._index.forget(self._taken)
         with self._lock:
             stream, self._stream = self._stream, None
             self._ended = True
@@ -75,6 +82,7 @@ class Staging:
         with self._lock:
             if chunk.address in self._small or chunk.address in self._spilled:
                 return
+            self._taken.add(chunk.address)
             size_bytes = len(chunk.data)
             if size_bytes > JOURNAL_BYTES:
                 self._spill(chunk)

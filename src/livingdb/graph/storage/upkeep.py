@@ -66,7 +66,7 @@ class Upkeep:
             if graph.index.get(version.address) is None:  # its transaction came to nothing
                 graph.scratch().drop(chunks)
                 continue
-            with Staging(graph.store, FOLD_BYTES) as staging:
+            with graph.stage(FOLD_BYTES) as staging:
                 for chunk in chunks:
                     staging.sink(chunk)
                 is_saved = self._save(version, staging, graph.catalog.meta(EPOCH))
@@ -100,11 +100,11 @@ class Upkeep:
             epoch = graph.catalog.meta(EPOCH)
             graph.observe_epoch(epoch)
             try:
-                with Staging(graph.store, FOLD_BYTES) as staging:
+                with graph.stage(FOLD_BYTES) as staging:
                     root = self._fold_tree(version, staging)
                     self._save(version, staging, epoch)
             finally:
-                graph.index.forget([version])
+                graph.index.forget_root(version.address)
             return root
 
     def _save(self, version: Version, staging: Staging, epoch: str | None) -> bool:

@@ -160,18 +160,25 @@ class CatalogIndex:
                     self._frames.pop(version.origin, None)
                     self._age += 1
 
-    def forget(self, versions: Iterable[Version]) -> None:
-        """The transaction that made them came to nothing; others that make them go on."""
+    def forget(self, versions: Iterable[Address]) -> None:
+        """What is not saved of these came to nothing; others that make them go on."""
         me = get_ident()
         with self._lock:
             for version in versions:
-                makers = self._makers.get(version.address, set())
+                if version not in self._unsaved:
+                    continue
+                makers = self._makers.get(version, set())
                 if me in makers and len(makers) > 1:
                     makers.discard(me)
                     continue
-                self._makers.pop(version.address, None)
-                self._unsaved.pop(version.address, None)
-                self._unsaved_roots.pop(version.address, None)
+                self._makers.pop(version, None)
+                self._unsaved.pop(version, None)
+                self._unsaved_roots.pop(version, None)
+
+    def forget_root(self, version: Address) -> None:
+        """The tree of a version that is saved came to nothing."""
+        with self._lock:
+            self._unsaved_roots.pop(version, None)
 
     def refresh(self) -> None:
         """Ask the catalog anew what is materialized.

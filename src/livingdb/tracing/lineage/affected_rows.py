@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -11,7 +11,7 @@ from livingdb.catalog.branches import BranchRow
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.catalog.syncs import SyncRow
 from livingdb.commit.carry_lens import lens_of
-from livingdb.commit.carry_views import topological_order
+from livingdb.commit.carry_view import topological_order
 from livingdb.derivation.find_rows import matching_rows
 from livingdb.derivation.plan_cache import portable_columns
 from livingdb.derivation.query_answers import Answers, EmbeddedAnswers, EngineAnswers
@@ -21,9 +21,9 @@ from livingdb.derivation.view import KIND, View
 from livingdb.derivation.weighted_rows import distinct_rows
 from livingdb.engines.request import Source
 from livingdb.errors import InvalidData
-from livingdb.evolution.evolve import new_tables, plan_changes
 from livingdb.evolution.lenses.lens import Lens, RowImages
 from livingdb.evolution.lenses.sides import delta_from_images as lens_changes
+from livingdb.evolution.plan import new_tables, plan_changes
 from livingdb.evolution.schema_change import SchemaChange
 from livingdb.graph.diff import diff_versions
 from livingdb.graph.graph import Graph, tables_of
@@ -60,14 +60,14 @@ class _AffectedTable:
 class AffectedRows:
     """Goes from a table to everything that is made of it."""
 
-    def __init__(self, graph: Graph, engine: str | None, staging: Staging):
+    def __init__(self, graph: Graph, engine: str | None, trust: Sequence[str], staging: Staging):
         self._graph = graph
         self._engine = engine
+        self._trust = trust
         self._staging = staging
         self._affected: dict[BranchTable, _AffectedTable] = {}
         self._at: dict[int, SnapshotRow] = {}
         self._names = {row.id: row.name for row in graph.branches.all()}
-        self.scratch_versions: list[Version] = []
 
     def start(
         self, branch: BranchRow, row: SnapshotRow, table: str, version: Version, rows: pa.Table
@@ -124,7 +124,6 @@ class AffectedRows:
         return dict(sorted(tables.items())), sorted(whole)
 
     def _record_version(self, version: Version) -> Version:
-        self.scratch_versions.append(version)
         return version
 
     def _affected_sources(self, view: View) -> frozenset[BranchTable]:
@@ -153,7 +152,6 @@ class AffectedRows:
         done = refresh_view(
             graph, view, inputs, held, self._answers(sync, view, inputs), self._staging
         )
-        self.scratch_versions += [v for v in done.tables.values() if v not in held.values()]
         old, new = held[view.name], done.tables.get(view.name, held[view.name])
         rows, come = _changed_rows(graph, old, new)
         more = self._contributing_rows(sync, view, inputs, graph.versions.rows(old))
@@ -202,7 +200,6 @@ class AffectedRows:
             return tables_of(graph, head)
         before = {name: RefreshInput(None, item.old or item.new) for name, item in inputs.items()}
         done = refresh_view(graph, view, before, {}, by, self._staging, full=True)
-        self.scratch_versions += list(done.tables.values())
         return dict(done.tables)
 
     def _answers(self, sync: SyncRow, view: View, inputs: Mapping[str, RefreshInput]) -> Answers:
@@ -210,7 +207,7 @@ class AffectedRows:
         known = portable_columns(view, schemas_of(self._graph, inputs))
         if sync.frequency == "immediate" or wanted == "embedded" or not isinstance(known, str):
             return EmbeddedAnswers()
-        return EngineAnswers("spark", self._graph.trust)
+        return EngineAnswers("spark", self._trust)
 
     def _contributing_rows(
         self, sync: SyncRow, view: View, inputs: Mapping[str, RefreshInput], held: RowSet
@@ -224,7 +221,7 @@ class AffectedRows:
         shown = [column.name for column in held.schema.visible_columns]
         names = list(held.schema.visible_key) or shown
         positions = [shown.index(name) for name in names]
-        answer = engine_answer(view, sync, self._engine, self._graph.trust)
+        answer = engine_answer(view, sync, self._engine, self._trust)
         parts = [held.schema.arrow.empty_table()]
         for name, source in view.tables.items():
             touched = None if source.snapshot else self._affected.get((source.branch, source.table))

@@ -10,7 +10,6 @@ import pyarrow as pa
 from livingdb.errors import InvalidData
 from livingdb.graph.graph import Graph
 from livingdb.graph.refs import ResolvedRef
-from livingdb.graph.storage.staging import Staging
 from livingdb.tracing.lineage.affected_rows import AffectedRows
 from livingdb.tracing.lineage.row_lineage import find_row
 
@@ -46,23 +45,26 @@ class ForwardLineage(dict[str, pa.Table]):
 
 
 def forward_lineage(
-    graph: Graph, engine: str | None, ref: object, resolved: ResolvedRef, table: str, key: object
+    graph: Graph,
+    asked: tuple[str | None, Sequence[str]],
+    ref: object,
+    resolved: ResolvedRef,
+    table: str,
+    key: object,
 ) -> ForwardLineage:
     """What would change if a row of a table did: the keys of derived rows, by object.
 
-    `resolved` is what the ref stands for.
+    `resolved` is what the ref stands for; `asked` are the engine that is to answer, and the
+    functions that queries may call.
     """
     branch = resolved.branch or graph.branches.find(re.split(r"[~@]", str(ref))[0])
     if branch is None:
         raise InvalidData(f"{ref}: name the branch whose row it is, as main or main~3")
     version = graph.version(resolved.snapshot, table)
     rows = find_row(graph.versions.rows(version), key, table)
-    with Staging(graph.store) as staging:
-        search = AffectedRows(graph, engine, staging)
-        try:
-            search.start(branch, resolved.snapshot, table, version, rows)
-            search.run()
-            tables, whole = search.affected_keys((branch.id, table))
-            return ForwardLineage(f"{branch.name}.{table} {key!r}", tables, whole)
-        finally:
-            graph.index.forget(search.scratch_versions)
+    with graph.stage() as staging:
+        search = AffectedRows(graph, *asked, staging)
+        search.start(branch, resolved.snapshot, table, version, rows)
+        search.run()
+        tables, whole = search.affected_keys((branch.id, table))
+        return ForwardLineage(f"{branch.name}.{table} {key!r}", tables, whole)

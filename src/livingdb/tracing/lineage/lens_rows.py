@@ -13,10 +13,10 @@ from livingdb.errors import LivingDBError
 from livingdb.evolution.changes.join_tables import JoinReferencesLens
 from livingdb.evolution.changes.normalize import NormalizeLens
 from livingdb.evolution.changes.union_tables import OriginUnionLens
-from livingdb.evolution.evolve import new_tables, plan_changes
 from livingdb.evolution.lenses.lens import Lens, RowImages
 from livingdb.evolution.lenses.row_lens import RowLens
 from livingdb.evolution.lenses.sides import VersionSide
+from livingdb.evolution.plan import new_tables, plan_changes
 from livingdb.evolution.schema_change import SchemaChange
 from livingdb.graph.graph import Graph
 from livingdb.tables.index import Version

@@ -52,15 +52,16 @@ class Origin:
 class Search:
     """Finds what is behind rows of derived objects; `base`: down to what is not derived."""
 
-    def __init__(self, graph: Graph, engine: str | None, base: bool):
+    def __init__(self, graph: Graph, engine: str | None, base: bool, trust: Sequence[str] = ()):
         self.graph = graph
+        self._trust = trust
         self._engine = engine
         self._base = base
         self._makers = makers(graph)
 
     def to_base(self) -> Search:
         """The same, down to what is not derived."""
-        return Search(self.graph, self._engine, base=True)
+        return Search(self.graph, self._engine, True, self._trust)
 
     def source_rows(self, target: Target, rows: pa.Table | None) -> list[Origin]:
         """The source rows behind rows of a derived object; None for all of them."""
@@ -140,7 +141,7 @@ class Search:
             names = list(schema.visible_key) or shown
             positions = tuple(shown.index(name) for name in names)
             wanted = RequestedRows(distinct_rows(rows.select(names)), positions)
-        answer = engine_answer(view, sync, self._engine, self.graph.trust)
+        answer = engine_answer(view, sync, self._engine, self._trust)
         for name, some in trace_rows(view.tree(), known, wanted, answer).items():
             yield self._origin(view.tables[name], at, some.rows, sources[name], some.is_whole)
 

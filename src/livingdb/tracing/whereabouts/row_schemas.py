@@ -14,12 +14,12 @@ from livingdb.evolution.changes.mask_column import MaskLens
 from livingdb.evolution.changes.normalize import NormalizeLens
 from livingdb.evolution.changes.tables import TableLens
 from livingdb.evolution.changes.union_tables import OriginUnionLens
-from livingdb.evolution.evolve import plan_changes
 from livingdb.evolution.lenses.computed_lens import ComputedLens
 from livingdb.evolution.lenses.lens import Lens
 from livingdb.evolution.lenses.lookup_lens import Lookups
 from livingdb.evolution.lenses.row_lens import RowLens
 from livingdb.evolution.lift import Lifter
+from livingdb.evolution.plan import plan_changes
 from livingdb.evolution.schema_change import SchemaChange
 from livingdb.graph.ancestry import common_ancestors
 from livingdb.graph.graph import Graph, tables_of

@@ -1,44 +1,32 @@
-"""Rebinds views to the new schema of a branch they read: goes on, rewrites the query, or detaches.
+"""Binds a view to the new schema of a branch it reads: it goes on, is rewritten, or is broken.
 
 A view goes on if the columns it reads are as they were; where they have other names its query is
-rewritten; anything else detaches it, with an alert that names the columns.
+rewritten; anything else breaks it, and the reason names the columns.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from sqlalchemy import Connection
 from sqlglot import exp
 
-from livingdb.catalog.branches import BranchRow
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.catalog.syncs import SyncRow
 from livingdb.chunks.address import Address
-from livingdb.commit.carry_views import Views
+from livingdb.commit.proposal import BranchMove
 from livingdb.derivation.plan_cache import columns_used, view_plan
-from livingdb.derivation.source_positions import (
-    AT,
-    positions_by_name,
-    source_positions,
-    source_versions,
-)
+from livingdb.derivation.source_positions import source_positions, source_versions
 from livingdb.derivation.view import SourceTable, View
 from livingdb.errors import LivingDBError
-from livingdb.graph.draft import Draft, Intent, Propagation
 from livingdb.graph.graph import Graph, now, tables_of
 from livingdb.guard.build_pending_change import visible_tables
 from livingdb.guard.conditions.pending_change import Cost, PendingChange, VersionPair
-from livingdb.guard.judge import Judgement, judge_change
-from livingdb.guard.sync_failure import detach_action
 from livingdb.tables.index import Version
 from livingdb.tables.schema import TableSchema
 from livingdb.tables.type_names import type_name
 
-__all__ = ["rebind_views"]
-
-Make = Callable[[Intent], Draft]
+__all__ = ["pending_schema_change", "rebind_view", "unchanged_tables"]
 
 _KEEPS_ROWS = {
     *("AddColumn", "DropColumn", "RenameColumn", "RetypeColumn", "MaskColumn", "SplitColumn"),
@@ -51,92 +39,35 @@ _KEEPS_ROWS = {
 class _SchemaTransition:
     """A schema change of a branch: its tables before and after, and what the old ones became."""
 
-    branch: BranchRow
-    before: Mapping[str, Address]
-    after: Mapping[str, Address]
+    move: BranchMove
     names: Mapping[str, str]
     masked: frozenset[tuple[str, str]]
     keeps_rows: bool
 
+    @property
+    def before(self) -> Mapping[str, Address]:
+        """The tables before."""
+        return self.move.before
 
-class _ViewBroken(Exception):
+    @property
+    def after(self) -> Mapping[str, Address]:
+        """The tables after."""
+        return self.move.addresses
+
+    def reads(self, source: SourceTable) -> bool:
+        """Whether a view reads a table of the branch, where the branch goes."""
+        return source.branch == self.move.branch.id and not source.snapshot
+
+
+class _ViewBroken(LivingDBError):
     """Why a view cannot follow."""
 
 
-def rebind_views(graph: Graph, views: Views, draft: Draft, make: Make) -> Propagation:
-    """The views of a branch after its schema changed."""
-    drafts: list[Draft] = []
-    actions: list[Callable[[Connection], None]] = []
-    for branch in draft.intent.moves:
-        head = graph.snapshots.at(branch.head)
-        change = _describe_transition(graph, branch, head, draft)
-        for sync, view in views.every:
-            read = [t for t in view.tables.values() if t.branch == branch.id and not t.snapshot]
-            if not any(change.before.get(t.table) != change.after.get(t.table) for t in read):
-                continue
-            if sync.guard.get("conditions"):
-                judgement = _judge_schema_change(graph, sync, view, change, draft)
-                judgement.refuse()
-                if judgement.is_blocking:
-                    actions.append(judgement.stop_action(draft.intent.author))
-                    continue
-                actions += judgement.warning_actions()
-            try:
-                moved = _rebind_view(graph, view, change)
-            except _ViewBroken as reason:
-                actions.append(detach_action(graph, sync, str(reason), now()))
-                continue
-            if moved != view:
-                actions.append(_store_view_action(graph, sync, moved))
-            same = _unchanged_view_intent(graph, sync, view, moved, change, head, draft)
-            if same is not None:
-                drafts.append(make(same))
-    return Propagation(drafts, actions)
-
-
-def _judge_schema_change(
-    graph: Graph, sync: SyncRow, view: View, change: _SchemaTransition, draft: Draft
-) -> Judgement:
-    """What the conditions of a view say about a schema change of what it reads."""
-    target = graph.branches.by_id(sync.target)
-    assert target is not None
-    head = graph.snapshots.at(target.head)
-    held = tables_of(graph, head)
-    sources: dict[str, VersionPair] = {}
-    for plain, source in view.tables.items():
-        if source.branch != change.branch.id or source.snapshot:
-            continue
-        old = change.before.get(source.table)
-        new = change.after.get(change.names.get(source.table, source.table))
-        versions = [None if at is None else graph.versions.require(at) for at in (old, new)]
-        sources[plain] = VersionPair(*versions)
-    before = source_positions(graph, head)
-    pending = PendingChange(
-        graph,
-        sync,
-        visible_tables(held, {}),
-        sources,
-        {**before, change.branch.id: draft.address},
-        head,
-        now(),
-        [draft.intent.author],
-        view.uses,
-        before,
-        Cost("none", "SCHEMA_CHANGED", "embedded"),
-        trust=graph.trust,
-    )
-    judgement = judge_change(pending)
-    assert judgement is not None
-    return judgement
-
-
-def _describe_transition(
-    graph: Graph, branch: BranchRow, head: SnapshotRow, draft: Draft
-) -> _SchemaTransition:
-    names = {name: name for name in graph.tables(head)}
+def _describe_transition(move: BranchMove) -> _SchemaTransition:
+    names = {name: name for name in move.before}
     masked: set[tuple[str, str]] = set()
-    keeps = True
-    for item in draft.intent.details.get("changes", ()):
+    keeps = bool(move.schema_changes)
+    for item in move.schema_changes:
         kind = item["change"]
         if kind == "RenameTable":
             names = {
@@ -146,9 +77,50 @@ def _describe_transition(
             masked.add((item["table"], item["name"]))
         is_checked = kind == "AddConstraint" and item.get("on_violation") == "reject"
         keeps = keeps and (kind in _KEEPS_ROWS or is_checked)
-    return _SchemaTransition(
-        branch, graph.tables(head), draft.record.tables, names, frozenset(masked), keeps
+    return _SchemaTransition(move, names, frozenset(masked), keeps)
+
+
+def pending_schema_change(
+    graph: Graph,
+    sync: SyncRow,
+    view: View,
+    moves: Sequence[BranchMove],
+    head: SnapshotRow,
+    authors: Sequence[str],
+    trust: Sequence[str],
+) -> PendingChange:
+    """What conditions of a view are asked about when what it reads has another schema."""
+    sources: dict[str, VersionPair] = {}
+    before = source_positions(graph, head)
+    at = dict(before)
+    for move in moves:
+        at[move.branch.id] = move.address
+        change = _describe_transition(move)
+        for plain, source in view.tables.items():
+            if change.reads(source):
+                old = change.before.get(source.table)
+                new = change.after.get(change.names.get(source.table, source.table))
+                pair = [None if one is None else graph.versions.require(one) for one in (old, new)]
+                sources[plain] = VersionPair(*pair)
+    return PendingChange(
+        graph,
+        sync,
+        visible_tables(tables_of(graph, head), {}),
+        sources,
+        at,
+        head,
+        now(),
+        authors,
+        view.uses,
+        before,
+        Cost("none", "SCHEMA_CHANGED", "embedded"),
+        trust=trust,
     )
+
+
+def rebind_view(graph: Graph, view: View, move: BranchMove) -> View:
+    """The view over the tables as they are where a branch moves."""
+    return _rebind_view(graph, view, _describe_transition(move))
 
 
 def _rebind_view(graph: Graph, view: View, change: _SchemaTransition) -> View:
@@ -162,7 +134,7 @@ def _rebind_view(graph: Graph, view: View, change: _SchemaTransition) -> View:
     used = _used_columns(graph, view, change)
     named_there = _query_column_names(view)
     for plain, source in view.tables.items():
-        if source.branch != change.branch.id or source.snapshot:
+        if not change.reads(source):
             tables[plain] = source
             continue
         name = change.names.get(source.table)
@@ -235,7 +207,7 @@ def _used_columns(graph: Graph, view: View, change: _SchemaTransition) -> dict[s
 
 
 def _source_schema(graph: Graph, source: SourceTable, change: _SchemaTransition) -> TableSchema:
-    if source.branch == change.branch.id and not source.snapshot:
+    if change.reads(source):
         address = change.before.get(source.table)
         if address is None:
             raise _ViewBroken(f"the table {source.table!r}, which it reads, is gone")
@@ -286,56 +258,26 @@ def _wrap_in_subquery(table: exp.Table, titles: Mapping[str, exp.Expr]) -> None:
     table.replace(exp.Subquery(this=inner, alias=alias.copy() if alias else called))
 
 
-def _store_view_action(graph: Graph, sync: SyncRow, view: View) -> Callable[[Connection], None]:
-    def act(connection: Connection) -> None:
-        graph.catalog.syncs.set_spec(connection, sync.id, view.to_json())
-        graph.catalog.raise_epoch(connection)
-
-    return act
-
-
-def _reusable_tables(
-    graph: Graph,
-    view: View,
-    moved: View,
-    versions: Mapping[str, Version],
-    change: _SchemaTransition,
-    held: Mapping[str, Address],
-) -> dict[str, Address]:
-    """The tables of a view that its new query would hold in the same form."""
-    schemas = {name: graph.versions.definition(one).schema for name, one in versions.items()}
-    later = dict(schemas)
-    for plain, source in moved.tables.items():
-        if source.branch == change.branch.id and not source.snapshot:
-            version = graph.versions.require(change.after[source.table])
-            later[plain] = graph.versions.definition(version).schema
-    before, after = (
-        {s.name or view.name: (s.key, s.ask.query.named_selects) for s in plan.stages}
-        for plan in (view_plan(view, schemas), view_plan(moved, later))
-    )
-    return {name: at for name, at in held.items() if before.get(name) == after.get(name)}
-
-
-def _unchanged_view_intent(
+def unchanged_tables(
     graph: Graph,
     sync: SyncRow,
     view: View,
-    moved: View,
-    change: _SchemaTransition,
+    rebound: View,
+    moves: Sequence[BranchMove],
     head: SnapshotRow,
-    draft: Draft,
-) -> Intent | None:
-    """The view as it is, made from the branch in its new schema; None if its rows may differ."""
-    rows = graph.branches.by_ids([sync.target, *view.branches])
-    target = rows.get(sync.target)
-    if target is None or view.what == "clone" or not change.keeps_rows:
+) -> dict[str, Version | None] | None:
+    """What goes of a view that is as it was over branches in their new schemas.
+
+    None if its rows may differ.
+    """
+    changes = [_describe_transition(move) for move in moves]
+    if view.what == "clone" or not all(change.keeps_rows for change in changes):
         return None
-    last = graph.snapshots.at(target.head)
-    then = source_positions(graph, last)
-    if change.branch.id not in then:
+    then = source_positions(graph, head)
+    if not {move.branch.id for move in moves} <= set(then):
         return None
     try:
-        at = {**then, change.branch.id: head.address}
+        at = {**then, **{move.branch.id: move.head.address for move in moves}}
         one, other = source_versions(graph, view, then), source_versions(graph, view, at)
     except LivingDBError:
         return None
@@ -343,29 +285,33 @@ def _unchanged_view_intent(
     is_same = all(one[name].version.address == other[name].version.address for name in one)
     if not is_same and sync.frequency != "immediate":
         return None
-    versions = {name: item.version for name, item in other.items()}
-    kept = graph.tables(last)
+    kept = graph.tables(head)
     if view.what == "sql":
-        kept = _reusable_tables(graph, view, moved, versions, change, kept)
+        versions = {name: item.version for name, item in other.items()}
+        kept = _reusable_tables(graph, view, rebound, versions, changes, kept)
     if view.name not in kept:
         return None
-    at = {**then, change.branch.id: draft.address}
-    names = {number: row.name for number, row in rows.items()}
-    details = {
-        "sync": sync.name,
-        "strategy": "none",
-        "reason": "SCHEMA_CHANGED",
-        "rows": 0,
-        AT: {str(branch): address.hex() for branch, address in at.items()},
-    }
-    return Intent(
-        (last,),
-        (target,),
-        "propagate",
-        "follow",
-        draft.intent.author,
-        draft.intent.message,
-        dict.fromkeys(name for name in graph.tables(last) if name not in kept),
-        positions_by_name(at, names),
-        details,
+    return dict.fromkeys(name for name in graph.tables(head) if name not in kept)
+
+
+def _reusable_tables(
+    graph: Graph,
+    view: View,
+    rebound: View,
+    versions: Mapping[str, Version],
+    changes: Sequence[_SchemaTransition],
+    held: Mapping[str, Address],
+) -> dict[str, Address]:
+    """The tables of a view that its new query would hold in the same form."""
+    schemas = {name: graph.versions.definition(one).schema for name, one in versions.items()}
+    later = dict(schemas)
+    for change in changes:
+        for plain, source in rebound.tables.items():
+            if change.reads(source):
+                version = graph.versions.require(change.after[source.table])
+                later[plain] = graph.versions.definition(version).schema
+    before, after = (
+        {s.name or view.name: (s.key, s.ask.query.named_selects) for s in plan.stages}
+        for plan in (view_plan(view, schemas), view_plan(rebound, later))
     )
+    return {name: at for name, at in held.items() if before.get(name) == after.get(name)}

@@ -1,0 +1,290 @@
+"""Carries moves of branches to derived objects: bound to other schemas, and refreshed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from livingdb.catalog.ids import BranchId, SyncId
+from livingdb.catalog.syncs import SyncRow
+from livingdb.chunks.address import Address
+from livingdb.commit.carried import Carried
+from livingdb.commit.derive_version import derive_version
+from livingdb.commit.proposal import BranchMove
+from livingdb.commit.rebind_view import pending_schema_change, rebind_view, unchanged_tables
+from livingdb.derivation.hidden_tables import whole_tables
+from livingdb.derivation.query_answers import EmbeddedAnswers
+from livingdb.derivation.refresh_view import RefreshInput, RefreshResult, SourceVersion
+from livingdb.derivation.source_positions import (
+    AT,
+    At,
+    RefreshRequest,
+    positions_by_name,
+    source_positions,
+    source_versions,
+)
+from livingdb.derivation.stage_inputs import DeltaCache
+from livingdb.derivation.view import KIND, View
+from livingdb.errors import LivingDBError, NotFound
+from livingdb.graph.draft import Intent
+from livingdb.graph.graph import Graph
+from livingdb.graph.snapshot import Edge
+from livingdb.graph.storage.staging import Staging
+from livingdb.guard.build_pending_change import pending_refresh
+from livingdb.guard.conditions.pending_change import PendingChange
+from livingdb.trees.delta import PATCH
+
+__all__ = ["ViewCarrier", "Views", "edge_details", "topological_order"]
+
+Readers = dict[frozenset[str] | None, list[int]]
+"""The places of views, by the columns they read; None: all."""
+
+
+@dataclass(frozen=True)
+class Views:
+    """The derived objects there are, those that others read first."""
+
+    every: tuple[tuple[SyncRow, View], ...]
+    immediate: Mapping[tuple[BranchId, str], Readers] = field(default_factory=dict)
+    """For a table of a branch, which immediate ones read it, and which of its columns."""
+    columns: Mapping[tuple[BranchId, str], Sequence[str]] = field(default_factory=dict)
+    """For a table of a branch, the columns that any of them reads, where not all are read."""
+
+    @cached_property
+    def by_sync(self) -> Mapping[SyncId, View]:
+        """The views by their syncs."""
+        return {sync.id: view for sync, view in self.every}
+
+    @classmethod
+    def of(cls, syncs: Sequence[SyncRow]) -> Views:
+        """Those among the syncs."""
+        known = [(s, View.from_json(s.spec)) for s in syncs if s.kind == KIND]
+        every = topological_order(known)
+        immediate: dict[tuple[BranchId, str], Readers] = {}
+        for place, (sync, view) in enumerate(every):
+            if sync.frequency != "immediate":
+                continue
+            for plain, table in view.tables.items():
+                if not table.snapshot:
+                    used = view.uses.get(plain)
+                    readers = immediate.setdefault((table.branch, table.table), {})
+                    readers.setdefault(None if used is None else frozenset(used), []).append(place)
+        columns = {
+            place: sorted({name for used in readers for name in used or ()})
+            for place, readers in immediate.items()
+            if None not in readers
+        }
+        return cls(every, immediate, columns)
+
+
+def topological_order(views: Sequence[tuple[SyncRow, View]]) -> tuple[tuple[SyncRow, View], ...]:
+    """The views, each after those that it reads."""
+    by_target = {sync.target: (sync, view) for sync, view in views}
+    found: dict[BranchId, tuple[SyncRow, View]] = {}
+
+    def visit(target: BranchId) -> None:
+        if target in found or target not in by_target:
+            return
+        for branch in by_target[target][1].branches:
+            visit(branch)
+        found[target] = by_target[target]
+
+    for sync, _ in sorted(views, key=lambda item: item[0].id):
+        visit(sync.target)
+    return tuple(found.values())
+
+
+def edge_details(
+    sync: str, at: Mapping[BranchId, Address], done: RefreshResult
+) -> dict[str, object]:
+    """What the edge of a refresh remembers."""
+    details: dict[str, object] = {
+        "sync": sync,
+        "strategy": done.strategy,
+        "rows": done.rows,
+        "engine": done.engine,
+        AT: _to_hex(at),
+    }
+    if done.reason is not None:
+        details["reason"] = done.reason
+    return details
+
+
+class ViewCarrier:
+    """Carries moves of branches to the derived objects that read them."""
+
+    def __init__(self, graph: Graph, trust: Sequence[str]):
+        self._graph = graph
+        self._trust = trust
+        self._views: tuple[str, Views] | None = None
+        self._answers = EmbeddedAnswers()
+
+    def views(self, epoch: str) -> Views:
+        """The derived objects, as of an epoch of the catalog."""
+        known = self._views
+        if known is None or known[0] != epoch:
+            known = self._views = epoch, Views.of(self._graph.syncs(epoch))
+        return known[1]
+
+    def reached(self, move: BranchMove) -> list[SyncRow]:
+        """The syncs of derived objects that a move of a branch reaches.
+
+        Those that read a table of another schema now have to be bound to it, whenever they run;
+        immediate ones are refreshed.
+        """
+        views = self.views(move.branch.epoch)
+        places: set[int] = set()
+        for table in move.changed:
+            readers = views.immediate.get((move.branch.id, table))
+            if not readers:
+                continue
+            columns = self._patched_columns(move, table)
+            for used, some in readers.items():
+                if columns is None or used is None or columns & used:
+                    places.update(some)
+        if move.other_schemas or move.schema_changes:
+            places.update(
+                place
+                for place, (_, view) in enumerate(views.every)
+                if any(
+                    table.branch == move.branch.id
+                    and not table.snapshot
+                    and table.table in move.changed
+                    for table in view.tables.values()
+                )
+            )
+        return [views.every[place][0] for place in sorted(places)]
+
+    def carry(
+        self,
+        sync: SyncRow,
+        moved: Mapping[BranchId, BranchMove],
+        cause: Edge,
+        deltas: DeltaCache,
+        staging: Staging,
+    ) -> Carried | None:
+        """The next version of a derived object over branches that move; None if it stays."""
+        graph = self._graph
+        view = self._views[1].by_sync[sync.id] if self._views else View.from_json(sync.spec)
+        rows = graph.branches.by_ids([sync.target, *view.branches])
+        target = rows[sync.target]
+        head = graph.snapshots.at(target.head)
+        then = source_positions(graph, head)
+        at = {n: moved[n].address if n in moved else then[n] for n in view.branches}
+        names = {number: row.name for number, row in rows.items()}
+        rebound = view
+        others = [m for n, m in moved.items() if n in view.branches and _is_other(m, view)]
+        for move in others:
+            rebound = rebind_view(graph, rebound, move)
+        spec = rebound.to_json() if rebound != view else None
+        is_guarded = bool(sync.guard.get("conditions"))
+        pending: PendingChange | None = None
+        if others and is_guarded:
+            authors = [cause.author]
+            pending = pending_schema_change(graph, sync, view, others, head, authors, self._trust)
+        if others:
+            same = unchanged_tables(graph, sync, view, rebound, others, head)
+            if same is not None:
+                details = {
+                    "sync": sync.name,
+                    "strategy": "none",
+                    "reason": "SCHEMA_CHANGED",
+                    "rows": 0,
+                    AT: _to_hex(at),
+                }
+                intent = Intent(
+                    (head,),
+                    (target,),
+                    "propagate",
+                    "follow",
+                    cause.author,
+                    cause.message,
+                    same,
+                    positions_by_name(at, names),
+                    details,
+                )
+                return Carried(intent, pending=pending, spec=spec)
+            if sync.frequency != "immediate":
+                return Carried(None, pending=pending, spec=spec)
+        held = {n: graph.versions.require(a) for n, a in graph.tables(head).items()}
+        inputs = self._inputs(rebound, then, at, moved)
+        request = RefreshRequest(rebound, inputs, whole_tables(held), at, self._trust)
+        result = derive_version(graph, request, self._answers, staging, deltas)
+        done = result.refresh_result
+        intent = Intent(
+            (head,),
+            (target,),
+            "propagate",
+            "refresh",
+            cause.author,
+            cause.message,
+            result.tables,
+            positions_by_name(at, names),
+            edge_details(sync.name, at, done),
+            intermediates=result.intermediates,
+        )
+        if is_guarded:
+            pairs = {} if pending is None else pending.sources
+            pending = pending_refresh(graph, sync, request, done.tables, done, head, [cause.author])
+            pending.sources = {**pending.sources, **pairs}
+            pending.drafted = {n: moved[n].addresses for n in view.branches if n in moved}
+        return Carried(intent, held, pending, spec=spec)
+
+    def _patched_columns(self, move: BranchMove, table: str) -> frozenset[str] | None:
+        """The columns that a change sets in rows that stay; None if it may be more."""
+        after, before = move.addresses.get(table), move.before.get(table)
+        if after is None or before is None:
+            return None
+        versions = self._graph.versions
+        version = versions.require(after)
+        if version.base != before:
+            return None
+        delta = versions.delta(version)
+        if (delta.ops != PATCH).any():
+            return None
+        schema = versions.definition(version).schema
+        given = zip(schema.stored_columns, delta.columns, strict=True)
+        return frozenset(
+            column.name for column, values in list(given)[len(schema.key) :] if values is not None
+        )
+
+    def _inputs(
+        self, view: View, then: At, at: At, moved: Mapping[BranchId, BranchMove]
+    ) -> dict[str, RefreshInput]:
+        """The tables that a view reads, as it knows them and as they are to be."""
+        graph = self._graph
+        try:
+            before: Mapping[str, SourceVersion | None] = source_versions(graph, view, then)
+        except (NotFound, KeyError):
+            before = dict.fromkeys(view.tables)
+        found = {}
+        for name, source in view.tables.items():
+            move = moved.get(source.branch)
+            if not source.snapshot and move is not None:
+                address = move.addresses.get(source.table)
+                if address is None:
+                    raise LivingDBError(f"the table {source.table!r} is gone")
+                new = SourceVersion(graph.versions.require(address))
+            else:
+                known = before[name]
+                new = source_versions(graph, view, at)[name] if known is None else known
+            found[name] = RefreshInput(before[name], new)
+        return found
+
+
+def _is_other(move: BranchMove, view: View) -> bool:
+    """Whether a view reads a table of a branch that has another schema where it moves."""
+    return any(
+        table.branch == move.branch.id
+        and not table.snapshot
+        and (
+            table.table in move.other_schemas
+            or (table.table in move.changed and move.schema_changes)
+        )
+        for table in view.tables.values()
+    )
+
+
+def _to_hex(at: At) -> dict[str, str]:
+    return {str(branch): address.hex() for branch, address in at.items()}

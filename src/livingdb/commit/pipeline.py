@@ -1,0 +1,387 @@
+"""The life of a change: rebase, settle, check, carry and judge along every sync, store.
+
+Operations only propose.  What one proposes is made on the heads as they are, settled by what
+follows from it on its own branch, and held against constraints.  Then it is carried along every
+sync that it reaches, each after those that write what it reads, and judged by the conditions
+there; what is carried moves a branch, which may reach more syncs.  All of it is stored in one
+transaction of the catalog, or nothing; if a head moved meanwhile, it is proposed anew.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from sqlalchemy import Connection
+
+from livingdb.alerts.watch_commits import CommitWatches
+from livingdb.catalog.branches import BranchRow
+from livingdb.catalog.ids import BranchId, SyncId
+from livingdb.catalog.snapshots import SnapshotRow
+from livingdb.catalog.syncs import SyncRow
+from livingdb.chunks.address import Address
+from livingdb.commit.carried import Carried
+from livingdb.commit.carry_lens import LensCarrier
+from livingdb.commit.proposal import BranchMove, Proposal
+from livingdb.commit.sync_order import rank_syncs
+from livingdb.errors import InvalidData, LivingDBError, RuleViolation, TransactionConflict
+from livingdb.evolution.lift import Lifter
+from livingdb.graph.constraints import check_tables, check_targets
+from livingdb.graph.diff import delta_between
+from livingdb.graph.draft import Action, Draft, Propagation
+from livingdb.graph.graph import Graph, now, tables_of
+from livingdb.graph.names import is_hidden
+from livingdb.graph.snapshot import Edge, overlay_tables
+from livingdb.graph.storage.staging import Staging
+from livingdb.tables.index import Version
+from livingdb.trees.delta import Delta
+
+if TYPE_CHECKING:
+    from livingdb.commit.carry_view import ViewCarrier
+    from livingdb.derivation.stage_inputs import DeltaCache
+    from livingdb.guard.conditions.pending_change import PendingChange
+
+__all__ = ["Attempt", "Pipeline"]
+
+_log = logging.getLogger("livingdb")
+_ATTEMPTS = 16
+_PATIENCE = 4  # lost races before a branch is taken alone
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One try of an operation: how often it lost a race, and where what it makes goes."""
+
+    number: int
+    staging: Staging
+
+
+Propose = Callable[[Attempt], Proposal | SnapshotRow]
+"""What an operation wants of the heads as they are; a snapshot, if it is there already."""
+
+
+class Pipeline:
+    """Takes what operations propose through to the commit point."""
+
+    def __init__(self, graph: Graph, trust: Sequence[str] = ()):
+        self.graph = graph
+        self.trust = tuple(trust)
+        self.lifter = Lifter(graph)
+        self.lenses = LensCarrier(graph)
+        self._watches = CommitWatches(graph)
+        self._views: ViewCarrier | None = None
+        self._ranks: tuple[str, Mapping[SyncId, int]] | None = None
+
+    def run(self, what: str, propose: Propose, alone: BranchRow | None = None) -> SnapshotRow:
+        """Store what an operation proposes, with all that follows from it.
+
+        `TransactionConflict` if others are always faster; who names a branch to be `alone` with
+        waits for its turn before that.
+        """
+        for number in range(_ATTEMPTS):
+            with ExitStack() as stack:
+                held = None
+                if alone is not None and number >= _PATIENCE:
+                    held = stack.enter_context(self.graph.catalog.exclusive_transaction(alone))
+                staging = stack.enter_context(self.graph.stage())
+                proposal = propose(Attempt(number, staging))
+                if isinstance(proposal, SnapshotRow):
+                    return proposal
+                stored = self._store(proposal, staging, held)
+            if stored is not None:
+                row, made = stored
+                self.graph.fold_and_drain(made)
+                return row
+        raise TransactionConflict(f"others keep moving {what!r}; try again")
+
+    def _store(
+        self, proposal: Proposal, staging: Staging, held: Connection | None
+    ) -> tuple[SnapshotRow, list[Version]] | None:
+        """Where a proposal leads, and the versions it brings that may have long tails.
+
+        None if a head had moved meanwhile.
+        """
+        graph = self.graph
+        settled = self._settle(proposal, staging)
+        self._check(proposal, settled)
+        own = [graph.draft(intent, staging) for intent in settled.snapshots]
+        carried = self._carry(settled, own, staging)
+        actions = [*settled.actions, *carried.actions]
+        drafts = [*own, *carried.drafts]
+        rows = graph.store_drafts(drafts, staging, settled.moves, actions, held)
+        if rows is None:
+            return None
+        graph.upkeep.note(0, [v for draft in carried.drafts for v in draft.new_versions])
+        if not own:
+            there = settled.at or settled.moves[0].to
+            return there, []
+        # What a schema change brings are recipes, which wait for their readers.
+        tables = {} if own[-1].intent.kind == "schema_change" else own[-1].intent.tables
+        return rows[len(own) - 1], [version for version in tables.values() if version is not None]
+
+    # --- settle, check -----------------------------------------------------------------------
+
+    def _settle(self, proposal: Proposal, staging: Staging) -> Proposal:
+        """The proposal with what follows from its last snapshot on its own branch."""
+        if not proposal.is_checked or not proposal.snapshots:
+            return proposal
+        *first, last = proposal.snapshots
+        settled = self.lenses.settle_intent(last, staging)
+        return proposal if settled is last else replace(proposal, snapshots=(*first, settled))
+
+    def _check(self, proposal: Proposal, settled: Proposal) -> None:
+        """Conditions and foreign keys hold in the tables as they will be, once all is settled."""
+        if not proposal.is_checked or not proposal.snapshots:
+            return
+        graph, given, last = self.graph, proposal.snapshots[-1].tables, settled.snapshots[-1]
+        before = tables_of(graph, last.parents[0])
+        after = overlay_tables(before, last.tables)
+
+        def delta_of(name: str) -> Delta:
+            if name in proposal.deltas and last.tables.get(name) == given.get(name):
+                return proposal.deltas[name]
+            old, new = before.get(name), after[name]
+            is_alike = old is not None and old.definition == new.definition
+            return delta_between(graph.versions, old if is_alike else None, new)
+
+        try:
+            if None in last.tables.values() or last.kind == "merge":
+                definition = graph.versions.definition
+                check_targets({name: definition(v).schema for name, v in after.items()})
+            check_tables(graph.versions, after, {**proposal.deltas, **last.tables}, delta_of)
+        except InvalidData as error:
+            if not proposal.excuse:
+                raise
+            raise TransactionConflict(f"{proposal.excuse}, and {error}") from error
+
+    # --- carry, judge ------------------------------------------------------------------------
+
+    def _carry(self, proposal: Proposal, own: Sequence[Draft], staging: Staging) -> Propagation:
+        """The snapshots of other branches that follow, and what else the transaction does."""
+        graph = self.graph
+        moves = [
+            BranchMove.by_draft(graph, branch, draft)
+            for draft in own
+            for branch in draft.intent.moves
+        ]
+        moves += [BranchMove.to_snapshot(graph, move) for move in proposal.moves]
+        if not moves:
+            return Propagation()
+        work = _Work(self, moves, staging, proposal.moved_syncs)
+        if graph.syncs(moves[0].branch.epoch):
+            work.carry_all()
+        if self._watches.watches_at(work.epoch):
+            watched = [move.watched for move in work.moved.values()]
+            work.actions += self._watches.alert_actions(watched)
+        return Propagation(work.drafts, work.actions)
+
+    def ranks(self, epoch: str) -> Mapping[SyncId, int]:
+        """The order of the syncs, as of an epoch of the catalog."""
+        known = self._ranks
+        if known is None or known[0] != epoch:
+            known = self._ranks = epoch, rank_syncs(self.graph.syncs(epoch))
+        return known[1]
+
+    def views(self, epoch: str) -> ViewCarrier | None:
+        """Who carries to derived objects, if there are any; what that needs is imported then."""
+        syncs = self.graph.syncs(epoch)
+        if len(syncs) == len(syncs.schema_syncs):
+            return None
+        if self._views is None:
+            from livingdb.commit.carry_view import ViewCarrier
+
+            self._views = ViewCarrier(self.graph, self.trust)
+        self._views.views(epoch)
+        return self._views
+
+
+@dataclass
+class _Work:
+    """One change on its way along the syncs: the branches that move, and what is made of them."""
+
+    pipeline: Pipeline
+    first: Sequence[BranchMove]
+    staging: Staging
+    moved_syncs: Collection[SyncId] = ()
+    drafts: list[Draft] = field(default_factory=list)
+    actions: list[Action] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.graph = self.pipeline.graph
+        self.epoch = self.first[0].branch.epoch
+        self.moved = {move.branch.id: move for move in self.first}
+        self._ranks = self.pipeline.ranks(self.epoch)
+        self._views = self.pipeline.views(self.epoch)
+        self._due: dict[SyncId, tuple[SyncRow, BranchId]] = {}
+        self._deltas: DeltaCache | None = None
+
+    def carry_all(self) -> None:
+        """Carry it as far as it goes."""
+        for move in self.first:
+            self._reach(move)
+        while self._due:
+            number = min(self._due, key=self._ranks.__getitem__)
+            sync, target = self._due.pop(number)
+            if target not in self.moved:
+                self._carry_along(sync, target)
+
+    def _reach(self, move: BranchMove) -> None:
+        """The syncs that a move reaches are due."""
+        for sync, target in self.pipeline.lenses.reached(move):
+            if sync.id not in self.moved_syncs:
+                self._due.setdefault(sync.id, (sync, target))
+        if self._views is not None:
+            for sync in self._views.reached(move):
+                self._due.setdefault(sync.id, (sync, sync.target))
+
+    def _carry_along(self, sync: SyncRow, target: BranchId) -> None:
+        """Carry the change along one sync, unless its conditions stop it."""
+        from livingdb.guard.sync_failure import TRANSIENT_ERRORS
+
+        branch = self.graph.branches.by_id(target)
+        assert branch is not None
+        try:
+            carried = self._ask_carrier(sync, branch)
+        except TRANSIENT_ERRORS:
+            raise
+        except RuleViolation:
+            raise
+        except LivingDBError as error:
+            self._cannot_carry(sync, branch, error)
+            return
+        except Exception as error:
+            if sync.direction == "both":
+                raise
+            # Whoever writes to the source is not to suffer from a mistake of ours.
+            _log.exception("the sync %r could not be maintained", sync.name)
+            reason = f"an error of LivingDB: {type(error).__name__}: {error}"
+            self._cannot_carry(sync, branch, LivingDBError(reason))
+            return
+        if carried is not None:
+            self._take(sync, branch, carried)
+
+    def _ask_carrier(self, sync: SyncRow, branch: BranchRow) -> Carried | None:
+        """The one protocol: what the moves of its sources make of the target of a sync."""
+        if sync.kind == "schema_change":
+            source = self._source(sync, branch)
+            return self.pipeline.lenses.carry(sync, source, branch, self.staging)
+        assert self._views is not None
+        if self._deltas is None:
+            from livingdb.derivation.stage_inputs import DeltaCache
+
+            self._deltas = DeltaCache(columns=self._views.views(self.epoch).columns)
+        return self._views.carry(sync, self.moved, self._cause, self._deltas, self.staging)
+
+    def _source(self, sync: SyncRow, branch: BranchRow) -> BranchMove:
+        ends = [end for end in (*sync.sources, sync.target) if end != branch.id]
+        return self.moved[ends[0]]
+
+    @property
+    def _cause(self) -> Edge:
+        return self.first[0].edge
+
+    def _take(self, sync: SyncRow, branch: BranchRow, carried: Carried) -> None:
+        """Judge what is carried, and let it move the branch."""
+        held, intent = carried.held, carried.intent
+        details: Mapping[str, object] = {}
+        tables = {} if intent is None else intent.tables
+        if sync.guard.get("conditions") and not is_hidden(branch.name):
+            from livingdb.commit.judge_carried import judge_carried
+
+            held = tables_of(self.graph, self.graph.snapshots.at(branch.head))
+            pending = carried.pending or self._pending(sync, branch, carried)
+            judged = judge_carried(pending, held, tables, self.staging)
+            if judged.judgement is not None:
+                judged.judgement.refuse()
+                if judged.is_stopped:
+                    author = self._cause.author
+                    pair = self._pair(sync) if sync.kind == "schema_change" else None
+                    self.actions.append(judged.judgement.stop_action(author, pair))
+                    self._leave_hidden(sync)
+                    return
+            self.actions += judged.warnings
+            tables, details = judged.tables, judged.details
+        if carried.spec is not None:
+            self.actions.append(_spec_action(self.graph, sync, carried.spec))
+        if intent is None:
+            return
+        is_as_made = dict(tables) == dict(intent.tables)
+        intent = replace(intent, tables=tables, details={**intent.details, **details})
+        draft = self.graph.draft(intent, self.staging)
+        self.drafts.append(draft)
+        known = None
+        if sync.kind == "schema_change":
+            images = (carried.deltas, carried.row_images) if is_as_made else ({}, {})
+            known = held, overlay_tables(held, tables), *images
+        move = BranchMove.by_draft(self.graph, branch, draft, carried.schema_changes, known)
+        self.moved[branch.id] = move
+        self._reach(move)
+
+    def _pending(self, sync: SyncRow, branch: BranchRow, carried: Carried) -> PendingChange:
+        """What conditions of a schema sync are asked about."""
+        from livingdb.guard.build_pending_change import pending_schema_sync
+
+        assert carried.intent is not None
+        source = self._source(sync, branch)
+        step = source.change
+        (head,) = carried.intent.parents
+        return pending_schema_sync(
+            self.graph,
+            sync,
+            (carried.held, carried.intent.tables),
+            (step.before, step.after),
+            {step.branch: step.snapshot},
+            {step.branch: source.head.address},
+            head,
+            [self._cause.author],
+            self.pipeline.trust,
+        )
+
+    # --- what cannot be carried --------------------------------------------------------------
+
+    def _cannot_carry(self, sync: SyncRow, branch: BranchRow, error: LivingDBError) -> None:
+        """Detach a one-way sync that cannot follow; of a two-way sync, the change is refused."""
+        from livingdb.guard.sync_failure import detach_action
+
+        if sync.direction == "both":
+            source = self._source(sync, branch)
+            near, far = sync.ends if source.branch.id in sync.sources else sync.ends[::-1]
+            raise type(error)(
+                f"branch {far!r}, in step with {near!r}, cannot take the change: {error}"
+            ) from None
+        pair = self._pair(sync) if sync.kind == "schema_change" else None
+        self.actions.append(detach_action(self.graph, sync, str(error), now(), pair=pair))
+        self._leave_hidden(sync)
+
+    def _pair(self, sync: SyncRow) -> dict[BranchId, Address]:
+        """The last snapshots of the branches of a sync that belong together."""
+        rows = self.graph.branches.by_ids(self._chain_ends(sync))
+        return {n: self.graph.snapshots.at(row.head).address for n, row in rows.items()}
+
+    def _chain_ends(self, sync: SyncRow) -> list[BranchId]:
+        from livingdb.guard.sync_state import sync_chain
+
+        chain = sync_chain(self.graph, sync)
+        return [chain[0].sources[0], *(row.target for row in chain)]
+
+    def _leave_hidden(self, sync: SyncRow) -> None:
+        """The hidden branches of a sync that stops stay where they are."""
+        if sync.kind != "schema_change":
+            return
+        between = set(self._chain_ends(sync)[1:-1])
+        self.drafts = [
+            draft
+            for draft in self.drafts
+            if not any(branch.id in between for branch in draft.intent.moves)
+        ]
+
+
+def _spec_action(graph: Graph, sync: SyncRow, spec: Mapping[str, object]) -> Action:
+    def act(connection: Connection) -> None:
+        graph.catalog.syncs.set_spec(connection, sync.id, spec)
+        graph.catalog.raise_epoch(connection)
+
+    return act

@@ -1,0 +1,174 @@
+"""A proposal: all that one operation asks for, as one value; and a branch that moves by it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from livingdb.alerts.watch_commits import WatchedMove
+from livingdb.catalog.branches import BranchRow
+from livingdb.catalog.ids import BranchId, SyncId
+from livingdb.catalog.snapshots import SnapshotRow
+from livingdb.chunks.address import Address
+from livingdb.evolution.lenses.lens import RowImages
+from livingdb.graph.draft import Action, Draft, HeadMove, Intent
+from livingdb.graph.graph import Graph, now
+from livingdb.graph.snapshot import Edge
+from livingdb.tables.index import Version
+from livingdb.trees.delta import Delta
+
+__all__ = ["BranchChange", "BranchMove", "Proposal", "Tables"]
+
+Tables = Mapping[str, Version]
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """What an operation proposes, made on the heads as they were last seen.
+
+    `snapshots` are stored in this order; what is asked for is the last.  `moves` are branches
+    that go to snapshots that are there.  `deltas` are what the last snapshot does to rows, where
+    that is known; it is held against constraints if `is_checked`, and `excuse` says why what was
+    right when it was written may be wrong now.
+    """
+
+    snapshots: Sequence[Intent] = ()
+    moves: Sequence[HeadMove] = ()
+    actions: Sequence[Action] = ()
+    deltas: Mapping[str, Delta] = field(default_factory=dict)
+    is_checked: bool = False
+    excuse: str = ""
+    moved_syncs: frozenset[SyncId] = frozenset()
+    """Syncs that get other ends, and so carry nothing of it."""
+    at: SnapshotRow | None = None
+    """Where an operation leads that makes no snapshot and moves no head."""
+
+
+@dataclass(frozen=True)
+class BranchChange:
+    """The tables of a branch before and after a change, and the snapshot that says so."""
+
+    branch: BranchId
+    name: str
+    before: Tables
+    after: Tables
+    snapshot: Address
+    deltas: dict[str, Delta] = field(default_factory=dict)
+    """The effective delta of each table, where it is known."""
+    row_images: dict[str, RowImages] = field(default_factory=dict)
+    """The same, as whole rows before and after."""
+
+
+@dataclass(frozen=True)
+class BranchMove:
+    """A branch that a proposal moves, and what is known of why."""
+
+    graph: Graph
+    branch: BranchRow
+    head: SnapshotRow
+    """Where it was."""
+    address: Address
+    """Where it is to be."""
+    addresses: Mapping[str, Address]
+    """The tables there."""
+    changed: frozenset[str]
+    """Those that differ."""
+    edge: Edge
+    operation: str = ""
+    """What moves it to a snapshot that was there; none, if the proposal makes the snapshot."""
+    schema_changes: Sequence[Mapping[str, Any]] = ()
+    """The schema changes that the proposal makes, in the words of their edges."""
+    known: tuple[Tables, Tables, dict[str, Delta], dict[str, RowImages]] | None = None
+    """The tables before and after, and what differs, if who made it knows."""
+
+    @classmethod
+    def by_draft(
+        cls,
+        graph: Graph,
+        branch: BranchRow,
+        draft: Draft,
+        schema_changes: Sequence[Mapping[str, Any]] = (),
+        known: tuple[Tables, Tables, dict[str, Delta], dict[str, RowImages]] | None = None,
+    ) -> BranchMove:
+        """A branch that goes to a snapshot to be."""
+        edge = draft.record.edge
+        if edge.kind == "schema_change":
+            schema_changes = edge.details.get("changes", ())
+        return cls(
+            graph,
+            branch,
+            graph.snapshots.at(branch.head),
+            draft.address,
+            draft.record.tables,
+            frozenset(draft.addresses),
+            edge,
+            schema_changes=schema_changes,
+            known=known,
+        )
+
+    @classmethod
+    def to_snapshot(cls, graph: Graph, move: HeadMove) -> BranchMove:
+        """A branch that goes to a snapshot that is there."""
+        head = graph.snapshots.at(move.branch.head)
+        before, after = graph.tables(head), graph.tables(move.to)
+        changed = {name for name in {*before, *after} if before.get(name) != after.get(name)}
+        edge = graph.record(move.to.address).edge
+        return cls(
+            graph,
+            move.branch,
+            head,
+            move.to.address,
+            after,
+            frozenset(changed),
+            edge,
+            move.operation,
+        )
+
+    @property
+    def watched(self) -> WatchedMove:
+        """What those are told who watch the branch."""
+        edge, is_draft = self.edge, not self.operation
+        return WatchedMove(
+            self.branch,
+            self.address,
+            self.addresses,
+            edge.author,
+            edge.message if is_draft else f"now at {edge.message!r}",
+            edge.time if is_draft else now(),
+            "merge" in ((edge.kind, edge.operation) if is_draft else (self.operation,)),
+        )
+
+    @cached_property
+    def before(self) -> Mapping[str, Address]:
+        """The tables where it was."""
+        return self.graph.tables(self.head)
+
+    @cached_property
+    def change(self) -> BranchChange:
+        """The change of its tables."""
+        known = self.known
+        if known is None:
+            require = self.graph.versions.require
+            before, after = (
+                {name: require(address) for name, address in tables.items()}
+                for tables in (self.before, self.addresses)
+            )
+            known = before, after, {}, {}
+        return BranchChange(
+            self.branch.id, self.branch.name, known[0], known[1], self.address, *known[2:]
+        )
+
+    @cached_property
+    def other_schemas(self) -> frozenset[str]:
+        """The tables it had that are gone or have another definition."""
+        require = self.graph.versions.require
+        found = set()
+        for name in self.changed:
+            old, new = self.before.get(name), self.addresses.get(name)
+            if old is not None and (
+                new is None or require(old).definition != require(new).definition
+            ):
+                found.add(name)
+        return frozenset(found)

@@ -1,0 +1,263 @@
+"""Refreshes a derived object: the next version of what its sync makes, judged and stored."""
+
+from __future__ import annotations
+
+import time as clock
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+from sqlalchemy import Connection
+
+from livingdb.catalog.branches import BranchRow
+from livingdb.catalog.ids import BranchId
+from livingdb.catalog.snapshots import SnapshotRow
+from livingdb.catalog.syncs import ACTIVE, SyncRow
+from livingdb.commit.carry_view import edge_details
+from livingdb.commit.derive_version import DerivedVersion, answers_for, derive_version
+from livingdb.commit.judge_carried import JudgedChange, judge_carried
+from livingdb.commit.pipeline import Attempt, Pipeline
+from livingdb.commit.proposal import Proposal
+from livingdb.derivation.hidden_tables import whole_tables
+from livingdb.derivation.source_positions import (
+    At,
+    RefreshRequest,
+    positions_by_name,
+    refresh_inputs,
+    source_heads,
+    source_positions,
+)
+from livingdb.derivation.view import View
+from livingdb.errors import NotFound, TransactionConflict
+from livingdb.graph.draft import Action, Intent
+from livingdb.graph.graph import Graph, HeadMoved, now, tables_of
+from livingdb.guard.build_pending_change import authors_between, pending_refresh
+from livingdb.tables.index import Version
+
+__all__ = [
+    "InTransaction",
+    "Outcome",
+    "derived_tables_now",
+    "is_behind",
+    "refresh",
+    "version_intent",
+]
+
+InTransaction = Callable[[Connection, SnapshotRow], None]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a refresh did: nothing (no snapshot), or a snapshot, how and in how many seconds."""
+
+    name: str
+    snapshot: SnapshotRow | None
+    strategy: str = "none"
+    reason: str | None = None
+    rows: int = 0
+    engine: str = ""
+    seconds: float = 0.0
+    error: str | None = None
+    stopped: bool = False
+
+
+def version_intent(
+    view: View,
+    result: DerivedVersion,
+    parents: Sequence[SnapshotRow],
+    moves: Sequence[BranchRow],
+    at: At,
+    rows: Mapping[BranchId, BranchRow],
+    author: str,
+    message: str,
+    along: InTransaction,
+) -> Intent:
+    """The snapshot of a version of a derived object; of its first one, if it has no parents."""
+    names = {number: row.name for number, row in rows.items()}
+    sync = f"{'+'.join(row.name for row in rows.values())}/{view.name}"
+    details = edge_details(sync, at, result.refresh_result)
+    if result.metrics:
+        details["metrics"] = dict(result.metrics)
+    if view.function:
+        details["function"] = view.function
+    if view.text:
+        details["query"] = view.text
+    details.update(result.details)
+    return Intent(
+        parents,
+        moves,
+        "propagate" if parents else "derive",
+        "refresh" if parents else "derive",
+        author,
+        message,
+        result.tables,
+        positions_by_name(at, names),
+        details,
+        intermediates=result.intermediates,
+        in_transaction=along,
+    )
+
+
+def is_behind(graph: Graph, view: View, row: SnapshotRow, at: At) -> bool:
+    """Whether what a view reads has changed since a version of it."""
+    then = source_positions(graph, row)
+    if view.what == "clone":
+        return then != dict(at)
+    read = refresh_inputs(graph, view, then, at)
+    return any(
+        item.old is None or item.old.version.address != item.new.version.address
+        for item in read.values()
+    )
+
+
+def _current_view(graph: Graph, sync: SyncRow, target: BranchRow) -> View:
+    """The view of a sync as of the epoch in which its target was seen.
+
+    A schema change may have given it another query, and somebody may have detached it.
+    """
+    if not sync.is_active:
+        return View.from_json(sync.spec)
+    for row in graph.syncs(target.epoch):
+        if row.id == sync.id:
+            return View.from_json(row.spec)
+    raise TransactionConflict(f"the sync {sync.name!r} is not active any more")
+
+
+@contextmanager
+def derived_tables_now(
+    pipeline: Pipeline, sync: SyncRow, made_last: SnapshotRow, engine: str | None
+) -> Iterator[Mapping[str, Version]]:
+    """The tables of a derived object as they would be now; they are gone afterwards."""
+    graph, trust = pipeline.graph, pipeline.trust
+    view = View.from_json(sync.spec)
+    at, _ = source_heads(graph, view)
+    read = refresh_inputs(graph, view, source_positions(graph, made_last), at)
+    held = whole_tables(tables_of(graph, made_last))
+    answers = answers_for(view, engine, sync.frequency == "immediate", trust)
+    with graph.stage() as staging:
+        request = RefreshRequest(view, read, held, at, trust)
+        result = derive_version(graph, request, answers, staging)
+        tables = {**held, **result.tables}
+        yield {name: version for name, version in tables.items() if version is not None}
+
+
+def refresh(
+    pipeline: Pipeline,
+    sync: SyncRow,
+    author: str,
+    engine: str | None,
+    full: bool = False,
+    asked: bool = True,
+    guarded: bool = True,
+) -> Outcome:
+    """Bring a derived object up to date; nothing is done if it is.
+
+    Conditions may stop it, unless it is not to be `guarded`: then they only warn and set aside.
+    What is restless is made anew, if it was `asked` for now and not only to follow its sources.
+    Whoever else does the same at the same time: only one of them commits.
+    """
+    work = _Refresh(pipeline, sync, author, engine, full, asked, guarded)
+    row = pipeline.run(sync.spec["name"], work.propose)
+    return work.outcome(row)
+
+
+@dataclass
+class _Refresh:
+    """One refresh: what it proposes, and what came of the last proposal."""
+
+    pipeline: Pipeline
+    sync: SyncRow
+    author: str
+    engine: str | None
+    full: bool
+    asked: bool
+    guarded: bool
+    result: DerivedVersion | None = None
+    judged: JudgedChange | None = None
+
+    def propose(self, attempt: Attempt) -> Proposal | SnapshotRow:
+        """The next version, made of the sources as they are."""
+        graph, sync, staging = self.pipeline.graph, self.sync, attempt.staging
+        self.began, self.ticks = now(), clock.perf_counter()
+        self.result = self.judged = None
+        # The target first: what it is made of now must not be older than what it has seen.
+        target = graph.branches.by_id(sync.target)
+        if target is None:
+            raise NotFound(f"the branch of {sync.spec['name']!r} was dropped")
+        view = _current_view(graph, sync, target)
+        full = self.full or (self.asked and view.restless)
+        trust = self.pipeline.trust
+        answers = answers_for(view, self.engine, sync.frequency == "immediate", trust)
+        at, rows = source_heads(graph, view)
+        head = graph.snapshots.at(target.head)
+        if not full and not is_behind(graph, view, head, at):
+            return head
+        then = source_positions(graph, head)
+        read = refresh_inputs(graph, view, then, at)
+        held = tables_of(graph, head)
+        request = RefreshRequest(view, read, whole_tables(held), at, trust, full)
+        result = derive_version(graph, request, answers, staging)
+        pending = pending_refresh(
+            graph,
+            sync,
+            request,
+            result.tables,
+            result.refresh_result,
+            head,
+            authors_between(graph, then, at),
+            result.metrics,
+        )
+        self.judged = judged = judge_carried(pending, held, result.tables, staging, self.guarded)
+        if judged.is_stopped:
+            return Proposal(actions=[self._stop_action(target, judged)], at=head)
+        self.result = result = replace(result, tables=judged.tables, details=judged.details)
+        text = f"refresh {view.name}"
+        intent = version_intent(
+            view, result, (head,), (target,), at, rows, self.author, text, self._record_run
+        )
+        return Proposal([intent], actions=judged.warnings)
+
+    def outcome(self, row: SnapshotRow) -> Outcome:
+        """What was done, once it is stored."""
+        name = self.sync.spec["name"]
+        if self.judged is not None and self.judged.is_stopped:
+            return Outcome(name, None, error=self.judged.reason, stopped=True)
+        if self.result is None:
+            return Outcome(name, None)
+        done, spent = self.result.refresh_result, clock.perf_counter() - self.ticks
+        return Outcome(name, row, done.strategy, done.reason, done.rows, done.engine, spent)
+
+    def _spent(self) -> int:
+        return int((clock.perf_counter() - self.ticks) * 1e6)
+
+    def _record_run(self, connection: Connection, snapshot: SnapshotRow) -> None:
+        """The refresh is written down as a run."""
+        assert self.result is not None
+        done = self.result.refresh_result
+        details = {"strategy": done.strategy, "rows": done.rows, "engine": done.engine}
+        if done.reason is not None:
+            details["reason"] = done.reason
+        runs = self.pipeline.graph.catalog.runs
+        runs.add(
+            connection, self.sync.id, snapshot.sequence, self.began, self._spent(), "done", details
+        )
+
+    def _stop_action(self, target: BranchRow, judged: JudgedChange) -> Action:
+        """Hold or detach the sync, if it and its target are as they were seen."""
+        graph, sync, judgement = self.pipeline.graph, self.sync, judged.judgement
+        assert judgement is not None
+        stop = judgement.stop_action(self.author)
+
+        def act(connection: Connection) -> None:
+            is_seen = graph.branches.is_at(connection, target)
+            if sync.is_active:
+                is_seen = is_seen and graph.catalog.syncs.state(connection, sync.id) == ACTIVE
+            if not is_seen:
+                raise HeadMoved
+            stop(connection)
+            details = {"stopped": judgement.action, "reason": judgement.reason}
+            graph.catalog.runs.add(
+                connection, sync.id, None, self.began, self._spent(), "stopped", details
+            )
+
+        return act

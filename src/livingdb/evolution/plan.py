@@ -1,0 +1,213 @@
+"""Plans schema changes made one after the other, and writes the recipes of their tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from livingdb.chunks.store import StoredChunk
+from livingdb.errors import InvalidData
+from livingdb.evolution.lens_evaluator import lens_recipe
+from livingdb.evolution.lenses.lens import DIRECTIONS, Lens
+from livingdb.evolution.lenses.sides import VersionSide
+from livingdb.evolution.schema_change import SchemaChange
+from livingdb.graph.constraints import check_targets
+from livingdb.graph.graph import Graph, tables_of
+from livingdb.graph.names import check_table
+from livingdb.tables.index import Version
+from livingdb.tables.letter_case import check_new
+from livingdb.tables.recipe import Definition
+
+__all__ = [
+    "ChangeResult",
+    "ChunkSink",
+    "EvolutionPlan",
+    "Explanation",
+    "apply_changes",
+    "changed_tables",
+    "check_change_names",
+    "definitions_of",
+    "explain",
+    "new_tables",
+    "new_versions",
+    "plan_changes",
+]
+
+
+class ChunkSink(Protocol):
+    """Takes the chunks of what is being made."""
+
+    def sink(self, chunk: StoredChunk) -> None:
+        """Take a chunk."""
+        ...
+
+
+@dataclass(frozen=True)
+class EvolutionPlan:
+    """Changes that compose, each with its lens, and the schemas they lead to."""
+
+    changes: tuple[SchemaChange, ...]
+    lenses: tuple[Lens, ...]
+    tables: Mapping[str, Definition]
+
+    def verdicts(self) -> dict[str, str | None]:
+        """For each direction None if it is legal for all changes, else the first reason."""
+        found: dict[str, str | None] = dict.fromkeys(DIRECTIONS)
+        for lens in self.lenses:
+            for direction, reason in lens.directions().items():
+                found[direction] = found[direction] or reason
+        return found
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """What a schema change would mean."""
+
+    legal: tuple[str, ...]
+    illegal: Mapping[str, str]
+    scans: tuple[str, ...] = field(default=())
+
+    def __str__(self) -> str:
+        lines = [f"legal: {', '.join(self.legal)}"]
+        lines += [f"not {direction}: {reason}" for direction, reason in self.illegal.items()]
+        looks = "; ".join(self.scans)
+        lines.append(f"looks at the rows first: {looks}" if looks else "takes the rows unseen")
+        return "\n".join(lines)
+
+
+def plan_changes(
+    tables: Mapping[str, Definition], changes: Sequence[SchemaChange]
+) -> EvolutionPlan:
+    """The lenses of changes made one after the other."""
+    if not changes:
+        raise InvalidData("there is no change to make")
+    now = dict(tables)
+    lenses = []
+    for change in changes:
+        if not isinstance(change, SchemaChange):
+            raise InvalidData(f"{change!r} is no schema change; see livingdb.evolution")
+        lens = change.plan(now)
+        for name in lens.new:
+            check_table(name)
+        now = {name: known for name, known in now.items() if name not in lens.old}
+        now.update(lens.new)
+        lenses.append(lens)
+    check_targets({name: definition.schema for name, definition in now.items()})
+    return EvolutionPlan(tuple(changes), tuple(lenses), now)
+
+
+def explain(graph: Graph, branch: str, changes: Sequence[SchemaChange]) -> Explanation:
+    """Which directions are legal, and why the others are not."""
+    head = graph.snapshots.at(graph.branch(branch).head)
+    known = definitions_of(graph, tables_of(graph, head))
+    plan = plan_changes(known, changes)
+    check_change_names(plan, known)
+    verdicts = plan.verdicts()
+    scans = [reason for lens in plan.lenses if (reason := lens.scan_reason()) is not None]
+    return Explanation(
+        tuple(name for name in DIRECTIONS if verdicts[name] is None),
+        {name: reason for name, reason in verdicts.items() if reason is not None},
+        tuple(scans),
+    )
+
+
+def check_change_names(plan: EvolutionPlan, tables: Mapping[str, Definition]) -> None:
+    """`InvalidName` if one of the changes makes a name that differs from another in case only."""
+    now = {name: definition.schema for name, definition in tables.items()}
+    for lens in plan.lenses:
+        after = {name: schema for name, schema in now.items() if name not in lens.old}
+        after.update((name, definition.schema) for name, definition in lens.new.items())
+        check_new(after, now)
+        now = after
+
+
+@dataclass(frozen=True)
+class ChangeResult:
+    """All tables after one of the changes, and the versions it made."""
+
+    tables: Mapping[str, Version]
+    made: Sequence[Version]
+
+
+def new_tables(
+    graph: Graph, plan: EvolutionPlan, tables: Mapping[str, Version], staging: ChunkSink
+) -> tuple[dict[str, Version | None], list[Version]]:
+    """The tables that differ after the changes (None: gone), and all versions that were made.
+
+    Nothing is written but recipes; rows are looked at only by changes that say so.
+    """
+    stages = apply_changes(graph, plan, tables, staging)
+    return changed_tables(tables, stages[-1].tables), new_versions(stages)
+
+
+def apply_changes(
+    graph: Graph, plan: EvolutionPlan, tables: Mapping[str, Version], staging: ChunkSink
+) -> list[ChangeResult]:
+    """The tables after each of the changes."""
+    stages: list[ChangeResult] = []
+    for change, lens in zip(plan.changes, plan.lenses, strict=True):
+        made: list[Version] = []
+        tables = _apply_change(graph, change, lens, tables, staging, made)
+        stages.append(ChangeResult(tables, made))
+    return stages
+
+
+def _apply_change(
+    graph: Graph,
+    change: SchemaChange,
+    lens: Lens,
+    tables: Mapping[str, Version],
+    staging: ChunkSink,
+    made: list[Version],
+) -> dict[str, Version]:
+    """The tables after one change; the versions it makes go to `made`."""
+    inputs = {name: tables[name] for name in lens.old}
+    if lens.scan_reason() is not None:
+        lens.check(VersionSide(graph.versions, tables))
+    after = {name: version for name, version in tables.items() if name not in lens.old}
+    for name, definition in lens.new.items():
+        same = _unchanged_version(graph, lens, name, definition, inputs)
+        if same is not None:
+            after[name] = same
+            continue
+        if not inputs:
+            after[name] = graph.versions.create(definition, [], staging.sink)
+        else:
+            stored = definition.to_chunk()
+            staging.sink(stored)
+            recipe = lens_recipe(change, inputs, name, stored.address)
+            after[name] = graph.versions.derive(recipe, staging.sink)
+        made.append(after[name])
+    return after
+
+
+def new_versions(stages: Sequence[ChangeResult]) -> list[Version]:
+    """The versions that changes made."""
+    return [version for stage in stages for version in stage.made]
+
+
+def changed_tables(
+    before: Mapping[str, Version], after: Mapping[str, Version]
+) -> dict[str, Version | None]:
+    """The tables that are not as before; None: gone."""
+    found: dict[str, Version | None] = {
+        name: version for name, version in after.items() if before.get(name) != version
+    }
+    found.update(dict.fromkeys(name for name in before if name not in after))
+    return found
+
+
+def _unchanged_version(
+    graph: Graph, lens: Lens, name: str, definition: Definition, inputs: Mapping[str, Version]
+) -> Version | None:
+    """The old version, where the change is one of names outside the table only."""
+    source = lens.unchanged_source(name)
+    if source is None or graph.versions.definition(inputs[source]) != definition:
+        return None
+    return inputs[source]
+
+
+def definitions_of(graph: Graph, tables: Mapping[str, Version]) -> dict[str, Definition]:
+    """The schemas and layouts of tables."""
+    return {name: graph.versions.definition(version) for name, version in tables.items()}
