@@ -9,8 +9,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from livingdb.commit import derive as deriving
-from livingdb.commit import runner
+from livingdb.commit import refresh, runner
 from livingdb.graph import graph
 
 __all__ = ["NOON", "Clock", "stopped"]
@@ -49,6 +48,6 @@ def stopped(moment: datetime = NOON) -> Iterator[Clock]:
     """A clock that all that is written and measured goes by, in this process."""
     clock = Clock(moment)
     with pytest.MonkeyPatch.context() as patch:
-        for module in (graph, deriving, runner):
+        for module in (graph, refresh, runner):
             patch.setattr(module, "clock", clock)
         yield clock

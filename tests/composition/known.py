@@ -89,13 +89,8 @@ KNOWN: tuple[Known, ...] = (
         fails("refused", "CherryPick", says="a schema change is not picked"),
     ),
     Known(
-        "evolve_source_of_one_way_lens",
-        "a branch that a one-way lens reads is not evolved in place: the change should follow",
-        fails("refused", "Evolve", says="rule 4: .* stays with its present schema"),
-    ),
-    Known(
         "merge_schema_into_synced",
-        "a merge that brings a schema change to a branch in a sync is refused",
+        "a merge that brings a schema change to a branch in a two-way sync is refused",
         fails("refused", "Merge", says="rule 4: .* stays with its present schema"),
     ),
     # --- another definition ----------------------------------------------------------------------
@@ -125,16 +120,6 @@ KNOWN: tuple[Known, ...] = (
         "reattach_by_name",
         "a view that is reattached reads the columns that have the names now, not those it read",
         fails("true", "Reattach", sync="view"),
-    ),
-    Known(
-        "reset_over_rename",
-        "a reset to before a rename detaches the views that followed the rename",
-        fails("stopped", says="no column|is gone", sync="view", met="Reset"),
-    ),
-    Known(
-        "fast_forward_over_rename",
-        "a fast-forward over a rename detaches views instead of carrying its edges",
-        fails("stopped", says="no column|is gone", sync="view", met="Merge"),
     ),
     Known(
         "lag_without_table",
@@ -168,25 +153,9 @@ KNOWN: tuple[Known, ...] = (
     ),
     # --- lenses and views that meet --------------------------------------------------------------
     Known(
-        "lens_over_immediate_view",
-        "a lens over an immediate view is stale: it does not follow, and says it is not behind",
-        fails("true", sync="lens .* over immediate view"),
-    ),
-    Known(
-        "one_way_lens_refuses_commit",
-        "a row that a one-way lens cannot carry is refused, instead of stopping the lens",
-        fails("refused", says="(InvalidData|DuplicateKey).*in step with .* cannot take the change"),
-    ),
-    Known(
         "reattach_lens_after_schema_change",
         "a lens is reattached over a source of another schema by position: IndexError, or worse",
         fails("error", "Reattach", says="IndexError|Arrow|KeyError"),
-    ),
-    Known(
-        "reattach_to_written",
-        "a sync is reattached though another one writes its target now, against rules 3 and 5",
-        fails("accepted", "Reattach"),
-        goes_on=False,
     ),
     Known(
         "propagate_stops_at_immediate",
@@ -198,16 +167,6 @@ KNOWN: tuple[Known, ...] = (
         "propagate_skips_behind_held",
         "what reads a view that propagate finds to be held is not brought up to where the view is",
         fails("lag", "Propagate", says="after propagate", sync="over deferred"),
-    ),
-    Known(
-        "refresh_changes_schema_under_lens",
-        "a deferred clone whose source changed its schema stops if a lens reads the clone",
-        any_of(
-            fails("stopped", says="rule 4: .* stays with its present schema", sync="deferred"),
-            fails(
-                "refused", "Refresh", "Reattach", says="rule 4: .* stays with its present schema"
-            ),
-        ),
     ),
     Known(
         "reset_to_while_detached",

@@ -150,6 +150,8 @@ def main() -> None:
             "engines.embedded.session",
             "sql.statement",
             "commit.derive",
+            "commit.refresh",
+            "commit.carry_view",
             "commit.runner",
         )
     )

@@ -39,7 +39,7 @@ def weigh(graph: Graph) -> tuple[object, ...]:
 def test_a_preview_counts_the_rows_and_writes_nothing(db: livingdb.Database) -> None:
     graph = db._graph
     before = weigh(graph)
-    found = preview(graph, "dev", "main", MergeOptions())
+    found = preview(db._pipeline, "dev", "main", MergeOptions())
     assert found.merged.is_clean
     assert found.changes == {"t": (3, 2, 1)}
     assert set(found.tables) == {"t", "same"}
@@ -53,26 +53,26 @@ def test_a_preview_counts_the_rows_and_writes_nothing(db: livingdb.Database) -> 
 
 def test_the_merge_makes_what_the_preview_showed(db: livingdb.Database) -> None:
     graph = db._graph
-    found = preview(graph, "dev", "main", MergeOptions())
-    row = merge(graph, "dev", "main", MergeOptions(), "bo", "")
+    found = preview(db._pipeline, "dev", "main", MergeOptions())
+    row = merge(db._pipeline, "dev", "main", MergeOptions(), "bo", "")
     promised = found.merged.tables["t"]
     assert promised is not None
     assert graph.tables(row)["t"] == promised.address, "the same version, by its content"
-    assert preview(graph, "dev", "main", MergeOptions()).changes == {}
-    assert preview(graph, "main", "dev", MergeOptions()).fast_forward
+    assert preview(db._pipeline, "dev", "main", MergeOptions()).changes == {}
+    assert preview(db._pipeline, "main", "dev", MergeOptions()).fast_forward
 
 
 def test_a_conflict_is_shown_and_what_resolves_it_is_tried(db: livingdb.Database) -> None:
     graph = db._graph
     db.branch("main").update("t", {"id": [1], "b": [111]})
     before = weigh(graph)
-    found = preview(graph, "dev", "main", MergeOptions())
+    found = preview(db._pipeline, "dev", "main", MergeOptions())
     assert not found.merged.is_clean
     assert list(found.merged.conflicts) == ["t"]
     with pytest.raises(MergeConflict):
-        merge(graph, "dev", "main", MergeOptions(), "bo", "")
+        merge(db._pipeline, "dev", "main", MergeOptions(), "bo", "")
     counts = {
-        how: preview(graph, "dev", "main", options).changes["t"]
+        how: preview(db._pipeline, "dev", "main", options).changes["t"]
         for how, options in {
             "ours": MergeOptions("ours"),
             "theirs": MergeOptions("theirs"),
@@ -84,12 +84,11 @@ def test_a_conflict_is_shown_and_what_resolves_it_is_tried(db: livingdb.Database
 
 
 def test_a_fast_forward_is_seen(db: livingdb.Database) -> None:
-    graph = db._graph
     db.branch("dev").clone("next").update("t", {"id": [0], "a": [5]})
-    found = preview(graph, "next", "dev", MergeOptions())
+    found = preview(db._pipeline, "next", "dev", MergeOptions())
     assert found.fast_forward
     assert found.changes == {"t": (0, 1, 0)}
-    back = preview(graph, "dev", "next", MergeOptions())
+    back = preview(db._pipeline, "dev", "next", MergeOptions())
     assert not back.fast_forward
     assert back.changes == {}
 
@@ -98,18 +97,18 @@ def test_a_preview_sees_through_a_schema_change(db: livingdb.Database) -> None:
     graph = db._graph
     db.branch("main").evolve(AddColumn("t", "c", "bigint", default=7))
     before = weigh(graph)
-    found = preview(graph, "dev", "main", MergeOptions())
+    found = preview(db._pipeline, "dev", "main", MergeOptions())
     assert found.merged.is_clean
     assert found.changes == {"t": (3, 2, 1)}
     assert weigh(graph) == before
-    merge(graph, "dev", "main", MergeOptions(), "bo", "")
+    merge(db._pipeline, "dev", "main", MergeOptions(), "bo", "")
     assert db.branch("main").table("t").get(20) == {"id": 20, "a": 0, "b": None, "c": 7}
 
 
 def test_what_has_nothing_in_common_is_not_merged(db: livingdb.Database) -> None:
     db.branch("main").derive("view", "SELECT id, a FROM t")
     with pytest.raises(RuleViolation, match="both sides come from"):
-        preview(db._graph, "view", "main", MergeOptions())
+        preview(db._pipeline, "view", "main", MergeOptions())
 
 
 def test_wrong_options_and_names_are_refused(db: livingdb.Database) -> None:
@@ -118,4 +117,4 @@ def test_wrong_options_and_names_are_refused(db: livingdb.Database) -> None:
     with pytest.raises(InvalidData):
         MergeOptions("whoever")
     with pytest.raises(NotFound):
-        preview(db._graph, "nobody", "main", MergeOptions())
+        preview(db._pipeline, "nobody", "main", MergeOptions())

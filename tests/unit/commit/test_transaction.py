@@ -52,8 +52,8 @@ def branch(db: livingdb.Database) -> livingdb.Branch:
 
 
 def begin(branch: livingdb.Branch, isolation: str = "snapshot") -> BranchTransaction:
-    graph = branch.database._graph
-    return BranchTransaction(graph, graph.branch(branch.name), isolation)
+    pipeline = branch.database._pipeline
+    return BranchTransaction(pipeline, pipeline.graph.branch(branch.name), isolation)
 
 
 def commit(branch: livingdb.Branch, act: Act) -> None:

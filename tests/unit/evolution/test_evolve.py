@@ -430,8 +430,7 @@ def test_the_schema_changes_between_two_snapshots(db: livingdb.Database) -> None
         main.upsert("orders", {"id": [number], "amount": [1.0]})
     main.evolve(TOTAL)
     main.delete("orders", [1])
-    lifter = db._graph.lifter
-    assert lifter is not None
+    lifter = db._pipeline.lifter
     steps = lifter.schema_changes_between(start._row, main.head._row)
     names = [type(change).__name__ for step in steps for change in lifter.schema_changes_of(step)]
     assert names == ["AddColumn", "RenameColumn"]

@@ -14,7 +14,6 @@ import pytest
 import livingdb
 from livingdb.chunks.address import Address
 from livingdb.graph.graph import Graph
-from livingdb.graph.storage.staging import Staging
 from livingdb.testing.store_contract import all_bytes, small_chunks
 
 ROUNDS = 300
@@ -76,7 +75,7 @@ def test_index(graph: Graph) -> None:
             for other in others:
                 assert index.get(other.address) == replace(other, rows=9)
                 assert index.root(other.address) == root
-            index.forget(others)
+            index.forget([other.address for other in others])
 
     def look() -> None:
         assert index.get(version.address) is not None
@@ -95,7 +94,7 @@ def test_staging(graph: Graph) -> None:
     chunks = small_chunks(800)
     taken: list[int] = []
 
-    with Staging(graph.store, limit_bytes=2_000) as staging:
+    with graph.stage(2_000) as staging:
 
         def fill() -> None:
             for number, chunk in enumerate(chunks):
@@ -123,7 +122,7 @@ def test_packs_that_another_thread_publishes(graph: Graph) -> None:
 
     def publish() -> None:
         for seed in range(30):
-            with Staging(store, limit_bytes=100) as staging:
+            with graph.stage(100) as staging:
                 for chunk in small_chunks(5, seed):
                     staging.sink(chunk)
                 staging.finish_packs()

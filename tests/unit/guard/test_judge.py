@@ -17,7 +17,6 @@ from livingdb import condition as c
 from livingdb.catalog.syncs import SyncRow
 from livingdb.derivation.hidden_tables import ASIDE, WHOLE
 from livingdb.errors import IllegalSync, InvalidData
-from livingdb.graph.storage.staging import Staging
 from livingdb.guard.conditions.condition import STRENGTH
 from livingdb.guard.conditions.pending_change import PendingChange, VersionPair
 from livingdb.guard.judge import (
@@ -213,7 +212,7 @@ class Target:
         self, ref: str, made: Mapping[str, Version | None], judgement: Judgement | None
     ) -> dict[str, Version | None]:
         # Open for as long as the test reads what was made.
-        staging = self.stack.enter_context(Staging(self.graph.store))
+        staging = self.stack.enter_context(self.graph.stage())
         found = quarantine_rows(self.graph.versions, self.held, made, judgement, staging)
         self.made += [version for version in found.values() if version is not None]
         self.held = {
@@ -233,7 +232,7 @@ class Target:
                 [version.address for version in self.made]
             )
         }
-        self.graph.index.forget([one for one in self.made if one.address not in stored])
+        self.graph.index.forget({one.address for one in self.made} - stored)
         self.stack.close()
 
 

@@ -14,6 +14,7 @@ from livingdb.chunks.address import Address, digest
 from livingdb.derivation.named_functions import FunctionFailed
 from livingdb.errors import InvalidData, TransactionConflict
 from livingdb.evolution import AddColumn, RenameColumn
+from livingdb.graph.draft import HeadMove
 from livingdb.graph.graph import Graph
 from livingdb.guard.sync_failure import record_failure
 from livingdb.guard.sync_state import (
@@ -69,7 +70,9 @@ def test_a_state_is_written_down_with_who_and_why_and_nobody_commits_beside_it(
     assert (newest.state, newest.author, newest.time) == (HELD, "bo", 77)
     assert (newest.reason, newest.details) == (now.reason, {"rows": 3})
     assert graph.branch("main").epoch != seen.epoch
-    assert not graph.move(seen, graph.snapshots.at(seen.head), "reset")
+    move = HeadMove(seen, graph.snapshots.at(seen.head), "reset")
+    with graph.stage() as staging:
+        assert graph.store_drafts([], staging, [move]) is None
 
 
 def test_a_state_that_is_not_committed_is_no_state(graph: Graph) -> None:

@@ -128,14 +128,14 @@ class SyncColumns:
         versions = self._graph.versions
         tables = self._graph.tables(self._graph.snapshots.at(branch.head))
         now: Any = {n: versions.definition(versions.require(a)) for n, a in tables.items()}
-        from livingdb.evolution import evolve
+        from livingdb.evolution import plan
         from livingdb.evolution.schema_change import SchemaChange
 
         change_of = SchemaChange.from_json
         stages: list[Tables] = []
         for change in view.changes:
             stages.append({name: known.schema.arrow.names for name, known in now.items()})
-            now = evolve.plan_changes(now, [change_of(change)]).tables
+            now = plan.plan_changes(now, [change_of(change)]).tables
         wanted = [SourceColumn(branch.id, table, column)]
         for change, old in zip(reversed(view.changes), reversed(stages), strict=True):
             wanted = [

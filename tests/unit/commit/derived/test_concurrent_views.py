@@ -17,7 +17,7 @@ import pytest
 import livingdb
 from livingdb import Branch, Database, Locked, TransactionConflict
 from livingdb.commit import carry_views as views
-from livingdb.commit import derive as deriving
+from livingdb.commit import refresh as refreshing
 from livingdb.commit import runner
 from livingdb.evolution import RenameColumn
 
@@ -132,12 +132,12 @@ def test_a_version_that_two_make(db: Database, main: Branch) -> None:
         made.set()
         assert gone.wait(120)
         assert version.address in index._unsaved
-        index.forget([version])
+        index.forget([version.address])
 
     def fail() -> None:
         assert made.wait(120)
         index.put(version)
-        index.forget([version])
+        index.forget([version.address])
         gone.set()
 
     together(make, fail)
@@ -153,19 +153,19 @@ def test_a_slow_runner_never_goes_back(
     """It saw the sources, then they moved and another runner was quicker: it has nothing to do."""
     derive(main, "deferred", "totals")
     main.insert("orders", [order(100)])
-    seen = deriving.source_heads
+    seen = refreshing.source_heads
     other = livingdb.open(db.name, engine="embedded")
 
     def slow(*given: Any) -> Any:
         found = seen(*given)
         if other.branch("totals").head.sources["main"] != other.branch("main").head.id:
             with monkeypatch.context() as quick:
-                quick.setattr(deriving, "source_heads", seen)
+                quick.setattr(refreshing, "source_heads", seen)
                 other.branch("main").insert("orders", [order(101)])
                 other.refresh("totals")
         return found
 
-    monkeypatch.setattr(deriving, "source_heads", slow)
+    monkeypatch.setattr(refreshing, "source_heads", slow)
     with other:
         assert db.propagate() == []
     assert places(db, "totals") == [places(db, "totals")[0], places(db, "totals")[0] + 2]
@@ -179,7 +179,7 @@ def test_a_runner_that_saw_the_old_query(db: Database, main: Branch) -> None:
     (stale,) = runner.due_syncs(graph)
     main.evolve(RenameColumn("orders", "amount", "money"))
     main.insert("orders", [{"id": 101, "city": "Oslo", "customer": 1, "money": 5}])
-    made = deriving.refresh(graph, stale, "ann", "embedded", ())
+    made = refreshing.refresh(db._pipeline, stale, "ann", "embedded")
     assert made.snapshot is not None
     assert db.sync("totals").state == "active"
     assert db.sync("totals").lag == 0
@@ -192,7 +192,7 @@ def test_a_runner_that_saw_it_attached(db: Database, main: Branch) -> None:
     db.sync("totals").detach()
     before = db.branch("totals").head.id
     with pytest.raises(TransactionConflict, match="not active any more"):
-        deriving.refresh(db._graph, stale, "ann", "embedded", ())
+        refreshing.refresh(db._pipeline, stale, "ann", "embedded")
     assert db.branch("totals").head.id == before
 
 
@@ -214,7 +214,7 @@ def test_what_passes_detaches_nothing(
         assert main.head.id == head
     main.insert("orders", [order(100)])
     with monkeypatch.context() as busy:
-        busy.setattr(deriving, "derive_version", locked)
+        busy.setattr(refreshing, "derive_version", locked)
         (run,) = db.propagate()
         assert (run.name, run.error) == ("totals", "somebody else writes")
     assert [sync.state for sync in db.syncs()] == ["active", "active"]

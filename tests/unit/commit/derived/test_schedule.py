@@ -190,7 +190,7 @@ def test_downstream_is_due_with_those_who_read_it(
     main.delete("orders", [0, 3])
     assert len(main.sql("SELECT * FROM top").to_arrow()) == 3
     later = main.head.time.timestamp() + 700
-    done = propagate(db._graph, "ann", "embedded", (), time=later)
+    done = propagate(db._pipeline, "ann", "embedded", time=later)
     assert [outcome.name for outcome in done] == ["middle", "top"]
     assert len(main.sql("SELECT * FROM top").to_arrow()) == 2
 

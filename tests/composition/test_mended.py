@@ -1,0 +1,95 @@
+"""Programs that once failed: what is mended stays so."""
+
+from __future__ import annotations
+
+import pytest
+from tests.composition.graph_operations import (
+    Clone,
+    Merge,
+    Reset,
+)
+from tests.composition.machine import Program, run
+from tests.composition.queries import Query
+from tests.composition.row_operations import Write
+from tests.composition.schema_model import (
+    AddColumn,
+    MaskColumn,
+    RenameColumn,
+    RenameTable,
+    RetypeColumn,
+)
+from tests.composition.schema_operations import Evolve, TransformClone
+from tests.composition.view_operations import (
+    Derive,
+    Detach,
+    Propagate,
+    Reattach,
+)
+
+FILTER = Query("filter", ("orders",), (("k", "id"), ("n", "amount")))
+GROUP = Query("group", ("orders",), (("g", "city"), ("n", "amount")))
+UNION = Query("union", ("orders", "returns"), (("n", "amount"), ("m", "amount")))
+OVER = Query("filter", ("v",), (("k", "fk"), ("n", "fn")))
+VIEW = Derive("main", "v", FILTER, "immediate")
+RENAME = Evolve("main", (RenameColumn("orders", "amount", "net"),))
+RENAME_TABLE = Evolve("main", (RenameTable("orders", "sales"),))
+ADD_RANK = AddColumn("orders", "rank", "default")
+ADD = Evolve("main", (ADD_RANK,))
+MASK = MaskColumn("orders", "note", "constant")
+MASKED = TransformClone("main", "m", (MASK,), "immediate")
+MASKED_LATER = TransformClone("main", "m", (MASK,), "deferred")
+ROW = (("amount", 4), ("city", "a"), ("id", 9), ("note", "b"))
+OTHER_ROW = (("amount", 4), ("city", "a"), ("id", 8), ("note", "b"))
+KEPT = ("keep", "old", "both")
+INSERT = Write("main", (("insert", "orders", (ROW,)),))
+MENDED = {
+    "merge_schema_into_source_of_one_way_lens": Program(
+        [
+            Clone("main", "dev"),
+            Evolve("dev", (AddColumn("orders", "rank"),)),
+            MASKED,
+            Merge("dev", "main", "fail"),
+        ]
+    ),
+    "evolve_source_of_one_way_lens": Program([MASKED, ADD]),
+    "reset_over_rename": Program([VIEW, RENAME, Reset("main", 1)]),
+    "fast_forward_over_rename": Program(
+        [
+            VIEW,
+            Clone("main", "dev"),
+            Evolve("dev", (RenameColumn("orders", "amount", "net"),)),
+            Merge("dev", "main", "fail"),
+        ]
+    ),
+    "lens_over_immediate_view": Program(
+        [VIEW, Evolve("v", (RenameColumn("v", "fn", "net"),), "to", "b", "forward"), INSERT]
+    ),
+    "one_way_lens_refuses_commit": Program(
+        [
+            Evolve("main", (RetypeColumn("orders", "amount", "string"),)),
+            Evolve("main", (RetypeColumn("orders", "amount", "int"),), "to", "b", "forward"),
+            Write("main", (("update", "orders", ((("amount", "a"), ("id", 1)),)),)),
+        ]
+    ),
+    "reattach_to_written": Program(
+        [
+            MASKED,
+            Detach("m"),
+            Evolve("m", (AddColumn("orders", "rank"),), "to", "b", "both"),
+            Reattach("m"),
+        ]
+    ),
+    "refresh_changes_schema_under_lens": Program(
+        [
+            MASKED_LATER,
+            TransformClone("m", "n", (MaskColumn("items", "size", "null"),), "immediate"),
+            RENAME,
+            Propagate(),
+        ]
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MENDED)
+def test_mended(name: str) -> None:
+    run(MENDED[name])
