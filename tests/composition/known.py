@@ -142,11 +142,6 @@ KNOWN: tuple[Known, ...] = (
         fails("stopped", says="which .* reads, is not there", sync="deferred lens"),
     ),
     Known(
-        "clone_refresh_without_table",
-        "a deferred clone cannot go on once a table of its source is renamed or dropped",
-        fails("refused", "Refresh", "Reattach", says="which .* reads, is not there"),
-    ),
-    Known(
         "clone_follows_no_column",
         "a deferred clone stops when a column that it masks or changes is renamed",
         fails("stopped", says="there is no column", sync="deferred lens"),
@@ -158,25 +153,9 @@ KNOWN: tuple[Known, ...] = (
         fails("error", "Reattach", says="IndexError|Arrow|KeyError"),
     ),
     Known(
-        "propagate_stops_at_immediate",
-        "one propagate does not reach what is deferred behind an immediate sync of a deferred one",
-        fails("lag", "Propagate", says="after propagate", sync="deferred .* over immediate"),
-        races=True,
-    ),
-    Known(
-        "propagate_skips_behind_held",
-        "what reads a view that propagate finds to be held is not brought up to where the view is",
-        fails("lag", "Propagate", says="after propagate", sync="over deferred"),
-    ),
-    Known(
         "reset_to_while_detached",
         "a reset to a moment at which a sync was detached leaves its sides out of step",
         fails("true", "Reset", sync="lens", met="Reattach"),
-    ),
-    Known(
-        "up_kept_or_computed_anew",
-        "a column that `up` fills keeps its value in an immediate clone, and not in a deferred one",
-        fails("same", sync="AddColumn"),
     ),
     Known(
         "change_already_made",

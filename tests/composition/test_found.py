@@ -34,14 +34,12 @@ from tests.composition.schema_model import (
 from tests.composition.schema_operations import Evolve, TransformClone
 from tests.composition.upkeep_operations import Inspect, Reopen
 from tests.composition.view_operations import (
-    Approve,
     CloneDerived,
     Derive,
     Detach,
     Propagate,
     Reattach,
     Redefine,
-    Refresh,
     Twin,
 )
 
@@ -131,44 +129,10 @@ FOUND = {
         ]
     ),
     "clone_follows_no_table": Program([MASKED_LATER, RENAME_TABLE, Propagate()]),
-    "clone_refresh_without_table": Program(
-        [MASKED_LATER, Evolve("main", (DropTable("items"),)), Refresh("m")]
-    ),
     "clone_follows_no_column": Program(
         [MASKED_LATER, Evolve("main", (RenameColumn("orders", "note", "text"),)), Propagate()]
     ),
     "reattach_lens_after_schema_change": Program([MASKED, Detach("m"), ADD, Reattach("m")]),
-    "propagate_stops_at_immediate": Program(
-        [
-            Derive("main", "v", FILTER, "deferred"),
-            *[
-                step
-                for number, branch in enumerate("vwxy")
-                for step in (
-                    Evolve(branch, (CreateTable(f"n{number}"),), "to", f"b{number}", "forward"),
-                    Derive(
-                        f"b{number}",
-                        chr(ord(branch) + 1),
-                        Query("filter", (branch,), (("k", "fk"), ("n", "fn"))),
-                        "deferred",
-                    ),
-                )
-            ],
-            INSERT,
-            Propagate(),
-        ]
-    ),
-    "propagate_skips_behind_held": Program(
-        [
-            Derive("main", "v", FILTER, "deferred", "full", 2),
-            TransformClone("v", "m", (CreateTable("new"),), "deferred"),
-            INSERT,
-            Propagate(),
-            Approve("v"),
-            Write("main", (("insert", "orders", (OTHER_ROW,)),)),
-            Propagate(),
-        ]
-    ),
     "reset_to_while_detached": Program(
         [
             Evolve("main", (ADD_RANK,), "to", "b", "both"),
@@ -192,14 +156,6 @@ FOUND = {
             Evolve("main", (SplitTable("orders", "amount", 3, ("high", "low")),), *KEPT),
             Write("old", (("insert", "orders", (ROW,)),)),
             Merge("main", "old", "ours"),
-        ]
-    ),
-    "up_kept_or_computed_anew": Program(
-        [
-            TransformClone("main", "m", (AddColumn("orders", "x", "up", "amount"),), "immediate"),
-            Twin("m", "t"),
-            Write("main", (("update", "orders", ((("amount", 4), ("id", 1)),)),)),
-            Propagate(),
         ]
     ),
     "change_already_made": Program(

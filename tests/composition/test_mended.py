@@ -13,6 +13,8 @@ from tests.composition.queries import Query
 from tests.composition.row_operations import Write
 from tests.composition.schema_model import (
     AddColumn,
+    CreateTable,
+    DropTable,
     MaskColumn,
     RenameColumn,
     RenameTable,
@@ -20,10 +22,13 @@ from tests.composition.schema_model import (
 )
 from tests.composition.schema_operations import Evolve, TransformClone
 from tests.composition.view_operations import (
+    Approve,
     Derive,
     Detach,
     Propagate,
     Reattach,
+    Refresh,
+    Twin,
 )
 
 FILTER = Query("filter", ("orders",), (("k", "id"), ("n", "amount")))
@@ -84,6 +89,48 @@ MENDED = {
             MASKED_LATER,
             TransformClone("m", "n", (MaskColumn("items", "size", "null"),), "immediate"),
             RENAME,
+            Propagate(),
+        ]
+    ),
+    "clone_refresh_without_table": Program(
+        [MASKED_LATER, Evolve("main", (DropTable("items"),)), Refresh("m")]
+    ),
+    "propagate_stops_at_immediate": Program(
+        [
+            Derive("main", "v", FILTER, "deferred"),
+            *[
+                step
+                for number, branch in enumerate("vwxy")
+                for step in (
+                    Evolve(branch, (CreateTable(f"n{number}"),), "to", f"b{number}", "forward"),
+                    Derive(
+                        f"b{number}",
+                        chr(ord(branch) + 1),
+                        Query("filter", (branch,), (("k", "fk"), ("n", "fn"))),
+                        "deferred",
+                    ),
+                )
+            ],
+            INSERT,
+            Propagate(),
+        ]
+    ),
+    "propagate_skips_behind_held": Program(
+        [
+            Derive("main", "v", FILTER, "deferred", "full", 2),
+            TransformClone("v", "m", (CreateTable("new"),), "deferred"),
+            INSERT,
+            Propagate(),
+            Approve("v"),
+            Write("main", (("insert", "orders", (OTHER_ROW,)),)),
+            Propagate(),
+        ]
+    ),
+    "up_kept_or_computed_anew": Program(
+        [
+            TransformClone("main", "m", (AddColumn("orders", "x", "up", "amount"),), "immediate"),
+            Twin("m", "t"),
+            Write("main", (("update", "orders", ((("amount", 4), ("id", 1)),)),)),
             Propagate(),
         ]
     ),

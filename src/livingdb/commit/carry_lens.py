@@ -120,7 +120,7 @@ class LensCarrier:
         if self._changes_schema(sync, source, tables):
             return self._carry_schema_change(sync, source, branch, head, staging)
         step = source.change
-        changes, images = self._translate_deltas(sync, is_right, step, tables)
+        changes, images = self._translate_deltas(self.lens(sync), is_right, step, tables)
         made, rows = self._apply_deltas(tables, changes, staging)
         self._check_constraints(step, tables, made, changes)
         if not changes:
@@ -214,22 +214,21 @@ class LensCarrier:
         return Carried(intent, held, spec=spec, schema_changes=source.schema_changes)
 
     def translate_tables(
-        self, sync: SyncRow, is_right: bool, step: BranchChange, tables: Tables, staging: Staging
+        self, lens: Lens, is_right: bool, step: BranchChange, tables: Tables, staging: Staging
     ) -> dict[str, Version | None]:
-        """The versions that a change on one side of a sync makes of tables on the other."""
-        changes, _ = self._translate_deltas(sync, is_right, step, tables)
+        """The versions that a change on one side of a lens makes of tables on the other."""
+        changes, _ = self._translate_deltas(lens, is_right, step, tables)
         made, _ = self._apply_deltas(tables, changes, staging)
         return made
 
     def _translate_deltas(
-        self, sync: SyncRow, is_right: bool, step: BranchChange, tables: Tables
+        self, lens: Lens, is_right: bool, step: BranchChange, tables: Tables
     ) -> tuple[dict[str, Delta | Version], dict[str, RowImages]]:
         """The changes of the other side's tables; a version where both sides share one.
 
         With the rows that differ, where they are known.
         """
         versions = self._graph.versions
-        lens = self.lens(sync)
         here, there = (lens.old, lens.new) if is_right else (lens.new, lens.old)
         changed = [
             name

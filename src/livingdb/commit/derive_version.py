@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from livingdb.commit.carry_clone import CloneCarrier
 from livingdb.derivation.hidden_tables import hot_table
 from livingdb.derivation.named_functions import ARTIFACT, run_frames, run_model
 from livingdb.derivation.partial_view import cold_pieces, hot_view
@@ -15,15 +16,15 @@ from livingdb.derivation.plan_cache import portable_columns, view_plan
 from livingdb.derivation.query_answers import Answers, EmbeddedAnswers, EngineAnswers
 from livingdb.derivation.query_evaluator import partial_recipe, query_recipe
 from livingdb.derivation.refresh_view import RefreshInput, RefreshResult, refresh_view, schemas_of
-from livingdb.derivation.source_positions import At, RefreshRequest
+from livingdb.derivation.source_positions import RefreshRequest
 from livingdb.derivation.stage_inputs import DeltaCache
 from livingdb.derivation.stage_tables import create_version, definition_for
 from livingdb.derivation.view import View
 from livingdb.engines.request import TableLocation
 from livingdb.errors import Unsupported
-from livingdb.evolution.plan import new_tables, plan_changes
 from livingdb.evolution.schema_change import SchemaChange
-from livingdb.graph.graph import Graph, tables_of
+from livingdb.graph.graph import Graph
+from livingdb.graph.names import is_hidden
 from livingdb.graph.storage.staging import Staging
 from livingdb.tables.index import Version
 from livingdb.tables.recipe import Definition
@@ -77,7 +78,7 @@ def derive_version(
     if view.what == "sql":
         return _derive_lazily(graph, view, inputs, staging)
     if view.what == "clone":
-        return _derive_clone(graph, view, held, request.at, staging)
+        return _derive_clone(graph, view, request, staging)
     return _derive_by_function(graph, view, inputs, held, staging, request.trust)
 
 
@@ -131,24 +132,27 @@ def _derive_partially(
 
 
 def _derive_clone(
-    graph: Graph, view: View, held: Mapping[str, Version], at: At, staging: Staging
+    graph: Graph, view: View, request: RefreshRequest, staging: Staging
 ) -> DerivedVersion:
-    """Another branch seen through schema changes: recipes, and no rows."""
-    (address,) = at.values()
-    source = graph.snapshots.find(address)
+    """Another branch seen through schema changes."""
+    (branch,) = view.branches
+    source = graph.snapshots.find(request.at[branch])
     assert source is not None
-    tables = tables_of(graph, source)
     changes = [SchemaChange.from_json(change) for change in view.changes]
-    plan = plan_changes({n: graph.versions.definition(v) for n, v in tables.items()}, changes)
-    changed, stages = new_tables(graph, plan, tables, staging)
-    after: dict[str, Version | None] = {**tables, **changed}
-    differing = {
-        name: version
-        for name, version in {**dict.fromkeys(held), **after}.items()
-        if held.get(name) != version
+    carrier = CloneCarrier(graph, branch, changes, staging)
+    held = {name: version for name, version in request.held.items() if not is_hidden(name)}
+    seen = request.before.get(branch)
+    then = None if seen is None or request.full else graph.snapshots.find(seen)
+    after = carrier.first(source) if then is None else carrier.carry(held, then, source)
+    differing: dict[str, Version | None] = {
+        name: after.get(name)
+        for name in {**held, **after}
+        if name not in held or name not in after or held[name].address != after[name].address
     }
+    kept = {version.address for version in after.values()}
+    between = [version for version in carrier.made if version.address not in kept]
     rows = sum(1 for version in differing.values() if version is not None)
-    return DerivedVersion(RefreshResult({}, "lens", None, rows, "embedded"), differing, stages)
+    return DerivedVersion(RefreshResult({}, "lens", None, rows, "embedded"), differing, between)
 
 
 def _derive_by_function(

@@ -62,7 +62,7 @@ def version_for(
         read = refresh_inputs(graph, view, then, at)
         answers = answers_for(view, engine, sync.frequency == "immediate", trust)
         held = tables_of(graph, nearest)
-        request = RefreshRequest(view, read, whole_tables(held), at, trust)
+        request = RefreshRequest(view, read, whole_tables(held), at, trust, before=then)
         result = derive_version(graph, request, answers, attempt.staging)
         done = result.refresh_result
         pending = pending_refresh(graph, sync, request, result.tables, done, nearest, ())

@@ -121,7 +121,8 @@ class _Rejoin:
     def _push_change(
         self, step: BranchChange, sync: SyncRow, is_right: bool, tables: Tables
     ) -> dict[str, Version]:
-        made = self._pipeline.lenses.translate_tables(sync, is_right, step, tables, self._staging)
+        lenses = self._pipeline.lenses
+        made = lenses.translate_tables(lenses.lens(sync), is_right, step, tables, self._staging)
         self._new_versions += [version for version in made.values() if version is not None]
         return overlay_tables(tables, made)
 

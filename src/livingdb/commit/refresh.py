@@ -135,7 +135,8 @@ def derived_tables_now(
     held = whole_tables(tables_of(graph, made_last))
     answers = answers_for(view, engine, sync.frequency == "immediate", trust)
     with graph.stage() as staging:
-        request = RefreshRequest(view, read, held, at, trust)
+        before = source_positions(graph, made_last)
+        request = RefreshRequest(view, read, held, at, trust, before=before)
         result = derive_version(graph, request, answers, staging)
         tables = {**held, **result.tables}
         yield {name: version for name, version in tables.items() if version is not None}
@@ -195,7 +196,7 @@ class _Refresh:
         then = source_positions(graph, head)
         read = refresh_inputs(graph, view, then, at)
         held = tables_of(graph, head)
-        request = RefreshRequest(view, read, whole_tables(held), at, trust, full)
+        request = RefreshRequest(view, read, whole_tables(held), at, trust, full, then)
         result = derive_version(graph, request, answers, staging)
         pending = pending_refresh(
             graph,

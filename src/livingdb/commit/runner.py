@@ -13,6 +13,7 @@ from livingdb.catalog.syncs import SyncRow
 from livingdb.commit.carry_view import Views
 from livingdb.commit.pipeline import Pipeline
 from livingdb.commit.refresh import Outcome, is_behind, refresh
+from livingdb.commit.sync_order import upstream_syncs
 from livingdb.derivation.lag import Lag
 from livingdb.derivation.source_positions import source_heads, source_positions
 from livingdb.derivation.view import KIND, View
@@ -165,22 +166,20 @@ def propagate(
 
     Those that do not read each other run side by side.
     """
-    waiting = due_syncs(pipeline.graph, time)
+    graph = pipeline.graph
+    waiting = due_syncs(graph, time)
+    upstream = upstream_syncs([sync for sync in graph.catalog.syncs.all() if sync.is_active])
     runner = _Runner(pipeline, author, engine)
     outcomes: list[Outcome] = []
-    total, failures = len(waiting), set[int]()
+    total = len(waiting)
     while waiting:
-        targets = {sync.target for sync in waiting}
-        ready = [sync for sync in waiting if not targets & {*sync.sources} - {sync.target}]
+        names = {sync.id for sync in waiting}
+        ready = [sync for sync in waiting if not names & upstream[sync.id] - {sync.id}]
         waiting = [sync for sync in waiting if sync not in ready]
-        ready = [sync for sync in ready if not failures & {*sync.sources}]
         if progress is not None:
             for sync in ready:
                 progress(len(outcomes), total, sync.spec["name"])
-        for sync, outcome in zip(ready, _run_all(runner, ready), strict=True):
-            if outcome.error is not None:
-                failures.add(sync.target)
-            outcomes.append(outcome)
+        outcomes += _run_all(runner, ready)
     if progress is not None:
         progress(total, total, "")
     return [outcome for outcome in outcomes if outcome.snapshot is not None or outcome.error]

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from livingdb.catalog.ids import BranchId, SyncId
 from livingdb.catalog.syncs import SyncRow
 
-__all__ = ["rank_syncs"]
+__all__ = ["rank_syncs", "upstream_syncs"]
 
 
 def rank_syncs(syncs: Sequence[SyncRow]) -> dict[SyncId, int]:
@@ -26,6 +26,21 @@ def rank_syncs(syncs: Sequence[SyncRow]) -> dict[SyncId, int]:
     for sync in sorted(syncs, key=lambda row: row.id):
         _visit(sync, place, writers, seen, order)
     return {sync.id: number for number, sync in enumerate(order)}
+
+
+def upstream_syncs(syncs: Sequence[SyncRow]) -> dict[SyncId, set[SyncId]]:
+    """For each sync, those whose work may reach what it reads."""
+    place = _places(syncs)
+    writers: dict[BranchId, set[SyncId]] = {}
+    for sync in syncs:
+        for branch in _written(sync):
+            writers.setdefault(place[branch], set()).add(sync.id)
+    found: dict[SyncId, set[SyncId]] = {}
+    ranks = rank_syncs(syncs)
+    for sync in sorted(syncs, key=lambda row: ranks[row.id]):
+        near = set[SyncId]().union(*(writers.get(place[b], ()) for b in _read(sync)))
+        found[sync.id] = near.union(*(found.get(other, ()) for other in near))
+    return found
 
 
 def _visit(

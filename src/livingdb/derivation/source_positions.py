@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from livingdb.catalog.branches import BranchRow
 from livingdb.catalog.snapshots import SnapshotRow
@@ -13,6 +13,7 @@ from livingdb.derivation.view import View
 from livingdb.engines.request import TableLocation
 from livingdb.errors import NotFound
 from livingdb.graph.graph import Graph
+from livingdb.graph.names import is_hidden
 from livingdb.tables.index import Version
 
 __all__ = [
@@ -46,6 +47,8 @@ class RefreshRequest:
     at: At
     trust: Sequence[str] = ()
     full: bool = False
+    before: At = field(default_factory=dict)
+    """What the tables it has were made from, where that matters."""
 
 
 def source_positions(graph: Graph, row: SnapshotRow) -> dict[int, Address]:
@@ -85,6 +88,8 @@ def _source_version(graph: Graph, view: View, name: str, at: At) -> SourceVersio
 
 def refresh_inputs(graph: Graph, view: View, old: At | None, new: At) -> dict[str, RefreshInput]:
     """The tables that a view reads, at the last refresh and now."""
+    if view.what == "clone":
+        return _clone_inputs(graph, view, old, new)
     now = source_versions(graph, view, new)
     if old is None or not set(view.branches) <= set(old):
         return {name: RefreshInput(None, item) for name, item in now.items()}
@@ -93,3 +98,23 @@ def refresh_inputs(graph: Graph, view: View, old: At | None, new: At) -> dict[st
     except NotFound:
         return {name: RefreshInput(None, item) for name, item in now.items()}
     return {name: RefreshInput(then[name], item) for name, item in now.items()}
+
+
+def _clone_inputs(graph: Graph, view: View, old: At | None, new: At) -> dict[str, RefreshInput]:
+    """The tables that a clone sees: all there are on its source, whichever they are."""
+    (branch,) = view.branches
+    sides: list[dict[str, SourceVersion]] = []
+    for address in ((old or {}).get(branch), new[branch]):
+        tables = {} if address is None else graph.record(address).tables
+        sides.append(
+            {
+                name: SourceVersion(
+                    graph.versions.require(version),
+                    TableLocation(graph.place.url, str(address and address.hex()), name),
+                )
+                for name, version in tables.items()
+                if not is_hidden(name)
+            }
+        )
+    then, now = sides
+    return {name: RefreshInput(then.get(name), item) for name, item in now.items()}
