@@ -148,16 +148,6 @@ KNOWN: tuple[Known, ...] = (
     ),
     # --- lenses and views that meet --------------------------------------------------------------
     Known(
-        "reattach_lens_after_schema_change",
-        "a lens is reattached over a source of another schema by position: IndexError, or worse",
-        fails("error", "Reattach", says="IndexError|Arrow|KeyError"),
-    ),
-    Known(
-        "reset_to_while_detached",
-        "a reset to a moment at which a sync was detached leaves its sides out of step",
-        fails("true", "Reset", sync="lens", met="Reattach"),
-    ),
-    Known(
         "change_already_made",
         "a lens stops at a change that its source has made already, by a merge of the target",
         fails("stopped", says="there is a (table|column) .* already", sync="lens"),

@@ -12,7 +12,6 @@ from tests.composition.graph_operations import (
     DropBranch,
     Merge,
     RenameBranch,
-    Reset,
     Revert,
     TimeTravel,
 )
@@ -131,17 +130,6 @@ FOUND = {
     "clone_follows_no_table": Program([MASKED_LATER, RENAME_TABLE, Propagate()]),
     "clone_follows_no_column": Program(
         [MASKED_LATER, Evolve("main", (RenameColumn("orders", "note", "text"),)), Propagate()]
-    ),
-    "reattach_lens_after_schema_change": Program([MASKED, Detach("m"), ADD, Reattach("m")]),
-    "reset_to_while_detached": Program(
-        [
-            Evolve("main", (ADD_RANK,), "to", "b", "both"),
-            Detach("b"),
-            Write("b", (("delete", "items", ((1,),)),)),
-            INSERT,
-            Reattach("b"),
-            Reset("b", 1),
-        ]
     ),
     "merge_schema_change": Program(
         [

@@ -134,6 +134,17 @@ MENDED = {
             Propagate(),
         ]
     ),
+    "reattach_lens_after_schema_change": Program([MASKED, Detach("m"), ADD, Reattach("m")]),
+    "reset_to_while_detached": Program(
+        [
+            Evolve("main", (ADD_RANK,), "to", "b", "both"),
+            Detach("b"),
+            Write("b", (("delete", "items", ((1,),)),)),
+            INSERT,
+            Reattach("b"),
+            Reset("b", 1),
+        ]
+    ),
 }
 
 

@@ -22,6 +22,8 @@ from livingdb.commit.pipeline import Attempt, Pipeline
 from livingdb.commit.proposal import BranchChange, Proposal, Tables
 from livingdb.derivation.hidden_tables import whole_tables
 from livingdb.errors import IllegalSync, RuleViolation, TransactionConflict
+from livingdb.evolution.plan import definitions_of, new_tables, plan_changes
+from livingdb.evolution.schema_change import SchemaChange
 from livingdb.graph.diff import differing_keys
 from livingdb.graph.draft import Intent
 from livingdb.graph.graph import HeadMoved, now, tables_of
@@ -88,6 +90,8 @@ class _BranchState:
     base: Tables
     now: Tables
     after: Tables = field(default_factory=dict)
+    planned: SyncRow | None = None
+    """The sync that is planned anew, on the schema that the branch will have."""
 
 
 class _Rejoin:
@@ -135,9 +139,32 @@ class _Rejoin:
         first.after = first.now
         before = first
         for sync, place in zip(self._ordered_chain, self._branch_states[1:], strict=True):
-            step = self._branch_change(before, before.base, before.after)
-            place.after = self._push_change(step, sync, self._is_right, place.base)
+            if _has_same_schemas(before.base, before.after):
+                step = self._branch_change(before, before.base, before.after)
+                place.after = self._push_change(step, sync, self._is_right, place.base)
+            else:
+                place.after = self._plan_anew(sync, before)
             before = place
+
+    def _plan_anew(self, sync: SyncRow, source: _BranchState) -> Tables:
+        """The far side of a one-way sync whose source has another schema since it stopped.
+
+        `RuleViolation` for a sync that writes both sides: its lens is that of the old schema.
+        """
+        if sync.direction != "forward":
+            raise RuleViolation(
+                f"rule 4: the schema of {source.row.name!r} was changed while the sync "
+                f"{self._name!r} was stopped, and it carries changes between the schemas that "
+                "there were: drop the sync's branch and evolve anew"
+            )
+        graph = self._graph
+        plan = plan_changes(
+            definitions_of(graph, source.after), [SchemaChange.from_json(sync.spec["change"])]
+        )
+        made, between = new_tables(graph, plan, source.after, self._staging)
+        self._new_versions += between
+        source.planned = sync
+        return overlay_tables(source.after, made)
 
     def merge_target(self, on_conflict: str) -> None:
         """What the last branch did, too."""
@@ -235,11 +262,19 @@ class _Rejoin:
     def _activate(self, connection: Connection) -> None:
         """The sync is active, if all is as it was seen."""
         graph = self._graph
-        still = [state.row for state in self._branch_states if not self._is_moving(state)]
-        if not all(graph.branches.is_at(connection, row) for row in still):
+        still = [state for state in self._branch_states if not self._is_moving(state)]
+        if not all(graph.branches.is_at(connection, state.row) for state in still):
             raise HeadMoved
+        for state in still:
+            if state.planned is not None:
+                self._set_plan(connection, state.planned, state.head)
         set_state(graph, connection, self._chain, ACTIVE, "", self._by, now())
         resolve_alerts(graph, connection, self._name, self._by, "active again")
+
+    def _set_plan(self, connection: Connection, sync: SyncRow, on: SnapshotRow) -> None:
+        """A sync's lens is planned on the schema of a snapshot from now on."""
+        spec = {**sync.spec, "snapshot": on.address.hex()}
+        self._graph.catalog.syncs.set_spec(connection, sync.id, spec)
 
     def _is_moving(self, state: _BranchState) -> bool:
         return bool(_differing_tables(state.now, state.after))
@@ -249,6 +284,12 @@ class _Rejoin:
     ) -> Intent:
         sources = {p.row.name: p.head.address.hex() for p in self._branch_states if p is not place}
         details = {"sync": self._name, "direction": self._chain[0].direction}
+        planned = place.planned
+
+        def set_plan(connection: Connection, row: SnapshotRow) -> None:
+            if planned is not None:
+                self._set_plan(connection, planned, row)
+
         return Intent(
             (place.head,),
             (place.row,),
@@ -260,7 +301,16 @@ class _Rejoin:
             {name: text for name, text in sources.items() if not is_hidden(name)},
             {**details, **judged.details},
             intermediates=tuple(self._new_versions),
+            in_transaction=set_plan,
         )
+
+
+def _has_same_schemas(before: Tables, after: Tables) -> bool:
+    old, new = (
+        {name: version.definition for name, version in tables.items() if not is_hidden(name)}
+        for tables in (before, after)
+    )
+    return old == new
 
 
 def _is_same(one: Version | None, other: Version | None) -> bool:

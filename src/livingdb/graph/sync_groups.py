@@ -7,9 +7,11 @@ from collections.abc import Iterator, Sequence
 from livingdb.catalog.branches import BranchRow
 from livingdb.catalog.ids import BranchId
 from livingdb.catalog.snapshots import SnapshotRow
-from livingdb.catalog.syncs import SyncRow
+from livingdb.catalog.syncs import ACTIVE, DETACHED, ERROR, HELD, SyncRow
 from livingdb.errors import RuleViolation
 from livingdb.graph.graph import Graph
+
+_FAR = 10_000
 
 __all__ = ["paired_snapshots", "reached_syncs", "schema_syncs"]
 
@@ -45,7 +47,7 @@ def paired_snapshots(
 ) -> list[tuple[BranchRow, SnapshotRow]]:
     """The other branches of a group, and where they stood when this one came to a snapshot.
 
-    `RuleViolation` if the group was not one yet.
+    `RuleViolation` if the group was not one yet, or not in step then.
     """
     found: list[tuple[BranchRow, SnapshotRow]] = []
     at = {branch.id: (branch, to)}
@@ -68,7 +70,22 @@ def paired_snapshots(
 def _arrival_time(graph: Graph, branch: BranchRow, to: SnapshotRow, sync: SyncRow) -> int | None:
     """When a branch came to a snapshot, or the sync to the branch there; None if it never did."""
     move = graph.branches.last_move_to(branch, to.sequence)
+    if (
+        move is not None
+        and move.operation != "reattach"
+        and not _was_active(graph, sync, move.time)
+    ):
+        return None
     if move is None or move.time >= sync.time:
         return None if move is None else move.time
     first = graph.branches.log_at(branch, sync.time)
     return sync.time if first is not None and first.position == move.position else None
+
+
+def _was_active(graph: Graph, sync: SyncRow, time: int) -> bool:
+    """Whether a sync carried changes at a time."""
+    states = (HELD, DETACHED, ERROR, ACTIVE)
+    for step in graph.catalog.trail.of(sync.id, _FAR):
+        if step.time <= time and step.state in states:
+            return step.state == ACTIVE
+    return True
