@@ -411,11 +411,15 @@ class Database(Alerting, Tracing):
 
     # --- upkeep ------------------------------------------------------------------------------
 
-    def check(self) -> Any:
-        """Look at every chunk, reference and index; a report with `.problems`."""
+    def check(self, deep: bool = False, progress: Any = None) -> Any:
+        """Look at every chunk, reference and index; a report with `.problems`.
+
+        `deep`: also compute anew what every active sync promises, and compare it with what its
+        target has; `.not_checked` names those for which that cannot be done.
+        """
         from livingdb.maintenance.check import check
 
-        return check(self._graph)
+        return check(self._graph, deep, self.engine, self.trust, progress)
 
     def storage(self) -> Any:
         """How many bytes and chunks there are, and how much is shared."""

@@ -1,0 +1,145 @@
+"""Whether the two sides of a lens are in step, and what would bring them there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+
+import pyarrow as pa
+
+from livingdb.evolution.lenses.lens import Expected, Lens
+from livingdb.evolution.lenses.sides import VersionSide
+from livingdb.tables import ingest
+from livingdb.tables.index import Version
+from livingdb.tables.row_difference import RowDifference, compare_rows
+from livingdb.tables.rows import RowSet
+from livingdb.tables.schema import TableSchema
+from livingdb.tables.versions import Versions
+from livingdb.trees.delta import Delta
+
+__all__ = ["Disagreement", "disagreements", "has_same_columns", "whole_delta"]
+
+Tables = Mapping[str, Version]
+
+
+@dataclass(frozen=True)
+class Disagreement:
+    """A table that is not what the other side of a lens says: rows that differ, or a problem."""
+
+    table: str
+    is_new: bool
+    difference: RowDifference | None = None
+    problem: str = ""
+
+
+def disagreements(
+    versions: Versions, lens: Lens, old: Tables, new: Tables, direction: str
+) -> list[Disagreement]:
+    """Where two sides are not in step, as seen on the side that changes are carried to.
+
+    Of a two-way sync each side has to be what the other says: the old side is told of only where
+    the new one is not wrong already.
+    """
+    pair = _Pair(versions, lens, old, new, direction)
+    found = [] if direction == "reverse" else list(pair.check_side(is_new=True))
+    if direction == "reverse" or (direction == "both" and not found):
+        found = list(pair.check_side(is_new=False))
+    return found
+
+
+def has_same_columns(one: TableSchema, other: TableSchema) -> bool:
+    """Whether tables have the same columns and key, whatever these are known by inside."""
+    first, second = (
+        [(column.name, column.type, column.hidden) for column in schema.columns]
+        for schema in (one, other)
+    )
+    return first == second and one.key == other.key
+
+
+def whole_delta(rows: RowSet, wanted: pa.Table) -> Delta:
+    """All rows that a table is to have, as changes that put them there."""
+    return ingest.carried_upserts(rows.schema, rows.forest.shape, wanted)
+
+
+@dataclass(frozen=True)
+class _Pair:
+    """The tables of both sides."""
+
+    versions: Versions
+    lens: Lens
+    old: Tables
+    new: Tables
+    direction: str
+
+    def check_side(self, is_new: bool) -> Iterator[Disagreement]:
+        """What is wrong with the tables of a side."""
+        mine, theirs = (self.new, self.old) if is_new else (self.old, self.new)
+        here, there = (
+            (self.lens.new, self.lens.old) if is_new else (self.lens.old, self.lens.new)
+        )
+        sources = {name: theirs.get(name) for name in there}
+        for name, version in sources.items():
+            schema = there[name].schema
+            if version is None or not has_same_columns(self._schema(version), schema):
+                problem = f"cannot be made: the other side's {name!r} is not what it was"
+                yield from (Disagreement(other, is_new, problem=problem) for other in here)
+                return
+        checked = []
+        for name, definition in here.items():
+            problem = self._schema_problem(mine.get(name), definition.schema)
+            if problem:
+                yield Disagreement(name, is_new, problem=problem)
+            else:
+                checked.append(name)
+        if len(checked) == len(here):
+            yield from self._check_rows(mine, is_new)
+        yield from self._check_shared(mine, theirs, {*here, *there}, is_new)
+
+    def _schema(self, version: Version) -> TableSchema:
+        return self.versions.definition(version).schema
+
+    def _schema_problem(self, version: Version | None, schema: TableSchema) -> str:
+        if version is None:
+            return "is missing"
+        same = has_same_columns(self._schema(version), schema)
+        return "" if same else "has other columns or another key"
+
+    def _check_rows(self, tables: Tables, is_new: bool) -> Iterator[Disagreement]:
+        """The tables that the lens makes."""
+        expected = self._expected(is_new)
+        for name in self.lens.new if is_new else self.lens.old:
+            rows = self.versions.rows(tables[name])
+            arrow = rows.schema.arrow
+            parts = [part.cast(arrow) for part in expected.get(name, ())]
+            wanted = whole_delta(rows, pa.concat_tables([arrow.empty_table(), *parts]))
+            allowed = partial(self.lens.own_rows, name, is_new)
+            difference = compare_rows(rows, wanted, allowed)
+            if len(difference):
+                yield Disagreement(name, is_new, difference)
+
+    def _expected(self, is_new: bool) -> Expected:
+        old, new = (VersionSide(self.versions, tables) for tables in (self.old, self.new))
+        if is_new:
+            return self.lens.expected_new(old, new, self.direction)
+        return self.lens.expected_old(new, old, self.direction)
+
+    def _check_shared(
+        self, mine: Tables, theirs: Tables, apart: set[str], is_new: bool
+    ) -> Iterator[Disagreement]:
+        """The tables that the change does not concern."""
+        for name, version in theirs.items():
+            if name in apart:
+                continue
+            held = mine.get(name)
+            problem = self._schema_problem(held, self._schema(version))
+            if problem:
+                yield Disagreement(name, is_new, problem=problem)
+            elif held is not None and held.address != version.address:
+                rows = self.versions.rows(held)
+                wanted = self.versions.rows(version).to_arrow(
+                    [column.name for column in rows.schema.columns]
+                )
+                difference = compare_rows(rows, whole_delta(rows, wanted))
+                if len(difference):
+                    yield Disagreement(name, is_new, difference)
