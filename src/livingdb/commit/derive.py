@@ -19,7 +19,7 @@ from livingdb.commit.carry_views import edge_details
 from livingdb.commit.derive_version import DerivedVersion, answers_for, derive_version
 from livingdb.commit.judge_refresh import guard_first_version, guard_refresh, stop_refresh
 from livingdb.commit.reuse_answer import nearest_answer
-from livingdb.derivation.hidden_tables import whole_tables
+from livingdb.derivation.hidden_tables import quarantine_table, whole_tables
 from livingdb.derivation.plan import Plan
 from livingdb.derivation.plan_cache import columns_used, portable_columns, view_plan
 from livingdb.derivation.query_answers import Answers
@@ -427,6 +427,9 @@ def refresh(
             request = RefreshRequest(view, read, whole, at, trust, full)
             result = derive_version(graph, request, answers, staging)
             done = result.refresh_result
+            if full:  # what is shown of tables with rows set aside is made anew, too
+                apart = {name: v for name, v in whole.items() if quarantine_table(name) in held}
+                result = replace(result, tables={**apart, **result.tables})
             since = authors_between(graph, source_positions(graph, head), at)
             pending = pending_refresh(
                 graph, sync, request, result.tables, done, head, since, result.metrics

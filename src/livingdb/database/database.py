@@ -267,10 +267,18 @@ class Database(Alerting, Tracing):
     # --- derived objects ---------------------------------------------------------------------
 
     def refresh(self, name: str, full: bool = False) -> Run:
-        """Bring a derived object up to date; what was done."""
+        """Bring a derived object up to date; what was done.
+
+        `full`: all of it is made anew, whatever changed.  So is then a branch that a schema
+        change made, or keeps: its rows become what the other side of its sync says.
+        """
         from livingdb.commit import derive as deriving
         from livingdb.database import derive as objects
+        from livingdb.database.sync import schema_sync_of
 
+        schema_sync = schema_sync_of(self, str(name)) if full else None
+        if schema_sync is not None:
+            return Run(self, schema_sync.realign(str(name)))
         sync = objects.derived_sync(self._graph, str(name))
         if not sync.is_active:
             how = "reattach()" if sync.state == "detached" else "resume() or .approve(by=…)"

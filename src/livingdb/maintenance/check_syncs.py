@@ -18,14 +18,11 @@ from livingdb.commit.carry_lens import lens_of
 from livingdb.derivation.hidden_tables import ASIDE, WHOLE, whole_tables
 from livingdb.derivation.source_positions import refresh_inputs, source_positions
 from livingdb.derivation.view import KIND, View
-from livingdb.errors import LivingDBError, TransactionConflict
-from livingdb.evolution.lenses.lens_agreement import (
-    disagreements,
-    has_same_columns,
-    whole_delta,
-)
+from livingdb.errors import LivingDBError, TransactionConflict, Unsupported, Untrusted
+from livingdb.evolution.lenses.lens_agreement import all_rows, disagreements, has_same_columns
 from livingdb.graph.graph import Graph, tables_of
 from livingdb.graph.names import is_hidden
+from livingdb.guard.sync_failure import TRANSIENT_ERRORS
 from livingdb.maintenance.check import Problem
 from livingdb.tables.index import Version
 from livingdb.tables.row_difference import RowDifference, compare_rows
@@ -39,6 +36,8 @@ __all__ = ["BrokenPromise", "NotChecked", "SyncReport", "check_syncs"]
 Progress = Callable[[int, int, str], object]
 _ATTEMPTS = 16
 _FUNCTIONS = ("spark", "model")
+_NOT_HERE = (*TRANSIENT_ERRORS, Unsupported, Untrusted)
+"""Errors that say nothing about a sync: another process may be able to compute it."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +54,8 @@ class BrokenPromise(Problem):
     keys: tuple[Mapping[str, Any], ...] = ()
 
     def __str__(self) -> str:
-        return f"{self.where}: {self.what}; {self.mend}"
+        mend = f"; {self.mend}" if self.mend else ""
+        return f"{self.where}: {self.what}{mend}"
 
 
 @dataclass(frozen=True)
@@ -161,10 +161,19 @@ class _ChainCheck:
                 self._check_lenses()
         except _NotChecked as reason:
             self._report.not_checked.append(NotChecked(self._name, str(reason)))
+        except _NOT_HERE as error:
+            why = f"what it promises cannot be computed here: {error}"
+            self._report.not_checked.append(NotChecked(self._name, why))
         except LivingDBError as error:
-            self._tell("", f"what it promises cannot be computed: {error}")
+            self._fail(str(error))
+        except (ArithmeticError, AssertionError, LookupError, TypeError, ValueError) as error:
+            self._fail(f"{type(error).__name__}: {error}")
         else:
             self._report.checked += 1
+
+    def _fail(self, error: str) -> None:
+        what = f"what it promises cannot be computed: {error}"
+        self._report.broken.append(BrokenPromise(f"sync {self._name}", what, self._name))
 
     # --- derived objects -----------------------------------------------------------------------
 
@@ -284,9 +293,7 @@ class _ChainCheck:
                 self._tell(name, f"the table {_shown(name)} has other columns or another key")
                 continue
             rows = versions.rows(tables[name])
-            names = [column.name for column in rows.schema.columns]
-            given = whole_delta(rows, versions.rows(version).to_arrow(names))
-            self._tell_difference(name, compare_rows(rows, given))
+            self._tell_difference(name, compare_rows(rows, all_rows(versions.rows(version))))
 
     def _check_quarantine(self, tables: Mapping[str, Version]) -> None:
         """What users see is the whole without what is set aside."""
@@ -297,8 +304,7 @@ class _ChainCheck:
                 self._tell(name, f"the table {_shown(name)} or its rows set aside are missing")
                 continue
             rows, aside = versions.rows(tables[name]), versions.rows(tables[hidden])
-            names = [column.name for column in rows.schema.columns]
-            whole = whole_delta(rows, versions.rows(tables[WHOLE + name]).to_arrow(names))
+            whole = all_rows(versions.rows(tables[WHOLE + name]))
             keys = aside.to_arrow(list(rows.schema.key))
             gone = rows.forest.shape.keys([c.combine_chunks() for c in keys.columns])
             stays = ~member(whole.keys, gone)
@@ -323,9 +329,7 @@ class _ChainCheck:
     ) -> None:
         mend = f"db.refresh({self._target!r}, full=True) makes it anew"
         where = f"sync {self._name}"
-        self._report.broken.append(
-            BrokenPromise(where, what, self._name, table, mend, rows, keys)
-        )
+        self._report.broken.append(BrokenPromise(where, what, self._name, table, mend, rows, keys))
 
 
 def _visible(tables: Mapping[str, Version]) -> dict[str, Version]:

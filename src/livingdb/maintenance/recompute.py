@@ -6,7 +6,7 @@ there does not show here.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -24,7 +24,8 @@ from livingdb.derivation.view import View
 from livingdb.engines.portable.portability import PortableQuery
 from livingdb.engines.request import Source
 from livingdb.evolution.evolve import plan_changes
-from livingdb.evolution.lenses.lens_agreement import whole_delta
+from livingdb.evolution.lenses.lens import Lens
+from livingdb.evolution.lenses.lens_agreement import all_rows, whole_delta
 from livingdb.evolution.lenses.sides import VersionSide
 from livingdb.evolution.schema_change import SchemaChange
 from livingdb.graph.graph import Graph, tables_of
@@ -59,9 +60,7 @@ def recompute_view(
 class _ViewTables:
     """The full run of one view."""
 
-    def __init__(
-        self, graph: Graph, view: View, at: At, engine: str | None, trust: Sequence[str]
-    ):
+    def __init__(self, graph: Graph, view: View, at: At, engine: str | None, trust: Sequence[str]):
         self._graph, self._view = graph, view
         read = source_versions(graph, view, at)
         self._inputs = {name: RefreshInput(None, item) for name, item in read.items()}
@@ -124,27 +123,20 @@ def recompute_clone(graph: Graph, view: View, at: At) -> dict[str, RecomputedTab
     tables = {n: v for n, v in tables_of(graph, source).items() if not is_hidden(n)}
     definitions = {name: graph.versions.definition(v) for name, v in tables.items()}
     changes = [SchemaChange.from_json(change) for change in view.changes]
-    made: dict[str, tuple[Definition, RowSet]] = {}
+    made: dict[str, RowSet] = {}
     for lens in plan_changes(definitions, changes).lenses:
-        opened = {name: rows for name, (_, rows) in made.items()}
-        created = lens.create(VersionSide(graph.versions, tables, opened))
-        parts = {
-            name: pa.Table.from_batches(created[name], definition.schema.arrow)
-            for name, definition in lens.new.items()
-        }
-        for name in lens.old:
-            made.pop(name, None)
-        for name, rows in parts.items():
-            definition = lens.new[name]
-            empty = graph.versions.empty(definition)
-            tail = whole_delta(empty, rows)
-            made[name] = definition, replace(empty, tail=tail)
-    return {
-        name: RecomputedTable(definition.schema, _tail(rows))
-        for name, (definition, rows) in made.items()
-    }
+        side = VersionSide(graph.versions, tables, made)
+        rows = {name: _lens_rows(graph, lens, name, side) for name in lens.new}
+        made = {name: known for name, known in made.items() if name not in lens.old} | rows
+    return {name: RecomputedTable(rows.schema, all_rows(rows)) for name, rows in made.items()}
 
 
-def _tail(rows: RowSet) -> Delta:
-    assert rows.tail is not None
-    return rows.tail
+def _lens_rows(graph: Graph, lens: Lens, name: str, side: VersionSide) -> RowSet:
+    """The rows of a table that a change makes."""
+    source = lens.unchanged_source(name)
+    if source is not None:
+        return replace(side.rows(source), schema=lens.new[name].schema)
+    definition = lens.new[name]
+    rows = pa.Table.from_batches(lens.create(side)[name], definition.schema.arrow)
+    empty = graph.versions.empty(definition)
+    return replace(empty, tail=whole_delta(empty, rows))

@@ -125,7 +125,9 @@ class _Comparison:
         gone = (*found.columns[:count], *rest)
         self._deletes.append(Delta(shape, keys[surplus], ops, gone, (None,) * len(gone)))
         names = self._shown_names()
-        self._examples += found.slice(0, _SHOWN_ROWS - len(self._examples)).select(names).to_pylist()
+        self._examples += (
+            found.slice(0, _SHOWN_ROWS - len(self._examples)).select(names).to_pylist()
+        )
 
     def _shown_names(self) -> list[str]:
         schema = self._rows.schema
@@ -133,11 +135,10 @@ class _Comparison:
         return [column.name for column in schema.visible_columns] if hidden else list(schema.key)
 
     def _show(self, rows: Delta, places: npt.NDArray[np.int64]) -> None:
-        names, taken = self._shown_names(), pa.array(places[: _SHOWN_ROWS - len(self._examples)])
-        known = {column.name: rows.columns[n] for n, column in enumerate(self._columns)}
-        if len(taken):
-            shown = pa.table({name: known[name].take(taken) for name in names})
-            self._examples += shown.to_pylist()
+        few = rows.select(places[: _SHOWN_ROWS - len(self._examples)])
+        known = {column.name: few.columns[n] for n, column in enumerate(self._columns)}
+        if len(few):
+            self._examples += pa.table({n: known[n] for n in self._shown_names()}).to_pylist()
 
 
 # --- floats ---------------------------------------------------------------------------------
@@ -169,4 +170,5 @@ def _is_apart(first: pa.Array, second: pa.Array, scale: float) -> Mask:
     with np.errstate(invalid="ignore", over="ignore"):
         largest = np.maximum(np.abs(one), np.abs(other))
         near = np.abs(one - other) <= np.maximum(_RELATIVE * largest, _PRECISION * scale)
-    return wrong & ~(near & np.isfinite(one) & np.isfinite(other))
+    apart: Mask = wrong & ~(near & np.isfinite(one) & np.isfinite(other))
+    return apart

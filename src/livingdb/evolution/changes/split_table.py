@@ -133,7 +133,8 @@ class SplitLens(_Split):
         if is_new:
             return super().own_rows(table, is_new, rows)
         masks = [condition.true_mask(rows) for condition in self.conditions.values()]
-        return ~np.logical_or.reduce(masks)
+        found: Mask = ~np.logical_or.reduce(masks)
+        return found
 
     def putr(self, deltas: TableImages, old: Side, new: Side) -> TableImages:
         delta = images_of(deltas, self.table, self.schema)

@@ -18,7 +18,14 @@ from livingdb.tables.schema import TableSchema
 from livingdb.tables.versions import Versions
 from livingdb.trees.delta import Delta
 
-__all__ = ["Disagreement", "disagreements", "has_same_columns", "whole_delta"]
+__all__ = [
+    "Disagreement",
+    "all_rows",
+    "disagreements",
+    "has_same_columns",
+    "side_disagreements",
+    "whole_delta",
+]
 
 Tables = Mapping[str, Version]
 
@@ -41,11 +48,19 @@ def disagreements(
     Of a two-way sync each side has to be what the other says: the old side is told of only where
     the new one is not wrong already.
     """
-    pair = _Pair(versions, lens, old, new, direction)
-    found = [] if direction == "reverse" else list(pair.check_side(is_new=True))
-    if direction == "reverse" or (direction == "both" and not found):
-        found = list(pair.check_side(is_new=False))
-    return found
+    sides = {"forward": (True,), "reverse": (False,), "both": (True, False)}[direction]
+    for is_new in sides:
+        found = side_disagreements(versions, lens, old, new, direction, is_new)
+        if found:
+            return found
+    return []
+
+
+def side_disagreements(
+    versions: Versions, lens: Lens, old: Tables, new: Tables, direction: str, is_new: bool
+) -> list[Disagreement]:
+    """Where the tables of one side are not what the other side says."""
+    return list(_Pair(versions, lens, old, new, direction).check_side(is_new))
 
 
 def has_same_columns(one: TableSchema, other: TableSchema) -> bool:
@@ -62,6 +77,11 @@ def whole_delta(rows: RowSet, wanted: pa.Table) -> Delta:
     return ingest.carried_upserts(rows.schema, rows.forest.shape, wanted)
 
 
+def all_rows(rows: RowSet) -> Delta:
+    """All rows that a table has, as changes that put them there."""
+    return whole_delta(rows, rows.to_arrow([column.name for column in rows.schema.columns]))
+
+
 @dataclass(frozen=True)
 class _Pair:
     """The tables of both sides."""
@@ -75,9 +95,7 @@ class _Pair:
     def check_side(self, is_new: bool) -> Iterator[Disagreement]:
         """What is wrong with the tables of a side."""
         mine, theirs = (self.new, self.old) if is_new else (self.old, self.new)
-        here, there = (
-            (self.lens.new, self.lens.old) if is_new else (self.lens.old, self.lens.new)
-        )
+        here, there = (self.lens.new, self.lens.old) if is_new else (self.lens.old, self.lens.new)
         sources = {name: theirs.get(name) for name in there}
         for name, version in sources.items():
             schema = there[name].schema
@@ -107,8 +125,13 @@ class _Pair:
 
     def _check_rows(self, tables: Tables, is_new: bool) -> Iterator[Disagreement]:
         """The tables that the lens makes."""
-        expected = self._expected(is_new)
+        expected: Expected | None = None
         for name in self.lens.new if is_new else self.lens.old:
+            twin = self._twin(name, is_new)
+            if twin is not None:
+                yield from self._compare_versions(name, tables[name], twin, is_new)
+                continue
+            expected = self._expected(is_new) if expected is None else expected
             rows = self.versions.rows(tables[name])
             arrow = rows.schema.arrow
             parts = [part.cast(arrow) for part in expected.get(name, ())]
@@ -117,6 +140,24 @@ class _Pair:
             difference = compare_rows(rows, wanted, allowed)
             if len(difference):
                 yield Disagreement(name, is_new, difference)
+
+    def _twin(self, name: str, is_new: bool) -> Version | None:
+        """The table of the other side that has the same rows, one by one."""
+        if is_new:
+            source = self.lens.unchanged_source(name)
+            return None if source is None else self.old[source]
+        twins = (new for new in self.lens.new if self.lens.unchanged_source(new) == name)
+        return next((self.new[new] for new in twins), None)
+
+    def _compare_versions(
+        self, name: str, held: Version, wanted: Version, is_new: bool
+    ) -> Iterator[Disagreement]:
+        if held.address == wanted.address:
+            return
+        rows = self.versions.rows(held)
+        difference = compare_rows(rows, all_rows(self.versions.rows(wanted)))
+        if len(difference):
+            yield Disagreement(name, is_new, difference)
 
     def _expected(self, is_new: bool) -> Expected:
         old, new = (VersionSide(self.versions, tables) for tables in (self.old, self.new))
@@ -135,11 +176,5 @@ class _Pair:
             problem = self._schema_problem(held, self._schema(version))
             if problem:
                 yield Disagreement(name, is_new, problem=problem)
-            elif held is not None and held.address != version.address:
-                rows = self.versions.rows(held)
-                wanted = self.versions.rows(version).to_arrow(
-                    [column.name for column in rows.schema.columns]
-                )
-                difference = compare_rows(rows, whole_delta(rows, wanted))
-                if len(difference):
-                    yield Disagreement(name, is_new, difference)
+            elif held is not None:
+                yield from self._compare_versions(name, held, version, is_new)

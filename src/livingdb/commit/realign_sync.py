@@ -1,0 +1,195 @@
+"""Brings the branches of an active schema sync into step again, if they are not.
+
+A carried change never needs it: it mends what came about otherwise.  One end is believed; what the
+lenses make of it beside what the other branches alone hold is what those get.  Meanwhile the sync
+is detached, so that what is mended is not carried back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+
+from sqlalchemy import Connection
+
+from livingdb.catalog.branches import BranchRow
+from livingdb.catalog.snapshots import SnapshotRow
+from livingdb.catalog.syncs import ACTIVE, DETACHED, SyncRow
+from livingdb.commit.carry_lens import lens_of
+from livingdb.commit.resume import detach, reattach
+from livingdb.derivation.hidden_tables import ASIDE, whole_tables
+from livingdb.errors import TransactionConflict, Unsupported
+from livingdb.evolution.lenses.lens_agreement import Disagreement, side_disagreements
+from livingdb.graph.draft import Intent
+from livingdb.graph.graph import Graph, HeadMoved, now, tables_of
+from livingdb.graph.names import is_hidden
+from livingdb.graph.snapshot import overlay_tables
+from livingdb.graph.storage.staging import Staging
+from livingdb.guard.build_pending_change import pending_schema_sync
+from livingdb.guard.judge import Judgement, judge_change
+from livingdb.guard.quarantine import quarantine_rows
+from livingdb.guard.sync_state import set_state
+from livingdb.tables.index import Version
+
+__all__ = ["realign"]
+
+Tables = Mapping[str, Version]
+_ATTEMPTS = 8
+_REASON = "its target is made anew"
+
+
+def realign(
+    graph: Graph, chain: Sequence[SyncRow], by: str, to_new: bool
+) -> tuple[SnapshotRow | None, int]:
+    """Make the branches of a sync what one end says: the old one if `to_new`, else the new one.
+
+    The new snapshot of the other end, None if there was nothing to mend, and how many rows
+    differed.  Where it fails, the sync goes on as it did.
+    """
+    stopped = [replace(row, state=DETACHED) for row in chain]
+    for _ in range(_ATTEMPTS):
+        detach(graph, chain, by, _REASON)
+        try:
+            with Staging(graph.store) as staging:
+                work = _Realignment(graph, chain, by, to_new, staging)
+                work.compare()
+                done = work.commit()
+        except BaseException:
+            reattach(graph, stopped, by, "fail", None, ())
+            raise
+        if done:
+            return work.made, work.rows
+        # Somebody wrote to one of the branches: that is merged first.
+        reattach(graph, stopped, by, "fail", None, ())
+    raise TransactionConflict(f"others keep moving what {chain[0].name!r} joins; try again")
+
+
+@dataclass
+class _Place:
+    """A branch: where it is, what it has, and what it is to have."""
+
+    row: BranchRow
+    head: SnapshotRow
+    held: Tables
+    changes: dict[str, Version | None] = field(default_factory=dict)
+
+    @property
+    def tables(self) -> dict[str, Version]:
+        """All tables as they will be, without anything set aside."""
+        return overlay_tables(whole_tables(self.held), self.changes)
+
+
+class _Realignment:
+    """One attempt."""
+
+    def __init__(
+        self, graph: Graph, chain: Sequence[SyncRow], by: str, to_new: bool, staging: Staging
+    ):
+        self._graph, self._by, self._to_new, self._staging = graph, by, to_new, staging
+        self._chain = list(chain) if to_new else list(chain)[::-1]
+        numbers = [chain[0].sources[0], *(row.target for row in chain)]
+        rows = graph.branches_by_ids(numbers)
+        places = [self._place(rows[number]) for number in numbers]
+        self._places = places if to_new else places[::-1]
+        self._name = f"{places[0].row.name}/{places[-1].row.name}"
+        self._new_versions: list[Version] = []
+        self.rows = 0
+        self.made: SnapshotRow | None = None
+
+    def _place(self, row: BranchRow) -> _Place:
+        head = self._graph.snapshots.at(row.head)
+        return _Place(row, head, tables_of(self._graph, head))
+
+    def compare(self) -> None:
+        """What each branch lacks to be what the one before it says."""
+        for sync, (near, far) in zip(self._chain, pairwise(self._places), strict=True):
+            believed = {n: v for n, v in near.tables.items() if not is_hidden(n)}
+            if near is self._places[0]:
+                believed = {n: v for n, v in near.held.items() if not is_hidden(n)}
+            pair = (believed, far.tables) if self._to_new else (far.tables, believed)
+            lens = lens_of(self._graph, sync)
+            for one in side_disagreements(
+                self._graph.versions, lens, *pair, sync.direction, self._to_new
+            ):
+                far.changes[one.table] = self._mended_version(one, far, believed)
+
+    def _mended_version(self, wrong: Disagreement, far: _Place, believed: Tables) -> Version:
+        found = wrong.difference
+        if found is None:
+            raise Unsupported(
+                f"the table {wrong.table!r} of {far.row.name!r} {wrong.problem}: that cannot be "
+                "mended row by row; drop the branch, and evolve anew"
+            )
+        self.rows += len(found)
+        made = self._graph.versions.change(far.tables[wrong.table], found.delta, self._staging.sink)
+        self._new_versions.append(made)
+        return made
+
+    def commit(self) -> bool:
+        """Commit it, and let the sync go on; False if somebody moved a branch meanwhile."""
+        graph = self._graph
+        intents = [self._intent(place) for place in self._places[1:]]
+        moving = [intent for intent in intents if intent.tables]
+        moving.sort(key=lambda intent: not is_hidden(intent.moves[0].name))
+        if not moving:
+            with graph.catalog.write() as connection:
+                self._activate(connection)
+            return True
+        along = replace(moving[-1], in_transaction=lambda connection, _: self._activate(connection))
+        done = graph.commit(along, self._staging, before=moving[:-1])
+        if done is None:
+            graph.index.forget(self._new_versions)
+            return False
+        self.made = done
+        return True
+
+    def _activate(self, connection: Connection) -> None:
+        graph = self._graph
+        moved = {place.row.id for place in self._places[1:] if place.changes}
+        for place in self._places:
+            if place.row.id not in moved and not graph.branches.is_at(connection, place.row):
+                raise HeadMoved
+        set_state(graph, connection, self._chain, ACTIVE, "", self._by, now())
+
+    def _intent(self, place: _Place) -> Intent:
+        graph = self._graph
+        changes = dict(place.changes)
+        judgement = None
+        if place is self._places[-1]:
+            whole = whole_tables(place.held)
+            apart = {name: v for name, v in whole.items() if ASIDE + name in place.held}
+            changes = {**apart, **changes}
+            judgement = self._judge(place, changes) if changes else None
+            changes = quarantine_rows(graph.versions, place.held, changes, judgement, self._staging)
+            changes = {n: v for n, v in changes.items() if v != place.held.get(n)}
+            place.changes = changes
+        first = self._places[0]
+        details = {"sync": self._name, "direction": self._chain[0].direction, "rows": self.rows}
+        return Intent(
+            (place.head,),
+            (place.row,),
+            "propagate",
+            "refresh",
+            self._by,
+            f"{self._name} is in step again",
+            changes,
+            {first.row.name: first.head.address.hex()},
+            {**details, **({} if judgement is None else judgement.details())},
+            intermediates=tuple(self._new_versions) if place is self._places[-1] else (),
+        )
+
+    def _judge(self, last: _Place, changes: Mapping[str, Version | None]) -> Judgement | None:
+        """What the conditions say of it: rows are set aside, and nothing is stopped."""
+        sync = self._chain[-1]
+        if not sync.guard.get("conditions"):
+            return None
+        first = self._places[0]
+        at = {first.row.id: first.head.address}
+        whole = whole_tables(last.held)
+        both = (first.held, first.held)
+        pending = pending_schema_sync(
+            self._graph, sync, (whole, changes), both, at, at, last.head, [self._by]
+        )
+        judgement = judge_change(pending)
+        return None if judgement is None else judgement.without_stops()
