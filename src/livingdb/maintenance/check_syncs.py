@@ -87,7 +87,7 @@ def check_syncs(
     """Compute anew what every active sync promises, and compare it with what there is."""
     moment = _read_moment(graph)
     found = SyncReport()
-    chains = sorted(moment.chains, key=lambda chain: moment.name(chain))
+    chains = sorted(moment.chains, key=moment.name)
     for number, chain in enumerate(chains):
         if progress is not None:
             progress(number, len(chains), moment.name(chain))
@@ -262,8 +262,8 @@ class _ChainCheck:
             old, new = (tables_of(self._graph, self._head(n)) for n in (source, row.target))
             is_reverse = row.direction == "reverse"
             sides = (
-                whole_tables(old) if is_reverse else _visible(old),
-                _visible(new) if is_reverse else whole_tables(new),
+                _visible(whole_tables(old) if is_reverse else old),
+                _visible(new if is_reverse else whole_tables(new)),
             )
             lens = lens_of(self._graph, row)
             for column in lens.unverified_columns(row.direction):
