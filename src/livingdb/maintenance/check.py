@@ -39,6 +39,11 @@ class Problem:
     where: str
     what: str
 
+    @property
+    def is_mendable(self) -> bool:
+        """Whether all that it takes is to compute something anew."""
+        return False
+
     def __str__(self) -> str:
         return f"{self.where}: {self.what}"
 
@@ -62,6 +67,11 @@ class Report:
     def ok(self) -> bool:
         """Whether there is no problem."""
         return not self.problems
+
+    @property
+    def is_damaged(self) -> bool:
+        """Whether a problem is one of what is stored, and not of what a sync should have made."""
+        return any(not problem.is_mendable for problem in self.problems)
 
     def __bool__(self) -> bool:
         return self.ok

@@ -53,6 +53,10 @@ class BrokenPromise(Problem):
     rows: int = 0
     keys: tuple[Mapping[str, Any], ...] = ()
 
+    @property
+    def is_mendable(self) -> bool:
+        return bool(self.mend)
+
     def __str__(self) -> str:
         mend = f"; {self.mend}" if self.mend else ""
         return f"{self.where}: {self.what}{mend}"
