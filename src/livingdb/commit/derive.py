@@ -49,6 +49,7 @@ from livingdb.guard.build_pending_change import authors_between, pending_refresh
 from livingdb.guard.judge import Judgement
 from livingdb.tables.index import Version
 from livingdb.tables.letter_case import check_new, find_alike
+from livingdb.tables.recipe import Derived
 from livingdb.tables.schema import TableSchema
 
 __all__ = ["NewDerivation", "Outcome", "derive", "is_behind", "plan_of", "refresh"]
@@ -341,6 +342,14 @@ def _commit_version(
     return row
 
 
+def _evict_answers(graph: Graph, tables: Mapping[str, Version]) -> None:
+    """Forget the trees of versions that are recipes: they are made again when they are read."""
+    for version in tables.values():
+        is_first = version.origin == version.address
+        if is_first and isinstance(graph.versions.recipe(version), Derived):
+            graph.versions.evict(version)
+
+
 def _versions(result: DerivedVersion) -> list[Version]:
     return [v for v in (*result.tables.values(), *result.intermediates) if v is not None]
 
@@ -427,7 +436,8 @@ def refresh(
             request = RefreshRequest(view, read, whole, at, trust, full)
             result = derive_version(graph, request, answers, staging)
             done = result.refresh_result
-            if full:  # what is shown of tables with rows set aside is made anew, too
+            if full:  # so are stored answers, and what is shown of tables with rows set aside
+                _evict_answers(graph, whole)
                 apart = {name: v for name, v in whole.items() if quarantine_table(name) in held}
                 result = replace(result, tables={**apart, **result.tables})
             since = authors_between(graph, source_positions(graph, head), at)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from livingdb.catalog.branches import EPOCH, BranchRow
 from livingdb.catalog.snapshots import SnapshotRow
-from livingdb.catalog.syncs import SyncRow, sync_chains
+from livingdb.catalog.syncs import ERROR, SyncRow, sync_chains
 from livingdb.chunks.address import Address
 from livingdb.commit.carry_lens import lens_of
 from livingdb.derivation.hidden_tables import ASIDE, WHOLE, whole_tables
@@ -158,7 +158,8 @@ class _ChainCheck:
         try:
             stopped = next((row for row in self._chain if not row.is_active), None)
             if stopped is not None:
-                raise _NotChecked(f"it is {stopped.state}, and promises nothing")
+                state = "in error" if stopped.state == ERROR else stopped.state
+                raise _NotChecked(f"it is {state}, and promises nothing")
             if self._chain[0].kind == KIND:
                 self._check_derived(self._chain[0])
             else:

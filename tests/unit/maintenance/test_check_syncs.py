@@ -261,6 +261,41 @@ def test_rounding_is_no_difference(db: livingdb.Database) -> None:
     assert len(broken(db)) == 1
 
 
+@pytest.mark.parametrize("what", ["lazy", "clone"])
+def test_wrong_stored_answer(db: livingdb.Database, what: str) -> None:
+    """The recipe is right, and the tree that is kept of its answer is another's."""
+    main = db.branch("main")
+    if what == "lazy":
+        main.derive("view", "SELECT id, v + 1 AS n FROM t", materialize="lazy", when="immediate")
+    else:
+        changes = [RenameColumn("t", "v", "w"), RenameTable("t", "view")]
+        main.clone("view", transform=changes, sync="forward", when="deferred")
+    graph = db._graph
+
+    def version() -> Version:
+        return tables_of(graph, graph.snapshots.at(graph.branch("view").head))["view"]
+
+    other = graph.fold(version())
+    write(db)
+    graph.index.materialize(version().address, other)
+    (problem,) = broken(db)
+    assert (problem.sync, problem.table, problem.rows) == ("main/view", "view", 3)
+    mend(db, problem)
+    assert broken(db) == []
+    assert len(main.table("t")) == len(db.branch("view").table("view"))
+
+
+def test_a_view_that_begins_with_the_answer_of_another(db: livingdb.Database) -> None:
+    """What the other one sets aside is not part of the answer."""
+    aside = [livingdb.condition.accepted_values("v", [0, 1], action="quarantine")]
+    main = db.branch("main")
+    main.derive("first", "SELECT id, v FROM t", when="immediate", conditions=aside)
+    main.derive("second", "SELECT id, v FROM t", when="immediate")
+    assert set(state(db, "second")) == {"second"}
+    assert len(db.branch("second").table("second")) == 20
+    assert broken(db) == []
+
+
 # --- schema syncs -------------------------------------------------------------------------------
 
 
