@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
+import pyarrow as pa
 from sqlalchemy import Connection
 
 from livingdb.catalog.branches import BranchRow
@@ -20,7 +21,9 @@ from livingdb.commit.carry_lens import lens_of
 from livingdb.commit.resume import detach, reattach
 from livingdb.derivation.hidden_tables import ASIDE, whole_tables
 from livingdb.errors import TransactionConflict, Unsupported
-from livingdb.evolution.lenses.lens_agreement import Disagreement, side_disagreements
+from livingdb.evolution.lenses.lens import Lens
+from livingdb.evolution.lenses.lens_agreement import Disagreement, side_disagreements, whole_delta
+from livingdb.evolution.lenses.sides import VersionSide
 from livingdb.graph.draft import Intent
 from livingdb.graph.graph import Graph, HeadMoved, now, tables_of
 from livingdb.graph.names import is_hidden
@@ -112,19 +115,37 @@ class _Realignment:
             for one in side_disagreements(
                 self._graph.versions, lens, *pair, sync.direction, self._to_new
             ):
-                far.changes[one.table] = self._mended_version(one, far, believed)
+                far.changes[one.table] = self._mended_version(one, lens, far, believed)
 
-    def _mended_version(self, wrong: Disagreement, far: _Place, believed: Tables) -> Version:
-        found = wrong.difference
-        if found is None:
+    def _mended_version(
+        self, wrong: Disagreement, lens: Lens, far: _Place, believed: Tables
+    ) -> Version:
+        """What a table is to be."""
+        versions, found = self._graph.versions, wrong.difference
+        if wrong.is_lost:
             raise Unsupported(
                 f"the table {wrong.table!r} of {far.row.name!r} {wrong.problem}: that cannot be "
-                "mended row by row; drop the branch, and evolve anew"
+                "mended; drop the branch, and evolve anew"
             )
-        self.rows += len(found)
-        made = self._graph.versions.change(far.tables[wrong.table], found.delta, self._staging.sink)
+        if found is not None:
+            self.rows += len(found)
+            made = versions.change(far.tables[wrong.table], found.delta, self._staging.sink)
+        elif wrong.table in lens.new:
+            made = self._created_version(lens, wrong.table, believed)
+        else:
+            return believed[wrong.table]
         self._new_versions.append(made)
         return made
+
+    def _created_version(self, lens: Lens, table: str, believed: Tables) -> Version:
+        """A new table as the change makes it."""
+        versions, definition = self._graph.versions, lens.new[table]
+        created = lens.create(VersionSide(versions, believed))[table]
+        rows = pa.Table.from_batches(created, definition.schema.arrow)
+        delta = whole_delta(versions.empty(definition), rows)
+        self.rows += len(delta)
+        columns = [column for column in delta.columns if column is not None]
+        return versions.create(definition, [columns] if len(delta) else [], self._staging.sink)
 
     def commit(self) -> bool:
         """Commit it, and let the sync go on; False if somebody moved a branch meanwhile."""

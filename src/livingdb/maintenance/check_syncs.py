@@ -170,15 +170,15 @@ class _ChainCheck:
             why = f"what it promises cannot be computed here: {error}"
             self._report.not_checked.append(NotChecked(self._name, why))
         except LivingDBError as error:
-            self._fail(str(error))
+            self._fail(f"what it promises cannot be computed: {error}")
         except (ArithmeticError, AssertionError, LookupError, TypeError, ValueError) as error:
-            self._fail(f"{type(error).__name__}: {error}")
+            kind = type(error).__name__
+            self._fail(f"what it promises cannot be computed: {kind}: {error}")
         else:
             self._report.checked += 1
 
-    def _fail(self, error: str) -> None:
-        what = f"what it promises cannot be computed: {error}"
-        self._report.broken.append(BrokenPromise(f"sync {self._name}", what, self._name))
+    def _fail(self, what: str, table: str = "") -> None:
+        self._report.broken.append(BrokenPromise(f"sync {self._name}", what, self._name, table))
 
     # --- derived objects -----------------------------------------------------------------------
 
@@ -230,15 +230,11 @@ class _ChainCheck:
     ) -> None:
         from livingdb.maintenance.recompute import recompute_clone
 
-        wanted = recompute_clone(self._graph, view, at)
+        wanted, same = recompute_clone(self._graph, view, at)
         self._check_tables(wanted, tables)
-        (address,) = at.values()
-        same = {
-            name: version
-            for name, version in self._visible_tables(address).items()
-            if name in tables and name not in wanted
-        }
         self._check_same(same, tables)
+        for name in _visible(tables).keys() - {*wanted, *same}:
+            self._tell(name, f"the table {_shown(name)} is none that the sync makes")
 
     def _check_tables(
         self,
@@ -275,7 +271,9 @@ class _ChainCheck:
                 why = f"the column {column!r}: both sides write what it is made of"
                 self._report.not_checked.append(NotChecked(self._name, why))
             for one in disagreements(self._graph.versions, lens, *sides, row.direction):
-                if one.difference is None:
+                if one.is_lost:
+                    self._fail(f"the table {_shown(one.table)} {one.problem}", one.table)
+                elif one.difference is None:
                     self._tell(one.table, f"the table {_shown(one.table)} {one.problem}")
                 else:
                     self._tell_difference(one.table, one.difference)
@@ -284,14 +282,13 @@ class _ChainCheck:
 
     # --- what both have ------------------------------------------------------------------------
 
-    def _visible_tables(self, address: Address) -> dict[str, Version]:
-        tables = self._graph.record(address).tables
-        return _visible({n: self._graph.versions.require(v) for n, v in tables.items()})
-
     def _check_same(self, wanted: Mapping[str, Version], tables: Mapping[str, Version]) -> None:
         """Tables that both sides share."""
         versions = self._graph.versions
         for name, version in wanted.items():
+            if name not in tables:
+                self._tell(name, f"the table {_shown(name)} is missing")
+                continue
             if tables[name].address == version.address:
                 continue
             if versions.definition(version).schema != versions.definition(tables[name]).schema:

@@ -30,6 +30,7 @@ from livingdb.evolution.lenses.sides import VersionSide
 from livingdb.evolution.schema_change import SchemaChange
 from livingdb.graph.graph import Graph, tables_of
 from livingdb.graph.names import is_hidden
+from livingdb.tables.index import Version
 from livingdb.tables.recipe import Definition
 from livingdb.tables.rows import RowSet
 from livingdb.tables.schema import TableSchema
@@ -112,10 +113,12 @@ def _recomputed(definition: Definition, rows: pa.Table) -> RecomputedTable:
     return RecomputedTable(definition.schema, upsert_delta(definition, rows))
 
 
-def recompute_clone(graph: Graph, view: View, at: At) -> dict[str, RecomputedTable]:
+def recompute_clone(
+    graph: Graph, view: View, at: At
+) -> tuple[dict[str, RecomputedTable], dict[str, Version]]:
     """The tables of a clone that sees a snapshot through schema changes.
 
-    Those that no change concerns are left out.
+    Those that changes make, and the versions of those that no change concerns.
     """
     (address,) = at.values()
     source = graph.snapshots.find(address)
@@ -128,7 +131,9 @@ def recompute_clone(graph: Graph, view: View, at: At) -> dict[str, RecomputedTab
         side = VersionSide(graph.versions, tables, made)
         rows = {name: _lens_rows(graph, lens, name, side) for name in lens.new}
         made = {name: known for name, known in made.items() if name not in lens.old} | rows
-    return {name: RecomputedTable(rows.schema, all_rows(rows)) for name, rows in made.items()}
+        tables = {name: version for name, version in tables.items() if name not in lens.old}
+    found = {name: RecomputedTable(rows.schema, all_rows(rows)) for name, rows in made.items()}
+    return found, tables
 
 
 def _lens_rows(graph: Graph, lens: Lens, name: str, side: VersionSide) -> RowSet:

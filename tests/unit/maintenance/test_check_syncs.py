@@ -12,6 +12,7 @@ import pytest
 
 import livingdb
 from livingdb.catalog.branches import BranchRow
+from livingdb.commit import realign_sync
 from livingdb.evolution import (
     AddColumn,
     AddConstraint,
@@ -440,6 +441,76 @@ def test_stale_branch_between(db: livingdb.Database) -> None:
     assert state(db, "next") == before
 
 
+def test_what_reads_a_mended_branch_follows(db: livingdb.Database) -> None:
+    db.branch("main").evolve(AddColumn("t", "n", "int"), to="next", sync="both")
+    following = db.branch("next")
+    following.derive("view", GROUPS, when="immediate")
+    following.evolve(DropColumn("t", "f"), to="last", sync="both")
+    before = {name: state(db, name) for name in ("next", "view", "last")}
+    plant(db, "next", "t", {"v": 99})
+    assert {problem.sync for problem in broken(db)} == {"main/next", "next/last", "next/view"}
+    db.refresh("next", full=True)
+    db.refresh("last", full=True)
+    assert broken(db) == []
+    assert {name: state(db, name) for name in before} == before
+
+
+def test_somebody_writes_while_it_is_mended(
+    db: livingdb.Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What others write meanwhile, on either side, is merged and stays."""
+    main = db.branch("main")
+    main.evolve(AddColumn("t", "n", "int"), to="next", sync="both")
+    plant(db, "next", "t", {"v": 99})
+    written = []
+    plain = realign_sync._Realignment.compare
+
+    def compare(self: realign_sync._Realignment) -> None:
+        plain(self)
+        if not written:
+            written.append(True)
+            main.upsert("t", {"id": [5], "v": [500]})
+            db.branch("next").upsert("t", {"id": [6], "v": [600]})
+
+    monkeypatch.setattr(realign_sync._Realignment, "compare", compare)
+    db.refresh("next", full=True)
+    assert broken(db) == []
+    assert db.sync("next").state == "active"
+    for name in ("main", "next"):
+        found = {row["id"]: row["v"] for row in state(db, name)["t"]}
+        assert (found[0], found[5], found[6]) == (0, 500, 600)
+
+
+@pytest.mark.parametrize("table", ["t", "u"])
+def test_missing_table(db: livingdb.Database, table: str) -> None:
+    db.branch("main").evolve(AddColumn("t", "n", "int"), to="next", sync="both")
+    before = state(db, "next")
+    graph = db._graph
+    with Staging(graph.store) as staging:
+        move_to(graph, graph.branch("next"), {table: None}, staging)
+    (problem,) = broken(db)
+    assert (problem.table, problem.rows) == (table, 0)
+    assert "missing" in problem.what
+    mend(db, problem)
+    assert broken(db) == []
+    assert state(db, "next") == before
+
+
+def test_what_cannot_be_mended_goes_on(db: livingdb.Database) -> None:
+    """Nothing is promised that would not help, and what fails changes nothing."""
+    db.branch("main").evolve(AddColumn("t", "n", "int"), to="next", sync="both")
+    graph = db._graph
+    with Staging(graph.store) as staging:
+        move_to(graph, graph.branch("main"), {"t": None}, staging)
+    report = db.check(deep=True)
+    assert report.is_damaged
+    (problem,) = report.problems
+    assert (problem.sync, problem.table, problem.mend) == ("main/next", "t", "")
+    with pytest.raises(livingdb.Unsupported, match="evolve anew"):
+        db.refresh("next", full=True)
+    assert db.sync("next").state == "active"
+
+
 def test_untouched_text_is_kept(db: livingdb.Database) -> None:
     """A text that the other side has in another form is in step, and stays what it is."""
     other = db.branch("main").clone("other")
@@ -476,6 +547,24 @@ def test_stale_clone(db: livingdb.Database, when: str, table: str) -> None:
     check_planted(
         db, "main/masked", "masked", table, lambda: plant(db, "masked", table, {"s": "seen"})
     )
+
+
+@pytest.mark.parametrize("name", ["u", "t", "v"])
+def test_tables_of_a_clone(db: livingdb.Database, name: str) -> None:
+    """A table less, or one too many."""
+    main = db.branch("main")
+    main.clone("masked", transform=[DropColumn("t", "f")], sync="forward", when="deferred")
+    before = state(db, "masked")
+    graph = db._graph
+    row = graph.branch("masked")
+    held = tables_of(graph, graph.snapshots.at(row.head))
+    with Staging(graph.store) as staging:
+        move_to(graph, row, {name: None if name in held else held["u"]}, staging)
+    (problem,) = broken(db)
+    assert (problem.sync, problem.table, problem.rows) == ("main/masked", name, 0)
+    mend(db, problem)
+    assert broken(db) == []
+    assert state(db, "masked") == before
 
 
 # --- what is set aside --------------------------------------------------------------------------

@@ -32,12 +32,16 @@ Tables = Mapping[str, Version]
 
 @dataclass(frozen=True)
 class Disagreement:
-    """A table that is not what the other side of a lens says: rows that differ, or a problem."""
+    """A table that is not what the other side of a lens says: rows that differ, or a problem.
+
+    `is_lost`: the other side does not say what it would have to be.
+    """
 
     table: str
     is_new: bool
     difference: RowDifference | None = None
     problem: str = ""
+    is_lost: bool = False
 
 
 def disagreements(
@@ -101,13 +105,14 @@ class _Pair:
             schema = there[name].schema
             if version is None or not has_same_columns(self._schema(version), schema):
                 problem = f"cannot be made: the other side's {name!r} is not what it was"
-                yield from (Disagreement(other, is_new, problem=problem) for other in here)
+                for other in here:
+                    yield Disagreement(other, is_new, problem=problem, is_lost=True)
                 return
         checked = []
         for name, definition in here.items():
             problem = self._schema_problem(mine.get(name), definition.schema)
             if problem:
-                yield Disagreement(name, is_new, problem=problem)
+                yield Disagreement(name, is_new, problem=problem, is_lost=not is_new)
             else:
                 checked.append(name)
         if len(checked) == len(here):
