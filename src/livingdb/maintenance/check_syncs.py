@@ -19,7 +19,12 @@ from livingdb.derivation.hidden_tables import ASIDE, WHOLE, whole_tables
 from livingdb.derivation.source_positions import refresh_inputs, source_positions
 from livingdb.derivation.view import KIND, View
 from livingdb.errors import LivingDBError, TransactionConflict, Unsupported, Untrusted
-from livingdb.evolution.lenses.lens_agreement import all_rows, disagreements, has_same_columns
+from livingdb.evolution.lenses.lens_agreement import (
+    all_rows,
+    disagreements,
+    has_same_columns,
+    whole_delta,
+)
 from livingdb.graph.graph import Graph, tables_of
 from livingdb.graph.names import is_hidden
 from livingdb.guard.sync_failure import TRANSIENT_ERRORS
@@ -252,7 +257,8 @@ class _ChainCheck:
                 self._tell(name, f"the table {_shown(name)} has other columns or another key")
                 continue
             rows = self._graph.versions.rows(version)
-            self._tell_difference(name, compare_rows(rows, table.rows, rounds=rounds))
+            wanted_rows = whole_delta(rows, table.rows)
+            self._tell_difference(name, compare_rows(rows, wanted_rows, rounds=rounds))
 
     # --- schema syncs --------------------------------------------------------------------------
 

@@ -19,13 +19,13 @@ from livingdb.derivation.plan_cache import portable_columns, view_plan
 from livingdb.derivation.query_answers import Answers, EmbeddedAnswers
 from livingdb.derivation.refresh_view import RefreshInput, schemas_of
 from livingdb.derivation.source_positions import At, source_versions
-from livingdb.derivation.stage_tables import definition_for, upsert_delta
+from livingdb.derivation.stage_tables import IDENTITY, definition_for, identify_rows
 from livingdb.derivation.view import View
 from livingdb.engines.portable.portability import PortableQuery
 from livingdb.engines.request import Source
 from livingdb.evolution.evolve import plan_changes
 from livingdb.evolution.lenses.lens import Lens
-from livingdb.evolution.lenses.lens_agreement import all_rows, whole_delta
+from livingdb.evolution.lenses.lens_agreement import whole_delta
 from livingdb.evolution.lenses.sides import VersionSide
 from livingdb.evolution.schema_change import SchemaChange
 from livingdb.graph.graph import Graph, tables_of
@@ -34,17 +34,16 @@ from livingdb.tables.index import Version
 from livingdb.tables.recipe import Definition
 from livingdb.tables.rows import RowSet
 from livingdb.tables.schema import TableSchema
-from livingdb.trees.delta import Delta
 
 __all__ = ["RecomputedTable", "recompute_clone", "recompute_view"]
 
 
 @dataclass(frozen=True)
 class RecomputedTable:
-    """A table as it should be: its schema, and its rows as upserts of all of them."""
+    """A table as it should be: its schema, and its rows with all columns, hidden ones too."""
 
     schema: TableSchema
-    rows: Delta
+    rows: pa.Table
 
 
 def recompute_view(
@@ -110,7 +109,8 @@ class _ViewTables:
 
 
 def _recomputed(definition: Definition, rows: pa.Table) -> RecomputedTable:
-    return RecomputedTable(definition.schema, upsert_delta(definition, rows))
+    is_bag = definition.schema.key == IDENTITY
+    return RecomputedTable(definition.schema, identify_rows(rows) if is_bag else rows)
 
 
 def recompute_clone(
@@ -132,7 +132,10 @@ def recompute_clone(
         rows = {name: _lens_rows(graph, lens, name, side) for name in lens.new}
         made = {name: known for name, known in made.items() if name not in lens.old} | rows
         tables = {name: version for name, version in tables.items() if name not in lens.old}
-    found = {name: RecomputedTable(rows.schema, all_rows(rows)) for name, rows in made.items()}
+    found = {
+        name: RecomputedTable(rows.schema, rows.to_arrow([c.name for c in rows.schema.columns]))
+        for name, rows in made.items()
+    }
     return found, tables
 
 
