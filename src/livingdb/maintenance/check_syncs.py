@@ -208,7 +208,7 @@ class _ChainCheck:
             from livingdb.maintenance.recompute import recompute_view
 
             wanted = recompute_view(self._graph, view, at, self._engine, self._trust)
-            self._check_tables(wanted, whole_tables(tables), rounds=True)
+            self._check_tables(wanted, whole_tables(tables), unordered=True)
         self._check_quarantine(tables)
 
     def _head(self, number: int) -> SnapshotRow:
@@ -245,7 +245,7 @@ class _ChainCheck:
         self,
         wanted: Mapping[str, RecomputedTable],
         tables: Mapping[str, Version],
-        rounds: bool = False,
+        unordered: bool = False,
     ) -> None:
         for name, table in wanted.items():
             version = tables.get(name)
@@ -258,7 +258,7 @@ class _ChainCheck:
                 continue
             rows = self._graph.versions.rows(version)
             wanted_rows = whole_delta(rows, table.rows)
-            self._tell_difference(name, compare_rows(rows, wanted_rows, rounds=rounds))
+            self._tell_difference(name, compare_rows(rows, wanted_rows, unordered=unordered))
 
     # --- schema syncs --------------------------------------------------------------------------
 
@@ -301,7 +301,7 @@ class _ChainCheck:
                 self._tell(name, f"the table {_shown(name)} has other columns or another key")
                 continue
             rows = versions.rows(tables[name])
-            self._tell_difference(name, compare_rows(rows, all_rows(versions.rows(version))))
+            self._tell_difference(name, compare_rows(rows, all_rows(versions.rows(version), rows)))
 
     def _check_quarantine(self, tables: Mapping[str, Version]) -> None:
         """What users see is the whole without what is set aside."""
@@ -312,7 +312,7 @@ class _ChainCheck:
                 self._tell(name, f"the table {_shown(name)} or its rows set aside are missing")
                 continue
             rows, aside = versions.rows(tables[name]), versions.rows(tables[hidden])
-            whole = all_rows(versions.rows(tables[WHOLE + name]))
+            whole = all_rows(versions.rows(tables[WHOLE + name]), rows)
             keys = aside.to_arrow(list(rows.schema.key))
             gone = rows.forest.shape.keys([c.combine_chunks() for c in keys.columns])
             stays = ~member(whole.keys, gone)

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from livingdb.tables.batches import flat
+from livingdb.tables.row_hash import encoded_rows
 from livingdb.tables.rows import RowSet
 from livingdb.trees.compare import differs
-from livingdb.trees.delta import DELETE, Delta, merge_deltas
+from livingdb.trees.delta import DELETE, Delta, empty_delta, merge_deltas
 from livingdb.trees.keys import KeyArray, search
 
 __all__ = ["RowDifference", "compare_rows"]
@@ -44,14 +46,18 @@ def compare_rows(
     rows: RowSet,
     wanted: Delta,
     is_allowed: Callable[[pa.Table], Mask] | None = None,
-    rounds: bool = False,
+    unordered: bool = False,
 ) -> RowDifference:
     """What differs between rows and those wanted, given as upserts of all of them.
 
-    `is_allowed` tells of rows that are not wanted which may be there nevertheless.  `rounds`:
-    floats count as equal if nothing but the order of a sum can be what makes the difference.
+    `is_allowed` tells of rows that are not wanted which may be there nevertheless.  `unordered`:
+    the order in which rows were read may make a difference, to sums of floats and in lists, and
+    what differs by nothing else counts as equal.
     """
-    return _Comparison(rows, wanted, is_allowed, rounds).run()
+    found = _Comparison(rows, wanted, is_allowed, unordered).run()
+    if unordered and found.missing == found.surplus > 0 and _is_reordered(rows, found):
+        return RowDifference(empty_delta(wanted.shape))
+    return found
 
 
 class _Comparison:
@@ -62,7 +68,7 @@ class _Comparison:
         rows: RowSet,
         wanted: Delta,
         is_allowed: Callable[[pa.Table], Mask] | None,
-        rounds: bool,
+        unordered: bool,
     ):
         self._rows, self._wanted, self._is_allowed = rows, wanted, is_allowed
         self._columns = rows.schema.stored_columns
@@ -70,7 +76,8 @@ class _Comparison:
         self._changed: list[npt.NDArray[np.int64]] = []
         self._deletes: list[Delta] = []
         self._examples: list[dict[str, Any]] = []
-        self._scales = [_scale(column) if rounds else None for column in wanted.columns]
+        self._unordered = unordered
+        self._scales = [_scale(column) if unordered else None for column in wanted.columns]
 
     def run(self) -> RowDifference:
         for batch in self._rows.batches([column.name for column in self._columns]):
@@ -98,10 +105,18 @@ class _Comparison:
         for position, column in enumerate(mine.columns):
             given = self._wanted.columns[position]
             assert given is not None
-            other = given.take(taken)
-            scale = self._scales[position]
-            wrong |= differs(column, other) if scale is None else _is_apart(column, other, scale)
+            wrong |= self._differs(column, given.take(taken), self._scales[position])
         self._changed.append(places[wrong])
+
+    def _differs(self, first: pa.Array, second: pa.Array, scale: float | None) -> Mask:
+        if scale is not None:
+            return _is_apart(first, second, scale)
+        wrong = differs(first, second)
+        if self._unordered and pa.types.is_list(first.type) and wrong.any():
+            mask = pa.array(wrong)
+            lists = (_sorted_lists(column.filter(mask)) for column in (first, second))
+            wrong[wrong] = differs(*lists)
+        return wrong
 
     def _places(self, keys: KeyArray) -> tuple[npt.NDArray[np.int64], Mask]:
         """Where the keys are among those wanted, and which are."""
@@ -141,7 +156,7 @@ class _Comparison:
             self._examples += pa.table({n: known[n] for n in self._shown_names()}).to_pylist()
 
 
-# --- floats ---------------------------------------------------------------------------------
+# --- what the order of rows makes of an answer --------------------------------------------------
 
 _RELATIVE = 1e-9
 """Of a float sum, by which another order of adding may change it."""
@@ -172,3 +187,48 @@ def _is_apart(first: pa.Array, second: pa.Array, scale: float) -> Mask:
         near = np.abs(one - other) <= np.maximum(_RELATIVE * largest, _PRECISION * scale)
     apart: Mask = wrong & ~(near & np.isfinite(one) & np.isfinite(other))
     return apart
+
+
+def _sorted_lists(column: pa.Array) -> pa.Array:
+    """Lists with their items in order, where items have one."""
+    items = column.flatten()
+    if pa.types.is_nested(items.type):
+        return column
+    lengths = pc.fill_null(pc.list_value_length(column), 0).to_numpy(zero_copy_only=False)
+    owners = np.repeat(np.arange(len(column)), lengths)
+    order = pa.table({"owner": owners, "item": items}).sort_by(
+        [("owner", "ascending"), ("item", "ascending")]
+    )
+    offsets = pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int32())
+    made = pa.ListArray.from_arrays(offsets, flat(order.column("item")), type=column.type)
+    is_null = column.is_null().to_numpy(zero_copy_only=False)
+    return made.take(pa.array(np.arange(len(column)), mask=is_null))
+
+
+def _is_reordered(rows: RowSet, found: RowDifference) -> bool:
+    """Whether rows whose key is a hash of their values differ by such an order only."""
+    schema = rows.schema
+    if not any(column.hidden for column in schema.key_columns):
+        return False
+    names = [column.name for column in schema.visible_columns]
+    goes = found.delta.ops == DELETE
+    comes = found.delta.select(np.flatnonzero(~goes))
+    _, held = rows.lookup(found.delta.keys[goes], names)
+    wanted = [comes.columns[schema.position(name)] for name in names]
+    mine, theirs = (_in_order(columns) for columns in (held, wanted))
+    if not mine.column(0).equals(theirs.column(0)):
+        return False
+    pairs = zip(mine.columns[1:], theirs.columns[1:], strict=True)
+    return not any(_is_apart(flat(a), flat(b), _scale(b) or 0.0).any() for a, b in pairs)
+
+
+def _in_order(columns: Sequence[pa.Array | None]) -> pa.Table:
+    """Rows in an order of their own: a code of all that is no float, and the floats."""
+    known = [column for column in columns if column is not None]
+    floats = [column for column in known if pa.types.is_floating(column.type)]
+    others = [c for c in known if not pa.types.is_floating(c.type)]
+    others = [_sorted_lists(c) if pa.types.is_list(c.type) else c for c in others]
+    codes = encoded_rows(others) if others else pa.nulls(len(known[0]), pa.binary())
+    arrays = [codes, *floats]
+    table = pa.Table.from_arrays(arrays, names=[str(number) for number in range(len(arrays))])
+    return table.sort_by([(name, "ascending") for name in table.column_names])

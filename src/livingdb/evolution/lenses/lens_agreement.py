@@ -81,9 +81,9 @@ def whole_delta(rows: RowSet, wanted: pa.Table) -> Delta:
     return ingest.carried_upserts(rows.schema, rows.forest.shape, wanted)
 
 
-def all_rows(rows: RowSet) -> Delta:
-    """All rows that a table has, as changes that put them there."""
-    return whole_delta(rows, rows.to_arrow([column.name for column in rows.schema.columns]))
+def all_rows(source: RowSet, rows: RowSet) -> Delta:
+    """All rows that another table has, as changes that put them into this one."""
+    return whole_delta(rows, source.to_arrow([column.name for column in rows.schema.columns]))
 
 
 @dataclass(frozen=True)
@@ -160,7 +160,7 @@ class _Pair:
         if held.address == wanted.address:
             return
         rows = self.versions.rows(held)
-        difference = compare_rows(rows, all_rows(self.versions.rows(wanted)))
+        difference = compare_rows(rows, all_rows(self.versions.rows(wanted), rows))
         if len(difference):
             yield Disagreement(name, is_new, difference)
 
