@@ -23,6 +23,7 @@ LINES = [
     (["syncs"], "syncs"),
     (["alerts"], "alerts"),
     (["check"], "check"),
+    (["check", "--deep"], "check"),
     (["storage"], "storage"),
     (["compact"], "compact"),
     (["derive", "x", "--sql", "SELECT id FROM orders", "--when", "immediate"], "derive"),

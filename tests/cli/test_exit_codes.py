@@ -208,3 +208,29 @@ def test_a_shop_that_moved_is_the_same(shop: Path, tmp_path: Path) -> None:
     """Nothing of a database is tied to where it was made."""
     moved = shutil.move(shop, tmp_path / "elsewhere.ldb")
     assert tell("check", db=moved).code == 0
+
+
+def test_a_sync_that_is_not_as_it_should_be(shop: Path) -> None:
+    """That is no damage: a deep check ends with 1, and says what mends it."""
+    assert tell("sql", "INSERT INTO orders (id, amount) VALUES (6, 8.0)", db=shop).code == 0
+    assert tell("propagate", "--engine", "embedded", db=shop).code == 0
+    told = tell("-o", "json", "check", "--deep", db=shop)
+    assert told.code == 0
+    assert [one["sync"] for one in told.json["not_checked"]] == ["main/notes"]
+    with livingdb.open(shop, engine="embedded") as db:
+        graph = db._graph
+        row = graph.branch("large")
+        older = graph.snapshots.at(graph.snapshots.at(row.head).first)
+        with graph.catalog.write() as connection:
+            assert graph.branches.move(connection, row, older.sequence, row.time, "restore")
+    assert tell("check", db=shop).code == 0
+    told = tell("-o", "json", "check", "--deep", db=shop)
+    assert told.code == 1
+    (problem,) = told.json["problems"]
+    assert (problem["sync"], problem["table"]) == ("main/large", "large")
+    assert problem["mend"] == "db.refresh('large', full=True) makes it anew"
+    text = tell("check", "--deep", db=shop).out
+    assert "main/large" in text
+    assert problem["mend"] in text
+    assert tell("refresh", "large", "--full", db=shop).code == 0
+    assert tell("check", "--deep", db=shop).code == 0

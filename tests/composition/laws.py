@@ -275,9 +275,12 @@ def _subject(world: World, what: str) -> Sync | None:
 
 def check_whole(world: World) -> None:
     """The database finds nothing wrong with itself, tags stand, all history reads as it did."""
-    problems = world.db.check().problems
-    if problems:
-        world.fail("check", "; ".join(str(problem) for problem in problems))
+    for problem in world.db.check(deep=True).problems:
+        sync = world.model.syncs.get(getattr(problem, "sync", ""))
+        if sync is None:
+            world.fail("check", str(problem))
+        elif not sync.spoiled:
+            world.fail("true", str(problem), sync)
     for name, snapshot in world.model.tags.items():
         if world.db.at(name).id != snapshot:
             world.fail("history", f"the tag {name} moved")

@@ -100,7 +100,7 @@ def evolve(pipeline: Pipeline, branch: str, wish: EvolveRequest) -> SnapshotRow:
         kept = () if wish.keep is None else schema_syncs(graph, row, of_branch=True)
         return Proposal(
             _intents(graph, row, head, wish, stages),
-            moved_syncs=frozenset(sync.id for sync in kept),
+            own_syncs=frozenset(sync.id for sync in kept),
         )
 
     return pipeline.run(branch, propose)

@@ -170,7 +170,7 @@ class Pipeline:
         moves += [BranchMove.to_snapshot(graph, move) for move in proposal.moves]
         if not moves:
             return Propagation()
-        work = _Work(self, moves, staging, proposal.moved_syncs)
+        work = _Work(self, moves, staging, proposal.own_syncs)
         if graph.syncs(moves[0].branch.epoch):
             work.carry_all()
         if self._watches.watches_at(work.epoch):
@@ -205,7 +205,7 @@ class _Work:
     pipeline: Pipeline
     first: Sequence[BranchMove]
     staging: Staging
-    moved_syncs: Collection[SyncId] = ()
+    own_syncs: Collection[SyncId] = ()
     drafts: list[Draft] = field(default_factory=list)
     actions: list[Action] = field(default_factory=list)
 
@@ -231,7 +231,7 @@ class _Work:
     def _reach(self, move: BranchMove) -> None:
         """The syncs that a move reaches are due."""
         for sync, target in self.pipeline.lenses.reached(move):
-            if sync.id not in self.moved_syncs:
+            if sync.id not in self.own_syncs:
                 self._due.setdefault(sync.id, (sync, target))
         if self._views is not None:
             for sync in self._views.reached(move):

@@ -40,8 +40,8 @@ class Proposal:
     deltas: Mapping[str, Delta] = field(default_factory=dict)
     is_checked: bool = False
     excuse: str = ""
-    moved_syncs: frozenset[SyncId] = frozenset()
-    """Syncs that get other ends, and so carry nothing of it."""
+    own_syncs: frozenset[SyncId] = frozenset()
+    """Syncs that the proposal itself sees to: they carry nothing of it."""
     at: SnapshotRow | None = None
     """Where an operation leads that makes no snapshot and moves no head."""
 

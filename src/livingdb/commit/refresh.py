@@ -18,7 +18,7 @@ from livingdb.commit.derive_version import DerivedVersion, answers_for, derive_v
 from livingdb.commit.judge_carried import JudgedChange, judge_carried
 from livingdb.commit.pipeline import Attempt, Pipeline
 from livingdb.commit.proposal import Proposal
-from livingdb.derivation.hidden_tables import whole_tables
+from livingdb.derivation.hidden_tables import quarantine_table, whole_tables
 from livingdb.derivation.source_positions import (
     At,
     RefreshRequest,
@@ -33,6 +33,7 @@ from livingdb.graph.draft import Action, Intent
 from livingdb.graph.graph import Graph, HeadMoved, now, tables_of
 from livingdb.guard.build_pending_change import authors_between, pending_refresh
 from livingdb.tables.index import Version
+from livingdb.tables.recipe import Derived
 
 __all__ = [
     "InTransaction",
@@ -142,6 +143,14 @@ def derived_tables_now(
         yield {name: version for name, version in tables.items() if version is not None}
 
 
+def _evict_answers(graph: Graph, tables: Mapping[str, Version]) -> None:
+    """Forget the trees of versions that are recipes: they are made again when they are read."""
+    for version in tables.values():
+        is_first = version.origin == version.address
+        if is_first and isinstance(graph.versions.recipe(version), Derived):
+            graph.versions.evict(version)
+
+
 def refresh(
     pipeline: Pipeline,
     sync: SyncRow,
@@ -198,6 +207,11 @@ class _Refresh:
         held = tables_of(graph, head)
         request = RefreshRequest(view, read, whole_tables(held), at, trust, full, then)
         result = derive_version(graph, request, answers, staging)
+        if full:  # so are stored answers, and what is shown of tables with rows set aside
+            whole = whole_tables(held)
+            _evict_answers(graph, whole)
+            apart = {name: v for name, v in whole.items() if quarantine_table(name) in held}
+            result = replace(result, tables={**apart, **result.tables})
         pending = pending_refresh(
             graph,
             sync,

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from livingdb.catalog.syncs import SyncRow
+from livingdb.derivation.hidden_tables import whole_tables
 from livingdb.derivation.refresh_view import LARGE_SHARE, RefreshInput, SourceVersion
 from livingdb.derivation.source_positions import source_positions, source_versions
 from livingdb.derivation.view import KIND, View
@@ -75,7 +76,8 @@ def _read_answer(
     if target is None:
         return None
     head = graph.snapshots.at(target.head)
-    return source_versions(graph, view, source_positions(graph, head)), tables_of(graph, head)
+    held = whole_tables(tables_of(graph, head))  # what the other sets aside is its own matter
+    return source_versions(graph, view, source_positions(graph, head)), held
 
 
 def _distance(

@@ -269,10 +269,18 @@ class Database(Alerting, Tracing):
     # --- derived objects ---------------------------------------------------------------------
 
     def refresh(self, name: str, full: bool = False) -> Run:
-        """Bring a derived object up to date; what was done."""
+        """Bring a derived object up to date; what was done.
+
+        `full`: all of it is made anew, whatever changed.  So is then a branch that a schema
+        change made, or keeps: its rows become what the other side of its sync says.
+        """
         from livingdb.commit.refresh import refresh
         from livingdb.database import derive as objects
+        from livingdb.database.sync import schema_sync_of
 
+        schema_sync = schema_sync_of(self, str(name)) if full else None
+        if schema_sync is not None:
+            return Run(self, schema_sync.realign(str(name)))
         sync = objects.derived_sync(self._graph, str(name))
         if not sync.is_active:
             how = "reattach()" if sync.state == "detached" else "resume() or .approve(by=…)"
@@ -411,11 +419,15 @@ class Database(Alerting, Tracing):
 
     # --- upkeep ------------------------------------------------------------------------------
 
-    def check(self) -> Any:
-        """Look at every chunk, reference and index; a report with `.problems`."""
+    def check(self, deep: bool = False, progress: Any = None) -> Any:
+        """Look at every chunk, reference and index; a report with `.problems`.
+
+        `deep`: also compute anew what every active sync promises, and compare it with what its
+        target has; `.not_checked` names those for which that cannot be done.
+        """
         from livingdb.maintenance.check import check
 
-        return check(self._graph)
+        return check(self._graph, deep, self.engine, self.trust, progress)
 
     def storage(self) -> Any:
         """How many bytes and chunks there are, and how much is shared."""

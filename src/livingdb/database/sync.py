@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -20,9 +21,17 @@ from livingdb.graph.names import is_hidden
 from livingdb.graph.snapshot_columns import to_datetime
 
 if TYPE_CHECKING:
+    from livingdb.commit.refresh import Outcome
     from livingdb.database.database import Database
 
-__all__ = ["Sync", "drop_branch", "drop_branch_action", "every_sync", "updatable_of"]
+__all__ = [
+    "Sync",
+    "drop_branch",
+    "drop_branch_action",
+    "every_sync",
+    "schema_sync_of",
+    "updatable_of",
+]
 
 SyncChain = tuple[SyncRow, ...]
 """The rows of one sync: several where changes compose, joined by branches that are not shown."""
@@ -203,6 +212,17 @@ class Sync:
         )
         self._reload()
 
+    def realign(self, name: str) -> Outcome:
+        """Make the rows of one of its branches what the other says; what was done."""
+        from livingdb.commit.realign_sync import realign
+        from livingdb.commit.refresh import Outcome
+
+        began = perf_counter()
+        database = self.database
+        made, rows = realign(database._pipeline, self._chain, database.author, name == self.target)
+        self._reload()
+        return Outcome(name, made, "lens", "ASKED_FOR", rows, "embedded", perf_counter() - began)
+
     def _reload(self) -> None:
         graph = self.database._graph
         mine = {row.id for row in self._chain}
@@ -247,6 +267,14 @@ def drop_branch(graph: Graph, branch: BranchRow, detach: bool) -> None:
     act = drop_branch_action(graph, branch, detach)
     with graph.catalog.write() as connection:
         act(connection)
+
+
+def schema_sync_of(database: Database, name: str) -> Sync | None:
+    """The active schema sync whose rows a branch has: first the one that leads to it."""
+    syncs = [s for s in every_sync(database) if not s._is_derived and s.state == ACTIVE]
+    ahead = [s for s in syncs if s.target == name and s.direction != "reverse"]
+    back = [s for s in syncs if name in s.sources and s.direction != "forward"]
+    return next(iter([*ahead, *back]), None)
 
 
 def updatable_of(graph: Graph, name: str) -> int | None:

@@ -6,9 +6,10 @@ read and is what its id says.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from sqlalchemy import func, select
 
@@ -25,6 +26,9 @@ from livingdb.graph.snapshot import SnapshotRecord
 from livingdb.maintenance.reach import Trees, recipe_chunks, recipe_inputs
 from livingdb.tables.recipe import Change, Definition, Rows, load_recipe
 
+if TYPE_CHECKING:
+    from livingdb.maintenance.check_syncs import NotChecked
+
 __all__ = ["Problem", "Report", "check"]
 
 
@@ -34,6 +38,11 @@ class Problem:
 
     where: str
     what: str
+
+    @property
+    def is_mendable(self) -> bool:
+        """Whether all that it takes is to compute something anew."""
+        return False
 
     def __str__(self) -> str:
         return f"{self.where}: {self.what}"
@@ -49,11 +58,20 @@ class Report:
     materializations: int = 0
     chunks: int = 0
     packs: int = 0
+    syncs: int | None = None
+    """How many syncs were computed anew; None if that was not asked for."""
+    not_checked: list[NotChecked] = field(default_factory=list)
+    """The syncs among those asked for that were not looked at, and why."""
 
     @property
     def ok(self) -> bool:
         """Whether there is no problem."""
         return not self.problems
+
+    @property
+    def is_damaged(self) -> bool:
+        """Whether a problem is one of what is stored, and not of what a sync should have made."""
+        return any(not problem.is_mendable for problem in self.problems)
 
     def __bool__(self) -> bool:
         return self.ok
@@ -63,15 +81,31 @@ class Report:
             f"{self.snapshots} snapshots, {self.versions} versions, {self.chunks} chunks, "
             f"{self.packs} packs"
         )
+        if self.syncs is not None:
+            counts += f", {self.syncs} syncs computed anew"
+        rest = "".join(f"\n  not checked: {one}" for one in self.not_checked)
         if self.ok:
-            return f"no problems in {counts}"
+            return f"no problems in {counts}{rest}"
         shown = "\n".join(f"  {problem}" for problem in self.problems[:20])
-        return f"{len(self.problems)} problems in {counts}:\n{shown}"
+        return f"{len(self.problems)} problems in {counts}:\n{shown}{rest}"
 
 
-def check(graph: Graph) -> Report:
-    """Look at everything."""
-    return _Check(graph).run()
+def check(
+    graph: Graph,
+    deep: bool = False,
+    engine: str | None = None,
+    trust: Sequence[str] = (),
+    progress: Callable[[int, int, str], object] | None = None,
+) -> Report:
+    """Look at everything; `deep`: also compute anew what every active sync promises."""
+    report = _Check(graph).run()
+    if deep:
+        from livingdb.maintenance.check_syncs import check_syncs
+
+        found = check_syncs(graph, engine, trust, progress)
+        report.problems += found.broken
+        report.syncs, report.not_checked = found.checked, found.not_checked
+    return report
 
 
 class _Check:

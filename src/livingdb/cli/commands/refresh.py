@@ -18,7 +18,11 @@ def refresh(
         str, typer.Argument(help="The derived object.", autocompletion=derived_objects)
     ],
     full: Annotated[
-        bool, typer.Option("--full", help="Make all of it anew, whatever changed.")
+        bool,
+        typer.Option(
+            "--full",
+            help="Make all of it anew, whatever changed; also of the branch of a schema change.",
+        ),
     ] = False,
     engine: Engine = None,
     trust: Trust = None,

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from livingdb.errors import InvalidData
 from livingdb.evolution.changes.decompose import KeyParts
-from livingdb.evolution.lenses.lens import Lens, Loss, Side, TableImages, Verdicts
+from livingdb.evolution.lenses.lens import Expected, Lens, Loss, Side, TableImages, Verdicts
 from livingdb.evolution.lenses.lookup_lens import Lookups
 from livingdb.evolution.lenses.row_alignment import align_rows, keys_of
 from livingdb.evolution.lenses.table_parts import (
@@ -269,6 +271,13 @@ class JoinReferencesLens(Lens):
         rows = images_of(deltas, name, schema).after
         alone = self.lookups.unreferenced(rows, images_of(deltas, *self.lookups.narrow), old)
         return Loss(name, None, first_key(schema, rows, alone)) if alone.any() else None
+
+    def expected_old(self, new: Side, old: Side, direction: str) -> Expected:
+        return self.lookups.expected_narrow(new, old)
+
+    def own_rows(self, table: str, is_new: bool, rows: pa.Table) -> npt.NDArray[np.bool_]:
+        """Lookup rows that no row refers to."""
+        return np.full(rows.num_rows, not is_new and table == self.lookups.lookup[0])
 
     def putr(self, deltas: TableImages, old: Side, new: Side) -> TableImages:
         return self.lookups.join_images(deltas, old, new)

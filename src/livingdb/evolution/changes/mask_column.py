@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -74,7 +74,8 @@ class MaskColumn(SchemaChange):
         schema = old.schema.with_column(masked)
         links = tuple(link for link in schema.foreign_keys if link[0] != self.name)
         new = check_layout(replace(old, schema=replace(schema, foreign_keys=links)))
-        return MaskLens(self.table, old, new, column, mapping)
+        is_computed = self.method == "expression"
+        return MaskLens(self.table, old, new, column, mapping, is_computed)
 
     def _mask_mapping(self, schema: TableSchema, column: Column) -> ColumnMapping:
         if self.method == "expression":
@@ -103,10 +104,21 @@ class MaskLens(ComputedLens):
     """Values cross to the new side only; what the new side inserts gets the column's default."""
 
     def __init__(
-        self, table: str, old: Definition, new: Definition, column: Column, there: ColumnMapping
+        self,
+        table: str,
+        old: Definition,
+        new: Definition,
+        column: Column,
+        there: ColumnMapping,
+        is_computed: bool,
     ):
         super().__init__(table, old, new, there, None)
         self.column = column
+        self.is_computed = is_computed
+
+    def unverified_columns(self, direction: str) -> Sequence[str]:
+        """What an expression makes: rows that the new side inserted show the default instead."""
+        return self.there.makes if self.is_computed and direction != "forward" else ()
 
     def directions(self) -> Verdicts:
         has_value = self.column.nullable or self.column.default is not None

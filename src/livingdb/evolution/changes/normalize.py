@@ -6,11 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from livingdb.errors import InvalidData
 from livingdb.evolution.definition_edits import check_new_name, new_column
-from livingdb.evolution.lenses.lens import Lens, RowMap, Side, TableImages, Verdicts
+from livingdb.evolution.lenses.lens import Expected, Lens, RowMap, Side, TableImages, Verdicts
 from livingdb.evolution.lenses.lookup_lens import FANOUT, FORK, RESTRICT, SET_NULL, Lookups
 from livingdb.evolution.lenses.table_parts import (
     check_names,
@@ -175,6 +176,13 @@ class NormalizeLens(Lens):
 
     def settle_new(self, deltas: TableImages, new: Side, old: Side) -> TableImages:
         return self.lookups.settle_narrow(deltas, new)
+
+    def expected_new(self, old: Side, new: Side, direction: str) -> Expected:
+        return self.lookups.expected_narrow(old, new)
+
+    def own_rows(self, table: str, is_new: bool, rows: pa.Table) -> npt.NDArray[np.bool_]:
+        """Lookup rows that no row refers to any more."""
+        return np.full(rows.num_rows, is_new and table == self.lookups.lookup[0])
 
     def putr(self, deltas: TableImages, old: Side, new: Side) -> TableImages:
         delta = images_of(deltas, *self.lookups.wide)

@@ -128,6 +128,14 @@ class SplitLens(_Split):
         )
         return None if there.all() else Loss(self.table, None, first_key(self.schema, rows, ~there))
 
+    def own_rows(self, table: str, is_new: bool, rows: pa.Table) -> Mask:
+        """Rows of the old table that fulfil neither condition."""
+        if is_new:
+            return super().own_rows(table, is_new, rows)
+        masks = [condition.true_mask(rows) for condition in self.conditions.values()]
+        found: Mask = ~np.logical_or.reduce(masks)
+        return found
+
     def putr(self, deltas: TableImages, old: Side, new: Side) -> TableImages:
         delta = images_of(deltas, self.table, self.schema)
         if not delta:

@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from livingdb.errors import InvalidData
@@ -122,6 +124,11 @@ class TableLens(Lens):
     def create(self, old: Side) -> Mapping[str, Iterator[pa.RecordBatch]]:
         theirs = {new: name for name, new in self.names.items()}
         return {name: old.scan(theirs[name]) if name in theirs else iter(()) for name in self.new}
+
+    def own_rows(self, table: str, is_new: bool, rows: pa.Table) -> npt.NDArray[np.bool_]:
+        """All rows of a table that only one side has."""
+        known = self.names.values() if is_new else self.names.keys()
+        return np.full(rows.num_rows, table not in known)
 
     def outlets(self, table: str, column: str) -> list[tuple[str, str]]:
         return [(self.names[table], column)] if table in self.names else []

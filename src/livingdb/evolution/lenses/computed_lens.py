@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
 
-from livingdb.errors import InvalidData
-from livingdb.evolution.lenses.column_lens import ColumnLens, Columns, outdated_mask, replace_values
-from livingdb.evolution.lenses.row_lens import TouchedRows
+from livingdb.errors import InvalidData, LivingDBError
+from livingdb.evolution.lenses.column_lens import (
+    ColumnLens,
+    Columns,
+    common_columns,
+    outdated_mask,
+    replace_values,
+)
+from livingdb.evolution.lenses.row_alignment import Mask
+from livingdb.evolution.lenses.row_lens import CarriedRows, TouchedRows
 from livingdb.sql.expressions import Expression
+from livingdb.tables.batches import flat
 from livingdb.tables.recipe import Definition
 from livingdb.tables.schema import Column, TableSchema
+from livingdb.trees.compare import differs
 
 __all__ = ["ColumnMapping", "ComputedLens", "expression_mapping"]
 
@@ -68,6 +79,76 @@ class ComputedLens(ColumnLens):
     def to_old(self, touched: TouchedRows) -> Columns:
         assert self.back is not None, "the direction is not legal"
         return self.back.map_columns(touched)
+
+    def agree_right(self, touched: TouchedRows, direction: str) -> CarriedRows:
+        back = None if direction == "forward" else self.back
+        columns = {**common_columns(touched, self.old_schema, self.new_schema)}
+        columns |= self._agreed_columns(touched, self.there, back, direction)
+        return CarriedRows(touched.after.there, columns)
+
+    def agree_left(self, touched: TouchedRows, direction: str) -> CarriedRows:
+        if self.back is None:
+            return super().agree_left(touched, direction)
+        columns = {**common_columns(touched, self.new_schema, self.old_schema)}
+        columns |= self._agreed_columns(touched, self.back, self.there, direction)
+        return CarriedRows(touched.after.there, columns)
+
+    def _agreed_columns(
+        self, touched: TouchedRows, there: ColumnMapping, back: ColumnMapping | None, direction: str
+    ) -> Columns:
+        """The columns that `there` makes: as they are held where one gives the other.
+
+        A value crossed in one way or in the other and stays while nobody writes it, so that one
+        of the two has to give the other.
+        """
+        held = {name: touched.other.column(name) for name in there.makes}
+        wrong = ~touched.other.there
+        if not self.unverified_columns(direction):
+            wrong = wrong | ~_gives(there, back, touched)
+        if not wrong.any():
+            return held
+        made = there.compute(touched.after.rows.filter(pa.array(wrong)))
+        return {
+            name: replace_values(held[name], values, wrong)
+            for name, values in zip(there.makes, made, strict=True)
+        }
+
+    def unverified_columns(self, direction: str) -> Sequence[str]:
+        """Those made of columns that both sides write: who wrote last is not known."""
+        if direction == "forward":
+            return ()
+        both = {column.name for column in self.old_schema.columns} - set(self._own_columns)
+        reads = self.there.reads | (frozenset() if self.back is None else self.back.reads)
+        return self.there.makes if reads & both else ()
+
+    @property
+    def _own_columns(self) -> Sequence[str]:
+        """The columns of the old side that the new side has in another form."""
+        made = () if self.back is None else self.back.makes
+        return (*made, *self.there.makes)
+
+
+def _gives(there: ColumnMapping, back: ColumnMapping | None, touched: TouchedRows) -> Mask:
+    """Where columns of one side give those of the other, or the other way round."""
+    here, other = touched.after.rows, touched.other.rows
+    agrees = np.zeros(len(touched), bool)
+    if back is not None:
+        with suppress(LivingDBError):  # what does not fit on the way back came the other way
+            agrees = _is_given(back.compute(other), here, back.makes) & touched.other.there
+    rest = ~agrees & touched.other.there
+    if rest.any():
+        mask = pa.array(rest)
+        made = there.compute(here.filter(mask))
+        agrees[rest] = _is_given(made, other.filter(mask), there.makes)
+    return agrees
+
+
+def _is_given(made: Sequence[pa.Array], rows: pa.Table, names: Sequence[str]) -> Mask:
+    """Where values are those of columns of rows."""
+    pairs = zip(made, (flat(rows.column(name)) for name in names), strict=True)
+    masks = [~differs(flat(one), other) for one, other in pairs]
+    same: Mask = np.logical_and.reduce(masks)
+    return same
 
 
 def expression_mapping(

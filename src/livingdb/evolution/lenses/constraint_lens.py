@@ -6,7 +6,7 @@ refused, kept from the strict side, or shown there with repaired values.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,7 +22,7 @@ from livingdb.evolution.lenses.column_lens import (
     verdicts,
 )
 from livingdb.evolution.lenses.lens import Loss, Side, TableImages, Verdicts
-from livingdb.evolution.lenses.row_alignment import Mask, align_rows, keys_of
+from livingdb.evolution.lenses.row_alignment import AlignedRows, Mask, align_rows, keys_of
 from livingdb.evolution.lenses.row_lens import CarriedRows, TouchedRows
 from livingdb.graph.row_constraints import first_key
 from livingdb.sql.expressions import Expression
@@ -127,6 +127,23 @@ class ConstraintLens(ColumnLens):
             if mended.any():
                 return Loss(self.old_name, name, first_key(schema, rows, mended))
         return None
+
+    def own_rows(self, table: str, is_new: bool, rows: pa.Table) -> Mask:
+        """Rows of the loose side that are in quarantine."""
+        if is_new == (self.strict == "new") or self.on_violation in (None, "reject"):
+            return super().own_rows(table, is_new, rows)
+        return self.rule.violations(rows)
+
+    def unverified_columns(self, direction: str) -> Sequence[str]:
+        """Repaired values, if both sides write what they are made of: who wrote last?"""
+        return () if direction == "forward" else sorted(self.repairs)
+
+    def agree_right(self, touched: TouchedRows, direction: str) -> CarriedRows:
+        if direction != "forward" or self.strict != "new":
+            return self.carry_right(touched)
+        absent = AlignedRows(np.zeros(len(touched), bool), touched.before.rows)
+        anew = TouchedRows(touched.keys, absent, touched.after, touched.other)
+        return self.carry_right(anew)
 
     def carry_right(self, touched: TouchedRows) -> CarriedRows:
         sides = (self.old_schema, self.new_schema)

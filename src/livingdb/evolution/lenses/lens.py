@@ -15,12 +15,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from livingdb.tables.recipe import Definition
 
 __all__ = [
     "DIRECTIONS",
+    "Expected",
     "Follower",
     "Lens",
     "Loss",
@@ -54,6 +57,10 @@ class RowImages:
 
 TableImages = Mapping[str, RowImages]
 """The row images of tables, by name; a table that is not named did not change."""
+
+
+Expected = Mapping[str, Iterator[pa.Table]]
+"""Rows of tables, by name, in parts and in no particular order; of others there are none."""
 
 
 class Side(Protocol):
@@ -190,3 +197,34 @@ class Lens(ABC):
     @abstractmethod
     def putl(self, deltas: TableImages, new: Side, old: Side) -> TableImages:
         """What a change of new tables changes in the old ones."""
+
+    # --- whether both sides are in step ---------------------------------------------------------
+
+    def expected_new(self, old: Side, new: Side, direction: str) -> Expected:
+        """The rows that new tables have if both sides are in step, from those that both have.
+
+        What only the new side remembers is taken from it: where both are in step, these are the
+        rows it has.  `direction` is that in which changes are carried.
+        """
+        return {n: iter([d.after]) for n, d in self.putr(_images(self.old, old), old, new).items()}
+
+    def expected_old(self, new: Side, old: Side, direction: str) -> Expected:
+        """The same for old tables."""
+        return {n: iter([d.after]) for n, d in self.putl(_images(self.new, new), new, old).items()}
+
+    def own_rows(self, table: str, is_new: bool, rows: pa.Table) -> npt.NDArray[np.bool_]:
+        """Which rows of a table of one side may be there although the other side has none."""
+        return np.zeros(rows.num_rows, bool)
+
+    def unverified_columns(self, direction: str) -> Sequence[str]:
+        """The columns of which nothing tells whether they are what the other side says."""
+        return ()
+
+
+def _images(tables: Mapping[str, Definition], side: Side) -> TableImages:
+    """All rows of tables, as a change that leaves them as they are."""
+    found = {}
+    for name, definition in tables.items():
+        rows = pa.Table.from_batches(side.scan(name), definition.schema.arrow)
+        found[name] = RowImages(rows, rows)
+    return found

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from livingdb.errors import InvalidData
-from livingdb.evolution.lenses.lens import RowImages, Side, TableImages
+from livingdb.evolution.lenses.lens import Expected, RowImages, Side, TableImages
 from livingdb.evolution.lenses.row_alignment import (
     AlignedRows,
     Mask,
@@ -104,6 +104,30 @@ class Lookups:
         rows, encoded, _ = self._distinct_values(rows)
         made = self._lookup_rows(row_ids(encoded), rows)
         return made.take(pc.sort_indices(made.column(self._id)))
+
+    def expected_narrow(self, wide: Side, side: Side) -> Expected:
+        """The narrow rows of wide ones, and the lookup rows that they lack.
+
+        What a narrow row refers to stays if it has the values of the wide row.
+        """
+        name, schema = self.wide
+        rows = pa.Table.from_batches(wide.scan(name), schema.arrow)
+        touched = self._touched_rows(RowImages(rows, rows), side)
+        parents = self._match_references(touched.references, self.parents(side, touched.held))
+        is_empty = all_null(touched.after, self.moved)
+        differ = [differs(parents.column(m), touched.after.column(m)) for m in self.moved]
+        stays = np.where(touched.refers, parents.there & ~np.logical_or.reduce(differ), is_empty)
+        moves = touched.changed | ~stays
+        fresh = moves & ~is_empty
+        nothing = RowImages(empty_rows(self.lookup[1]), empty_rows(self.lookup[1]))
+        ids, missing = self._assign_lookup_keys(
+            touched.after.rows.filter(pa.array(fresh)), side, nothing
+        )
+        references = touched.references.fill_null(0).to_numpy().copy()
+        references[fresh] = ids
+        refers = np.where(moves, fresh, touched.refers)
+        made = self._narrow_rows(touched.after, pa.array(references, mask=~refers))
+        return {self.narrow[0]: iter([made]), self.lookup[0]: iter([missing])}
 
     def settle_wide(self, deltas: TableImages, wide: Side, side: Side) -> TableImages:
         """With "fanout": a change of the wide table, made on all rows that share a lookup row."""

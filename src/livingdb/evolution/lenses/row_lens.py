@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
 
-from livingdb.evolution.lenses.lens import Lens, RowImages, RowMap, Side, TableImages
+from livingdb.evolution.lenses.lens import Expected, Lens, RowImages, RowMap, Side, TableImages
 from livingdb.evolution.lenses.row_alignment import (
     AlignedRows,
     Mask,
@@ -140,6 +141,39 @@ class RowLens(Lens):
         touched, held = _touched_rows(delta, old, self.old_name, *sides)
         made = _build_rows(self.old_schema, self.new_schema, touched.keys, self.carry_left(touched))
         return {self.old_name: RowImages(held, made)}
+
+    def agree_right(self, touched: TouchedRows, direction: str) -> CarriedRows:
+        """The new side's rows if both sides are in step, of rows that did not change."""
+        return self.carry_right(touched)
+
+    def agree_left(self, touched: TouchedRows, direction: str) -> CarriedRows:
+        """The old side's rows likewise."""
+        return self.carry_left(touched)
+
+    def expected_new(self, old: Side, new: Side, direction: str) -> Expected:
+        sides = (self.old_schema, self.new_schema)
+        names = (self.old_name, self.new_name)
+        agree = partial(self.agree_right, direction=direction)
+        return {self.new_name: _expected_rows((old, new), names, sides, agree)}
+
+    def expected_old(self, new: Side, old: Side, direction: str) -> Expected:
+        sides = (self.new_schema, self.old_schema)
+        names = (self.new_name, self.old_name)
+        agree = partial(self.agree_left, direction=direction)
+        return {self.old_name: _expected_rows((new, old), names, sides, agree)}
+
+
+def _expected_rows(
+    sides: tuple[Side, Side],
+    names: tuple[str, str],
+    schemas: tuple[TableSchema, TableSchema],
+    agree: Callable[[TouchedRows], CarriedRows],
+) -> Iterator[pa.Table]:
+    """The rows of the second side that belong to those of the first, part by part."""
+    for batch in sides[0].scan(names[0]):
+        rows = pa.Table.from_batches([batch])
+        touched, _ = _touched_rows(RowImages(rows, rows), sides[1], names[1], *schemas)
+        yield _build_rows(schemas[1], schemas[0], touched.keys, agree(touched))
 
 
 def _new_rows(rows: pa.Table, here: TableSchema, there: TableSchema) -> TouchedRows:

@@ -38,12 +38,20 @@ _FIRST_ROWS = 16  # sorted, so that they mostly lie in one leaf
 
 
 class VersionSide:
-    """Tables by name, read as rows; each is opened when it is first asked for."""
+    """Tables by name, read as rows; each is opened when it is first asked for.
 
-    def __init__(self, versions: Versions, tables: Mapping[str, Version]):
+    `opened` are rows of tables that are no versions, or take the place of one.
+    """
+
+    def __init__(
+        self,
+        versions: Versions,
+        tables: Mapping[str, Version],
+        opened: Mapping[str, RowSet] | None = None,
+    ):
         self._versions = versions
         self._tables = tables
-        self._opened: dict[str, RowSet] = {}
+        self._opened: dict[str, RowSet] = dict(opened or {})
 
     def rows(self, table: str) -> RowSet:
         """The rows of a table."""

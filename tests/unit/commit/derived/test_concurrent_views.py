@@ -16,7 +16,7 @@ import pytest
 
 import livingdb
 from livingdb import Branch, Database, Locked, TransactionConflict
-from livingdb.commit import carry_views as views
+from livingdb.commit import carry_view as views
 from livingdb.commit import refresh as refreshing
 from livingdb.commit import runner
 from livingdb.evolution import RenameColumn
