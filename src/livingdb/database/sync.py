@@ -18,6 +18,7 @@ from livingdb.errors import LivingDBError, NotFound, RuleViolation
 from livingdb.graph.graph import Graph
 from livingdb.graph.names import is_hidden
 from livingdb.graph.snapshot_columns import to_datetime
+from livingdb.guard.sync_lag import sync_lag
 
 if TYPE_CHECKING:
     from livingdb.database.database import Database
@@ -92,14 +93,13 @@ class Sync:
         return next((row.reason for row in self._chain if row.reason), "")
 
     @property
-    def lag(self) -> Lag:
-        """How many snapshots of its sources the target has not seen, and for how long."""
-        if not self._is_derived and self.state == ACTIVE:
-            return Lag(0)
-        from livingdb.commit import runner
+    def lag(self) -> Lag | None:
+        """How many snapshots of its sources the target has not seen, and for how long.
 
-        found: Lag = runner.lag_of(self.database._graph, self._chain[0])
-        return found
+        It answers whatever became of the sources: None where there is nothing to count from, since
+        what it reads was dropped; `reason` says so.
+        """
+        return sync_lag(self.database._graph, self._chain)
 
     @property
     def _is_derived(self) -> bool:
