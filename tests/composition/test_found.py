@@ -22,7 +22,6 @@ from tests.composition.row_operations import Write
 from tests.composition.schema_model import (
     AddColumn,
     CreateTable,
-    DropColumn,
     DropTable,
     MaskColumn,
     Normalize,
