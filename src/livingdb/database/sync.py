@@ -127,6 +127,21 @@ class Sync:
         return list(guard.conditions_of(self._chain[-1]))
 
     @property
+    def condition_texts(self) -> list[dict[str, str]]:
+        """The `text` and the `action` of each condition, as they are written down.
+
+        They can be read, too, where nothing here knows the condition.
+        """
+        written = self._chain[-1].guard.get("conditions") or ()
+        return [
+            {
+                "text": str(one.get("text") or one.get("name", "")),
+                "action": str(one.get("action", "detach")),
+            }
+            for one in written
+        ]
+
+    @property
     def trail(self) -> list[dict[str, Any]]:
         """The states it has been in, newest first: since when, by whom and why."""
         return [
@@ -223,7 +238,9 @@ class Sync:
         arrow = {"forward": "→", "reverse": "←", "both": "↔"}[self.direction]
         ends = f"{', '.join(self.sources)} {arrow} {self.target}"
         why = f" ({self.reason})" if self.reason else ""
-        guard = "".join(f"\n  guarded by {one.text}, else {one.action}" for one in self.conditions)
+        guard = "".join(
+            f"\n  guarded by {one['text']}, else {one['action']}" for one in self.condition_texts
+        )
         return f"{ends}: {self.kind}, {self.when}, {self.state}{why}{self._plan()}{guard}"
 
     def _plan(self) -> str:

@@ -21,6 +21,7 @@ __all__ = [
     "At",
     "RefreshRequest",
     "last_derived_snapshot",
+    "last_version_made",
     "positions_by_name",
     "refresh_inputs",
     "source_heads",
@@ -75,10 +76,21 @@ def source_names(graph: Graph, row: SnapshotRow) -> dict[int, str]:
 
 def last_derived_snapshot(graph: Graph, head: SnapshotRow) -> SnapshotRow | None:
     """The newest version of a derived object that its sync has made, before what others wrote."""
-    for row in first_parents(graph.snapshots, head):
-        if row.kind in _MADE and source_positions(graph, row):
-            return row
-    return None
+    line = first_parents(graph.snapshots, head)
+    return next((row for row in line if _is_derived(graph, row)), None)
+
+
+def last_version_made(graph: Graph, branch: BranchRow) -> SnapshotRow | None:
+    """The same; if somebody reset the branch to what is none, the last one that it was at."""
+    found = last_derived_snapshot(graph, graph.snapshots.at(branch.head))
+    if found is not None:
+        return found
+    moves = (graph.snapshots.at(move.snapshot) for move in graph.branches.log(branch))
+    return next((row for row in moves if _is_derived(graph, row)), None)
+
+
+def _is_derived(graph: Graph, row: SnapshotRow) -> bool:
+    return row.kind in _MADE and bool(source_positions(graph, row))
 
 
 def source_heads(graph: Graph, view: View) -> tuple[dict[int, Address], dict[int, BranchRow]]:

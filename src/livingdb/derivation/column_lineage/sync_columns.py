@@ -9,13 +9,14 @@ from typing import Any
 
 import pyarrow as pa
 
+from livingdb.catalog.branches import BranchRow
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.catalog.syncs import SyncRow
 from livingdb.chunks.address import Address
 from livingdb.derivation.column_lineage.change_columns import column_sources
 from livingdb.derivation.column_lineage.query_columns import Column, QueryColumns, columns_of_query
 from livingdb.derivation.source_positions import (
-    last_derived_snapshot,
+    last_version_made,
     source_names,
     source_positions,
 )
@@ -115,16 +116,19 @@ class SyncColumns:
     # --- the target -----------------------------------------------------------------------------
 
     @cached_property
+    def _target(self) -> BranchRow | None:
+        return self._graph.branches.by_id(self._sync.target)
+
+    @cached_property
     def _target_head(self) -> SnapshotRow | None:
-        target = self._graph.branches.by_id(self._sync.target)
-        return None if target is None else self._graph.snapshots.at(target.head)
+        return None if self._target is None else self._graph.snapshots.at(self._target.head)
 
     @cached_property
     def _made(self) -> SnapshotRow | None:
         """The last version that the sync made."""
-        if self._view is None or self._target_head is None:
+        if self._view is None or self._target is None:
             return None
-        return last_derived_snapshot(self._graph, self._target_head)
+        return last_version_made(self._graph, self._target)
 
     @cached_property
     def _made_tables(self) -> Tables:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from livingdb.catalog.branches import BranchRow
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.catalog.syncs import SyncRow
-from livingdb.derivation.source_positions import last_derived_snapshot, source_positions
+from livingdb.derivation.source_positions import last_version_made, source_positions
 from livingdb.derivation.source_tables import derived_snapshot
 from livingdb.derivation.view import KIND, View
 from livingdb.errors import InvalidData, NotFound
@@ -46,7 +47,7 @@ def target_of(graph: Graph, view: str, at: SnapshotRow | None) -> Target:
     if table is None:
         own = name.name if name is not None else ""
         if own not in tables and len(tables) != 1 and sync.kind == KIND:
-            made = _version_with(graph, sync, row)
+            made = None if name is None else _version_with(graph, sync, name)
             row, tables = (row, tables) if made is None else (made, [sync.spec["name"]])
         table = own if own in tables else tables[0] if len(tables) == 1 else None
     if table is None:
@@ -63,11 +64,11 @@ def visible_columns(graph: Graph, target: Target) -> list[str]:
     return [column.name for column in schema.visible_columns]
 
 
-def _version_with(graph: Graph, sync: SyncRow, head: SnapshotRow) -> SnapshotRow | None:
+def _version_with(graph: Graph, sync: SyncRow, branch: BranchRow) -> SnapshotRow | None:
     """The last version of a view that its sync made; somebody took its table away since."""
     if sync.spec["what"] == "clone":
         return None
-    made = last_derived_snapshot(graph, head)
+    made = last_version_made(graph, branch)
     return made if made is not None and sync.spec["name"] in graph.tables(made) else None
 
 
