@@ -5,7 +5,6 @@ One database is made once; each situation is a copy of it to which something hap
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -90,11 +89,6 @@ _MASK = MaskColumn("orders", "note", key="secret")
 
 def _orders(*numbers: int) -> list[dict[str, object]]:
     return [{"id": n, "city": "Oslo", "amount": n, "note": f"note {n}"} for n in numbers]
-
-
-def copy_of(base: Path, path: Path) -> None:
-    """A database of one's own."""
-    shutil.copytree(base, path)
 
 
 # --- what happens ---------------------------------------------------------------------------------
@@ -288,7 +282,8 @@ SITUATIONS: dict[str, Situation] = {
         _evolve(DropColumn("orders", "note"), then=True), {"masked": Seen("detached", 1, "note")}
     ),
     "a column retyped": Situation(
-        _evolve(RetypeColumn("orders", "amount", "string"), then=True), {}
+        _evolve(RetypeColumn("orders", "amount", "string"), then=True),
+        {"seen": Seen("detached", 1), "sums": Seen("detached", 1)},
     ),
     "a source reset": Situation(
         _reset_main,
