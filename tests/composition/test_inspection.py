@@ -117,7 +117,8 @@ def questions_about_origins(db: Database, folder: Path) -> Iterator[tuple[str, A
         for table in branch.tables():
             at = (branch.name, table)
             yield f"blame {at}", lambda at=at: db.blame(*at)
-            yield f"cells {at}", lambda at=at: db.blame(*at, columns=True)
+            if branch.name in VIEWS:
+                yield f"cells {at}", lambda at=at: db.blame(*at, columns=True)
             yield f"history {at}", lambda at=at: db.history(*at)
     for table in db.branch("main").tables():
         key = next(iter(db.branch("main").table(table).to_arrow().to_pylist()), None)
@@ -160,9 +161,9 @@ def commands(db: Database, names: Iterable[str], folder: Path) -> Iterator[list[
     yield ["graph", "--format", "html", "--out", str(folder / "graph.html")]
     for name in names:
         yield ["sync", name]
-        if name in VIEWS:
-            yield ["lineage", name]
-            yield ["lineage", name, "--columns"]
+    for name in [name for name in names if name in VIEWS][:2]:
+        yield ["lineage", name]
+        yield ["lineage", name, "--columns"]
     for table in db.branch("main").tables()[-1:]:
         yield ["blame", table]
         yield ["history", table]
