@@ -262,6 +262,7 @@ def check_total(world: World) -> None:
         if sync.kind == "view":
             name = sync.target
             asked[f"column lineage of {name}"] = lambda name=name: str(db.column_lineage(name))
+            asked[f"lineage of {name}"] = lambda name=name: str(db.lineage(name))
     for what, ask in asked.items():
         try:
             ask()
