@@ -263,6 +263,19 @@ def test_rows_written_by_hand_are_their_own_origin(happened: Callable[[str], Dat
     assert list(db.lineage("seen", key=(3,))) == ["orders"]
 
 
+def test_a_view_that_was_reset_has_nothing_but_its_own(
+    happened: Callable[[str], Database],
+) -> None:
+    db = happened("a view reset to another branch")
+    assert db.lineage("seen.cities").branches == {"cities": "seen"}
+    assert db.column_lineage("seen") == {"id": ["orders.id"], "amount": ["orders.amount"]}
+
+
+def test_a_branch_that_is_dropped_leaves_a_trail(happened: Callable[[str], Database]) -> None:
+    sync = happened("the only source dropped").sync("gone")
+    assert [(step["state"], step["reason"]) for step in sync.trail] == [("detached", sync.reason)]
+
+
 def test_a_stopped_lens_is_traced_to_where_it_was_in_step(
     happened: Callable[[str], Database],
 ) -> None:

@@ -15,10 +15,12 @@ from livingdb.derivation.hidden_tables import quarantine_table
 from livingdb.derivation.lag import Lag
 from livingdb.derivation.view import KIND, View
 from livingdb.errors import LivingDBError, NotFound, RuleViolation
-from livingdb.graph.graph import Graph
+from livingdb.graph.graph import Graph, now
 from livingdb.graph.names import is_hidden
 from livingdb.graph.snapshot_columns import to_datetime
+from livingdb.guard.sync_failure import NOBODY
 from livingdb.guard.sync_lag import sync_lag
+from livingdb.guard.sync_state import set_state
 
 if TYPE_CHECKING:
     from livingdb.database.database import Database
@@ -310,7 +312,7 @@ def drop_branch_action(
     def act(connection: Connection) -> None:
         for row in readers:
             reason = f"the branch {branch.name!r}, which it reads, was dropped"
-            graph.catalog.syncs.set_state(connection, row.id, DETACHED, reason)
+            set_state(graph, connection, [row], DETACHED, reason, NOBODY, now())
         for stages in held:
             for row in stages:
                 if row not in readers:

@@ -118,26 +118,24 @@ class Search:
     ) -> Iterator[Origin]:
         sync = self._makers[branch]
         made = self._version_made(sync, branch, row)
-        if made is None or made.sequence == row.sequence:
+        if made is not None and made.sequence == row.sequence:
             yield from self._trace_made(sync, branch, row, table, rows)
             return
         written = split_rows(self.graph, made, row, table, rows)
         if written.own.num_rows or written.made is None:
             source = self.graph.versions.rows(self.graph.version(row, table))
             yield Origin(branch, self._name(branch), table, row, written.own, source)
-        if written.made is not None and written.made.num_rows:
+        if made is not None and written.made is not None and written.made.num_rows:
             yield from self._trace_made(sync, branch, made, written.table, written.made)
 
     def _version_made(self, sync: SyncRow, branch: int, row: SnapshotRow) -> SnapshotRow | None:
-        """The last version that the sync made, before what others wrote; None: it is this one."""
+        """The last version that the sync made, before what others wrote; None: there is none."""
         graph = self.graph
         if sync.kind == KIND:
-            return None if source_positions(graph, row) else last_derived_snapshot(graph, row)
-        if sync.is_active:
-            return None
+            return last_derived_snapshot(graph, row)
         pair = self._pair(sync)
         made = graph.snapshots.find(pair[branch]) if branch in pair else None
-        return made if made is not None and is_ancestor(graph.snapshots, made, row) else None
+        return made if made is not None and is_ancestor(graph.snapshots, made, row) else row
 
     def _pair(self, sync: SyncRow) -> Mapping[int, Address]:
         """Where the branches of a stopped schema sync were last in step."""
@@ -167,10 +165,7 @@ class Search:
         view = View.from_json(sync.spec)
         at = source_positions(self.graph, row)
         if not set(view.branches) <= set(at):
-            raise NotFound(
-                f"the snapshot {row.address.hex()[:12]} of {view.name!r} was not made from its "
-                "sources: somebody wrote it"
-            )
+            raise NotFound(f"{view.name!r} reads other branches now than when this was made")
         self._dropped |= source_names(self.graph, row)
         if view.what == "clone":
             yield from self._trace_clone(view, at, table, rows)

@@ -33,17 +33,17 @@ class SplitRows:
 
 
 def split_rows(
-    graph: Graph, made: SnapshotRow, row: SnapshotRow, table: str, rows: pa.Table | None
+    graph: Graph, made: SnapshotRow | None, row: SnapshotRow, table: str, rows: pa.Table | None
 ) -> SplitRows:
-    """Rows of a table (None: all) in a snapshot, beside the last version that a sync made.
+    """Rows of a table (None: all) in a snapshot, beside the last version that a sync made, if any.
 
     A row is as it was made if a row there holds the same in all columns that both tables have, with
     the key among them.
     """
     now = graph.versions.rows(graph.version(row, table))
     held = now.to_arrow() if rows is None else rows
-    name = _name_then(graph, made, table)
-    if name is None:
+    name = None if made is None else _name_then(graph, made, table)
+    if made is None or name is None:
         return SplitRows(held)
     then = graph.versions.rows(graph.version(made, name))
     shared = _shared_columns(now, then, held)
