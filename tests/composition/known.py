@@ -122,19 +122,9 @@ KNOWN: tuple[Known, ...] = (
         fails("true", "Reattach", sync="view"),
     ),
     Known(
-        "lag_without_table",
-        "the lag of a sync raises where a table it reads has another name or is gone",
-        fails("total", says="lag of .* which .* reads, is not there"),
-    ),
-    Known(
         "derived_at_before_table_rename",
         "there is no version of a view from before a table was renamed",
         fails("derived_at", "TimeTravel", says="which .* reads, is not there"),
-    ),
-    Known(
-        "derived_at_of_evolved_view",
-        "there is no version of a view whose own columns were changed while it was detached",
-        fails("derived_at", "TimeTravel", says="^KeyError"),
     ),
     Known(
         "clone_follows_no_table",
@@ -192,37 +182,6 @@ KNOWN: tuple[Known, ...] = (
         "unreadable_after_overflow",
         "a column whose expression overflows for a row that is there makes the branch unreadable",
         fails("read", "AddColumn", says="overflow in multiplication"),
-        goes_on=False,
-    ),
-    Known(
-        "lineage_of_view_without_table",
-        "column lineage of a detached view whose table was dropped or renamed raises",
-        fails("total", says="column lineage of .*(has several tables|there is no table)"),
-    ),
-    Known(
-        "lineage_of_evolved_view",
-        "column lineage of a detached view that was given a column of its own raises",
-        fails("total", says="column lineage of .*IndexError"),
-    ),
-    Known(
-        "lineage_over_broken_clone",
-        "column lineage over a clone raises once its source has lost a column that it changes",
-        fails("total", says="column lineage of .*there is no column", sync="over deferred lens"),
-    ),
-    Known(
-        "lineage_without_branch",
-        "column lineage of a view raises once a branch that it reads was dropped",
-        fails("total", says="column lineage of .*AssertionError"),
-    ),
-    Known(
-        "lag_without_branch",
-        "the lag of a sync raises once a branch that it reads was dropped",
-        fails("total", says="lag of .* a branch that .* reads was dropped"),
-    ),
-    Known(
-        "guarded_unstored_view_is_lost",
-        "a view that is not stored and has a condition cannot be read once opened again",
-        fails("total", "Reopen", says="Corruption.*is missing from the store"),
         goes_on=False,
     ),
 )

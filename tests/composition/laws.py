@@ -90,13 +90,15 @@ def check_true(world: World) -> None:
     for name, observed in _observed(world).items():
         sync = world.model.syncs[name]
         try:
-            lag = int(observed.lag)
+            lag = observed.lag
             if name not in world.explained or world.explained[name] != observed.state:
                 observed.explain()
             world.explained[name] = observed.state
         except Exception as error:
             world.fail("total", f"lag of {name}: {type(error).__name__}: {error}", sync)
             continue
+        if lag is None and set(sync.read) & set(world.model.branches):
+            world.fail("lag", f"{name} has a source and nothing to count", sync)
         if sync.state != "active" or sync.spoiled:
             continue
         if lag and sync.when == "immediate":
@@ -260,6 +262,7 @@ def check_total(world: World) -> None:
         if sync.kind == "view":
             name = sync.target
             asked[f"column lineage of {name}"] = lambda name=name: str(db.column_lineage(name))
+            asked[f"lineage of {name}"] = lambda name=name: str(db.lineage(name))
     for what, ask in asked.items():
         try:
             ask()

@@ -9,7 +9,6 @@ import pytest
 from tests.composition.graph_operations import (
     CherryPick,
     Clone,
-    DropBranch,
     Merge,
     RenameBranch,
     Revert,
@@ -22,7 +21,6 @@ from tests.composition.row_operations import Write
 from tests.composition.schema_model import (
     AddColumn,
     CreateTable,
-    DropColumn,
     DropTable,
     MaskColumn,
     Normalize,
@@ -31,7 +29,6 @@ from tests.composition.schema_model import (
     SplitTable,
 )
 from tests.composition.schema_operations import Evolve, TransformClone
-from tests.composition.upkeep_operations import Inspect, Reopen
 from tests.composition.view_operations import (
     CloneDerived,
     Derive,
@@ -95,38 +92,7 @@ FOUND = {
             Reattach("v"),
         ]
     ),
-    "lag_without_table": Program([VIEW, Detach("v"), RENAME_TABLE]),
-    "lag_without_branch": Program(
-        [Clone("main", "dev"), Derive("dev", "v", FILTER, "immediate"), DropBranch("dev", True)]
-    ),
-    "lineage_of_evolved_view": Program(
-        [VIEW, Detach("v"), Evolve("v", (AddColumn("v", "rank"),)), Inspect()]
-    ),
-    "lineage_over_broken_clone": Program(
-        [
-            MASKED_LATER,
-            Evolve("main", (DropColumn("orders", "note"),)),
-            Derive("m", "v", FILTER, "deferred"),
-            Inspect(),
-        ]
-    ),
-    "lineage_without_branch": Program(
-        [
-            Clone("main", "dev"),
-            Derive("dev", "v", FILTER, "immediate"),
-            DropBranch("dev", True),
-            Inspect(),
-        ]
-    ),
     "derived_at_before_table_rename": Program([VIEW, RENAME_TABLE, TimeTravel("main", 1)]),
-    "derived_at_of_evolved_view": Program(
-        [
-            Derive("main", "v", GROUP, "immediate"),
-            Detach("v"),
-            Evolve("v", (DropColumn("v", "gc"),)),
-            TimeTravel("main", 0),
-        ]
-    ),
     "clone_follows_no_table": Program([MASKED_LATER, RENAME_TABLE, Propagate()]),
     "clone_follows_no_column": Program(
         [MASKED_LATER, Evolve("main", (RenameColumn("orders", "note", "text"),)), Propagate()]
@@ -173,10 +139,6 @@ FOUND = {
             Evolve("main", (Normalize("orders", "city", "cities"),)),
             Evolve("main", (AddColumn("cities", "twice", "computed", "id"),)),
         ]
-    ),
-    "lineage_of_view_without_table": Program([VIEW, Detach("v"), RENAME_TABLE, Inspect()]),
-    "guarded_unstored_view_is_lost": Program(
-        [Derive("main", "v", FILTER, "deferred", "none", 5), Reopen()]
     ),
 }
 ENTRIES = {entry.name: entry for entry in KNOWN}

@@ -225,7 +225,37 @@ def through(change: Change, sync: str) -> list[Step]:
     ]  # fmt: skip
 
 
+def inspected() -> dict[str, list[Step]]:
+    """What can be asked of a view whose sources, or whose own branch, are not what they were."""
+    made = view("immediate")
+    on_clone = [CLONE, view("immediate", branch="dev"), DropBranch("dev", True)]
+    return {
+        "table renamed": [made, Detach("v"), Evolve("main", (RenameTable("orders", "sales"),))],
+        "table dropped": [view("deferred"), Evolve("main", (DropTable("orders"),)), Inspect()],
+        "branch dropped": on_clone,
+        "evolved": [made, Detach("v"), Evolve("v", (AddColumn("v", "rank"),)), Inspect()],
+        "without a column of its own": [
+            view("immediate", GROUP), Detach("v"), Evolve("v", (DropColumn("v", "gc"),)),
+            TimeTravel("main", 0),
+        ],
+        "over a clone that broke": [
+            TransformClone("main", "m", (MASK,), "deferred"),
+            Evolve("main", (DropColumn("orders", "note"),)),
+            Derive("m", "v", FILTER, "deferred"), Inspect(),
+        ],
+        **{
+            f"guarded, {stored}, {when}": [
+                Derive("main", "v", FILTER, when, stored, 5), Reopen(), INSERT, Propagate(),
+                Reopen(),
+            ]
+            for when in WHEN
+            for stored in STORED
+        },
+    }  # fmt: skip
+
+
 PROGRAMS = {
+    **{f"inspected: {name}": program for name, program in inspected().items()},
     **{f"{n}, {when}": p for when in WHEN for n, p in under_views(when).items()},
     **{f"{n}, {when}": p for when in WHEN for n, p in of_views(when).items()},
     **{f"{n}, {when}": p for when in WHEN for n, p in with_lenses(when).items()},

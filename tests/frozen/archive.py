@@ -12,11 +12,31 @@ from typing import Any
 
 import zstandard
 
-__all__ = ["DATA", "first_difference", "frozen_names", "pack", "store", "stored", "unpack"]
+__all__ = [
+    "DATA",
+    "expected",
+    "first_difference",
+    "frozen_names",
+    "pack",
+    "store",
+    "stored",
+    "unpack",
+]
 
 DATA = Path(__file__).parent / "data"
 _ARCHIVE, _DESCRIPTION = ".tar.zst", ".json.gz"
 _SHOWN_CHARACTERS = 400
+MENDED: dict[str, dict[tuple[str, str], Any]] = {
+    "catalog-4": {
+        # The view reads a column that was dropped; any column of its table was named instead.
+        ("lineage", "columns of broken"): {
+            "columns": {"id": ["orders.id"], "note": ["orders.note"]},
+            "used": {},
+            "masked": {},
+        },
+    },
+}
+"""Answers that were a mistake when they were frozen, by section and name; what they are to be."""
 
 
 def frozen_names() -> list[str]:
@@ -61,6 +81,15 @@ def stored(name: str) -> dict[str, Any]:
     """What a reader saw in a frozen database when it was made."""
     packed = (DATA / f"{name}{_DESCRIPTION}").read_bytes()
     description: dict[str, Any] = json.loads(gzip.decompress(packed))
+    return description
+
+
+def expected(name: str) -> dict[str, Any]:
+    """What a reader is to see in it: the same, but for what was a mistake."""
+    description = stored(name)
+    for (section, what), answer in MENDED.get(name, {}).items():
+        assert description[section][what] != answer, f"{what} was no mistake"
+        description[section] = {**description[section], what: answer}
     return description
 
 

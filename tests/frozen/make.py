@@ -14,7 +14,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from tests.frozen.archive import DATA, first_difference, pack, store, stored, unpack
+from tests.frozen.archive import DATA, expected, first_difference, pack, store, stored, unpack
 from tests.frozen.describe import TEXTS, describe
 from tests.frozen.schemas import make_chain, make_masks, make_schemas
 from tests.frozen.shop import make_branches, make_events, make_tables
@@ -58,12 +58,12 @@ def freeze(name: str) -> None:
 
 def restate(name: str) -> None:
     """Write down the words for people anew; everything else has to be what it was."""
-    old, new = stored(name), _seen(name)
+    old, new = expected(name), _seen(name)
     for section in (section for section in old if section != TEXTS):
         difference = first_difference(old[section], new[section], [section])
         if difference is not None:
             raise SystemExit(f"more than words would change:\n{difference}")
-    store(name, {**old, TEXTS: new[TEXTS]})
+    store(name, {**stored(name), TEXTS: new[TEXTS]})
 
 
 def _seen(name: str) -> dict[str, Any]:

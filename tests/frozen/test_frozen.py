@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from tests.frozen.archive import first_difference, frozen_names, stored, unpack
+from tests.frozen.archive import expected, first_difference, frozen_names, stored, unpack
 from tests.frozen.describe import describe
 from tests.frozen.make import TRUST
 from tests.unit.commit.derived.oracle import assert_same_rows, recomputed
@@ -46,7 +46,7 @@ def test_the_format_of_today_is_frozen() -> None:
 
 def test_it_reads_as_it_did(name: str, tmp_path: Path) -> None:
     """The first who opens it may migrate it, and answers that were stored are read by the next."""
-    path, wanted = unpack(name, tmp_path), stored(name)
+    path, wanted = unpack(name, tmp_path), expected(name)
     for sections in (wanted, HEADS):
         with opened(path) as db:
             found = json.loads(json.dumps(describe(db, sections)))

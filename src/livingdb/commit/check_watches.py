@@ -19,11 +19,10 @@ from livingdb.alerts.raise_alert import fingerprint_of, raise_alert
 from livingdb.alerts.watch import Failing, Growing, Lagging, WatchTarget
 from livingdb.catalog.alerts import WatchRow
 from livingdb.catalog.syncs import SyncRow
-from livingdb.commit.runner import lag_of
-from livingdb.derivation.lag import Lag
-from livingdb.derivation.view import KIND
 from livingdb.errors import InvalidData, LivingDBError, NotFound
 from livingdb.graph.graph import Graph, now
+from livingdb.guard.sync_lag import sync_lag
+from livingdb.guard.sync_state import sync_chain
 
 __all__ = ["check_watches", "initial_state", "stored_bytes", "sync_by_name"]
 
@@ -111,7 +110,9 @@ def _report_missing_target(graph: Graph, row: WatchRow, reason: str, moment: int
 def _observe(graph: Graph, row: WatchRow, what: WatchTarget, moment: int) -> _Observation | None:
     if isinstance(what, Lagging):
         sync = sync_by_name(graph, what.sync)
-        lag = lag_of(graph, sync, moment / 1e6) if sync.kind == KIND else Lag(0)
+        lag = sync_lag(graph, sync_chain(graph, sync), moment / 1e6)
+        if lag is None:
+            raise NotFound(sync.reason or f"what {what.sync} reads is gone")
         text = f"{what.sync} is {int(lag)} snapshots and {lag.seconds:.0f} seconds behind"
         details = {"snapshots": int(lag), "seconds": lag.seconds, "limit": what.seconds}
         is_over = int(lag) > 0 and lag.seconds >= what.seconds

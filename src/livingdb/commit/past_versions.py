@@ -16,13 +16,14 @@ from livingdb.derivation.hidden_tables import whole_tables
 from livingdb.derivation.source_positions import (
     At,
     RefreshRequest,
+    last_derived_snapshot,
     positions_by_name,
     refresh_inputs,
     source_positions,
     source_versions,
 )
 from livingdb.derivation.view import View
-from livingdb.errors import InvalidData
+from livingdb.errors import InvalidData, NotFound
 from livingdb.graph.ancestry import first_parents, is_ancestor
 from livingdb.graph.draft import Intent
 from livingdb.graph.graph import Graph, tables_of
@@ -43,10 +44,14 @@ def version_for(
     view = View.from_json(sync.spec)
     target = graph.branches.by_id(sync.target)
     assert target is not None
-    head = graph.snapshots.at(target.head)
+    head = last_derived_snapshot(graph, graph.snapshots.at(target.head))
+    if head is None:
+        raise NotFound(f"no version of {view.name!r} is left on its branch: somebody reset it")
     nearest, branch = head, _branch_of(graph, view, source, head)
     for row in first_parents(graph.snapshots, head):
         then = source_positions(graph, row)
+        if not set(view.branches) <= set(then):
+            continue  # somebody else wrote it
         at = {**then, branch: source.address}
         if _is_same_input(graph, view, then, at):
             return row

@@ -12,74 +12,18 @@ from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.catalog.syncs import SyncRow
 from livingdb.commit.carry_view import Views
 from livingdb.commit.pipeline import Pipeline
-from livingdb.commit.refresh import Outcome, is_behind, refresh
+from livingdb.commit.refresh import Outcome, refresh
 from livingdb.commit.sync_order import upstream_syncs
-from livingdb.derivation.lag import Lag
-from livingdb.derivation.source_positions import source_heads, source_positions
-from livingdb.derivation.view import KIND, View
 from livingdb.errors import LivingDBError, Untrusted
-from livingdb.graph.ancestry import first_parents
 from livingdb.graph.graph import Graph, now
 from livingdb.graph.schedule import Schedule, parse_schedule
 from livingdb.guard.sync_failure import TRANSIENT_ERRORS, record_failure
-from livingdb.guard.sync_state import last_pair
+from livingdb.guard.sync_lag import sync_lag
 
-__all__ = ["due_syncs", "lag_of", "propagate"]
+__all__ = ["due_syncs", "propagate"]
 
 _SEVERAL = 4
 _TRIES = 3
-_FAR = 10_000
-
-
-def lag_of(graph: Graph, sync: SyncRow, time: float | None = None) -> Lag:
-    """How far a derived object is behind what it reads, now or at a time in seconds."""
-    moment = now() if time is None else int(time * 1e6)
-    if sync.is_active and sync.frequency == "immediate":
-        return Lag(0)
-    if sync.kind != KIND:
-        return _schema_lag(graph, sync, moment)
-    view = View.from_json(sync.spec)
-    at, _ = source_heads(graph, view)
-    target = graph.branches.by_id(sync.target)
-    assert target is not None
-    head = graph.snapshots.at(target.head)
-    if not is_behind(graph, view, head, at):
-        return Lag(0)
-    then = source_positions(graph, head)
-    count, oldest = 0, moment
-    for branch, address in at.items():
-        seen = graph.snapshots.find(then[branch]) if branch in then else None
-        row = graph.snapshots.find(address)
-        assert row is not None
-        missed = _missed_snapshots(graph, row, seen)
-        count += len(missed)
-        oldest = min([oldest, *(item.time for item in missed)])
-    return Lag(max(count, 1), max(0.0, (moment - oldest) / 1e6))
-
-
-def _schema_lag(graph: Graph, sync: SyncRow, moment: int) -> Lag:
-    """How far the target of a schema sync that stopped is behind."""
-    pair = last_pair(graph, sync)
-    (number,) = sync.origins
-    branch = graph.branches.by_id(number)
-    assert branch is not None
-    missed = _missed_snapshots(
-        graph, graph.snapshots.at(branch.head), graph.snapshots.find(pair[number])
-    )
-    oldest = min([moment, *(row.time for row in missed)])
-    return Lag(len(missed), max(0.0, (moment - oldest) / 1e6))
-
-
-def _missed_snapshots(
-    graph: Graph, head: SnapshotRow, seen: SnapshotRow | None
-) -> list[SnapshotRow]:
-    """The snapshots of a branch after one, or all if that is not behind its head."""
-    missed: list[SnapshotRow] = []
-    for row in first_parents(graph.snapshots, head):
-        if (seen is not None and row.sequence == seen.sequence) or len(missed) >= _FAR:
-            break
-        missed.append(row)
-    return missed
 
 
 def due_syncs(graph: Graph, time: float | None = None) -> list[SyncRow]:
@@ -118,7 +62,8 @@ def _is_due(graph: Graph, sync: SyncRow, when: Schedule, moment: float) -> bool:
     last = _last_run_time(graph, sync, head)
     oldest = moment
     if when.kind == "lag":
-        oldest = moment - lag_of(graph, sync, moment).seconds
+        lag = sync_lag(graph, [sync], moment)
+        oldest = moment - (0.0 if lag is None else lag.seconds)
     return when.is_due(moment, last, oldest)
 
 

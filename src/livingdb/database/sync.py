@@ -16,9 +16,12 @@ from livingdb.derivation.hidden_tables import quarantine_table
 from livingdb.derivation.lag import Lag
 from livingdb.derivation.view import KIND, View
 from livingdb.errors import LivingDBError, NotFound, RuleViolation
-from livingdb.graph.graph import Graph
+from livingdb.graph.graph import Graph, now
 from livingdb.graph.names import is_hidden
 from livingdb.graph.snapshot_columns import to_datetime
+from livingdb.guard.sync_failure import NOBODY
+from livingdb.guard.sync_lag import sync_lag
+from livingdb.guard.sync_state import set_state
 
 if TYPE_CHECKING:
     from livingdb.commit.refresh import Outcome
@@ -101,14 +104,13 @@ class Sync:
         return next((row.reason for row in self._chain if row.reason), "")
 
     @property
-    def lag(self) -> Lag:
-        """How many snapshots of its sources the target has not seen, and for how long."""
-        if not self._is_derived and self.state == ACTIVE:
-            return Lag(0)
-        from livingdb.commit import runner
+    def lag(self) -> Lag | None:
+        """How many snapshots of its sources the target has not seen, and for how long.
 
-        found: Lag = runner.lag_of(self.database._graph, self._chain[0])
-        return found
+        It answers whatever became of the sources: None where there is nothing to count from, since
+        what it reads was dropped; `reason` says so.
+        """
+        return sync_lag(self.database._graph, self._chain)
 
     @property
     def _is_derived(self) -> bool:
@@ -134,6 +136,21 @@ class Sync:
         from livingdb.guard import judge as guard
 
         return list(guard.conditions_of(self._chain[-1]))
+
+    @property
+    def condition_texts(self) -> list[dict[str, str]]:
+        """The `text` and the `action` of each condition, as they are written down.
+
+        They can be read, too, where nothing here knows the condition.
+        """
+        written = self._chain[-1].guard.get("conditions") or ()
+        return [
+            {
+                "text": str(one.get("text") or one.get("name", "")),
+                "action": str(one.get("action", "detach")),
+            }
+            for one in written
+        ]
 
     @property
     def trail(self) -> list[dict[str, Any]]:
@@ -233,7 +250,9 @@ class Sync:
         arrow = {"forward": "→", "reverse": "←", "both": "↔"}[self.direction]
         ends = f"{', '.join(self.sources)} {arrow} {self.target}"
         why = f" ({self.reason})" if self.reason else ""
-        guard = "".join(f"\n  guarded by {one.text}, else {one.action}" for one in self.conditions)
+        guard = "".join(
+            f"\n  guarded by {one['text']}, else {one['action']}" for one in self.condition_texts
+        )
         return f"{ends}: {self.kind}, {self.when}, {self.state}{why}{self._plan()}{guard}"
 
     def _plan(self) -> str:
@@ -311,7 +330,7 @@ def drop_branch_action(
     def act(connection: Connection) -> None:
         for row in readers:
             reason = f"the branch {branch.name!r}, which it reads, was dropped"
-            graph.catalog.syncs.set_state(connection, row.id, DETACHED, reason)
+            set_state(graph, connection, [row], DETACHED, reason, NOBODY, now())
         for stages in held:
             for row in stages:
                 if row not in readers:

@@ -1,19 +1,31 @@
-"""How far a derived object is behind what it reads."""
+"""How far the target of a sync is behind what it reads."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 __all__ = ["Lag"]
 
 
 class Lag(int):
-    """How many snapshots of its sources a derived object has not seen; `seconds`: for how long."""
+    """How many snapshots of its sources a target has not seen; `seconds`: for how long.
+
+    `sources` has the number for each source branch, by its name; None: the branch was dropped.
+    """
 
     seconds: float
+    sources: Mapping[str, int | None]
 
-    def __new__(cls, snapshots: int, seconds: float = 0.0) -> Lag:
+    def __new__(
+        cls,
+        snapshots: int,
+        seconds: float = 0.0,
+        sources: Mapping[str, int | None] | None = None,
+    ) -> Lag:
         """So many snapshots, for so long."""
         made = super().__new__(cls, snapshots)
         made.seconds = seconds
+        made.sources = dict(sources or {})
         return made
 
     @property

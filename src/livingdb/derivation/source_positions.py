@@ -12,6 +12,7 @@ from livingdb.derivation.refresh_view import RefreshInput, SourceVersion
 from livingdb.derivation.view import View
 from livingdb.engines.request import TableLocation
 from livingdb.errors import NotFound
+from livingdb.graph.ancestry import first_parents
 from livingdb.graph.graph import Graph
 from livingdb.graph.names import is_hidden
 from livingdb.tables.index import Version
@@ -20,15 +21,21 @@ __all__ = [
     "AT",
     "At",
     "RefreshRequest",
+    "last_derived_snapshot",
+    "last_version_made",
     "positions_by_name",
     "refresh_inputs",
     "source_heads",
+    "source_names",
     "source_positions",
     "source_versions",
 ]
 
 AT = "at"
 """What the details of an edge have them under."""
+
+_MADE = ("derive", "propagate")
+"""The kinds of edges that a sync makes."""
 
 At = Mapping[int, Address]
 """A snapshot for each branch that a view follows."""
@@ -55,6 +62,38 @@ def source_positions(graph: Graph, row: SnapshotRow) -> dict[int, Address]:
     """What a snapshot of a derived object was made from."""
     given = graph.record(row.address).edge.details.get(AT, {})
     return {int(branch): Address(bytes.fromhex(text)) for branch, text in given.items()}
+
+
+def source_names(graph: Graph, row: SnapshotRow) -> dict[int, str]:
+    """The branches that a snapshot was made from: as they are called, or were before they went."""
+    edge = graph.record(row.address).edge
+    positions = source_positions(graph, row)
+    there = {number: found.name for number, found in graph.branches.by_ids(positions).items()}
+    gone = [(name, text) for name, text in edge.sources.items() if name not in there.values()]
+    for number, address in positions.items():
+        if number not in there:
+            called = [name for name, text in gone if text == address.hex()]
+            there[number] = called[0] if called else "?"
+    return there
+
+
+def last_derived_snapshot(graph: Graph, head: SnapshotRow) -> SnapshotRow | None:
+    """The newest version of a derived object that its sync has made, before what others wrote."""
+    line = first_parents(graph.snapshots, head)
+    return next((row for row in line if _is_derived(graph, row)), None)
+
+
+def last_version_made(graph: Graph, branch: BranchRow) -> SnapshotRow | None:
+    """The same; if somebody reset the branch to what is none, the last one that it was at."""
+    found = last_derived_snapshot(graph, graph.snapshots.at(branch.head))
+    if found is not None:
+        return found
+    moves = (graph.snapshots.at(move.snapshot) for move in graph.branches.log(branch))
+    return next((row for row in moves if _is_derived(graph, row)), None)
+
+
+def _is_derived(graph: Graph, row: SnapshotRow) -> bool:
+    return row.kind in _MADE and bool(source_positions(graph, row))
 
 
 def source_heads(graph: Graph, view: View) -> tuple[dict[int, Address], dict[int, BranchRow]]:

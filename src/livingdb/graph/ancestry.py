@@ -11,7 +11,14 @@ from collections.abc import Iterator, Sequence
 
 from livingdb.catalog.snapshots import SnapshotRow, Snapshots
 
-__all__ = ["common_ancestors", "common_ancestors_of", "first_parents", "is_ancestor", "log"]
+__all__ = [
+    "common_ancestors",
+    "common_ancestors_of",
+    "first_parents",
+    "is_ancestor",
+    "last_common_position",
+    "log",
+]
 
 _OURS, _THEIRS, _STALE = 1, 2, 4
 _BOTH = _OURS | _THEIRS
@@ -35,6 +42,22 @@ def first_parents(snapshots: Snapshots, head: SnapshotRow) -> Iterator[SnapshotR
     while head.first is not None:
         head = snapshots.at_with_prefetch(head.first)
         yield head
+
+
+def last_common_position(
+    snapshots: Snapshots, one: SnapshotRow, other: SnapshotRow
+) -> SnapshotRow | None:
+    """The newest snapshot on both lines of first parents, by skips; None if there is none."""
+    depth = min(one.depth, other.depth)
+    one, other = snapshots.ancestor(one, depth), snapshots.ancestor(other, depth)
+    while one.sequence != other.sequence:
+        if one.first is None or other.first is None:
+            return None
+        steps = (one.first, other.first) if one.skip == other.skip else (one.skip, other.skip)
+        if steps[0] is None or steps[1] is None:
+            return None
+        one, other = snapshots.at(steps[0]), snapshots.at(steps[1])
+    return one
 
 
 def is_ancestor(snapshots: Snapshots, old: SnapshotRow, new: SnapshotRow) -> bool:

@@ -133,7 +133,7 @@ class Judgement:
     @property
     def action(self) -> str | None:
         """What is to happen: the strongest of what the conditions that do not hold say."""
-        actions = [one.action for one, _ in self.broken]
+        actions = [_action(one, verdict) for one, verdict in self.broken]
         if self.approved_by:
             actions = [action for action in actions if action != "hold"]
         return max(actions, key=STRENGTH.index, default=None)
@@ -147,12 +147,16 @@ class Judgement:
     def reason(self) -> str:
         """What is wrong, in words; of conditions that stop the change, if any does."""
         strongest = self.action
-        chosen = [(one, v) for one, v in self.broken if one.action == strongest] or self.broken
+        chosen = [(one, v) for one, v in self.broken if _action(one, v) == strongest] or self.broken
         return "; ".join(f"{one.text}: {verdict.problem}" for one, verdict in chosen)
 
     def without_stops(self) -> Judgement:
-        """The same with what stops a change left out."""
-        mild = [(one, verdict) for one, verdict in self.broken if one.action in _SEVERITY]
+        """The same with what stops a change left out; rows that nobody could judge are told of."""
+        mild = [
+            (one if verdict.is_judged else replace(one, action="warn"), verdict)
+            for one, verdict in self.broken
+            if one.action in _SEVERITY
+        ]
         return replace(self, broken=mild)
 
     def rows_to_quarantine(self) -> dict[str, pa.Table]:
@@ -208,7 +212,7 @@ class Judgement:
         pending = self.pending
         state = HELD if self.action == "hold" else DETACHED
         details = {**self._alert_details(), "at": _to_hex(pending.at)}
-        severity = self._severity(self.broken[0][0])
+        severity = self._severity(*self.broken[0])
         return stop_sync_action(
             pending.graph,
             pending.sync,
@@ -226,7 +230,7 @@ class Judgement:
         return [
             self._warning_action(one, verdict)
             for one, verdict in self.broken
-            if one.action in ("warn", "quarantine")
+            if _action(one, verdict) in ("warn", "quarantine")
         ]
 
     def _warning_action(self, one: Condition, verdict: Verdict) -> Callable[[Connection], None]:
@@ -240,7 +244,7 @@ class Judgement:
                 connection,
                 pending.sync,
                 event,
-                self._severity(one),
+                self._severity(one, verdict),
                 f"{one.text}: {verdict.problem}",
                 pending.time,
                 details,
@@ -248,18 +252,26 @@ class Judgement:
 
         return act
 
-    def _severity(self, one: Condition) -> str:
-        return one.severity or _SEVERITY.get(one.action, "error")
+    def _severity(self, one: Condition, verdict: Verdict) -> str:
+        return one.severity or _SEVERITY.get(_action(one, verdict), "error")
 
     def _alert_details(self) -> dict[str, Any]:
         strongest = self.action
-        texts = [one.text for one, _ in self.broken if one.action == strongest]
+        texts = [one.text for one, v in self.broken if _action(one, v) == strongest]
         measured = {
             one.text: verdict.measured
             for one, verdict in self.broken
             if verdict.measured is not None
         }
         return {"condition": " AND ".join(texts), "measured": measured, "action": strongest}
+
+
+def _action(one: Condition, verdict: Verdict) -> str:
+    """What happens since a condition does not hold.
+
+    Rows are set aside that break it; where nobody can tell which, the change waits.
+    """
+    return "hold" if one.action == "quarantine" and not verdict.is_judged else one.action
 
 
 def _release_mask(one: Condition, rows: pa.Table, pending: PendingChange, table: str) -> Any:
@@ -281,7 +293,8 @@ def _to_hex(at: Mapping[int, Address]) -> dict[str, str]:
 def judge_change(pending: PendingChange) -> Judgement | None:
     """What the conditions of the sync say; None if it has none.
 
-    A condition that cannot be judged does not hold: what it says is to happen then, happens.
+    A condition that cannot be judged does not hold: what it says is to happen then, happens; one
+    that would set rows aside holds the change, since nobody can tell which rows.
     """
     conditions = conditions_of(pending.sync)
     if not conditions:
@@ -311,7 +324,8 @@ def _judge_condition(one: Condition, pending: PendingChange) -> Verdict:
     except TRANSIENT_ERRORS:
         raise
     except LivingDBError as error:
-        return Verdict(f"it cannot be judged: {error}")
+        return Verdict(f"it cannot be judged: {error}", is_judged=False)
     except Exception as error:
         _log.exception("the condition %s of %r could not be judged", one.text, pending.sync.name)
-        return Verdict(f"it cannot be judged: {type(error).__name__}: {error}")
+        problem = f"it cannot be judged: {type(error).__name__}: {error}"
+        return Verdict(problem, is_judged=False)

@@ -16,7 +16,7 @@ from livingdb.errors import Conflict, LivingDBError, Locked, StorageFailure
 from livingdb.graph.graph import Graph
 from livingdb.guard.sync_state import set_state, stop_sync_action
 
-__all__ = ["TRANSIENT_ERRORS", "detach_action", "record_failure"]
+__all__ = ["NOBODY", "TRANSIENT_ERRORS", "detach_action", "record_failure"]
 
 TRANSIENT_ERRORS = (Conflict, Locked, StorageFailure)
 """What goes by: it says nothing about the sync, and the same may work when it is tried again."""

@@ -12,7 +12,7 @@ from typing import Any
 from sqlalchemy import Connection
 
 from livingdb.alerts.raise_alert import printable, raise_alert
-from livingdb.catalog.syncs import DETACHED, HELD, SyncRow, sync_chains
+from livingdb.catalog.syncs import ACTIVE, DETACHED, HELD, SyncRow, sync_chains
 from livingdb.chunks.address import Address
 from livingdb.errors import TransactionConflict
 from livingdb.graph.graph import Graph
@@ -103,6 +103,8 @@ def approvers(graph: Graph, sync: SyncRow, at: Mapping[int, Address]) -> list[st
     wanted = {str(branch): address.hex() for branch, address in at.items()}
     found: list[str] = []
     for step in graph.catalog.trail.of(sync.id, _FAR):
+        if step.state == ACTIVE:
+            break
         if step.state == APPROVED and step.details.get(AT) == wanted and step.author not in found:
             found.append(step.author)
     return found

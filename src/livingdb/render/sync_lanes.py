@@ -9,7 +9,6 @@ from typing import Any
 from livingdb.chunks.address import Address
 from livingdb.database.database import Database
 from livingdb.database.sync import Sync
-from livingdb.errors import LivingDBError
 from livingdb.render.labels import condition_text
 from livingdb.render.picture import SyncMark
 
@@ -82,16 +81,7 @@ def drawn_sync(sync: Sync) -> DrawnSync:
         sync.when,
         sync.state,
         sync.reason,
-        tuple(condition_text(condition) for condition in _conditions(sync)),
+        tuple(condition_text(condition) for condition in sync.condition_texts),
         None if row is None else row.sequence,
         first.spec.get("change") or {},
     )
-
-
-def _conditions(sync: Sync) -> Sequence[Mapping[str, Any]]:
-    """What guards a sync: in words, or as it is written down where nothing knows it any more."""
-    try:
-        return [{"text": item.text, "action": item.action} for item in sync.conditions]
-    except LivingDBError:
-        written: Sequence[Mapping[str, Any]] = sync._chain[-1].guard.get("conditions") or ()
-        return written

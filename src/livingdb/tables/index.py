@@ -60,6 +60,14 @@ class VersionIndex(Protocol):
         """Remember the root of a version."""
         ...
 
+    def cache(self, version: Address, root: Address) -> None:
+        """Remember the root of a tree that was made to be read, and that nobody stores."""
+        ...
+
+    def is_cached(self, version: Address) -> bool:
+        """Whether the root of a version is one of those."""
+        ...
+
     def evict(self, version: Address) -> None:
         """Forget the root of a version."""
         ...
@@ -131,6 +139,14 @@ class MemoryIndex:
         known = self._versions[version]
         self._roots[version] = root
         self._by_origin.setdefault(known.origin, {})[version] = known.depth
+
+    def cache(self, version: Address, root: Address) -> None:
+        """See `VersionIndex.cache`; nothing here is stored in another way."""
+        self.materialize(version, root)
+
+    def is_cached(self, version: Address) -> bool:
+        """See `VersionIndex.is_cached`."""
+        return False
 
     def evict(self, version: Address) -> None:
         """See `VersionIndex.evict`."""

@@ -297,7 +297,9 @@ class Versions:
         root = evaluator.root(recipe, self, made.append if sink is None else sink)
         if sink is None:
             self.keep_answer(origin, recipe, made)
-        self.index.materialize(origin.address, root)
+            self.index.cache(origin.address, root)
+        else:
+            self.index.materialize(origin.address, root)
         return origin
 
     def _put_answer(self, version: Version, recipe: Derived, chunks: Sequence[StoredChunk]) -> None:
@@ -338,11 +340,13 @@ class Versions:
         return tail > 0 and layout.is_fold_due(tail, self.count(keyframe))
 
     def fold(self, version: Version, sink: Sink) -> Address:
-        """Materialize the version; its root."""
+        """Materialize the version; its root.  It is never built upon what nobody stores."""
         root = self.index.root(version.address)
-        if root is not None:
+        if root is not None and not self.index.is_cached(version.address):
             return root
-        if self.nearest_stored(version) is None and self._mapped(version.origin) is None:
+        near = self.nearest_stored(version)
+        is_stored = near is not None and not self.index.is_cached(near.address)
+        if not is_stored and (near is not None or self._mapped(version.origin) is None):
             self._evaluate(version, sink)
         rows = self.rows(version)
         if isinstance(rows.forest, VirtualForest):

@@ -195,6 +195,25 @@ def test_lag_is_told_once_for_each_crossing(
     assert len(quiet.alerts()[0].deliveries) == 1
 
 
+def test_lag_of_a_stopped_lens_and_of_a_view_without_its_source(
+    main: livingdb.Branch, quiet: livingdb.Database
+) -> None:
+    main.evolve(AddColumn("orders", "rank", "int"), to="next", sync="both")
+    other = main.clone("other")
+    other.derive("v", "SELECT id FROM orders", when="on demand")
+    quiet.watch("lens", alert.on_lag("next", "1 hour"))
+    quiet.watch("view", alert.on_lag("v", "1 hour"))
+    quiet.sync("next").detach()
+    main.insert("orders", [{"id": 20, "amount": 20}])
+    quiet.drop_branch("other", detach=True)
+    graph = quiet._graph
+    assert len(watch_rounds.check_watches(graph, now() + HOUR)) == 2
+    told = {one.event: one for one in quiet.alerts()}
+    assert told["lag"].details["snapshots"] == 1
+    assert "'other', which it reads, was dropped" in told["watch_lost"].message
+    assert watch_rounds.check_watches(graph, now() + 2 * HOUR) == []
+
+
 def test_failures_in_a_row(main: livingdb.Branch, quiet: livingdb.Database) -> None:
     main.derive("v", "SELECT id FROM orders", when="on demand")
     quiet.watch("failing", alert.on_failures("v", times=2))

@@ -11,7 +11,13 @@ from tests.property.trying import tries
 
 from livingdb.catalog.snapshots import SnapshotRow, Snapshots
 from livingdb.chunks.address import Address
-from livingdb.graph.ancestry import common_ancestors, first_parents, is_ancestor, log
+from livingdb.graph.ancestry import (
+    common_ancestors,
+    first_parents,
+    is_ancestor,
+    last_common_position,
+    log,
+)
 
 Parents = list[tuple[int, ...]]
 """The parents of snapshot 1, 2, 3, …: numbers that are smaller."""
@@ -117,6 +123,29 @@ def test_first_parents_and_the_way_straight_to_one_of_them(graph: FakeSnapshots)
         assert [graph.ancestor(row, at.depth) for at in line] == line
 
 
+@settings(max_examples=tries(100))
+@given(graph=graphs())
+def test_the_last_common_position_is_the_newest_on_both_lines(graph: FakeSnapshots) -> None:
+    lines = {row.sequence: list(first_parents(graph, row)) for row in graph.rows.values()}
+    for one in graph.rows.values():
+        for other in graph.rows.values():
+            common = [row for row in lines[one.sequence] if row in lines[other.sequence]]
+            assert last_common_position(graph, one, other) == common[0]
+
+
+def test_a_long_way_to_the_last_common_position_is_skipped() -> None:
+    """Two lines of ten thousand snapshots that part at the fifth: few of them are looked at."""
+    first: Parents = [(number,) for number in range(1, 10_000)]
+    second: Parents = [(5,), *((number,) for number in range(10_001, 20_000))]
+    graph = FakeSnapshots(first + second)
+    seen: list[int] = []
+    plain = graph.at
+    graph.at = lambda sequence: seen.append(sequence) or plain(sequence)  # type: ignore[method-assign,func-returns-value]
+    found = last_common_position(graph, plain(10_000), plain(20_000))
+    assert found == plain(5)
+    assert len(seen) < 500
+
+
 def test_merges_that_cross_have_two_common_ancestors() -> None:
     graph = FakeSnapshots([(1,), (1,), (2, 3), (3, 2)])
     found = common_ancestors(graph, graph.at(4), graph.at(5))
@@ -134,4 +163,5 @@ def test_snapshots_without_a_common_ancestor() -> None:
     graph = FakeSnapshots([])
     graph.rows[2] = graph._made(2, None, ())
     assert common_ancestors(graph, graph.at(1), graph.at(2)) == []
+    assert last_common_position(graph, graph.at(1), graph.at(2)) is None
     assert not is_ancestor(graph, graph.at(1), graph.at(2))

@@ -147,9 +147,6 @@ def test_approvers_are_those_who_let_just_that_pass_each_once(graph: Graph) -> N
     assert approvers(graph, sync, {1: AT[1]}) == []
 
 
-@pytest.mark.xfail(
-    strict=True, reason="an approval is not forgotten when the sync is active in between"
-)
 def test_an_approval_counts_until_the_sync_is_active_again(graph: Graph) -> None:
     step(graph, HELD)
     step(graph, APPROVED, "bo", HEX)

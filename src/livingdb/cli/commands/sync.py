@@ -80,6 +80,6 @@ def sync(
             getattr(found, act.value)(**given)
         seen = db.sync(found.name)
         told: dict[str, Any] = {**sync_row(seen), "explanation": seen.explain()}
-        told["conditions"] = [{"text": c.text, "action": c.action} for c in seen.conditions]
+        told["conditions"] = seen.condition_texts
         told |= {"trail": seen.trail, "runs": seen.runs}
         settings.output().write_record(told, seen.explain())

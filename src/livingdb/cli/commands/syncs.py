@@ -42,6 +42,6 @@ def sync_row(sync: Sync) -> dict[str, Any]:
         "when": sync.when,
         "state": sync.state,
         "reason": sync.reason,
-        "lag": int(lag),
-        "lag_seconds": round(lag.seconds, 3),
+        "lag": None if lag is None else int(lag),
+        "lag_seconds": None if lag is None else round(lag.seconds, 3),
     }

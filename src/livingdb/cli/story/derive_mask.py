@@ -37,7 +37,7 @@ def derive(stage: DemoContext, page: Page) -> None:
         stage.main.insert("orders", sale, author="new application", message=f"sales: {CITY}")
     after = stage.city_revenue()
     page.code(f'main.insert("orders", {_SALE_ROWS} sales in {CITY})', clock.seconds)
-    lags = {name: int(stage.db.sync(name).lag) for name in ("revenue", "report", "returns")}
+    lags = {name: int(stage.db.sync(name).lag or 0) for name in ("revenue", "report", "returns")}
     page.say(
         f"The dashboard moved in the same transaction: {CITY} from {before:,} to {after:,}. The "
         f"report is {lags['report']} snapshot behind until its hour is over, the model until "

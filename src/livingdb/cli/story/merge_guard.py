@@ -90,9 +90,9 @@ def mistake(stage: DemoContext, page: Page) -> None:
     page.code('db.sync("revenue").resume()', clock.seconds)
     sync = db.sync("revenue")
     page.say(
-        f"The prices are back, the sync is {sync.state}, {int(sync.lag)} snapshots behind; the "
-        f"dashboard says {stage.city_revenue():,}, and it never said anything else."
+        f"The prices are back, the sync is {sync.state}, {int(sync.lag or 0)} snapshots behind; "
+        f"the dashboard says {stage.city_revenue():,}, and it never said anything else."
     )
     page.add_facts(
-        state_after=sync.state, lag_after=int(sync.lag), revenue_after=stage.city_revenue()
+        state_after=sync.state, lag_after=int(sync.lag or 0), revenue_after=stage.city_revenue()
     )

@@ -66,12 +66,25 @@ class Upkeep:
             if graph.index.get(version.address) is None:  # its transaction came to nothing
                 graph.scratch().drop(chunks)
                 continue
-            with graph.stage(FOLD_BYTES) as staging:
+            if self._save_answer(version, chunks):
+                graph.scratch().drop(chunks)
+
+    def _save_answer(self, version: Version, chunks: Sequence[StoredChunk]) -> bool:
+        """Write down the tree of an answer, and only with it that the version has one."""
+        index = self._graph.index
+        root = index.root(version.address) if index.is_cached(version.address) else None
+        is_saved = False
+        try:
+            with self._graph.stage(FOLD_BYTES) as staging:
                 for chunk in chunks:
                     staging.sink(chunk)
-                is_saved = self._save(version, staging, graph.catalog.meta(EPOCH))
-            if is_saved:
-                graph.scratch().drop(chunks)
+                if root is not None:
+                    index.materialize(version.address, root)
+                is_saved = self._save(version, staging, self._graph.catalog.meta(EPOCH))
+        finally:
+            if root is not None and not is_saved:
+                index.cache(version.address, root)
+        return is_saved
 
     def fold_and_drain(self, made: Sequence[Version]) -> None:
         """What a commit leaves to be done: folding long tails, draining a long journal."""
@@ -97,6 +110,8 @@ class Upkeep:
         """
         graph = self._graph
         with self._folding:
+            if graph.index.is_cached(version.origin):
+                self.save_answers()
             epoch = graph.catalog.meta(EPOCH)
             graph.observe_epoch(epoch)
             try:
@@ -130,7 +145,9 @@ class Upkeep:
         is_free = layout.splitter == "content" and graph.index.root(version.address) is None
         if large is None or not is_free or not large.takes(lambda: versions.count(version)):
             return versions.fold(version, staging.sink)
-        if versions.nearest_stored(version) is None and version.origin != version.address:
+        near = versions.nearest_stored(version)
+        is_stored = near is not None and not graph.index.is_cached(near.address)
+        if not is_stored and version.origin != version.address:
             self.fold(versions.require(version.origin))
         root = staging.join_parts(large.fold(graph, version), versions.forest(version), ours=True)
         graph.index.materialize(version.address, root)

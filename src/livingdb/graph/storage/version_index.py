@@ -34,6 +34,7 @@ class CatalogIndex:
         self._frames: dict[Address, list[Version]] = {}
         self._unsaved: dict[Address, Version] = {}
         self._unsaved_roots: dict[Address, Address] = {}
+        self._cached: set[Address] = set()
         self._makers: dict[Address, set[int]] = {}
         self._age = 0
         self._lock = RLock()  # never held while the catalog is asked
@@ -89,11 +90,22 @@ class CatalogIndex:
         """See `VersionIndex.materialize`; written by `save`."""
         with self._lock:
             self._unsaved_roots[version] = root
+            self._cached.discard(version)
+
+    def cache(self, version: Address, root: Address) -> None:
+        """See `VersionIndex.cache`; `save` leaves it out."""
+        with self._lock:
+            self._unsaved_roots[version] = root
+            self._cached.add(version)
+
+    def is_cached(self, version: Address) -> bool:
+        """See `VersionIndex.is_cached`."""
+        return version in self._cached
 
     def evict(self, version: Address) -> None:
         """See `VersionIndex.evict`."""
         with self._lock:
-            self._unsaved_roots.pop(version, None)
+            self._drop_root(version)
             self._roots[version] = None
             self._frames.clear()
             self._age += 1
@@ -139,10 +151,10 @@ class CatalogIndex:
     # --- saving ------------------------------------------------------------------------------
 
     def save(self, connection: Connection, versions: Iterable[Version]) -> None:
-        """Write versions and those of their roots that are new, in a transaction."""
+        """Write versions and those of their roots that are new and stored, in a transaction."""
         with self._lock:
             wanted = [self._unsaved.get(version.address, version) for version in versions]
-            roots = self._unsaved_roots
+            roots = {a: r for a, r in self._unsaved_roots.items() if a not in self._cached}
             made = [(_row(v), roots[v.address]) for v in wanted if v.address in roots]
         self._rows.add(connection, [_row(version) for version in wanted])
         self._rows.materialize(connection, made)
@@ -153,8 +165,9 @@ class CatalogIndex:
             for version in versions:
                 self._keep(self._unsaved.pop(version.address, version))
                 self._makers.pop(version.address, None)
-                root = self._unsaved_roots.pop(version.address, None)
                 self._roots.setdefault(version.address, None)
+                is_cached = version.address in self._cached
+                root = None if is_cached else self._unsaved_roots.pop(version.address, None)
                 if root is not None:
                     self._roots[version.address] = root
                     self._frames.pop(version.origin, None)
@@ -173,12 +186,12 @@ class CatalogIndex:
                     continue
                 self._makers.pop(version, None)
                 self._unsaved.pop(version, None)
-                self._unsaved_roots.pop(version, None)
+                self._drop_root(version)
 
     def forget_root(self, version: Address) -> None:
         """The tree of a version that is saved came to nothing."""
         with self._lock:
-            self._unsaved_roots.pop(version, None)
+            self._drop_root(version)
 
     def refresh(self) -> None:
         """Ask the catalog anew what is materialized.
@@ -187,10 +200,14 @@ class CatalogIndex:
         """
         with self._lock:
             for version in [v for v in self._unsaved_roots if v not in self._unsaved]:
-                del self._unsaved_roots[version]
+                self._drop_root(version)
             self._roots.clear()
             self._frames.clear()
             self._age += 1
+
+    def _drop_root(self, version: Address) -> None:
+        self._unsaved_roots.pop(version, None)
+        self._cached.discard(version)
 
     def _keep(self, version: Version) -> Version:
         with self._lock:

@@ -74,7 +74,10 @@ def _collect(
 
     They end where the table had another schema; the snapshot, if a schema change is why.
     """
+    definition = graph.version(head, table).definition
     for stretch in stretches(graph, head, table):
+        if stretch.versions[0].definition != definition:
+            return None  # a table that was dropped, and had the name before
         first = graph.snapshots.at(stretch.snapshots[0])
         is_change = first.kind == "schema_change" and not stretch.is_linked
         if is_change and not whole:

@@ -55,7 +55,17 @@ class ViewCause:
 
     def __init__(self, causes: Causes, row: SnapshotRow, view: View | None, table: str):
         self._causes, self._graph = causes, causes.graph
-        self._row, self._view, self._table = row, view, table
+        self._row, self._table = row, table
+        self._view = view if view is not None and self._has_read(view) else None
+
+    def _has_read(self, view: View) -> bool:
+        """Whether this version was made from tables of the names that the view knows now."""
+        at = source_positions(self._graph, self._row)
+        followed = [source for source in view.tables.values() if not source.snapshot]
+        return all(
+            source.branch not in at or source.table in self._graph.record(at[source.branch]).tables
+            for source in followed
+        )
 
     def blame(self, keys: KeyArray, column: str | None) -> RowBlame | None:
         """Who is to blame for rows that this version brought; None: it alone."""

@@ -34,7 +34,7 @@ from livingdb.tables.index import Version
 from livingdb.tables.rows import RowSet
 from livingdb.tracing.lineage.affected_answers import affected_rows
 from livingdb.tracing.lineage.lens_rows import carry_images
-from livingdb.tracing.lineage.search import engine_answer
+from livingdb.tracing.lineage.search import UNANSWERABLE, engine_answer
 from livingdb.trees.diff import DELETED, INSERTED
 
 __all__ = ["AffectedRows", "BranchTable"]
@@ -101,7 +101,10 @@ class AffectedRows:
                 read = self._affected_sources(view)
                 if read and done.get(sync.id) != read:
                     done[sync.id] = read
-                    self._follow_view(sync, view)
+                    try:
+                        self._follow_view(sync, view)
+                    except UNANSWERABLE:
+                        self._add_target(sync.target)
                     going = True
 
     def affected_keys(self, start: BranchTable) -> tuple[dict[str, pa.Table], list[str]]:
@@ -131,6 +134,20 @@ class AffectedRows:
         places = {(t.branch, t.table) for t in view.tables.values() if not t.snapshot}
         return frozenset(places & set(self._affected))
 
+    def _add_target(self, branch: int) -> None:
+        """Any row of a branch may be affected: nobody can tell what its sync would do now."""
+        row = self._graph.branches.by_id(branch)
+        if row is not None:
+            self._add_whole(branch, self._graph.snapshots.at(row.head))
+
+    def _add_whole(self, branch: int, head: SnapshotRow) -> None:
+        for table, version in tables_of(self._graph, head).items():
+            if not is_hidden(table):
+                every = self._graph.versions.rows(version).to_arrow()
+                self._affected[branch, table] = _AffectedTable(
+                    version, version, every, every.slice(0, 0), True
+                )
+
     # --- views ----------------------------------------------------------------------------------
 
     def _follow_view(self, sync: SyncRow, view: View) -> None:
@@ -142,10 +159,7 @@ class AffectedRows:
             self._follow_clone(view, target, head)
             return
         if view.what != "sql" or self._is_wholly_affected(view):
-            version = graph.version(head, view.name)
-            every = graph.versions.rows(version).to_arrow()
-            place = target.id, view.name
-            self._affected[place] = _AffectedTable(version, version, every, every.slice(0, 0), True)
+            self._add_whole(target.id, head)
             return
         inputs = self._refresh_inputs(view, head)
         held = self._held_tables(view, head, inputs, self._answers(sync, view, inputs))
@@ -240,18 +254,17 @@ class AffectedRows:
     def _follow_schema_change(self, sync: SyncRow) -> bool:
         """Go through a schema change, to whichever side is not touched yet."""
         source, target = sync.sources[0], sync.target
-        lens = lens_of(self._graph, sync)
-        if sync.carries_forward and self._is_affected(source):
-            if self._is_affected(target):
-                return False
-            self._follow_lens(lens, source, target, True)
-            return True
-        if sync.carries_reverse and self._is_affected(target):
-            if self._is_affected(source):
-                return False
-            self._follow_lens(lens, target, source, False)
-            return True
-        return False
+        is_right = sync.carries_forward and self._is_affected(source)
+        if not is_right and not (sync.carries_reverse and self._is_affected(target)):
+            return False
+        here, there = (source, target) if is_right else (target, source)
+        if self._is_affected(there):
+            return False
+        try:
+            self._follow_lens(lens_of(self._graph, sync), here, there, is_right)
+        except UNANSWERABLE:
+            self._add_target(there)
+        return True
 
     def _is_affected(self, branch: int) -> bool:
         return any(place[0] == branch for place in self._affected)

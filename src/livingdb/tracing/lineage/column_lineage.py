@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import cached_property
 
 from livingdb.catalog.syncs import SyncRow
 from livingdb.derivation.column_lineage.sync_columns import SourceColumn, SyncColumns
 from livingdb.derivation.view import KIND
 from livingdb.graph.graph import Graph
-from livingdb.tracing.lineage.target import makers, target_of
+from livingdb.tracing.lineage.target import makers, target_of, visible_columns
 
 __all__ = ["ColumnLineage", "column_lineage"]
 
@@ -18,8 +19,9 @@ class ColumnLineage(dict[str, list[str]]):
     """For each column of a derived object the source columns it is computed from.
 
     `used` are those that decide which rows there are ("filter", "join", "group", "window",
-    "order", "set"), `masked` the ones among a column's whose values are hidden on the way, and
-    `places` the same as in the mapping, each as branch, table and column.
+    "order", "set"), `masked` the ones among a column's whose values are hidden on the way, `gone`
+    all that were read and are not there any more, and `places` the same as in the mapping,
+    each as branch, table and column.
     """
 
     def __init__(
@@ -42,6 +44,7 @@ class ColumnLineage(dict[str, list[str]]):
             for name, some in columns.items()
             if (told := self._column_names(r for r in some if r.masked))
         }
+        self.gone = self._column_names({r for r in every if r.gone})
         self.places = {
             name: sorted({(names.get(r.branch, "?"), r.table, r.column) for r in some})
             for name, some in columns.items()
@@ -59,11 +62,19 @@ class ColumnLineage(dict[str, list[str]]):
         """One line for each column, and for each use."""
         lines = [f"{self.view}"]
         for name, sources in self.items():
-            hidden = self.masked.get(name, [])
-            told = [f"{s} (masked)" if s in hidden else s for s in sources]
-            lines.append(f"  {name} <- {', '.join(told) or 'nothing'}")
-        lines += [f"  {use}: {', '.join(sources)}" for use, sources in self.used.items()]
+            lines.append(f"  {name} <- {', '.join(self._marked(name, sources)) or 'nothing'}")
+        for use, sources in self.used.items():
+            lines.append(f"  {use}: {', '.join(self._marked(None, sources))}")
         return "\n".join(lines)
+
+    def _marked(self, name: str | None, sources: list[str]) -> list[str]:
+        """The source columns of a column, or of none, with what is to be known of them."""
+        hidden = self.masked.get(name, []) if name is not None else []
+        told = []
+        for source in sources:
+            marks = ["masked"] * (source in hidden) + ["gone"] * (source in self.gone)
+            told.append(f"{source} ({', '.join(marks)})" if marks else source)
+        return told
 
     def __repr__(self) -> str:
         return self.to_text()
@@ -76,11 +87,13 @@ def column_lineage(graph: Graph, view: str, base: bool) -> ColumnLineage:
     first = SyncColumns(graph, search.makers[target.branch])
     columns = {
         column: search.base_columns(first.source_columns(target.table, column))
-        for column in first.tables()[target.table]
+        for column in visible_columns(graph, target)
     }
     used = search.used_columns(first, target.branch)
     names = {row.id: row.name for row in graph.branches.all()}
-    return ColumnLineage(view, columns, used, names)
+    return ColumnLineage(
+        view, columns, used, {**first.source_names, **search.source_names, **names}
+    )
 
 
 class _Search:
@@ -105,6 +118,12 @@ class _Search:
             self._steps[branch] = SyncColumns(self._graph, sync)
         return self._steps[branch]
 
+    @property
+    def source_names(self) -> dict[int, str]:
+        """What the branches are called that were gone through, also those that went."""
+        found = (step.source_names for step in self._steps.values())
+        return {number: name for names in found for number, name in names.items()}
+
     def base_columns(self, columns: list[SourceColumn]) -> list[SourceColumn]:
         """The columns these are computed from, down to where nothing is derived."""
         found: set[SourceColumn] = set()
@@ -114,8 +133,7 @@ class _Search:
                 found.add(reached)
                 continue
             for older in self.base_columns(step.source_columns(reached.table, reached.column)):
-                masked = older.masked or reached.masked
-                found.add(SourceColumn(older.branch, older.table, older.column, masked))
+                found.add(replace(older, masked=older.masked or reached.masked))
         return sorted(found)
 
     def used_columns(self, step: SyncColumns, branch: int) -> dict[str, list[SourceColumn]]:

@@ -15,16 +15,30 @@ from livingdb.commit.carry_lens import lens_of
 from livingdb.derivation.column_lineage.normalize_query import Untraceable, normalize_query
 from livingdb.derivation.find_rows import matching_rows, matching_rows_in
 from livingdb.derivation.refresh_view import SourceVersion
-from livingdb.derivation.source_positions import source_positions, source_versions
+from livingdb.derivation.source_positions import (
+    last_derived_snapshot,
+    source_names,
+    source_positions,
+    source_versions,
+)
 from livingdb.derivation.view import KIND, SourceTable, View
 from livingdb.derivation.weighted_rows import distinct_rows
 from livingdb.engines.engine_choice import choose_engine, load_engine
 from livingdb.engines.request import Request, Source
-from livingdb.errors import LivingDBError, NotFound
+from livingdb.errors import (
+    InvalidData,
+    LivingDBError,
+    NotFound,
+    TransactionConflict,
+    Unsupported,
+    Untrusted,
+)
 from livingdb.evolution.lift import tables_in_schema_of
 from livingdb.evolution.schema_change import SchemaChange
+from livingdb.graph.ancestry import is_ancestor
 from livingdb.graph.graph import Graph, tables_of
 from livingdb.graph.names import is_hidden
+from livingdb.guard.sync_state import last_pair
 from livingdb.tables.batches import flat
 from livingdb.tables.index import Version
 from livingdb.tables.rows import RowSet
@@ -32,8 +46,12 @@ from livingdb.tracing.lineage.lens_rows import trace_changes, trace_lens
 from livingdb.tracing.lineage.requested_rows import RequestedRows
 from livingdb.tracing.lineage.target import Target, makers
 from livingdb.tracing.lineage.trace_query import Answer, KnownTable, QueryTracer, TableTrace
+from livingdb.tracing.lineage.written_rows import split_rows
 
-__all__ = ["Origin", "Search", "TracedRows", "engine_answer", "trace_rows"]
+__all__ = ["UNANSWERABLE", "Origin", "Search", "TracedRows", "engine_answer", "trace_rows"]
+
+UNANSWERABLE = (NotFound, InvalidData, Unsupported, Untrusted)
+"""Why a query or a lens cannot be gone through any more; then no more can be said than all."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +76,7 @@ class Search:
         self._engine = engine
         self._base = base
         self._makers = makers(graph)
+        self._dropped: dict[int, str] = {}
 
     def to_base(self) -> Search:
         """The same, down to what is not derived."""
@@ -99,16 +118,56 @@ class Search:
         self, branch: int, row: SnapshotRow, table: str, rows: pa.Table | None
     ) -> Iterator[Origin]:
         sync = self._makers[branch]
+        made = self._version_made(sync, branch, row)
+        if made is not None and made.sequence == row.sequence:
+            yield from self._trace_made(sync, branch, row, table, rows)
+            return
+        written = split_rows(self.graph, made, row, table, rows)
+        if written.own.num_rows or written.made is None:
+            source = self.graph.versions.rows(self.graph.version(row, table))
+            yield Origin(branch, self._name(branch), table, row, written.own, source)
+        if made is not None and written.made is not None and written.made.num_rows:
+            yield from self._trace_made(sync, branch, made, written.table, written.made)
+
+    def _version_made(self, sync: SyncRow, branch: int, row: SnapshotRow) -> SnapshotRow | None:
+        """The last version that the sync made, before what others wrote; None: there is none."""
+        graph = self.graph
+        if sync.kind == KIND:
+            return last_derived_snapshot(graph, row)
+        pair = self._pair(sync)
+        made = graph.snapshots.find(pair[branch]) if branch in pair else None
+        return made if made is not None and is_ancestor(graph.snapshots, made, row) else row
+
+    def _pair(self, sync: SyncRow) -> Mapping[int, Address]:
+        """Where the branches of a stopped schema sync were last in step."""
+        try:
+            return {} if sync.is_active else last_pair(self.graph, sync)
+        except TransactionConflict:
+            return {}
+
+    def _trace_made(
+        self, sync: SyncRow, branch: int, row: SnapshotRow, table: str, rows: pa.Table | None
+    ) -> Iterator[Origin]:
+        """The source rows behind rows of a version that a sync made.
+
+        Where its query or lens cannot be gone through any more, all that it read.
+        """
+        try:
+            yield from list(self._trace_step(sync, branch, row, table, rows))
+        except UNANSWERABLE:
+            yield from self._trace_whole(sync, branch, row)
+
+    def _trace_step(
+        self, sync: SyncRow, branch: int, row: SnapshotRow, table: str, rows: pa.Table | None
+    ) -> Iterator[Origin]:
         if sync.kind != KIND:
             yield from self._trace_schema_change(sync, branch, row, table, rows)
             return
         view = View.from_json(sync.spec)
         at = source_positions(self.graph, row)
         if not set(view.branches) <= set(at):
-            raise NotFound(
-                f"the snapshot {row.address.hex()[:12]} of {view.name!r} was not made from its "
-                "sources: somebody wrote it"
-            )
+            raise NotFound(f"{view.name!r} reads other branches now than when this was made")
+        self._dropped |= source_names(self.graph, row)
         if view.what == "clone":
             yield from self._trace_clone(view, at, table, rows)
         elif view.what == "sql":
@@ -117,6 +176,27 @@ class Search:
             for name, item in source_versions(self.graph, view, at).items():
                 source = self.graph.versions.rows(item.version)
                 yield self._origin(view.tables[name], at, source.to_arrow(), source, True)
+
+    def _trace_whole(self, sync: SyncRow, branch: int, row: SnapshotRow) -> Iterator[Origin]:
+        """Every table that a version was made from, as far as it is known."""
+        graph = self.graph
+        if sync.kind != KIND:
+            number, before = sync.sources[0], self._paired_snapshot(sync, branch, row)
+            for table in graph.tables(before):
+                if not is_hidden(table):
+                    yield self._whole_origin(number, before, table)
+            return
+        at = source_positions(graph, row)
+        for source in View.from_json(sync.spec).tables.values():
+            pinned = Address(bytes.fromhex(source.snapshot)) if source.snapshot else None
+            address = pinned or at.get(source.branch)
+            found = None if address is None else graph.snapshots.find(address)
+            if found is not None and source.table in graph.tables(found):
+                yield self._whole_origin(source.branch, found, source.table)
+
+    def _whole_origin(self, branch: int, row: SnapshotRow, table: str) -> Origin:
+        rows = self.graph.versions.rows(self.graph.version(row, table))
+        return Origin(branch, self._name(branch), table, row, rows.to_arrow(), rows, True)
 
     def _trace_query(
         self,
@@ -193,7 +273,7 @@ class Search:
 
     def _name(self, branch: int) -> str:
         row = self.graph.branches.by_id(branch)
-        return "?" if row is None else row.name
+        return self._dropped.get(branch, "?") if row is None else row.name
 
     # --- schema changes ---------------------------------------------------------------------
 
@@ -214,7 +294,7 @@ class Search:
         graph = self.graph
         source = graph.branches.by_id(sync.sources[0])
         assert source is not None
-        before = self._paired_snapshot(branch, row, source.id)
+        before = self._paired_snapshot(sync, branch, row)
         old = tables_of(graph, before)
         for name, some in trace_lens(graph, lens_of(graph, sync), table, rows, old).items():
             origin = self._snapshot_origin(source.id, before, name, some)
@@ -224,13 +304,18 @@ class Search:
             else:
                 yield from self._trace_schema_change(inner, source.id, before, name, some)
 
-    def _paired_snapshot(self, branch: int, row: SnapshotRow, source: int) -> SnapshotRow:
+    def _paired_snapshot(self, sync: SyncRow, branch: int, row: SnapshotRow) -> SnapshotRow:
         """Where the branch of the old schema was when that of the new one was at a snapshot."""
         graph = self.graph
         here = graph.branches.by_id(branch)
-        there = graph.branches.by_id(source)
+        there = graph.branches.by_id(sync.sources[0])
         assert here is not None
         assert there is not None
+        pair = self._pair(sync)
+        if pair.get(branch) == row.address and there.id in pair:
+            found = graph.snapshots.find(pair[there.id])
+            if found is not None:
+                return found
         if here.head == row.sequence:
             return graph.snapshots.at(there.head)
         move = graph.branches.last_move_to(here, row.sequence)

@@ -5,16 +5,17 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from livingdb.catalog.branches import BranchRow
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.catalog.syncs import SyncRow
-from livingdb.derivation.source_positions import source_positions
+from livingdb.derivation.source_positions import last_version_made, source_positions
 from livingdb.derivation.source_tables import derived_snapshot
 from livingdb.derivation.view import KIND, View
 from livingdb.errors import InvalidData, NotFound
 from livingdb.graph.graph import Graph, missing_table_error
 from livingdb.graph.names import is_hidden
 
-__all__ = ["Target", "makers", "target_of"]
+__all__ = ["Target", "makers", "target_of", "visible_columns"]
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,9 @@ def target_of(graph: Graph, view: str, at: SnapshotRow | None) -> Target:
     tables = [other for other in graph.tables(row) if not is_hidden(other)]
     if table is None:
         own = name.name if name is not None else ""
+        if own not in tables and len(tables) != 1 and sync.kind == KIND:
+            made = None if name is None else _version_with(graph, sync, name)
+            row, tables = (row, tables) if made is None else (made, [sync.spec["name"]])
         table = own if own in tables else tables[0] if len(tables) == 1 else None
     if table is None:
         shown = ", ".join(f"{ref}.{other}" for other in sorted(tables))
@@ -52,6 +56,20 @@ def target_of(graph: Graph, view: str, at: SnapshotRow | None) -> Target:
     if table not in tables:
         raise missing_table_error(table, graph.tables(row))
     return Target(view, number, row, table)
+
+
+def visible_columns(graph: Graph, target: Target) -> list[str]:
+    """The columns of a target's table."""
+    schema = graph.versions.definition(graph.version(target.snapshot, target.table)).schema
+    return [column.name for column in schema.visible_columns]
+
+
+def _version_with(graph: Graph, sync: SyncRow, branch: BranchRow) -> SnapshotRow | None:
+    """The last version of a view that its sync made; somebody took its table away since."""
+    if sync.spec["what"] == "clone":
+        return None
+    made = last_version_made(graph, branch)
+    return made if made is not None and sync.spec["name"] in graph.tables(made) else None
 
 
 def _split(graph: Graph, view: str) -> tuple[str, str | None]:

@@ -149,10 +149,10 @@ class Facets:
     def _column_facets(self, sync: SyncRow) -> dict[str, dict[str, Any]]:
         if self._graph.branches.by_id(sync.target) is None:
             return {}
-        names = {row.id: row.name for row in self._graph.branches.all()}
         from livingdb.derivation.column_lineage.sync_columns import SyncColumns
 
         step = SyncColumns(self._graph, sync)
+        names = step.source_names | {row.id: row.name for row in self._graph.branches.all()}
         found: dict[str, dict[str, Any]] = {}
         try:
             indirect = [

@@ -9,6 +9,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -32,6 +33,7 @@ from livingdb.guard.conditions.kinds.repeated_values import (
 from livingdb.guard.conditions.kinds.row_conditions import RowCondition, columns_of, row_count_text
 from livingdb.guard.conditions.pending_change import is_true
 from livingdb.guard.conditions.registry import register, register_constructor
+from livingdb.tables.batches import flat
 from livingdb.tables.rows import RowSet
 
 if TYPE_CHECKING:
@@ -148,9 +150,33 @@ def _semi_join(
 ) -> pa.Table:
     """The rows that hold one of the rows of `values` in some columns."""
     kinds = [rows.schema.column(name).type for name in columns]
-    arrays = [column.cast(kind) for column, kind in zip(values.columns, kinds, strict=True)]
-    wanted = pa.Table.from_arrays(arrays, names=list(columns))
+    wanted = _values_that_fit(values, kinds).rename_columns(list(columns))
     return matching_rows(rows, wanted, list(columns if read is None else read))
+
+
+def _values_that_fit(values: pa.Table, kinds: Sequence[pa.DataType]) -> pa.Table:
+    """The rows of `values` as columns of these types hold them; what they cannot hold is left out.
+
+    `InvalidData` for values that do not compare with the type at all.
+    """
+    arrays, fits = [], np.ones(values.num_rows, bool)
+    for column, kind in zip(values.columns, kinds, strict=True):
+        given = flat(column)
+        try:
+            made = given.cast(kind)
+        except pa.ArrowInvalid:
+            made = _cast_unsafe(given, kind)
+            same = pc.equal(made.cast(given.type, safe=False), given)
+            fits &= same.to_numpy(zero_copy_only=False)
+        arrays.append(made)
+    return pa.Table.from_arrays(arrays, names=values.column_names).filter(pa.array(fits))
+
+
+def _cast_unsafe(given: pa.Array, kind: pa.DataType) -> pa.Array:
+    try:
+        return given.cast(kind, safe=False)
+    except pa.ArrowInvalid as error:
+        raise InvalidData(f"{given.type} cannot refer to {kind}: {error}") from None
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,142 @@
+"""How far a sync is behind: the snapshots of its sources that its target has not taken.
+
+It is counted on each source's line of first parents, from the newest snapshot there that the
+target has taken: a reset, a merge or a gap in the target's own history moves that snapshot, and
+nothing that became of tables, columns or branches keeps the question from being answered.  Only
+the index over snapshots and the records of two of them are read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from livingdb.catalog.branches import BranchRow
+from livingdb.catalog.syncs import SyncRow
+from livingdb.chunks.address import Address
+from livingdb.derivation.lag import Lag
+from livingdb.derivation.source_positions import (
+    At,
+    last_derived_snapshot,
+    source_names,
+    source_positions,
+)
+from livingdb.derivation.view import KIND, View
+from livingdb.errors import TransactionConflict
+from livingdb.graph.ancestry import last_common_position
+from livingdb.graph.graph import Graph, now
+from livingdb.guard.sync_state import last_pair
+
+__all__ = ["sync_lag"]
+
+
+def sync_lag(graph: Graph, chain: Sequence[SyncRow], time: float | None = None) -> Lag | None:
+    """How far the target of a sync is behind, now or at a time in seconds; it never raises.
+
+    None where there is nothing to count from: every source branch was dropped, or it is not known
+    since when the sync is stopped.  The reason of the sync says why.
+    """
+    first = chain[0]
+    moment = now() if time is None else int(time * 1e6)
+    is_in_step = all(sync.is_active and sync.frequency == "immediate" for sync in chain)
+    if first.kind == KIND:
+        view = View.from_json(first.spec)
+        rows = graph.branches_by_ids((*view.branches, first.target))
+        found = _no_lag(rows, view.branches) if is_in_step else _view_lags(graph, first, view, rows)
+    else:
+        ends = _origins(chain)
+        rows = graph.branches_by_ids(ends)
+        found = _no_lag(rows, ends) if is_in_step else _lens_lags(graph, first, rows, ends)
+    return _total(found, moment)
+
+
+@dataclass(frozen=True)
+class _BranchLag:
+    """How many snapshots of a branch were not taken, None: it is gone; and since when."""
+
+    name: str
+    count: int | None = 0
+    since: int | None = None
+
+
+def _total(found: Sequence[_BranchLag], moment: int) -> Lag | None:
+    counted = [lag.count for lag in found if lag.count is not None]
+    if not counted:
+        return None
+    since = min([moment, *(lag.since for lag in found if lag.since is not None)])
+    sources = {lag.name: lag.count for lag in found}
+    return Lag(sum(counted), max(0.0, (moment - since) / 1e6), sources)
+
+
+def _no_lag(rows: Mapping[int, BranchRow], numbers: Sequence[int]) -> list[_BranchLag]:
+    return [_BranchLag(rows[n].name) if n in rows else _BranchLag("?", None) for n in numbers]
+
+
+def _origins(chain: Sequence[SyncRow]) -> list[int]:
+    """The branches whose changes a schema sync carries."""
+    ends = {"forward": [chain[0].sources[0]], "reverse": [chain[-1].target]}
+    return ends.get(chain[0].direction) or [chain[0].sources[0], chain[-1].target]
+
+
+def _lens_lags(
+    graph: Graph, sync: SyncRow, rows: Mapping[int, BranchRow], ends: Sequence[int]
+) -> list[_BranchLag]:
+    """Those of a schema sync that is stopped: since its branches were last in step."""
+    try:
+        pair = last_pair(graph, sync)
+    except TransactionConflict:
+        return []
+    return [_lag_since(graph, rows.get(number), pair.get(number), "?") for number in ends]
+
+
+def _view_lags(
+    graph: Graph, sync: SyncRow, view: View, rows: Mapping[int, BranchRow]
+) -> list[_BranchLag]:
+    """Those of a derived object: since the snapshots that its last version was made from."""
+    target = rows.get(sync.target)
+    if target is None:
+        return []
+    made = last_derived_snapshot(graph, graph.snapshots.at(target.head))
+    then = {} if made is None else source_positions(graph, made)
+    heads = {n: graph.snapshots.at(rows[n].head).address for n in view.branches if n in rows}
+    if _is_up_to_date(graph, view, then, heads):
+        return _no_lag(rows, view.branches)
+    names = {} if made is None or set(view.branches) <= set(rows) else source_names(graph, made)
+    return [
+        _lag_since(graph, rows.get(number), then.get(number), names.get(number, "?"))
+        for number in view.branches
+    ]
+
+
+def _is_up_to_date(graph: Graph, view: View, then: At, heads: At) -> bool:
+    """Whether nothing that a view reads has changed since a version of it."""
+    if not set(view.branches) <= set(then) or not set(view.branches) <= set(heads):
+        return False
+    if view.what == "clone":
+        return all(then[branch] == heads[branch] for branch in view.branches)
+    old = {branch: graph.record(then[branch]).tables for branch in view.branches}
+    new = {branch: graph.record(heads[branch]).tables for branch in view.branches}
+    followed = [source for source in view.tables.values() if not source.snapshot]
+    return all(
+        new[source.branch].get(source.table) is not None
+        and new[source.branch].get(source.table) == old[source.branch].get(source.table)
+        for source in followed
+    )
+
+
+def _lag_since(
+    graph: Graph, branch: BranchRow | None, taken: Address | None, name: str
+) -> _BranchLag:
+    """How far a branch is from the newest snapshot of its line that was taken."""
+    if branch is None:
+        return _BranchLag(name, None)
+    head = graph.snapshots.at(branch.head)
+    seen = None if taken is None else graph.snapshots.find(taken)
+    if seen is not None and seen.sequence == head.sequence:
+        return _BranchLag(branch.name)
+    common = None if seen is None else last_common_position(graph.snapshots, seen, head)
+    start = -1 if common is None else common.depth
+    if start == head.depth:  # The branch was reset to it: going back is what is to be carried.
+        return _BranchLag(branch.name, 1, head.time)
+    oldest = graph.snapshots.ancestor(head, start + 1)
+    return _BranchLag(branch.name, head.depth - start, oldest.time)
