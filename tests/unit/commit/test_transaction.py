@@ -220,19 +220,19 @@ def lose_races(
     graph: Graph, monkeypatch: pytest.MonkeyPatch, races: int, meanwhile: Callable[[int], object]
 ) -> list[bool]:
     """Let others be faster so many times; whether each attempt was alone with the branch."""
-    real, alone = graph.commit, []
+    real, alone = graph.store_drafts, []
 
-    def raced(intent: Any, staging: Any, held: Any = None, before: Any = ()) -> Any:
+    def raced(drafts: Any, staging: Any, moves: Any, actions: Any, held: Any) -> Any:
         alone.append(held is not None)
         if len(alone) <= races:
             if held is None:
                 with monkeypatch.context() as quiet:
-                    quiet.setattr(graph, "commit", real)
+                    quiet.setattr(graph, "store_drafts", real)
                     meanwhile(len(alone))
             return None
-        return real(intent, staging, held, before)
+        return real(drafts, staging, moves, actions, held)
 
-    monkeypatch.setattr(graph, "commit", raced)
+    monkeypatch.setattr(graph, "store_drafts", raced)
     return alone
 
 
@@ -255,7 +255,7 @@ def test_who_loses_every_race_gives_up(
     work.upsert("t", {"id": [9], "v": [900]})
     with monkeypatch.context() as races:
         alone = lose_races(work.graph, races, 100, lambda number: None)
-        with pytest.raises(TransactionConflict, match="16 others committed to 'test/"):
+        with pytest.raises(TransactionConflict, match="others keep moving 'test/"):
             work.commit("mine", "bo", "")
     assert len(alone) == 16
     assert values(branch)[9] == 9

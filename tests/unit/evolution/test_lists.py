@@ -204,15 +204,15 @@ def test_others_commit_first(
 ) -> None:
     """The list is made anew on what they left, with nothing of the first try."""
     graph, main = db._graph, db.branch("main")
-    commit = graph.commit
+    commit = graph.store_drafts
 
     def late(*given: Any, **options: Any) -> Any:
-        monkeypatch.setattr(graph, "commit", commit)
+        monkeypatch.setattr(graph, "store_drafts", commit)
         main.insert("orders", {"id": [9], "amount": [9.0], "city": ["Bodø"]})
         return commit(*given, **options)
 
     count = len(db.snapshots())
-    monkeypatch.setattr(graph, "commit", late)
+    monkeypatch.setattr(graph, "store_drafts", late)
     main.evolve(LIST, sync="both", **place)
     assert len(db.snapshots()) == count + 1 + len(LIST)
     assert len(hidden(db)) == 2
