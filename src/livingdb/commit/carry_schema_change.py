@@ -29,6 +29,7 @@ from livingdb.errors import LivingDBError
 from livingdb.graph.draft import Draft, Intent, Propagation
 from livingdb.graph.graph import Graph, now, tables_of
 from livingdb.guard.build_pending_change import visible_tables
+from livingdb.guard.conditions.kinds.model import METRICS
 from livingdb.guard.conditions.pending_change import Cost, PendingChange, VersionPair
 from livingdb.guard.judge import Judgement, judge_change
 from livingdb.guard.sync_failure import detach_action
@@ -123,7 +124,9 @@ def _judge_schema_change(
         view.uses,
         before,
         Cost("none", "SCHEMA_CHANGED", "embedded"),
+        graph.record(head.address).edge.details.get(METRICS, {}),
         trust=graph.trust,
+        is_schema_change=True,
     )
     judgement = judge_change(pending)
     assert judgement is not None
@@ -358,6 +361,9 @@ def _unchanged_view_intent(
         "rows": 0,
         AT: {str(branch): address.hex() for branch, address in at.items()},
     }
+    metrics = graph.record(last.address).edge.details.get(METRICS)
+    if metrics:
+        details[METRICS] = metrics
     return Intent(
         (last,),
         (target,),
