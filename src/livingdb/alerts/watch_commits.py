@@ -1,4 +1,6 @@
-"""Schema changes and merges that somebody watches for: told in the transaction that makes them."""
+"""Schema changes and merges that somebody watches for, and clocks that were set back: told in the
+transaction that makes them.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +10,7 @@ from typing import Any
 
 from sqlalchemy import Connection
 
+from livingdb.alerts.clock_alerts import commit_clock_alerts, move_clock_alerts
 from livingdb.alerts.raise_alert import fingerprint_of, raise_alert
 from livingdb.alerts.watch import Merged, SchemaChanged, WatchTarget
 from livingdb.catalog.alerts import WatchRow
@@ -48,6 +51,8 @@ class CommitWatches:
 
     def add_commit_alerts(self, draft: Draft, carried: Propagation) -> Propagation:
         """What a commit carries, with the alerts that it raises."""
+        off = commit_clock_alerts(self._graph, (draft, *carried.drafts))
+        carried = replace(carried, actions=[*carried.actions, *off]) if off else carried
         if not draft.intent.moves or not self._watches_at(draft.intent.moves[0].epoch):
             return carried
         moves = []
@@ -64,6 +69,8 @@ class CommitWatches:
         self, moves: Sequence[tuple[BranchRow, SnapshotRow]], operation: str, carried: Propagation
     ) -> Propagation:
         """The same for branches that move to snapshots that are there."""
+        off = move_clock_alerts(self._graph, moves)
+        carried = replace(carried, actions=[*carried.actions, *off]) if off else carried
         if not moves or not self._watches_at(moves[0][0].epoch):
             return carried
         tables = self._graph.tables

@@ -106,6 +106,17 @@ class Branches:
         )
         until = _log.c.time <= bindparam("time")
         self._log_at = newest_first.where(until).limit(1)
+        self._log_exactly_at = newest_first.where(_log.c.time == bindparam("time")).limit(1)
+        following = _log.alias("following")
+        drop = _log.c.time - following.c.time
+        self._ran_back = (
+            select(_log.c.position)
+            .join(following, (following.c.branch == _log.c.branch))
+            .where(of_branch, following.c.position == _log.c.position + 1)
+            .where(_log.c.time >= bindparam("time"), following.c.time < bindparam("time"))
+            .where(drop > bindparam("by"))
+            .limit(1)
+        )
         self._to = newest_first.where(_log.c.snapshot == bindparam("snapshot")).limit(1)
         self._tag_by_name = select(_tag).where(_tag.c.name == bindparam("name"))
         branch_named = select(literal(_IS_BRANCH), literal("")).where(
@@ -165,9 +176,19 @@ class Branches:
         return None if found is None else Movement(*found)
 
     def log_at(self, branch: BranchRow, time: int) -> Movement | None:
-        """The branch's last movement up to a time."""
+        """The branch's newest movement whose time is not later; others before it may be later."""
         found = self._queries.first(self._log_at, {"branch": branch.id, "time": time})
         return None if found is None else Movement(*found)
+
+    def log_exactly_at(self, branch: BranchRow, time: int) -> Movement | None:
+        """The branch's newest movement that has this time."""
+        found = self._queries.first(self._log_exactly_at, {"branch": branch.id, "time": time})
+        return None if found is None else Movement(*found)
+
+    def ran_back_over(self, branch: BranchRow, time: int, by: int) -> bool:
+        """Whether the times of the branch's log once went back over a time, by more than that."""
+        values = {"branch": branch.id, "time": time, "by": by}
+        return self._queries.first(self._ran_back, values) is not None
 
     def add(
         self,

@@ -26,6 +26,7 @@ from livingdb.graph.large_work import LargeWork
 from livingdb.graph.names import is_hidden
 from livingdb.graph.refs import ResolvedRef, resolve
 from livingdb.graph.snapshot import Edge, SnapshotRecord, TableMap
+from livingdb.graph.snapshot_time import snapshot_time
 from livingdb.graph.storage.database_store import DatabaseStore
 from livingdb.graph.storage.staging import Scratch, Staging
 from livingdb.graph.storage.upkeep import Upkeep
@@ -267,7 +268,7 @@ class Graph:
             intent.kind,
             intent.operation,
             intent.author,
-            max([now(), *(parent.time + 1 for parent in parents)]),
+            snapshot_time(now(), [parent.time for parent in parents]),
             intent.message,
             intent.sources,
             intent.details,
@@ -345,7 +346,7 @@ class Graph:
 
         What follows from it in other branches is committed with it.
         """
-        moment = max(now(), *(self.snapshots.at(branch.head).time + 1 for branch, _ in moves))
+        moment = snapshot_time(now(), [self.snapshots.at(branch.head).time for branch, _ in moves])
         with Staging(self.store) as staging:
             carried = Propagation()
             if self.carrier is not None:

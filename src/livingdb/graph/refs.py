@@ -4,7 +4,9 @@ main            the head of a branch          v1           a tag
 3fa9c1…         an id, or its unique prefix of six digits or more
 id:3fa9c1       an id, even if there is a branch of that name
 main~3          three first parents back
-main@2026-11-15T10:00:00    where the branch was then (UTC unless a zone is given)
+main@2026-11-15T10:00:00    where the branch was then (UTC unless a zone is given): the newest
+                position in its log whose time is not later
+main@now        its head, whatever the clocks said
 """
 
 from __future__ import annotations
@@ -13,13 +15,16 @@ import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from livingdb.catalog.branches import BranchRow
+from livingdb.catalog.branches import BranchRow, Movement
 from livingdb.catalog.catalog import Catalog
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.chunks.address import Address
 from livingdb.errors import InvalidName, NotFound
 
-__all__ = ["ResolvedRef", "parse_time", "resolve"]
+__all__ = ["NOW", "ResolvedRef", "parse_time", "position_at", "resolve"]
+
+NOW = "now"
+"""The time at which a branch is at its head."""
 
 PREFIX_DIGITS = 6
 _HEX = re.compile(r"[0-9a-f]{6,64}\Z")
@@ -68,10 +73,18 @@ def _as_of(catalog: Catalog, name: str, time: str) -> SnapshotRow:
     branch = catalog.branches.find(name)
     if branch is None:
         raise NotFound(f"there is no branch {name!r}{_hint(catalog, name)}")
+    return catalog.snapshots.at(position_at(catalog, branch, time).snapshot)
+
+
+def position_at(catalog: Catalog, branch: BranchRow, time: str) -> Movement:
+    """The newest position in a branch's log whose time is not later; its last one for `NOW`."""
+    if time.strip().lower() == NOW:
+        (last,) = catalog.branches.log(branch, branch.position - 1)
+        return last
     found = catalog.branches.log_at(branch, parse_time(time))
     if found is None:
-        raise NotFound(f"the branch {name!r} was not there yet at {time}")
-    return catalog.snapshots.at(found.snapshot)
+        raise NotFound(f"the branch {branch.name!r} was not there yet at {time}")
+    return found
 
 
 def parse_time(text: str) -> int:
@@ -79,7 +92,7 @@ def parse_time(text: str) -> int:
     try:
         moment = datetime.fromisoformat(text.strip())
     except ValueError:
-        raise InvalidName(f"{text!r} is no time: write 2026-11-15T10:00:00") from None
+        raise InvalidName(f"{text!r} is no time: write 2026-11-15T10:00:00, or now") from None
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
     delta = moment - datetime(1970, 1, 1, tzinfo=UTC)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from livingdb.catalog.branches import BranchRow
+from livingdb.catalog.branches import BranchRow, Movement
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.catalog.syncs import SyncRow
 from livingdb.errors import RuleViolation
 from livingdb.graph.graph import Graph
+from livingdb.graph.snapshot_time import MOST_RAISED_MICROSECONDS
 
-__all__ = ["paired_snapshots", "reached_syncs", "schema_syncs"]
+__all__ = ["movement_at", "paired_snapshots", "reached_syncs", "schema_syncs"]
 
 
 def schema_syncs(graph: Graph, branch: BranchRow, of_branch: bool = False) -> list[SyncRow]:
@@ -50,8 +51,8 @@ def paired_snapshots(
         mine, snapshot = at[here]
         row = graph.branches.by_id(other)
         assert row is not None
-        since = _arrival_time(graph, mine, snapshot, sync)
-        there = None if since is None else graph.branches.log_at(row, since)
+        since = _arrival_time(graph, mine, snapshot, sync, row)
+        there = None if since is None else movement_at(graph, row, since)
         if there is None:
             raise RuleViolation(
                 f"{branch.name!r} is in the sync {sync.name!r}, whose other side has no snapshot "
@@ -62,10 +63,34 @@ def paired_snapshots(
     return found
 
 
-def _arrival_time(graph: Graph, branch: BranchRow, to: SnapshotRow, sync: SyncRow) -> int | None:
-    """When a branch came to a snapshot, or the sync to the branch there; None if it never did."""
+def movement_at(graph: Graph, branch: BranchRow, time: int) -> Movement | None:
+    """Where a branch stood when another one of its group moved, at a time by the log of that one.
+
+    None if it was not there, or if the clock was set back over that time, so that nobody knows.
+    """
+    along = graph.branches.log_exactly_at(branch, time)
+    if along is not None:
+        return along
+    if graph.branches.ran_back_over(branch, time, MOST_RAISED_MICROSECONDS):
+        return None
+    return graph.branches.log_at(branch, time)
+
+
+def _arrival_time(
+    graph: Graph, branch: BranchRow, to: SnapshotRow, sync: SyncRow, other: BranchRow
+) -> int | None:
+    """When a branch came to a snapshot, or the sync to the branch there; None if it never did.
+
+    Where the clock was set back over the beginning of the sync, it is known only of movements
+    that the other branch made along.
+    """
     move = graph.branches.last_move_to(branch, to.sequence)
-    if move is None or move.time >= sync.time:
-        return None if move is None else move.time
+    if move is None:
+        return None
+    if graph.branches.ran_back_over(branch, sync.time, MOST_RAISED_MICROSECONDS):
+        is_along = graph.branches.log_exactly_at(other, move.time) is not None
+        return move.time if is_along else None
+    if move.time >= sync.time:
+        return move.time
     first = graph.branches.log_at(branch, sync.time)
     return sync.time if first is not None and first.position == move.position else None

@@ -77,6 +77,8 @@ def ref_of(scope: Scope, table: exp.Table, parameters: Mapping[str, object]) -> 
 
 def _moment(value: object) -> str:
     if isinstance(value, str):
+        if value.strip().lower() == "now":
+            return "now"
         try:
             value = datetime.datetime.fromisoformat(value.strip())
         except ValueError:
