@@ -54,7 +54,7 @@ class Branch:
     @property
     def head(self) -> Snapshot:
         """The snapshot the branch stands on."""
-        return Snapshot(self.database, self._head())
+        return Snapshot(self.database, self._head(), branch=self.name)
 
     def tables(self) -> list[str]:
         """The names of its tables."""

@@ -16,7 +16,7 @@ from livingdb.catalog.syncs import SyncRow
 from livingdb.commit import derive as deriving
 from livingdb.commit.carry_views import topological_order
 from livingdb.commit.past_versions import version_for
-from livingdb.database.sync import drop_branch_action, updatable_of
+from livingdb.database.sync import drop_branch_action, updatable_sync
 from livingdb.derivation.source_tables import resolve_sources
 from livingdb.derivation.trusted_functions import check_name, load_function
 from livingdb.derivation.view import KIND, MATERIALIZE, REFRESH, SourceTable, View, hot_condition
@@ -137,7 +137,7 @@ def _replace_action(graph: Graph, name: str, view: View | None = None) -> Act | 
 
 def drop_view_action(graph: Graph, name: str) -> Act:
     """What takes a derived object away, also one that can be written; `NotFound`: there is none."""
-    if updatable_of(graph, name) is None:
+    if updatable_sync(graph, name) is None:
         derived_sync(graph, name)
     return drop_branch_action(graph, graph.branch(name), detach=False, is_view=True)
 

@@ -32,12 +32,18 @@ class Snapshot:
     """An immutable state of the whole database."""
 
     def __init__(
-        self, database: Database, row: SnapshotRow, lifted: Mapping[str, Version] | None = None
+        self,
+        database: Database,
+        row: SnapshotRow,
+        lifted: Mapping[str, Version] | None = None,
+        branch: str | None = None,
     ):
         self.database = database
         self._row = row
         self._lifted = lifted
         """Its tables in another schema, if they are to be seen in one."""
+        self._branch = branch
+        """The branch by whose name it was asked for, if it was: SQL knows the views of that one."""
 
     @property
     def _graph(self) -> Graph:
@@ -115,13 +121,13 @@ class Snapshot:
         return Table(graph, name, self._lifted[name])
 
     def sql(self, text: str, parameters: Parameters = None, *, engine: str | None = None) -> Result:
-        """The answer of a query over its tables."""
+        """The answer of a query over its tables, and over views as they were then."""
         return self.database._execute(self._scope(), text, parameters, engine)
 
     def _scope(self) -> SnapshotScope:
         from livingdb.database.sql_scope import SnapshotScope
 
-        return SnapshotScope(self.database, self._row, None, self._lifted)
+        return SnapshotScope(self.database, self._row, self._branch, self._lifted)
 
     def clone(self, name: str) -> Branch:
         """A new branch that stands on this snapshot."""

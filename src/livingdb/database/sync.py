@@ -22,7 +22,7 @@ from livingdb.graph.snapshot_columns import to_datetime
 if TYPE_CHECKING:
     from livingdb.database.database import Database
 
-__all__ = ["Sync", "drop_branch", "drop_branch_action", "every_sync", "updatable_of"]
+__all__ = ["Sync", "drop_branch", "drop_branch_action", "every_sync", "updatable_sync"]
 
 SyncChain = tuple[SyncRow, ...]
 """The rows of one sync: several where changes compose, joined by branches that are not shown."""
@@ -259,15 +259,18 @@ def drop_branch(graph: Graph, branch: BranchRow, detach: bool) -> None:
         act(connection)
 
 
-def updatable_of(graph: Graph, name: str) -> int | None:
-    """The branch whose view that can be written has this name: all the view's branch holds."""
+def updatable_sync(graph: Graph, name: str) -> SyncRow | None:
+    """The first part of the sync of the view of this name that can be written.
+
+    Such a view is all that its branch holds.
+    """
     branch = graph.branches.find(name)
     if branch is None or set(graph.tables(graph.snapshots.at(branch.head))) != {name}:
         return None
     for stages in _chains(graph)[0]:
         is_written = stages[0].kind != KIND and stages[0].direction == "both"
         if is_written and stages[-1].target == branch.id:
-            return stages[0].sources[0]
+            return stages[0]
     return None
 
 

@@ -33,11 +33,15 @@ _BACK = re.compile(r"(.*)~(\d*)\Z", re.DOTALL)
 
 @dataclass(frozen=True)
 class ResolvedRef:
-    """A snapshot, the catalog's epoch at that moment, and the branch if the ref was one."""
+    """A snapshot, the catalog's epoch at that moment, and the branch if the ref was one.
+
+    `named` is the branch whose name the ref has, also if it goes on with steps or a time.
+    """
 
     snapshot: SnapshotRow
     epoch: str | None = None
     branch: BranchRow | None = None
+    named: str | None = None
 
 
 def resolve(catalog: Catalog, ref: str) -> ResolvedRef:
@@ -46,7 +50,7 @@ def resolve(catalog: Catalog, ref: str) -> ResolvedRef:
         raise InvalidName(f"a ref is a branch, a tag or a snapshot id, not {ref!r}")
     named, epoch = catalog.branches.branch_or_tag(ref)
     if isinstance(named, BranchRow):
-        return ResolvedRef(catalog.snapshots.at(named.head), epoch, named)
+        return ResolvedRef(catalog.snapshots.at(named.head), epoch, named, named.name)
     if named is not None:
         return ResolvedRef(catalog.snapshots.at(named.snapshot), epoch)
     back = _BACK.match(ref)
@@ -54,7 +58,7 @@ def resolve(catalog: Catalog, ref: str) -> ResolvedRef:
         return _ancestor(catalog, back.group(1), int(back.group(2) or 1), ref)
     if "@" in ref:
         name, _, time = ref.partition("@")
-        return ResolvedRef(_as_of(catalog, name, time), epoch)
+        return ResolvedRef(_as_of(catalog, name, time), epoch, named=name)
     found = _by_id(catalog, ref)
     if found is not None:
         return ResolvedRef(found, epoch)
@@ -66,7 +70,8 @@ def _ancestor(catalog: Catalog, name: str, steps: int, ref: str) -> ResolvedRef:
     row = found.snapshot
     if steps > row.depth:
         raise NotFound(f"{ref!r}: the history of {name!r} has only {row.depth + 1} snapshots")
-    return ResolvedRef(catalog.snapshots.ancestor(row, row.depth - steps), found.epoch)
+    back = catalog.snapshots.ancestor(row, row.depth - steps)
+    return ResolvedRef(back, found.epoch, named=found.named)
 
 
 def _as_of(catalog: Catalog, name: str, time: str) -> SnapshotRow:

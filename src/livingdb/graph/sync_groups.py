@@ -11,7 +11,7 @@ from livingdb.errors import RuleViolation
 from livingdb.graph.graph import Graph
 from livingdb.graph.snapshot_time import MOST_RAISED_MICROSECONDS
 
-__all__ = ["movement_at", "paired_snapshots", "reached_syncs", "schema_syncs"]
+__all__ = ["movement_at", "paired_snapshot", "paired_snapshots", "reached_syncs", "schema_syncs"]
 
 
 def schema_syncs(graph: Graph, branch: BranchRow, of_branch: bool = False) -> list[SyncRow]:
@@ -51,16 +51,27 @@ def paired_snapshots(
         mine, snapshot = at[here]
         row = graph.branches.by_id(other)
         assert row is not None
-        since = _arrival_time(graph, mine, snapshot, sync, row)
-        there = None if since is None else movement_at(graph, row, since)
+        there = paired_snapshot(graph, sync, mine, snapshot, row)
         if there is None:
             raise RuleViolation(
                 f"{branch.name!r} is in the sync {sync.name!r}, whose other side has no snapshot "
                 f"that belongs to {snapshot.address.hex()[:12]}; detach the sync first"
             )
-        at[other] = row, graph.snapshots.at(there.snapshot)
+        at[other] = row, there
         found.append(at[other])
     return found
+
+
+def paired_snapshot(
+    graph: Graph, sync: SyncRow, branch: BranchRow, to: SnapshotRow, other: BranchRow
+) -> SnapshotRow | None:
+    """Where another branch stood when one that a sync joins with it came to a snapshot.
+
+    None if they were not in step yet, or if a clock was set back, so that nobody knows.
+    """
+    since = _arrival_time(graph, branch, to, sync, other)
+    there = None if since is None else movement_at(graph, other, since)
+    return None if there is None else graph.snapshots.at(there.snapshot)
 
 
 def movement_at(graph: Graph, branch: BranchRow, time: int) -> Movement | None:

@@ -25,7 +25,10 @@ class Scope(Protocol):
         ...
 
     def rows(self, name: str, ref: str | None = None) -> RowSet:
-        """The rows of a table here or at another ref; `@time` is the branch at that time."""
+        """The rows of a table here or at another ref.
+
+        `@time` is the branch at that time, `branch:ref` a tag or an id, with the views of a branch.
+        """
         ...
 
     def location(self, name: str, ref: str | None = None) -> TableLocation | None:
