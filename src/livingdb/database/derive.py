@@ -94,6 +94,7 @@ def derive(branch: Branch, request: DeriveRequest) -> None:
         materialize=request.materialize,
         engine=request.engine,
         params=dict(request.params or {}),
+        called=_called_before(graph, request),
     )
     instead = _replace_action(graph, request.name, view) if request.replace else None
     _derive_view(branch, view, when, request, instead, guard)
@@ -122,6 +123,15 @@ def _view_of(branch: Branch, request: DeriveRequest) -> View:
     function = check_name(request.spark if is_spark else request.model)
     load_function(function, branch.database.trust)
     return _function_view(graph, branch.name, request.name, function, is_spark, request.tables)
+
+
+def _called_before(graph: Graph, request: DeriveRequest) -> str:
+    """What the view that is replaced is called on its branch beside its name: that stays."""
+    old = graph.branches.find(request.name) if request.replace else None
+    for sync in graph.catalog.syncs.all() if old is not None else ():
+        if sync.kind == KIND and sync.target == old.id:
+            return str(sync.spec["called"])
+    return ""
 
 
 def _replace_action(graph: Graph, name: str, view: View | None = None) -> Act | None:

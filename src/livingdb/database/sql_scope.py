@@ -100,6 +100,12 @@ class SnapshotScope:
         row, table = self._locate_table(name, ref)
         return TableLocation(self.database._graph.place.url, row.address.hex(), table)
 
+    def views(self) -> pa.Table:
+        """The views that SQL knows by their names here."""
+        from livingdb.database.define_view import views_at
+
+        return views_at(self.database._graph, self._row, self.branch)
+
     def tables(self, ref: str | None = None) -> list[str]:
         """The tables here, or at another ref."""
         if ref is None and self._lifted is not None:
@@ -164,21 +170,9 @@ class BranchScope(SnapshotScope):
 
     def define_view(self, statement: ViewStatement) -> Snapshot | None:
         """Derive a view on the branch, or drop it."""
-        database = self.database
-        there = database._graph.branches.find(statement.name) is not None
-        if (statement.if_missing and there) or (statement.if_exists and not there):
-            return None
-        if statement.query is None:
-            from livingdb.database import derive as objects
+        from livingdb.database.define_view import define_view
 
-            act = objects.drop_view_action(database._graph, statement.name)
-            with database._graph.catalog.write() as connection:
-                act(connection)
-            return None
-        options: dict[str, Any] = {**statement.options, "replace": statement.replace}
-        if "key" in options:
-            options["key"] = [name.strip() for name in options["key"].split(",")]
-        return self._of.derive(statement.name, statement.query, author=self._author, **options).head
+        return define_view(self._of, statement, self._author)
 
     @contextmanager
     def write_transaction(self) -> Iterator[TransactionScope]:

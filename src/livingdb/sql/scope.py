@@ -39,6 +39,10 @@ class Scope(Protocol):
         """The names of the tables."""
         ...
 
+    def views(self) -> pa.Table:
+        """The views that have a name here, with what they are."""
+        ...
+
     def is_branch(self, name: str) -> bool:
         """Whether there is a branch of that name."""
         ...
