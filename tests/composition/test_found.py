@@ -36,7 +36,6 @@ from tests.composition.schema_operations import Evolve, TransformClone
 from tests.composition.upkeep_operations import Inspect, Reopen
 from tests.composition.view_operations import (
     Approve,
-    CloneDerived,
     Derive,
     Detach,
     Propagate,
@@ -248,13 +247,6 @@ FOUND = {
         ]
     ),
     "replay_over_rename": Program([INSERT, RENAME, Revert("main", "main", 1)]),
-    "clone_derived_in_pieces": Program(
-        [
-            MASKED_LATER,
-            Evolve("main", (DropTable("items"),)),
-            CloneDerived("main", "dev"),
-        ]
-    ),
     "clone_of_keyless_view": Program(
         [
             Derive("main", "v", UNION, "immediate"),

@@ -45,11 +45,15 @@ class MergeOptions:
         check_policy(self.on_conflict, self.granularity)
 
 
-def clone(graph: Graph, name: str, at: SnapshotRow, origin: str) -> None:
-    """A new branch that stands on a snapshot."""
+def clone(
+    graph: Graph, name: str, at: SnapshotRow, origin: str, author: str, message: str = ""
+) -> None:
+    """A new branch that stands on a snapshot; who made it and why is in its log."""
     check_branch(name)
     with graph.catalog.write() as connection:
-        graph.branches.add(connection, name, at.sequence, now(), origin)
+        graph.branches.add(
+            connection, name, at.sequence, now(), origin, author=author, message=message
+        )
 
 
 def reset(graph: Graph, name: str, to: SnapshotRow) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.commit import branch_operations as operations
 from livingdb.commit.transaction import BranchTransaction
+from livingdb.database.branch_movement import BranchMovement
 from livingdb.database.pictures import notebook_html
 from livingdb.database.snapshot import Snapshot
 from livingdb.database.table import Table
@@ -68,6 +69,16 @@ class Branch:
         """The head and its ancestors, newest first."""
         rows = history.log(self._graph.snapshots, self._head())
         return [Snapshot(self.database, row) for row in islice(rows, limit)]
+
+    def movements(self, limit: int | None = None) -> list[BranchMovement]:
+        """The branch's own log, newest first: where it was, since when, by whom and why.
+
+        `branch@time` follows it.
+        """
+        graph = self._graph
+        moves = graph.branches.log(graph.branch(self.name))[:limit]
+        found = graph.snapshots.get_many({move.snapshot for move in moves})
+        return [BranchMovement.of(self.database, m, found[m.snapshot]) for m in moves]
 
     def sql(
         self,
@@ -215,10 +226,10 @@ class Branch:
         message: str = "",
         author: str | None = None,
     ) -> Branch:
-        """A new branch that stands where this one does.
+        """A new branch that stands where this one does; its log says who made it and why.
 
         `derived=True` derives on it, too, what is derived on this one, under names that end in
-        `_` and its own (a text: in that).  `transform` are schema changes through which the new
+        `_` and its own (a text: in that): all of it, or the clone is not made.  `transform` are schema changes through which the new
         branch sees this one; with `sync="forward"` it stays in step, at the time `when` says, as
         far as `conditions` let changes pass; `alerts` are where it tells of what they stop.
         """
@@ -239,13 +250,9 @@ class Branch:
             return Branch(self.database, name)
         if sync != "none" or conditions is not None or alerts is not None:
             raise InvalidData("sync= is for a clone with transform=: a plain one goes its own way")
-        made = self.database._clone(self._head(), name, self.name)
         if derived:
-            suffix = derived if isinstance(derived, str) else f"_{name}"
-            from livingdb.database import derive as objects
-
-            objects.rederive(made, self.name, suffix, who)
-        return made
+            return self.head.clone(name, derived=derived, message=message, author=who)
+        return self.database._clone(self._head(), name, self.name, who, message)
 
     # --- derived objects ---------------------------------------------------------------------
 

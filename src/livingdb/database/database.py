@@ -233,8 +233,8 @@ class Database(Alerting, Tracing):
             raise InvalidData(f"{name!r} is the only branch; a database has at least one")
         drop_branch(self._graph, row, detach)
 
-    def _clone(self, row: SnapshotRow, name: str, origin: str) -> Branch:
-        operations.clone(self._graph, name, row, origin)
+    def _clone(self, row: SnapshotRow, name: str, origin: str, author: str, message: str) -> Branch:
+        operations.clone(self._graph, name, row, origin, author, message)
         return Branch(self, name)
 
     def _execute(

@@ -1,6 +1,4 @@
-"""Branch.derive and clone(transform=): from the user's words to a View and its sync; derived_at;
-rederive.
-"""
+"""Branch.derive and clone(transform=): from the user's words to a View and its sync; derived_at."""
 
 from __future__ import annotations
 
@@ -14,7 +12,6 @@ from sqlglot import exp
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.catalog.syncs import SyncRow
 from livingdb.commit import derive as deriving
-from livingdb.commit.carry_views import topological_order
 from livingdb.commit.past_versions import version_for
 from livingdb.database.sync import drop_branch_action, updatable_sync
 from livingdb.derivation.source_tables import resolve_sources
@@ -37,10 +34,11 @@ __all__ = [
     "DeriveRequest",
     "clone_transformed",
     "derive",
+    "derive_view",
     "derived_at",
     "derived_sync",
     "drop_view_action",
-    "rederive",
+    "query_view",
 ]
 
 Act = Callable[[Connection], None]
@@ -97,7 +95,7 @@ def derive(branch: Branch, request: DeriveRequest) -> None:
         called=_called_before(graph, request),
     )
     instead = _replace_action(graph, request.name, view) if request.replace else None
-    _derive_view(branch, view, when, request, instead, guard)
+    derive_view(branch, view, when, request, instead, guard)
 
 
 def _check_choices(request: DeriveRequest) -> None:
@@ -116,7 +114,7 @@ def _view_of(branch: Branch, request: DeriveRequest) -> View:
     if request.sql is not None:
         if request.params:
             raise InvalidData("params= are those of a function; write the values into the query")
-        return _query_view(graph, branch.name, request.name, request.sql)
+        return query_view(graph, branch.name, request.name, request.sql)
     if request.materialize != "full":
         raise Unsupported("what a function made is stored: materialize='full'")
     is_spark = request.spark is not None
@@ -152,7 +150,7 @@ def drop_view_action(graph: Graph, name: str) -> Act:
     return drop_branch_action(graph, graph.branch(name), detach=False, is_view=True)
 
 
-def _derive_view(
+def derive_view(
     branch: Branch,
     view: View,
     when: Schedule,
@@ -160,6 +158,7 @@ def _derive_view(
     instead: Act | None = None,
     guard: Mapping[str, Any] | None = None,
 ) -> None:
+    """Make a derived object by its definition."""
     database = branch.database
     deriving.derive(
         database._graph,
@@ -182,7 +181,8 @@ def _check_choice(what: str, given: object, known: Sequence[str]) -> None:
         raise InvalidData(f"{what}={given!r}: choose one of {', '.join(known)}")
 
 
-def _query_view(graph: Graph, branch: str, name: str, sql: str) -> View:
+def query_view(graph: Graph, branch: str, name: str, sql: str) -> View:
+    """A view by its query, over tables of a branch and of others."""
     tree = parse_statement(sql)
     if not isinstance(tree, exp.Query):
         raise InvalidData("a view is made by a query: SELECT …")
@@ -251,7 +251,7 @@ def clone_transformed(branch: Branch, transform: object, request: DeriveRequest)
     made_by = [change.to_json() for change in changes]
     view = View(request.name, "clone", tables, changes=made_by, home=row.id)
     text = request.message or f"clone {branch.name} as {request.name}"
-    _derive_view(branch, view, when, dataclasses.replace(request, message=text), guard=guard)
+    derive_view(branch, view, when, dataclasses.replace(request, message=text), guard=guard)
 
 
 def _derive_updatable(branch: Branch, request: DeriveRequest, when: Schedule) -> None:
@@ -297,41 +297,3 @@ def derived_at(
 ) -> SnapshotRow:
     """The version of a derived object that was made from a snapshot; made now if there is none."""
     return version_for(graph, derived_sync(graph, name), source, engine, trust)
-
-
-def rederive(branch: Branch, source: str, suffix: str, author: str) -> list[str]:
-    """Derive anew on a clone what is derived on the branch it came from; the names."""
-    database = branch.database
-    graph = database._graph
-    origin, target = graph.branch(source), graph.branch(branch.name)
-    made: dict[int, int] = {origin.id: target.id}
-    names = []
-    syncs = [s for s in graph.catalog.syncs.all() if s.kind == KIND and s.is_active]
-    for sync, view in topological_order([(s, View.from_json(s.spec)) for s in syncs]):
-        if not set(view.branches) & set(made):
-            continue
-        tables = {
-            plain: SourceTable(
-                made.get(t.branch, t.branch), _table_name_on(graph, made, t), t.snapshot
-            )
-            for plain, t in view.tables.items()
-        }
-        name = f"{view.name}{suffix}"
-        called = view.called or view.name
-        copy = dataclasses.replace(view, name=name, tables=tables, home=target.id, called=called)
-        when = parse_schedule(sync.frequency)
-        request = DeriveRequest(name, author=author)
-        _derive_view(branch, copy, when, request, guard=sync.guard)
-        made[sync.target] = graph.branch(name).id
-        names.append(name)
-    return names
-
-
-def _table_name_on(graph: Graph, made: Mapping[int, int], table: SourceTable) -> str:
-    """The table of a derived object has its name, also when the object was derived anew."""
-    if table.branch not in made:
-        return table.table
-    old, new = graph.branches.by_id(table.branch), graph.branches.by_id(made[table.branch])
-    assert old is not None
-    assert new is not None
-    return new.name if table.table == old.name else table.table
