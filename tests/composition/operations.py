@@ -43,7 +43,7 @@ WEIGHTS: dict[type[Step], int] = {
     SqlInsert: 2,
     Clone: 2,
     CloneDerived: 1,
-    CloneDerivedAt: 1,
+    CloneDerivedAt: 2,
     Merge: 4,
     Reset: 2,
     Revert: 2,

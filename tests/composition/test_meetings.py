@@ -266,6 +266,14 @@ PROGRAMS = {
         TransformClone("main", "m", (MASK,), "deferred"), Evolve("main", (DropTable("items"),)),
         CloneDerived("main", "dev"), insert("dev", 9), Refresh("m_dev"),
     ],
+    "a clone of a view derived on a clone": [
+        view("immediate"), TransformClone("v", "m", (AddColumn("v", "x", "default"),), "deferred"),
+        CloneDerived("main", "dev"), insert("dev", 9), Propagate(),
+    ],
+    "derived on a clone of a view": [
+        view("immediate"), Derive("v", "w", OVER, "immediate"), CloneDerived("v", "dev"),
+        Propagate(),
+    ],
     "lens over a deferred view": [
         view("deferred"), Evolve("v", (RenameColumn("v", "fn", "x"),), "to", "b", "forward"),
         Derive("b", "w", Query("filter", ("v",), (("k", "fk"), ("n", "x"))), "immediate"),

@@ -338,7 +338,7 @@ class Detach(_OnSync):
 class Reattach(_OnSync):
     """Let a detached sync go on."""
 
-    on_conflict: str = "source"
+    on_conflict: str = "ours"
     STATES = ("detached",)
 
     def expected(self, model: Model) -> Expected:
@@ -586,9 +586,8 @@ def _copied(model: Model, branch: str, name: str) -> list[tuple[Sync, Sync, str]
             left.remove(sync)
             source = sync.sources[0]
             target = f"{sync.target}_{name}"
-            definition = sync.definition
+            definition = sync.definition.moved(source, names[source], source in queries)
             if isinstance(definition, BoundQuery):
-                definition = definition.moved(source, names[source], source in queries)
                 queries.add(sync.target)
             twin = Sync(
                 sync.kind, (names[source],), target, "forward", sync.when, definition,

@@ -215,7 +215,14 @@ def preview(graph: Graph, source: str, into: str, options: MergeOptions) -> Prev
     return Preview(merged, {**yours, **mine}, changes, forward)
 
 
-def revert(graph: Graph, name: str, which: SnapshotRow, author: str, message: str) -> SnapshotRow:
+def revert(
+    graph: Graph,
+    name: str,
+    which: SnapshotRow,
+    author: str,
+    message: str,
+    options: MergeOptions | None = None,
+) -> SnapshotRow:
     """A snapshot that undoes what another one changed, on a branch."""
     if which.first is None:
         raise InvalidData("the first snapshot of a database cannot be reverted")
@@ -223,11 +230,16 @@ def revert(graph: Graph, name: str, which: SnapshotRow, author: str, message: st
         raise RuleViolation("a schema change is not reverted: evolve the schema back instead")
     parent = graph.snapshots.at(which.first)
     text = message or f"revert {which.message or which.address.hex()[:12]}"
-    return _replay(graph, name, (which, parent), ("revert", which), author, text)
+    return _replay(graph, name, (which, parent), ("revert", which), author, text, options)
 
 
 def cherry_pick(
-    graph: Graph, name: str, which: SnapshotRow, author: str, message: str
+    graph: Graph,
+    name: str,
+    which: SnapshotRow,
+    author: str,
+    message: str,
+    options: MergeOptions | None = None,
 ) -> SnapshotRow:
     """A snapshot with what another one changed, on a branch."""
     if which.first is None:
@@ -236,7 +248,7 @@ def cherry_pick(
         raise RuleViolation("a schema change is not picked: evolve the branch instead")
     parent = graph.snapshots.at(which.first)
     text = message or which.message
-    return _replay(graph, name, (parent, which), ("cherry_pick", which), author, text)
+    return _replay(graph, name, (parent, which), ("cherry_pick", which), author, text, options)
 
 
 def _replay(
@@ -246,6 +258,7 @@ def _replay(
     how: tuple[str, SnapshotRow],
     author: str,
     message: str,
+    options: MergeOptions | None,
 ) -> SnapshotRow:
     """Put the difference of two snapshots on a branch."""
     before, after = step
@@ -257,7 +270,7 @@ def _replay(
         with Staging(graph.store) as staging:
             base = MergeBase(tables_of(graph, before))
             theirs = tables_of(graph, after)
-            merged = _merge_cleanly(graph, base, ours, theirs, MergeOptions(), staging)
+            merged = _merge_cleanly(graph, base, ours, theirs, options or MergeOptions(), staging)
             if not merged.tables:
                 return ours
             intent = Intent(

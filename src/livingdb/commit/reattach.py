@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from sqlalchemy import Connection
 
@@ -19,7 +20,7 @@ from livingdb.catalog.syncs import ACTIVE, SyncRow
 from livingdb.chunks.address import Address
 from livingdb.commit.carry_lens import BranchChange, LensCarrier
 from livingdb.derivation.hidden_tables import whole_tables
-from livingdb.errors import IllegalSync, RuleViolation, TransactionConflict
+from livingdb.errors import RuleViolation, TransactionConflict
 from livingdb.graph.diff import differing_keys
 from livingdb.graph.draft import Intent
 from livingdb.graph.graph import Graph, now, tables_of
@@ -30,7 +31,7 @@ from livingdb.graph.merge import (
     merge_tables,
     permanent_conflicts,
 )
-from livingdb.graph.merge_policy import Policies
+from livingdb.graph.merge_policy import Policies, check_one_way, check_policy, is_given_up
 from livingdb.graph.names import is_hidden
 from livingdb.graph.snapshot import overlay_tables
 from livingdb.graph.storage.staging import Staging
@@ -40,10 +41,9 @@ from livingdb.guard.quarantine import quarantine_rows
 from livingdb.guard.sync_state import last_pair, set_state
 from livingdb.tables.index import Version
 
-__all__ = ["WINNERS", "rejoin"]
+__all__ = ["rejoin"]
 
 Tables = Mapping[str, Version]
-WINNERS = ("fail", "source", "target")
 _ATTEMPTS = 8
 
 
@@ -52,7 +52,7 @@ def rejoin(
     carrier: LensCarrier,
     stages: Sequence[SyncRow],
     by: str,
-    on_conflict: str = "fail",
+    on_conflict: Any = "fail",
     guarded: bool = False,
 ) -> None:
     """Let a schema sync be active again, with both branches in step.
@@ -60,13 +60,9 @@ def rejoin(
     `guarded`: only if its conditions let pass what has come up meanwhile.
     """
     direction = stages[0].direction
-    if on_conflict not in WINNERS:
-        raise IllegalSync(f"on_conflict={on_conflict!r}: choose one of {', '.join(WINNERS)}")
-    if on_conflict == "target" and direction != "both":
-        raise IllegalSync(
-            "on_conflict='target': what a one-way sync writes is what its source says; 'source' "
-            "gives up what was written to the target meanwhile"
-        )
+    check_policy(on_conflict, "row")
+    if direction != "both":
+        check_one_way(on_conflict)
     for _ in range(_ATTEMPTS):
         with Staging(graph.store) as staging:
             work = _Rejoin(graph, carrier, stages, by, staging)
@@ -145,7 +141,7 @@ class _Rejoin:
             place.after = self._push_change(step, sync, self._is_right, place.base)
             before = place
 
-    def merge_target(self, on_conflict: str) -> None:
+    def merge_target(self, on_conflict: Any) -> None:
         """What the last branch did, too."""
         last = self._branch_states[-1]
         self._carried_tables = last.after
@@ -155,13 +151,14 @@ class _Rejoin:
         if self._chain[0].direction != "both":
             self._check_discarded_rows(last, on_conflict)
             return
-        policy = {"fail": "fail", "source": "ours", "target": "theirs"}[on_conflict]
+        tables = {**last.now, **last.after}
+        schemas = {n: self._graph.versions.definition(v).schema for n, v in tables.items()}
         found = merge_tables(
             self._graph,
             MergeBase(last.base),
             last.after,
             last.now,
-            Policies(policy),
+            Policies.of(on_conflict, "row", schemas),
             self._staging,
         )
         self._new_versions += found.new_versions
@@ -169,14 +166,14 @@ class _Rejoin:
             raise merge_error(self._graph, found, last.after)
         last.after = overlay_tables(last.after, found.tables)
 
-    def _check_discarded_rows(self, last: _BranchState, on_conflict: str) -> None:
+    def _check_discarded_rows(self, last: _BranchState, on_conflict: Any) -> None:
         """What was written to the target of a one-way sync goes, if somebody says so."""
-        if on_conflict == "source":
-            return
         graph, found = self._graph, MergedTables()
         for name, mine in last.after.items():
             yours, old = last.now.get(name), last.base.get(name)
             if yours is None or old is None or _is_same(old, yours):
+                continue
+            if is_given_up(on_conflict, name):
                 continue
             if yours.definition != mine.definition:
                 found.clashes[name] = "the two sides have different schemas"
@@ -187,8 +184,9 @@ class _Rejoin:
             if parts:
                 found.conflicts[name] = parts
         for name in last.now:
-            if name not in last.after and not is_hidden(name):
-                found.clashes[name] = "the target alone has the table"
+            if name in last.after or is_hidden(name) or is_given_up(on_conflict, name):
+                continue
+            found.clashes[name] = "the target alone has the table"
         if not found.is_clean:
             raise merge_error(graph, found, last.after)
 

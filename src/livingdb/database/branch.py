@@ -265,7 +265,7 @@ class Branch:
         model: str | None = None,
         params: Mapping[str, Any] | None = None,
         tables: Sequence[str] | None = None,
-        when: str = "deferred",
+        when: str | None = None,
         refresh: str = "auto",
         materialize: str = "full",
         key: str | Sequence[str] | None = None,
@@ -282,7 +282,7 @@ class Branch:
         sql          a view: the answer of a query over tables of this branch, or of others
         spark        'package.module:function' that makes a data frame of a dict of data frames
         model        'package.module:function' that makes bytes or files of a dict of tables
-        when         'immediate', 'deferred', 'on demand', 'every 10 minutes', a line of cron,
+        when         'immediate', 'deferred' (the default), 'on demand', 'every 10 minutes', a line of cron,
                      'lag 10 minutes' or 'downstream'
         refresh      'auto', 'incremental' or 'full'
         materialize  'full', 'none' (computed when read), 'lazy' (stored when first read), or
@@ -322,21 +322,44 @@ class Branch:
         operations.reset(self._graph, self.name, target)
         return Snapshot(self.database, target)
 
-    def revert(self, ref: object, *, message: str = "", author: str | None = None) -> Snapshot:
-        """A new snapshot that undoes what one snapshot changed (a merge: all it brought in)."""
-        target = self.database._resolve(ref).snapshot
-        who = author or self.database.author
-        return Snapshot(
-            self.database, operations.revert(self._graph, self.name, target, who, message)
-        )
+    def revert(
+        self,
+        ref: object,
+        *,
+        on_conflict: Any = "fail",
+        granularity: str = "row",
+        message: str = "",
+        author: str | None = None,
+    ) -> Snapshot:
+        """A new snapshot that undoes what one snapshot changed (a merge: all it brought in).
 
-    def cherry_pick(self, ref: object, *, message: str = "", author: str | None = None) -> Snapshot:
-        """A new snapshot with what one snapshot changed, wherever it is."""
+        `on_conflict` and `granularity` are those of `Database.merge`, for rows that were changed
+        since: ours is what the branch has, theirs what there was before.
+        """
+        options = operations.MergeOptions(on_conflict, granularity)
         target = self.database._resolve(ref).snapshot
         who = author or self.database.author
-        return Snapshot(
-            self.database, operations.cherry_pick(self._graph, self.name, target, who, message)
-        )
+        made = operations.revert(self._graph, self.name, target, who, message, options)
+        return Snapshot(self.database, made)
+
+    def cherry_pick(
+        self,
+        ref: object,
+        *,
+        on_conflict: Any = "fail",
+        granularity: str = "row",
+        message: str = "",
+        author: str | None = None,
+    ) -> Snapshot:
+        """A new snapshot with what one snapshot changed, wherever it is.
+
+        `on_conflict` and `granularity` are those of `Database.merge`: theirs is what is picked.
+        """
+        options = operations.MergeOptions(on_conflict, granularity)
+        target = self.database._resolve(ref).snapshot
+        who = author or self.database.author
+        made = operations.cherry_pick(self._graph, self.name, target, who, message, options)
+        return Snapshot(self.database, made)
 
     # --- as a name ---------------------------------------------------------------------------
 

@@ -8,8 +8,8 @@ was made is dropped in one transaction if something fails.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 __all__ = ["CloneRequest", "clone_derived", "origin_of"]
 
 Tables = Mapping[str, SourceTable]
+_TABLE_FIELDS = ("table", "left", "right")
+"""What schema changes call the tables that they change."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -121,6 +123,7 @@ def _derive_all(
     clone = database.branch(request.name)
     target = graph.branch(request.name)
     moved = {request.origin.id: target.id}
+    renamed: dict[int, dict[str, str]] = {}
     for sync, view in wanted:
         name = f"{view.name}{request.suffix}"
         try:
@@ -128,7 +131,8 @@ def _derive_all(
             copy = dataclasses.replace(
                 then,
                 name=name,
-                tables=_moved_tables(graph, moved, then.tables),
+                tables=_moved_tables(then.tables, moved, renamed),
+                changes=_moved_changes(then, renamed),
                 home=target.id,
                 called=view.called or view.name,
             )
@@ -139,24 +143,39 @@ def _derive_all(
             error.args = (f"{view.name!r} cannot be derived on {request.name!r}: {error}",)
             raise
         moved[sync.target] = graph.branch(name).id
+        if view.what != "clone":
+            renamed[sync.target] = {view.name: name}
         made.append(name)
 
 
-def _moved_tables(graph: Graph, moved: Mapping[int, int], tables: Tables) -> dict[str, SourceTable]:
-    """The tables of a view on the clone, and of the objects that were derived anew there."""
+def _moved_tables(
+    tables: Tables, moved: Mapping[int, int], renamed: Mapping[int, Mapping[str, str]]
+) -> dict[str, SourceTable]:
+    """The tables of a view on the clone, and of the objects that were derived anew there.
+
+    The table of a view has its name, so it has another one there.
+    """
     return {
-        plain: SourceTable(moved.get(t.branch, t.branch), _name_on(graph, moved, t), t.snapshot)
+        plain: SourceTable(
+            moved.get(t.branch, t.branch),
+            renamed.get(t.branch, {}).get(t.table, t.table),
+            t.snapshot,
+        )
         for plain, t in tables.items()
     }
 
 
-def _name_on(graph: Graph, moved: Mapping[int, int], table: SourceTable) -> str:
-    """The table of a derived object has its name, also when the object was derived anew."""
-    if table.branch not in moved:
-        return table.table
-    rows = graph.branches.by_ids([table.branch, moved[table.branch]])
-    old, new = rows[table.branch], rows[moved[table.branch]]
-    return new.name if table.table == old.name else table.table
+def _moved_changes(
+    view: View, renamed: Mapping[int, Mapping[str, str]]
+) -> Sequence[Mapping[str, Any]]:
+    """The schema changes of a clone, over the table of a view that was derived anew."""
+    names: dict[str, str] = {}
+    for branch in view.branches:
+        names |= renamed.get(branch, {})
+    return [
+        {k: names.get(v, v) if k in _TABLE_FIELDS else v for k, v in change.items()}
+        for change in view.changes
+    ]
 
 
 def _drop_all(graph: Graph, made: list[str]) -> None:

@@ -54,7 +54,8 @@ class DeriveRequest:
     model: str | None = None
     params: Mapping[str, Any] | None = None
     tables: Iterable[str] | None = None
-    when: str = "deferred"
+    when: str | None = None
+    """Deferred, unless it says otherwise; a view that can be written is immediate."""
     refresh: str = "auto"
     materialize: str = "full"
     key: str | Sequence[str] | None = None
@@ -73,15 +74,21 @@ def derive(branch: Branch, request: DeriveRequest) -> None:
     if len(given) != 1:
         raise InvalidData("say what it is made by: sql=, spark= or model=, one of them")
     check_branch(request.name)
-    when = parse_schedule(request.when)
     _check_choices(request)
+    usual = "immediate" if request.sync == "both" else "deferred"
+    when = parse_schedule(usual if request.when is None else request.when)
     guard = guard_of(request.conditions, request.alerts)
     if guard and request.sync == "none":
         raise InvalidData("conditions= and alerts= are those of a sync, and sync='none' has none")
     what = "model" if request.model is not None else "view"
-    check_guard(guard, request.sync, "immediate" if request.sync == "both" else when.text, what)
+    if request.sync == "both" and when.kind != "immediate":
+        raise IllegalSync(
+            f"rule 4: a two-way sync is always immediate: sync='both' does not go with "
+            f"when={request.when!r}"
+        )
+    check_guard(guard, request.sync, when.text, what)
     if request.sync == "both":
-        _derive_updatable(branch, request, when)
+        _derive_updatable(branch, request)
         return
     graph = branch.database._graph
     key = request.key
@@ -224,7 +231,12 @@ def _function_view(
 def clone_transformed(branch: Branch, transform: object, request: DeriveRequest) -> None:
     """Another branch that sees this one through schema changes, kept in step with it."""
     changes = (transform,) if isinstance(transform, SchemaChange) else tuple(transform)  # type: ignore[arg-type]
-    when = parse_schedule(request.when)
+    when = parse_schedule(request.when or "immediate")
+    if request.sync == "both" and when.kind != "immediate":
+        raise IllegalSync(
+            f"rule 4: a two-way sync is always immediate: sync='both' does not go with "
+            f"when={request.when!r}"
+        )
     if request.sync == "none" or when.kind == "immediate":
         branch.evolve(
             list(changes),
@@ -254,7 +266,7 @@ def clone_transformed(branch: Branch, transform: object, request: DeriveRequest)
     derive_view(branch, view, when, dataclasses.replace(request, message=text), guard=guard)
 
 
-def _derive_updatable(branch: Branch, request: DeriveRequest, when: Schedule) -> None:
+def _derive_updatable(branch: Branch, request: DeriveRequest) -> None:
     """A view that can be written: schema changes that make the view of the branch, both ways."""
     from livingdb.evolution.updatable_views import changes_for
 
@@ -262,8 +274,6 @@ def _derive_updatable(branch: Branch, request: DeriveRequest, when: Schedule) ->
         raise IllegalSync("sync='both': nothing leads from what a function made back to rows")
     if request.params:
         raise InvalidData("params= are those of a function; write the values into the query")
-    if when.kind not in ("immediate", "deferred"):
-        raise IllegalSync("rule 4: a two-way sync is always immediate")
     changes = changes_for(branch._graph, branch.name, request.name, request.sql)
     instead = _replace_action(branch._graph, request.name) if request.replace else None
     if instead is not None:

@@ -194,11 +194,13 @@ class Sync:
         self._reload()
         return done
 
-    def reattach(self, on_conflict: str = "fail", by: str | None = None) -> None:
+    def reattach(self, on_conflict: Any = "fail", by: str | None = None) -> None:
         """Let a sync that stopped go on from now on, whatever its conditions say of the meantime.
 
         It is a three-way merge from where both branches were last in step: `MergeConflict` shows
-        rows that cannot be merged, unless `on_conflict` says who wins, "source" or "target".
+        rows that cannot be merged, unless `on_conflict` says who wins, in the words of
+        `Database.merge`: "ours" is what the source says, "theirs" what was written to the target
+        (of a two-way sync; a one-way sync writes what its source says).
         """
         from livingdb.commit import resume as going_on
 
