@@ -229,9 +229,10 @@ class Branch:
         """A new branch that stands where this one does; its log says who made it and why.
 
         `derived=True` derives on it, too, what is derived on this one, under names that end in
-        `_` and its own (a text: in that): all of it, or the clone is not made.  `transform` are schema changes through which the new
-        branch sees this one; with `sync="forward"` it stays in step, at the time `when` says, as
-        far as `conditions` let changes pass; `alerts` are where it tells of what they stop.
+        `_` and its own (a text: in that): all of it, or the clone is not made.  `transform` are
+        schema changes through which the new branch sees this one; with `sync="forward"` it stays
+        in step, at the time `when` says, as far as `conditions` let changes pass; `alerts` are
+        where it tells of what they stop.
         """
         who = author or self.database.author
         if transform is not None:
@@ -282,8 +283,8 @@ class Branch:
         sql          a view: the answer of a query over tables of this branch, or of others
         spark        'package.module:function' that makes a data frame of a dict of data frames
         model        'package.module:function' that makes bytes or files of a dict of tables
-        when         'immediate', 'deferred' (the default), 'on demand', 'every 10 minutes', a line of cron,
-                     'lag 10 minutes' or 'downstream'
+        when         'immediate', 'deferred' (the default), 'on demand', 'every 10 minutes', a line
+                     of cron, 'lag 10 minutes' or 'downstream'
         refresh      'auto', 'incremental' or 'full'
         materialize  'full', 'none' (computed when read), 'lazy' (stored when first read), or
                      "where day >= '2026-01-01'" (only such rows are stored)

@@ -133,10 +133,10 @@ def _view_of(branch: Branch, request: DeriveRequest) -> View:
 def _called_before(graph: Graph, request: DeriveRequest) -> str:
     """What the view that is replaced is called on its branch beside its name: that stays."""
     old = graph.branches.find(request.name) if request.replace else None
-    for sync in graph.catalog.syncs.all() if old is not None else ():
-        if sync.kind == KIND and sync.target == old.id:
-            return str(sync.spec["called"])
-    return ""
+    if old is None:
+        return ""
+    known = [s for s in graph.catalog.syncs.all() if s.kind == KIND and s.target == old.id]
+    return str(known[0].spec["called"]) if known else ""
 
 
 def _replace_action(graph: Graph, name: str, view: View | None = None) -> Act | None:

@@ -8,7 +8,7 @@ from livingdb.catalog.branches import BranchRow
 from livingdb.derivation.compiler.expand_stars import expand_stars
 from livingdb.derivation.view import SourceTable
 from livingdb.derivation.view_names import view_on
-from livingdb.errors import NotFound, Unsupported
+from livingdb.errors import Unsupported
 from livingdb.graph.graph import Graph, missing_table_error
 from livingdb.sql.parameters import constant
 from livingdb.sql.planner import is_range, point_at, qualify

@@ -1,10 +1,11 @@
 """Views by name: which derived object a name means on a branch or at a snapshot, in which version.
 
 A name resolves on the branches that a view reads, without regard to case, in the version of the
-newest source that is not after the ref; of several from one source, the newest.  A ref that names a branch (`main`, `main~3`, `main@time`) is on
-that one; a tag or an id is on each branch whose line or log has the snapshot, first of all on the
-branch on which the view was derived.  Of a view over several branches, the source on the branch of
-the ref counts, and the others are what the version has.
+newest source that is not after the ref; of several from one source, the newest.  A ref that names
+a branch (`main`, `main~3`, `main@time`) is on that one; a tag or an id is on each branch whose
+line or log has the snapshot, first of all on the branch on which the view was derived.  Of a view
+over several branches, the source on the branch of the ref counts, and the others are what the
+version has.
 """
 
 from __future__ import annotations
@@ -81,9 +82,9 @@ def _is_called(sync: SyncRow, name: str) -> bool:
 def is_on_branch(graph: Graph, branch: BranchRow, at: SnapshotRow) -> bool:
     """Whether a snapshot is on the line of a branch's first parents, or in its log."""
     head = graph.snapshots.at(branch.head)
-    if at.depth <= head.depth:
-        if graph.snapshots.ancestor(head, at.depth).sequence == at.sequence:
-            return True
+    is_older = at.depth <= head.depth
+    if is_older and graph.snapshots.ancestor(head, at.depth).sequence == at.sequence:
+        return True
     return graph.branches.last_move_to(branch, at.sequence) is not None
 
 

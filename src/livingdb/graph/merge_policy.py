@@ -1,10 +1,10 @@
 """Policies: who wins where both sides of a merge changed the same row.
 
 A policy is "fail", "ours", "theirs" or a function.  It is given for everything, for a table or
-for a column ("orders.amount"); "*" stands for what is not named.  These are the words of every
-operation that merges: merge, cherry-pick, revert, reattach.  The function of a column takes (base, ours, theirs) values and
-gives the value; that of a table takes the three rows as dicts (None: no such row) and gives the
-row, or None to delete it.
+for a column ("orders.amount"); "*" stands for what is not named.  The function of a column takes
+(base, ours, theirs) values and gives the value; that of a table takes the three rows as dicts
+(None: no such row) and gives the row, or None to delete it.  These are the words of every
+operation that merges: merge, cherry-pick, revert, reattach.
 """
 
 from __future__ import annotations
@@ -92,12 +92,11 @@ def check_policy(on_conflict: object, granularity: str) -> None:
     given = on_conflict if isinstance(on_conflict, Mapping) else {"on_conflict": on_conflict}
     for name, policy in given.items():
         if not callable(policy) and policy not in _NAMES:
-            where = (
-                "on_conflict" if not isinstance(on_conflict, Mapping) else f"on_conflict[{name!r}]"
-            )
+            is_one = not isinstance(on_conflict, Mapping)
+            where = "on_conflict" if is_one else f"on_conflict[{name!r}]"
             raise InvalidData(
-                f"{where}={policy!r} is no policy: choose one of {', '.join(_NAMES)}, a function, or "
-                "a dict of these by table or table.column"
+                f"{where}={policy!r} is no policy: choose one of {', '.join(_NAMES)}, a function, "
+                "or a dict of these by table or table.column"
             )
 
 
