@@ -270,6 +270,12 @@ PROGRAMS = {
         view("immediate"), TransformClone("v", "m", (AddColumn("v", "x", "default"),), "deferred"),
         CloneDerived("main", "dev"), insert("dev", 9), Propagate(),
     ],
+    "a clone of a clone of a view derived on a clone": [
+        view("immediate"), TransformClone("v", "m", (AddColumn("v", "x", "default"),), "deferred"),
+        TransformClone("m", "n", (AddColumn("v", "y", "default"),), "deferred"),
+        Derive("n", "w", OVER, "deferred"), CloneDerived("main", "dev"), insert("dev", 9),
+        Propagate(),
+    ],
     "derived on a clone of a view": [
         view("immediate"), Derive("v", "w", OVER, "immediate"), CloneDerived("v", "dev"),
         Propagate(),

@@ -575,7 +575,8 @@ class CloneDerivedAt(Step):
 def _copied(model: Model, branch: str, name: str) -> list[tuple[Sync, Sync, str]]:
     """The views of a branch, and those on a clone of it, each after what it reads."""
     names = {branch: name}
-    queries: set[str] = set()
+    tables: dict[str, tuple[str, str]] = {}
+    """The table of a view that a branch shows, and what it is called there."""
     made = []
     left = views(model, "active")
     while True:
@@ -586,9 +587,15 @@ def _copied(model: Model, branch: str, name: str) -> list[tuple[Sync, Sync, str]
             left.remove(sync)
             source = sync.sources[0]
             target = f"{sync.target}_{name}"
-            definition = sync.definition.moved(source, names[source], source in queries)
+            table = tables.get(source)
+            definition = sync.definition.moved(
+                *(table or (source, names[source])), table is not None
+            )
             if isinstance(definition, BoundQuery):
-                queries.add(sync.target)
+                definition = replace(definition, branch=names[source])
+                tables[sync.target] = sync.target, target
+            elif table is not None:
+                tables[sync.target] = table
             twin = Sync(
                 sync.kind, (names[source],), target, "forward", sync.when, definition,
                 sync.materialize, sync.most_rows,

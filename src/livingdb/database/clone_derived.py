@@ -143,8 +143,8 @@ def _derive_all(
             error.args = (f"{view.name!r} cannot be derived on {request.name!r}: {error}",)
             raise
         moved[sync.target] = graph.branch(name).id
-        if view.what != "clone":
-            renamed[sync.target] = {view.name: name}
+        is_clone = view.what == "clone"
+        renamed[sync.target] = _renames(view, renamed) if is_clone else {view.name: name}
         made.append(name)
 
 
@@ -165,13 +165,16 @@ def _moved_tables(
     }
 
 
+def _renames(view: View, renamed: Mapping[int, Mapping[str, str]]) -> dict[str, str]:
+    """The tables that have other names in what was derived anew, of all that a view reads."""
+    return {old: new for branch in view.branches for old, new in renamed.get(branch, {}).items()}
+
+
 def _moved_changes(
     view: View, renamed: Mapping[int, Mapping[str, str]]
 ) -> Sequence[Mapping[str, Any]]:
     """The schema changes of a clone, over the table of a view that was derived anew."""
-    names: dict[str, str] = {}
-    for branch in view.branches:
-        names |= renamed.get(branch, {})
+    names = _renames(view, renamed)
     return [
         {k: names.get(v, v) if k in _TABLE_FIELDS else v for k, v in change.items()}
         for change in view.changes
