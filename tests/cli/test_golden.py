@@ -29,7 +29,7 @@ CASES: dict[str, list[list[str]]] = {
         ["sql", "ALTER TABLE visits ADD COLUMN guests INT"],
         ["sql", "SELECT id FROM orders WHERE id > 99"],
     ],
-    "log": [["log"], ["log", "dev~1", "-n", "2"]],
+    "log": [["log"], ["log", "dev~1", "-n", "2"], ["log", "dev", "--movements"]],
     "branch": [
         ["branch"],
         ["branch", "create", "audit", "main~1"],

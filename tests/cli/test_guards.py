@@ -46,7 +46,7 @@ def test_detach_and_reattach(shop: Path) -> None:
 def test_what_does_not_go_together(shop: Path) -> None:
     for words in (
         ["detach", "--note", "x"],
-        ["resume", "--on-conflict", "source"],
+        ["resume", "--on-conflict", "ours"],
         ["approve", "--reason", "x"],
         ["show", "--by", "eva"],
     ):

@@ -424,7 +424,7 @@ class RenameBranch(Step):
 
 @dataclass(frozen=True)
 class TimeTravel(Step):
-    """Read a branch some snapshots ago, and a view as made from there."""
+    """Read a branch some snapshots ago, and a view as made from there and by its name there."""
 
     branch: str
     steps: int
@@ -450,5 +450,6 @@ class TimeTravel(Step):
             ref = f"{self.branch}~{self.steps}"
             world.compare_snapshot(ref, model.history[to])
             world.compare_derived(self.branch, to)
+            world.compare_named(self.branch, self.steps)
 
         return Outcome(check=check)

@@ -164,12 +164,6 @@ KNOWN: tuple[Known, ...] = (
     ),
     # --- what is not whole -----------------------------------------------------------------------
     Known(
-        "clone_derived_in_pieces",
-        "clone(derived=True) that fails on a view leaves the clone behind",
-        fails("refused whole", "CloneDerived"),
-        goes_on=False,
-    ),
-    Known(
         "clone_of_keyless_view",
         "a lens over a view whose rows have a hidden key cannot be read",
         any_of(

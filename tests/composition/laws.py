@@ -5,6 +5,7 @@ true      an active sync that is not behind satisfies its recipe at the heads
 same      an immediate sync and its deferred twin show the same where both are up to date
 total     everything that can be asked is answered, whatever became of the sources
 history   a snapshot shows what it showed when it was a head
+named     SQL knows a view by its name at every ref of its source, in the version that was then
 """
 
 from __future__ import annotations
@@ -12,10 +13,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from tests.composition.model import State, Sync, shown
+from tests.composition.model import State, Sync, canonical, shown
 from tests.composition.queries import BoundQuery
 from tests.composition.schema_model import BoundChanges, Change, shared_agree
 from tests.composition.view_operations import answer_of
+
+from livingdb import NotFound
 
 if TYPE_CHECKING:
     from tests.composition.machine import World
@@ -27,6 +30,7 @@ __all__ = [
     "check_carried",
     "check_fresh",
     "check_history",
+    "check_named",
     "check_propagated",
     "check_same",
     "check_syncs",
@@ -289,3 +293,46 @@ def check_whole(world: World) -> None:
             world.fail("history", f"the tag {name} moved")
     for snapshot, state in world.model.history.items():
         world.compare_snapshot(f"id:{snapshot}", state)
+
+
+def check_named(world: World, branch: str, steps: int) -> None:
+    """By its name at a ref, a view is the version of the newest source that is not after it."""
+    model = world.model
+    at = model.back(branch, steps)
+    assert at is not None
+    past = model.ancestors(at)
+    for sync in model.syncs.values():
+        if sync.kind != "view" or sync.sources != (branch,) or sync.spoiled:
+            continue
+        version = _version_not_after(world, sync, branch, past)
+        for place in (world.db.at(f"{branch}~{steps}"), world.db.at(f"id:{at}")):
+            try:
+                rows = place.sql(f"SELECT * FROM `{sync.target.upper()}`").to_arrow()
+            except NotFound as error:
+                if version is not None or "derived_at" not in str(error):
+                    world.fail("named", repr(error), sync)
+                continue
+            if version is None:
+                world.fail("named", f"{sync.target} is there, and was made later", sync)
+                continue
+            table = model.history[version][sync.target]
+            found = tuple(rows.column_names), canonical(tuple(r.values()) for r in rows.to_pylist())
+            if found != (table.names, table.rows):
+                world.fail("named", f"{found} instead of {table.names} {table.rows}", sync)
+
+
+def _version_not_after(world: World, sync: Sync, branch: str, past: set[str]) -> str | None:
+    """The version of a view whose source is the newest among these snapshots."""
+    model = world.model
+    line = [model.heads[sync.target]]
+    while model.parents[line[-1]]:
+        line.append(model.parents[line[-1]][0])
+    found: tuple[str, str] | None = None
+    sources: dict[str, str] = {}
+    for version in reversed(line):
+        # What somebody wrote to a detached view was made from what is below it.
+        sources = world.db.at(f"id:{version}").sources or sources
+        source = sources.get(branch)
+        if source in past and (found is None or found[1] in model.ancestors(source)):
+            found = version, source
+    return None if found is None else found[0]

@@ -316,6 +316,9 @@ class World:
             if (found.names, found.rows) != (answer.names, answer.rows):
                 self.fail("derived_at", f"{found.rows} instead of {answer.rows}", sync)
 
+    def compare_named(self, branch: str, steps: int) -> None:
+        laws.check_named(self, branch, steps)
+
     def all_propagated(self) -> None:
         laws.check_propagated(self)
 

@@ -192,6 +192,8 @@ class Sync:
     """Whether a known failure has met it: nothing more is asked of it."""
     stood: dict[str, str | None] = field(default_factory=dict)
     """The heads of its branches when somebody detached it."""
+    since: str | None = None
+    """The snapshot that its first version was made from, if nothing else could be its first."""
 
     @property
     def name(self) -> str:

@@ -23,6 +23,7 @@ from tests.composition.upkeep_operations import Compact, Inspect, Migrate, Reope
 from tests.composition.view_operations import (
     Approve,
     CloneDerived,
+    CloneDerivedAt,
     Derive,
     Detach,
     Propagate,
@@ -42,6 +43,7 @@ WEIGHTS: dict[type[Step], int] = {
     SqlInsert: 2,
     Clone: 2,
     CloneDerived: 1,
+    CloneDerivedAt: 2,
     Merge: 4,
     Reset: 2,
     Revert: 2,

@@ -873,6 +873,20 @@ class BoundChanges:
             }
         return tuple(_renamed(change, names, titles) for change in self.changes)
 
+    def moved(self, source: str, to: str, is_derived: bool) -> BoundChanges:
+        """The changes of a copy of the branch; the table of a derived one has ids of its own."""
+        if not is_derived:
+            return self
+
+        def now(wanted: str) -> str:
+            return to if wanted == source else f"{to}.{wanted.removeprefix(f'{source}.')}"
+
+        return replace(
+            self,
+            tables={name: now(wanted) for name, wanted in self.tables.items()},
+            columns={pair: now(wanted) for pair, wanted in self.columns.items()},
+        )
+
     def agrees(self, old: State, new: State) -> bool:
         """Whether both sides could be in step both ways."""
         changes = self.rebound(old)

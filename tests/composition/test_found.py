@@ -21,7 +21,6 @@ from tests.composition.row_operations import Write
 from tests.composition.schema_model import (
     AddColumn,
     CreateTable,
-    DropTable,
     MaskColumn,
     Normalize,
     RenameColumn,
@@ -30,7 +29,6 @@ from tests.composition.schema_model import (
 )
 from tests.composition.schema_operations import Evolve, TransformClone
 from tests.composition.view_operations import (
-    CloneDerived,
     Derive,
     Detach,
     Propagate,
@@ -121,13 +119,6 @@ FOUND = {
         ]
     ),
     "replay_over_rename": Program([INSERT, RENAME, Revert("main", "main", 1)]),
-    "clone_derived_in_pieces": Program(
-        [
-            MASKED_LATER,
-            Evolve("main", (DropTable("items"),)),
-            CloneDerived("main", "dev"),
-        ]
-    ),
     "clone_of_keyless_view": Program(
         [
             Derive("main", "v", UNION, "immediate"),

@@ -43,6 +43,7 @@ from tests.composition.upkeep_operations import Compact, Inspect, Migrate, Reope
 from tests.composition.view_operations import (
     Approve,
     CloneDerived,
+    CloneDerivedAt,
     Derive,
     Detach,
     Propagate,
@@ -147,6 +148,16 @@ def of_views(when: str) -> dict[str, list[Step]]:
         "derived on a clone": [
             made, Derive("v", "w", OVER, when), CloneDerived("main", "dev"), insert("dev", 9),
             Propagate(),
+        ],
+        "derived on a clone of the past": [
+            made, INSERT, insert("main", 8), Propagate(), CloneDerivedAt("main", 1, "dev"),
+            insert("dev", 7), Propagate(), TimeTravel("dev", 1),
+        ],
+        "derived on a clone of the past, before a rename": [
+            made, INSERT, RENAMED, CloneDerivedAt("main", 1, "dev"), insert("dev", 7), Propagate(),
+        ],
+        "derived on a clone of the past, before it was there": [
+            INSERT, made, insert("main", 8), CloneDerivedAt("main", 2, "dev"), Propagate(),
         ],
         "derived on a clone after a rename": [
             made, RENAMED, CloneDerived("main", "dev"), Propagate(),
@@ -281,6 +292,24 @@ PROGRAMS = {
         for sync in ("forward", "reverse", "both")
         if sync in change.ONLY
     },
+    "a clone derived on a clone, without a table": [
+        TransformClone("main", "m", (MASK,), "deferred"), Evolve("main", (DropTable("items"),)),
+        CloneDerived("main", "dev"), insert("dev", 9), Refresh("m_dev"),
+    ],
+    "a clone of a view derived on a clone": [
+        view("immediate"), TransformClone("v", "m", (AddColumn("v", "x", "default"),), "deferred"),
+        CloneDerived("main", "dev"), insert("dev", 9), Propagate(),
+    ],
+    "a clone of a clone of a view derived on a clone": [
+        view("immediate"), TransformClone("v", "m", (AddColumn("v", "x", "default"),), "deferred"),
+        TransformClone("m", "n", (AddColumn("v", "y", "default"),), "deferred"),
+        Derive("n", "w", OVER, "deferred"), CloneDerived("main", "dev"), insert("dev", 9),
+        Propagate(),
+    ],
+    "derived on a clone of a view": [
+        view("immediate"), Derive("v", "w", OVER, "immediate"), CloneDerived("v", "dev"),
+        Propagate(),
+    ],
     "lens over a deferred view": [
         view("deferred"), Evolve("v", (RenameColumn("v", "fn", "x"),), "to", "b", "forward"),
         Derive("b", "w", Query("filter", ("v",), (("k", "fk"), ("n", "x"))), "immediate"),

@@ -28,6 +28,7 @@ from livingdb.errors import (
 __all__ = [
     "Approve",
     "CloneDerived",
+    "CloneDerivedAt",
     "Derive",
     "Detach",
     "Propagate",
@@ -131,7 +132,7 @@ class Derive(Step):
         bound = self.query.bind(state, self.branch)
         sync = Sync(
             "view", (self.branch,), self.name, "forward", self.when, bound,
-            self.materialize, self.most_rows,
+            self.materialize, self.most_rows, since=model.heads[self.branch],
         )  # fmt: skip
         model.syncs[sync.name] = sync
         return Outcome({self.name: {self.name: bound.answer(state, self.name)}})
@@ -269,7 +270,7 @@ class Redefine(Step):
         state = model.branches[sync.sources[0]]
         sync.definition = self.query.bind(state, sync.sources[0])
         sync.when, sync.materialize, sync.most_rows, sync.twin = self.when, "full", None, None
-        sync.state = "active"
+        sync.state, sync.since = "active", None
         for other in model.syncs.values():
             if other.twin == self.name:
                 other.twin = None
@@ -337,7 +338,7 @@ class Detach(_OnSync):
 class Reattach(_OnSync):
     """Let a detached sync go on."""
 
-    on_conflict: str = "source"
+    on_conflict: str = "ours"
     STATES = ("detached",)
 
     def expected(self, model: Model) -> Expected:
@@ -515,10 +516,67 @@ class CloneDerived(Step):
         return Outcome(states, moved=moved)
 
 
+@dataclass(frozen=True)
+class CloneDerivedAt(Step):
+    """A clone of a past snapshot, with the views that there were then."""
+
+    branch: str
+    steps: int
+    name: str
+
+    @classmethod
+    def draw(cls, model: Model, random: Random) -> Self | None:
+        found = sorted({s.sources[0] for s in views(model, "active")} & set(model.branches))
+        if not found or not has_room(model):
+            return None
+        return cls(random.choice(found), random.randrange(1, 5), f"b{model.fresh()}")
+
+    def _then(self, model: Model) -> list[Sync] | None:
+        """The views that there were; None if the model cannot tell."""
+        at = model.back(self.branch, self.steps)
+        if at not in model.history or self.steps == 0:
+            return None
+        past, found = model.ancestors(at), []
+        for sync, _, source in _copied(model, self.branch, self.name):
+            if source != self.branch or sync.since is None or {"Reset", "Merge"} & sync.met:
+                return None
+            if sync.since in past:
+                found.append(sync)
+        return found
+
+    def expected(self, model: Model) -> Expected:
+        if self.branch not in model.branches or self._then(model) is None:
+            return SKIPPED
+        if self.name in model.branches:
+            return refused(AlreadyExists)
+        at = model.back(self.branch, self.steps)
+        assert at is not None
+        then, now = model.history[at], model.branches[self.branch]
+        is_same = {t.shape() for t in then.values()} == {t.shape() for t in now.values()}
+        is_same = is_same and set(then) == set(now)
+        return DONE if is_same else maybe(*GONE, IllegalSync)
+
+    def call(self, db: livingdb.Database) -> Any:
+        return db.at(f"{self.branch}~{self.steps}").clone(self.name, derived=True)
+
+    def apply(self, model: Model) -> Outcome:
+        at, then = model.back(self.branch, self.steps), self._then(model)
+        assert at is not None
+        assert then is not None
+        states: dict[str, State] = {self.name: model.history[at]}
+        seen = replace(model, branches={**model.branches, **states})
+        for old, new, _ in _copied(model, self.branch, self.name):
+            if old in then:
+                model.syncs[new.name] = new
+                states[new.target] = answer_of(seen, new)
+        return Outcome(states)
+
+
 def _copied(model: Model, branch: str, name: str) -> list[tuple[Sync, Sync, str]]:
     """The views of a branch, and those on a clone of it, each after what it reads."""
     names = {branch: name}
-    queries: set[str] = set()
+    tables: dict[str, tuple[str, str]] = {}
+    """The table of a view that a branch shows, and what it is called there."""
     made = []
     left = views(model, "active")
     while True:
@@ -529,10 +587,15 @@ def _copied(model: Model, branch: str, name: str) -> list[tuple[Sync, Sync, str]
             left.remove(sync)
             source = sync.sources[0]
             target = f"{sync.target}_{name}"
-            definition = sync.definition
+            table = tables.get(source)
+            definition = sync.definition.moved(
+                *(table or (source, names[source])), table is not None
+            )
             if isinstance(definition, BoundQuery):
-                definition = definition.moved(source, names[source], source in queries)
-                queries.add(sync.target)
+                definition = replace(definition, branch=names[source])
+                tables[sync.target] = sync.target, target
+            elif table is not None:
+                tables[sync.target] = table
             twin = Sync(
                 sync.kind, (names[source],), target, "forward", sync.when, definition,
                 sync.materialize, sync.most_rows,

@@ -207,7 +207,7 @@ def go_on(db: Database) -> None:
     db.sync("fragile").resume()
     db.propagate()
     db.sync("approved").approve(by="bob")
-    db.sync("left").reattach(on_conflict="source")
+    db.sync("left").reattach(on_conflict="ours")
     db.propagate()
     db.refresh("recent")
     names = ("guarded", "fragile", "approved", "left", "recent", "by_customer", "model")

@@ -187,7 +187,7 @@ class SyncMachine(RuleBasedStateMachine):
     def reattach(self) -> None:
         sync = self.db.sync("t")
         if self.kind == "both":
-            sync.reattach(on_conflict="target")
+            sync.reattach(on_conflict="theirs")
             self.state, self.seen, self.written = "active", self.source(), False
             return
         if self.state == "detached" and self.written:
@@ -195,7 +195,7 @@ class SyncMachine(RuleBasedStateMachine):
                 sync.reattach()
             except livingdb.MergeConflict:
                 assert self.db.sync("t").state == "detached"
-                sync.reattach(on_conflict="source")
+                sync.reattach(on_conflict="ours")
         else:
             sync.reattach()
         was = self.state

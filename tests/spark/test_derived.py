@@ -47,6 +47,19 @@ def test_a_view_that_only_spark_answers(spark: SparkSession, shop: livingdb.Data
     assert found == {None: 3, "O240": 2, "R500": 3, "B650": 1}
 
 
+def test_views_by_name_at_refs(spark: SparkSession, shop: livingdb.Database) -> None:
+    main = shop.branch("main")
+    main.derive(
+        "Totals", "SELECT city, sum(amount) AS n FROM orders GROUP BY city", when="immediate"
+    )
+    main.update("orders", [{"id": 0, "amount": 500}])
+    for ref, wanted in (("main", 590), ("main~1", 90), (shop.at("main~1").id, 90)):
+        query = "SELECT n FROM totals WHERE city = 'Oslo'"
+        frame = livingdb.spark.sql(shop, ref, query, spark=spark)
+        assert [row["n"] for row in frame.collect()] == [wanted]
+        assert [row["n"] for row in shop.at(ref).sql(query, engine="spark")] == [wanted]
+
+
 def test_views_are_the_same_on_both_engines(spark: SparkSession, shop: livingdb.Database) -> None:
     main = shop.branch("main")
     query = "SELECT city, sum(amount) AS total, avg(amount) AS mean FROM orders GROUP BY city"

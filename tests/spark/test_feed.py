@@ -60,6 +60,25 @@ def test_a_feed_is_all_that_happened(
     assert row["_commit_timestamp"].timestamp() == pytest.approx(main.head.time.timestamp())
 
 
+def test_a_time_is_a_position_in_the_log(
+    spark: SparkSession, db: livingdb.Database, main: livingdb.Branch
+) -> None:
+    first = db.at("main~2")
+    main.reset(first)
+    last = main.insert("t", {"id": [9], "v": ["z"]})
+    assert [row[1:] for row in feed(spark, db, startingTimestamp=first.time.isoformat())] == [
+        ("update_postimage", 2, "B"),
+        ("update_preimage", 2, "b"),
+        ("delete", 3, "c"),
+        ("update_postimage", 2, "b"),
+        ("update_preimage", 2, "B"),
+        ("insert", 3, "c"),
+        ("insert", 9, "z"),
+    ], "from when the branch was there first"
+    assert feed(spark, db, startingTimestamp="now") == []
+    assert main.head == last
+
+
 def test_merges_and_resets(
     spark: SparkSession, db: livingdb.Database, main: livingdb.Branch
 ) -> None:

@@ -71,6 +71,16 @@ def test_other_branches(spark: SparkSession, db: livingdb.Database, main: living
     assert (len(dev.table("t")), len(main.table("t"))) == (20, 10)
 
 
+@pytest.mark.parametrize("name", ["onConflict", "on_conflict"])
+def test_a_write_merges_nothing(
+    spark: SparkSession, db: livingdb.Database, main: livingdb.Branch, name: str
+) -> None:
+    head = main.head
+    with pytest.raises(Exception, match="a write merges nothing"):
+        write(spark.range(5).selectExpr("id", "1D AS v"), db, **{name: "ours"})
+    assert main.head == head
+
+
 @pytest.mark.parametrize(
     ("rows", "operation", "says"),
     [

@@ -1,4 +1,6 @@
-"""Schema changes and merges that somebody watches for: told in the transaction that makes them."""
+"""Schema changes and merges that somebody watches for, and clocks that were set back: told in the
+transaction that makes them.
+"""
 
 from __future__ import annotations
 

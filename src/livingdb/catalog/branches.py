@@ -6,6 +6,7 @@ that two writers never overwrite each other.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cache
@@ -54,12 +55,14 @@ class BranchRow:
 
 @dataclass(frozen=True, slots=True)
 class Movement:
-    """One line of a branch's log."""
+    """One line of a branch's log; `author` and `message` are of what makes no snapshot."""
 
     position: int
     snapshot: int
     time: int
     operation: str
+    author: str = ""
+    message: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +109,17 @@ class Branches:
         )
         until = _log.c.time <= bindparam("time")
         self._log_at = newest_first.where(until).limit(1)
+        self._log_exactly_at = newest_first.where(_log.c.time == bindparam("time")).limit(1)
+        following = _log.alias("following")
+        drop = _log.c.time - following.c.time
+        self._ran_back = (
+            select(_log.c.position)
+            .join(following, (following.c.branch == _log.c.branch))
+            .where(of_branch, following.c.position == _log.c.position + 1)
+            .where(_log.c.time >= bindparam("time"), following.c.time < bindparam("time"))
+            .where(drop > bindparam("by"))
+            .limit(1)
+        )
         self._to = newest_first.where(_log.c.snapshot == bindparam("snapshot")).limit(1)
         self._tag_by_name = select(_tag).where(_tag.c.name == bindparam("name"))
         branch_named = select(literal(_IS_BRANCH), literal("")).where(
@@ -157,17 +171,34 @@ class Branches:
         """How the branch moved, newest first; after one movement and up to another."""
         span = {"after": after, "upto": branch.position if upto is None else upto}
         rows = self._queries.all(self._log, {"branch": branch.id, **span})
-        return [Movement(*row) for row in rows]
+        return [_movement(*row) for row in rows]
+
+    def first_movements(self) -> dict[int, Movement]:
+        """How each branch began, by its number."""
+        first = _log.c.position == 0
+        columns = (_log.c.branch, _log.c.position, _log.c.snapshot, _log.c.time, _log.c.operation)
+        rows = self._queries.all(select(*columns).where(first))
+        return {row[0]: _movement(*row[1:]) for row in rows}
 
     def last_move_to(self, branch: BranchRow, snapshot: int) -> Movement | None:
         """The branch's last movement to a snapshot."""
         found = self._queries.first(self._to, {"branch": branch.id, "snapshot": snapshot})
-        return None if found is None else Movement(*found)
+        return None if found is None else _movement(*found)
 
     def log_at(self, branch: BranchRow, time: int) -> Movement | None:
-        """The branch's last movement up to a time."""
+        """The branch's newest movement whose time is not later; others before it may be later."""
         found = self._queries.first(self._log_at, {"branch": branch.id, "time": time})
-        return None if found is None else Movement(*found)
+        return None if found is None else _movement(*found)
+
+    def log_exactly_at(self, branch: BranchRow, time: int) -> Movement | None:
+        """The branch's newest movement that has this time."""
+        found = self._queries.first(self._log_exactly_at, {"branch": branch.id, "time": time})
+        return None if found is None else _movement(*found)
+
+    def ran_back_over(self, branch: BranchRow, time: int, by: int) -> bool:
+        """Whether the times of the branch's log once went back over a time, by more than that."""
+        values = {"branch": branch.id, "time": time, "by": by}
+        return self._queries.first(self._ran_back, values) is not None
 
     def add(
         self,
@@ -177,6 +208,8 @@ class Branches:
         time: int,
         origin: str | None = None,
         operation: str = "clone",
+        author: str = "",
+        message: str = "",
     ) -> int:
         """A new branch and its number; `AlreadyExists` if the name is taken."""
         values = {
@@ -192,7 +225,9 @@ class Branches:
         except IntegrityError:
             raise AlreadyExists(f"there is a branch {name!r} already") from None
         assert key is not None
-        self._write_log(connection, key[0], 0, head, time, operation)
+        self._write_log(
+            connection, key[0], 0, head, time, _operation_text(operation, author, message)
+        )
         return int(key[0])
 
     def copy_log(self, connection: Connection, source: BranchRow, target: int, since: int) -> None:
@@ -284,3 +319,17 @@ class Branches:
     def drop_tag(self, connection: Connection, name: str) -> bool:
         """Remove a tag; whether there was one."""
         return connection.execute(_tag.delete().where(_tag.c.name == name)).rowcount == 1
+
+
+def _operation_text(operation: str, author: str, message: str) -> str:
+    """What the log has of an operation: a word, or with who did it and why, the three as JSON."""
+    if not author and not message:
+        return operation
+    return json.dumps({"operation": operation, "author": author, "message": message})
+
+
+def _movement(position: int, snapshot: int, time: int, text: str) -> Movement:
+    if not text.startswith("{"):
+        return Movement(position, snapshot, time, text)
+    known = json.loads(text)
+    return Movement(position, snapshot, time, known["operation"], known["author"], known["message"])

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from livingdb import Branch, Database, Snapshot
+    from livingdb.database.branch_movement import BranchMovement
 
-__all__ = ["branch_row", "refs_by_snapshot", "snapshot_row"]
+__all__ = ["branch_row", "movement_row", "refs_by_snapshot", "snapshot_row"]
 
 
 def snapshot_row(snapshot: Snapshot, refs: Sequence[str] = ()) -> dict[str, Any]:
@@ -24,6 +25,18 @@ def snapshot_row(snapshot: Snapshot, refs: Sequence[str] = ()) -> dict[str, Any]
         "parents": list(snapshot.parents),
         "sources": dict(edge.sources),
         "refs": list(refs),
+    }
+
+
+def movement_row(move: BranchMovement) -> dict[str, Any]:
+    """Everything the log of a branch says about a movement."""
+    return {
+        "position": move.position,
+        "snapshot": move.snapshot.id,
+        "time": move.time,
+        "author": move.author,
+        "operation": move.operation,
+        "message": move.message,
     }
 
 

@@ -45,11 +45,15 @@ class MergeOptions:
         check_policy(self.on_conflict, self.granularity)
 
 
-def clone(graph: Graph, name: str, at: SnapshotRow, origin: str) -> None:
-    """A new branch that stands on a snapshot."""
+def clone(
+    graph: Graph, name: str, at: SnapshotRow, origin: str, author: str, message: str = ""
+) -> None:
+    """A new branch that stands on a snapshot; who made it and why is in its log."""
     check_branch(name)
     with graph.catalog.write() as connection:
-        graph.branches.add(connection, name, at.sequence, now(), origin)
+        graph.branches.add(
+            connection, name, at.sequence, now(), origin, author=author, message=message
+        )
 
 
 def reset(pipeline: Pipeline, name: str, to: SnapshotRow) -> None:
@@ -216,7 +220,12 @@ def preview(pipeline: Pipeline, source: str, into: str, options: MergeOptions) -
 
 
 def revert(
-    pipeline: Pipeline, name: str, which: SnapshotRow, author: str, message: str
+    pipeline: Pipeline,
+    name: str,
+    which: SnapshotRow,
+    author: str,
+    message: str,
+    options: MergeOptions | None = None,
 ) -> SnapshotRow:
     """A snapshot that undoes what another one changed, on a branch."""
     if which.first is None:
@@ -225,11 +234,16 @@ def revert(
         raise RuleViolation("a schema change is not reverted: evolve the schema back instead")
     parent = pipeline.graph.snapshots.at(which.first)
     text = message or f"revert {which.message or which.address.hex()[:12]}"
-    return _replay(pipeline, name, (which, parent), ("revert", which), author, text)
+    return _replay(pipeline, name, (which, parent), ("revert", which), author, text, options)
 
 
 def cherry_pick(
-    pipeline: Pipeline, name: str, which: SnapshotRow, author: str, message: str
+    pipeline: Pipeline,
+    name: str,
+    which: SnapshotRow,
+    author: str,
+    message: str,
+    options: MergeOptions | None = None,
 ) -> SnapshotRow:
     """A snapshot with what another one changed, on a branch."""
     if which.first is None:
@@ -238,7 +252,7 @@ def cherry_pick(
         raise RuleViolation("a schema change is not picked: evolve the branch instead")
     parent = pipeline.graph.snapshots.at(which.first)
     text = message or which.message
-    return _replay(pipeline, name, (parent, which), ("cherry_pick", which), author, text)
+    return _replay(pipeline, name, (parent, which), ("cherry_pick", which), author, text, options)
 
 
 def _replay(
@@ -248,6 +262,7 @@ def _replay(
     how: tuple[str, SnapshotRow],
     author: str,
     message: str,
+    options: MergeOptions | None,
 ) -> SnapshotRow:
     """Put the difference of two snapshots on a branch."""
     graph, (before, after), (operation, which) = pipeline.graph, step, how
@@ -258,7 +273,8 @@ def _replay(
         ours = graph.snapshots.at(branch.head)
         base = MergeBase(tables_of(graph, before))
         theirs = tables_of(graph, after)
-        merged = _merge_cleanly(graph, base, ours, theirs, MergeOptions(), attempt.staging)
+        how_to = options or MergeOptions()
+        merged = _merge_cleanly(graph, base, ours, theirs, how_to, attempt.staging)
         if not merged.tables:
             return ours
         intent = Intent(

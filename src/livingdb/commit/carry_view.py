@@ -32,6 +32,7 @@ from livingdb.graph.graph import Graph
 from livingdb.graph.snapshot import Edge
 from livingdb.graph.storage.staging import Staging
 from livingdb.guard.build_pending_change import pending_refresh
+from livingdb.guard.conditions.kinds.model import METRICS
 from livingdb.guard.conditions.pending_change import PendingChange
 from livingdb.trees.delta import PATCH
 
@@ -193,6 +194,9 @@ class ViewCarrier:
                     "rows": 0,
                     AT: _to_hex(at),
                 }
+                metrics = graph.record(head.address).edge.details.get(METRICS)
+                if metrics:
+                    details[METRICS] = metrics
                 intent = Intent(
                     (head,),
                     (target,),

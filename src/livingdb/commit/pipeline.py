@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection
 
+from livingdb.alerts.clock_alerts import commit_clock_alerts, move_clock_alerts
 from livingdb.alerts.watch_commits import CommitWatches
 from livingdb.catalog.branches import BranchRow
 from livingdb.catalog.ids import BranchId, SyncId
@@ -173,6 +174,8 @@ class Pipeline:
         work = _Work(self, moves, staging, proposal.own_syncs)
         if graph.syncs(moves[0].branch.epoch):
             work.carry_all()
+        work.actions += commit_clock_alerts(graph, [*own, *work.drafts])
+        work.actions += move_clock_alerts(graph, [(m.branch, m.to) for m in proposal.moves])
         if self._watches.watches_at(work.epoch):
             watched = [move.watched for move in work.moved.values()]
             work.actions += self._watches.alert_actions(watched)

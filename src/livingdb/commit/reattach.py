@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from sqlalchemy import Connection
 
@@ -21,7 +22,7 @@ from livingdb.commit.judge_carried import JudgedChange, judge_carried
 from livingdb.commit.pipeline import Attempt, Pipeline
 from livingdb.commit.proposal import BranchChange, Proposal, Tables
 from livingdb.derivation.hidden_tables import whole_tables
-from livingdb.errors import IllegalSync, RuleViolation, TransactionConflict
+from livingdb.errors import RuleViolation, TransactionConflict
 from livingdb.evolution.plan import definitions_of, new_tables, plan_changes
 from livingdb.evolution.schema_change import SchemaChange
 from livingdb.graph.diff import differing_keys
@@ -34,7 +35,7 @@ from livingdb.graph.merge import (
     merge_tables,
     permanent_conflicts,
 )
-from livingdb.graph.merge_policy import Policies
+from livingdb.graph.merge_policy import Policies, check_one_way, check_policy, is_given_up
 from livingdb.graph.names import is_hidden
 from livingdb.graph.snapshot import overlay_tables
 from livingdb.graph.storage.staging import Staging
@@ -42,16 +43,14 @@ from livingdb.guard.build_pending_change import authors_between, pending_schema_
 from livingdb.guard.sync_state import last_pair, set_state
 from livingdb.tables.index import Version
 
-__all__ = ["WINNERS", "rejoin"]
-
-WINNERS = ("fail", "source", "target")
+__all__ = ["rejoin"]
 
 
 def rejoin(
     pipeline: Pipeline,
     stages: Sequence[SyncRow],
     by: str,
-    on_conflict: str = "fail",
+    on_conflict: Any = "fail",
     guarded: bool = False,
 ) -> None:
     """Let a schema sync be active again, with both branches in step.
@@ -59,13 +58,9 @@ def rejoin(
     `guarded`: only if its conditions let pass what has come up meanwhile.
     """
     direction = stages[0].direction
-    if on_conflict not in WINNERS:
-        raise IllegalSync(f"on_conflict={on_conflict!r}: choose one of {', '.join(WINNERS)}")
-    if on_conflict == "target" and direction != "both":
-        raise IllegalSync(
-            "on_conflict='target': what a one-way sync writes is what its source says; 'source' "
-            "gives up what was written to the target meanwhile"
-        )
+    check_policy(on_conflict, "row")
+    if direction != "both":
+        check_one_way(on_conflict)
 
     def propose(attempt: Attempt) -> Proposal:
         work = _Rejoin(pipeline, stages, by, attempt.staging)
@@ -166,7 +161,7 @@ class _Rejoin:
         source.planned = sync
         return overlay_tables(source.after, made)
 
-    def merge_target(self, on_conflict: str) -> None:
+    def merge_target(self, on_conflict: Any) -> None:
         """What the last branch did, too."""
         last = self._branch_states[-1]
         self._carried_tables = last.after
@@ -176,13 +171,14 @@ class _Rejoin:
         if self._chain[0].direction != "both":
             self._check_discarded_rows(last, on_conflict)
             return
-        policy = {"fail": "fail", "source": "ours", "target": "theirs"}[on_conflict]
+        tables = {**last.now, **last.after}
+        schemas = {n: self._graph.versions.definition(v).schema for n, v in tables.items()}
         found = merge_tables(
             self._graph,
             MergeBase(last.base),
             last.after,
             last.now,
-            Policies(policy),
+            Policies.of(on_conflict, "row", schemas),
             self._staging,
         )
         self._new_versions += found.new_versions
@@ -190,14 +186,14 @@ class _Rejoin:
             raise merge_error(self._graph, found, last.after)
         last.after = overlay_tables(last.after, found.tables)
 
-    def _check_discarded_rows(self, last: _BranchState, on_conflict: str) -> None:
+    def _check_discarded_rows(self, last: _BranchState, on_conflict: Any) -> None:
         """What was written to the target of a one-way sync goes, if somebody says so."""
-        if on_conflict == "source":
-            return
         graph, found = self._graph, MergedTables()
         for name, mine in last.after.items():
             yours, old = last.now.get(name), last.base.get(name)
             if yours is None or old is None or _is_same(old, yours):
+                continue
+            if is_given_up(on_conflict, name):
                 continue
             if yours.definition != mine.definition:
                 found.clashes[name] = "the two sides have different schemas"
@@ -208,8 +204,9 @@ class _Rejoin:
             if parts:
                 found.conflicts[name] = parts
         for name in last.now:
-            if name not in last.after and not is_hidden(name):
-                found.clashes[name] = "the target alone has the table"
+            if name in last.after or is_hidden(name) or is_given_up(on_conflict, name):
+                continue
+            found.clashes[name] = "the target alone has the table"
         if not found.is_clean:
             raise merge_error(graph, found, last.after)
 

@@ -21,6 +21,7 @@ from livingdb.derivation.view import SourceTable, View
 from livingdb.errors import LivingDBError
 from livingdb.graph.graph import Graph, now, tables_of
 from livingdb.guard.build_pending_change import visible_tables
+from livingdb.guard.conditions.kinds.model import METRICS
 from livingdb.guard.conditions.pending_change import Cost, PendingChange, VersionPair
 from livingdb.tables.index import Version
 from livingdb.tables.schema import TableSchema
@@ -114,7 +115,9 @@ def pending_schema_change(
         view.uses,
         before,
         Cost("none", "SCHEMA_CHANGED", "embedded"),
+        graph.record(head.address).edge.details.get(METRICS, {}),
         trust=trust,
+        is_schema_change=True,
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from sqlalchemy import Connection
 
@@ -15,10 +16,11 @@ from livingdb.chunks.address import Address
 from livingdb.commit.pipeline import Pipeline
 from livingdb.commit.reattach import rejoin
 from livingdb.derivation.view import KIND, View
-from livingdb.errors import IllegalSync, RuleViolation, TransactionConflict
+from livingdb.errors import RuleViolation, TransactionConflict
 from livingdb.graph.diff import differing_keys
 from livingdb.graph.graph import Graph, now, tables_of
 from livingdb.graph.merge import MergedTables, merge_error, permanent_conflicts
+from livingdb.graph.merge_policy import check_one_way, is_given_up
 from livingdb.graph.names import is_hidden
 from livingdb.graph.rules import check_again
 from livingdb.guard.sync_state import APPROVED, AT, PAIR, set_state
@@ -92,7 +94,7 @@ def resume(pipeline: Pipeline, stages: SyncChain, by: str, engine: str | None) -
 
 
 def reattach(
-    pipeline: Pipeline, stages: SyncChain, by: str, on_conflict: str, engine: str | None
+    pipeline: Pipeline, stages: SyncChain, by: str, on_conflict: Any, engine: str | None
 ) -> None:
     """Let a sync that stopped go on, whatever its conditions say of what came up meanwhile.
 
@@ -105,11 +107,7 @@ def reattach(
     if stages[0].kind != KIND:
         rejoin(pipeline, stages, by, on_conflict)
         return
-    if on_conflict not in ("fail", "source"):
-        raise IllegalSync(
-            f"on_conflict={on_conflict!r}: a derived object is what its query says; 'source' gives "
-            "up what was written to it"
-        )
+    check_one_way(on_conflict)
     _reactivate_view(pipeline, stages[0], by, engine, on_conflict=on_conflict)
 
 
@@ -127,7 +125,7 @@ def _reactivate_view(
     by: str,
     engine: str | None,
     guarded: bool = False,
-    on_conflict: str = "fail",
+    on_conflict: Any = "fail",
 ) -> None:
     """Let a derived object follow its sources again: it is refreshed, then active.
 
@@ -175,16 +173,17 @@ def _check_discarded_rows(
     sync: SyncRow,
     made: SnapshotRow,
     head: SnapshotRow,
-    on_conflict: str,
+    on_conflict: Any,
     engine: str | None,
 ) -> None:
     """`MergeConflict` with the rows that somebody wrote, and that the query does not give."""
-    if on_conflict == "source":
-        return
     from livingdb.commit.refresh import derived_tables_now
 
     graph = pipeline.graph
     base, written = tables_of(graph, made), tables_of(graph, head)
+    written = {n: v for n, v in written.items() if not is_given_up(on_conflict, n)}
+    if not written:
+        return
     found = MergedTables()
     with derived_tables_now(pipeline, sync, made, engine) as result:
         for name, yours in written.items():

@@ -79,6 +79,10 @@ class BranchTransaction:
         known -= {name for name, table in self._tables.items() if table.is_dropped}
         return sorted(known)
 
+    def written_tables(self) -> set[str]:
+        """The tables that the transaction has changed, made or dropped."""
+        return {name for name, table in self._tables.items() if table.is_written}
+
     def rows(self, name: str) -> RowSet:
         """A table with the changes made so far."""
         table = self._table(name)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.commit import branch_operations as operations
 from livingdb.commit.transaction import BranchTransaction
+from livingdb.database.branch_movement import BranchMovement
 from livingdb.database.pictures import notebook_html
 from livingdb.database.snapshot import Snapshot
 from livingdb.database.table import Table
@@ -58,7 +59,7 @@ class Branch:
     @property
     def head(self) -> Snapshot:
         """The snapshot the branch stands on."""
-        return Snapshot(self.database, self._head())
+        return Snapshot(self.database, self._head(), branch=self.name)
 
     def tables(self) -> list[str]:
         """The names of its tables."""
@@ -72,6 +73,16 @@ class Branch:
         """The head and its ancestors, newest first."""
         rows = history.log(self._graph.snapshots, self._head())
         return [Snapshot(self.database, row) for row in islice(rows, limit)]
+
+    def movements(self, limit: int | None = None) -> list[BranchMovement]:
+        """The branch's own log, newest first: where it was, since when, by whom and why.
+
+        `branch@time` follows it.
+        """
+        graph = self._graph
+        moves = graph.branches.log(graph.branch(self.name))[:limit]
+        found = graph.snapshots.get_many({move.snapshot for move in moves})
+        return [BranchMovement.of(self.database, m, found[m.snapshot]) for m in moves]
 
     def sql(
         self,
@@ -219,12 +230,13 @@ class Branch:
         message: str = "",
         author: str | None = None,
     ) -> Branch:
-        """A new branch that stands where this one does.
+        """A new branch that stands where this one does; its log says who made it and why.
 
         `derived=True` derives on it, too, what is derived on this one, under names that end in
-        `_` and its own (a text: in that).  `transform` are schema changes through which the new
-        branch sees this one; with `sync="forward"` it stays in step, at the time `when` says, as
-        far as `conditions` let changes pass; `alerts` are where it tells of what they stop.
+        `_` and its own (a text: in that): all of it, or the clone is not made.  `transform` are
+        schema changes through which the new branch sees this one; with `sync="forward"` it stays
+        in step, at the time `when` says, as far as `conditions` let changes pass; `alerts` are
+        where it tells of what they stop.
         """
         who = author or self.database.author
         if transform is not None:
@@ -243,13 +255,9 @@ class Branch:
             return Branch(self.database, name)
         if sync != "none" or conditions is not None or alerts is not None:
             raise InvalidData("sync= is for a clone with transform=: a plain one goes its own way")
-        made = self.database._clone(self._head(), name, self.name)
         if derived:
-            suffix = derived if isinstance(derived, str) else f"_{name}"
-            from livingdb.database import derive as objects
-
-            objects.rederive(made, self.name, suffix, who)
-        return made
+            return self.head.clone(name, derived=derived, message=message, author=who)
+        return self.database._clone(self._head(), name, self.name, who, message)
 
     # --- derived objects ---------------------------------------------------------------------
 
@@ -262,7 +270,7 @@ class Branch:
         model: str | None = None,
         params: Mapping[str, Any] | None = None,
         tables: Sequence[str] | None = None,
-        when: str = "deferred",
+        when: str | None = None,
         refresh: str = "auto",
         materialize: str = "full",
         key: str | Sequence[str] | None = None,
@@ -279,8 +287,8 @@ class Branch:
         sql          a view: the answer of a query over tables of this branch, or of others
         spark        'package.module:function' that makes a data frame of a dict of data frames
         model        'package.module:function' that makes bytes or files of a dict of tables
-        when         'immediate', 'deferred', 'on demand', 'every 10 minutes', a line of cron,
-                     'lag 10 minutes' or 'downstream'
+        when         'immediate', 'deferred' (the default), 'on demand', 'every 10 minutes', a line
+                     of cron, 'lag 10 minutes' or 'downstream'
         refresh      'auto', 'incremental' or 'full'
         materialize  'full', 'none' (computed when read), 'lazy' (stored when first read), or
                      "where day >= '2026-01-01'" (only such rows are stored)
@@ -319,21 +327,44 @@ class Branch:
         operations.reset(self._pipeline, self.name, target)
         return Snapshot(self.database, target)
 
-    def revert(self, ref: object, *, message: str = "", author: str | None = None) -> Snapshot:
-        """A new snapshot that undoes what one snapshot changed (a merge: all it brought in)."""
-        target = self.database._resolve(ref).snapshot
-        who = author or self.database.author
-        return Snapshot(
-            self.database, operations.revert(self._pipeline, self.name, target, who, message)
-        )
+    def revert(
+        self,
+        ref: object,
+        *,
+        on_conflict: Any = "fail",
+        granularity: str = "row",
+        message: str = "",
+        author: str | None = None,
+    ) -> Snapshot:
+        """A new snapshot that undoes what one snapshot changed (a merge: all it brought in).
 
-    def cherry_pick(self, ref: object, *, message: str = "", author: str | None = None) -> Snapshot:
-        """A new snapshot with what one snapshot changed, wherever it is."""
+        `on_conflict` and `granularity` are those of `Database.merge`, for rows that were changed
+        since: ours is what the branch has, theirs what there was before.
+        """
+        options = operations.MergeOptions(on_conflict, granularity)
         target = self.database._resolve(ref).snapshot
         who = author or self.database.author
-        return Snapshot(
-            self.database, operations.cherry_pick(self._pipeline, self.name, target, who, message)
-        )
+        made = operations.revert(self._pipeline, self.name, target, who, message, options)
+        return Snapshot(self.database, made)
+
+    def cherry_pick(
+        self,
+        ref: object,
+        *,
+        on_conflict: Any = "fail",
+        granularity: str = "row",
+        message: str = "",
+        author: str | None = None,
+    ) -> Snapshot:
+        """A new snapshot with what one snapshot changed, wherever it is.
+
+        `on_conflict` and `granularity` are those of `Database.merge`: theirs is what is picked.
+        """
+        options = operations.MergeOptions(on_conflict, granularity)
+        target = self.database._resolve(ref).snapshot
+        who = author or self.database.author
+        made = operations.cherry_pick(self._pipeline, self.name, target, who, message, options)
+        return Snapshot(self.database, made)
 
     # --- as a name ---------------------------------------------------------------------------
 

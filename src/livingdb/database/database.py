@@ -200,17 +200,18 @@ class Database(Alerting, Tracing):
 
     def at(self, ref: object, schema: object = None) -> Snapshot:
         """The snapshot a ref names; with `schema`, its rows in the schema of another ref."""
-        row = self._resolve(ref).snapshot
+        resolved = self._resolve(ref)
+        row = resolved.snapshot
         if schema is None:
-            return Snapshot(self, row)
+            return Snapshot(self, row, branch=resolved.named)
         from livingdb.evolution import lift as evolution
 
         lifted = evolution.tables_in_schema_of(self._graph, row, self._resolve(schema).snapshot)
-        return Snapshot(self, row, lifted)
+        return Snapshot(self, row, lifted, resolved.named)
 
     def _resolve(self, ref: object) -> ResolvedRef:
         if isinstance(ref, Snapshot):
-            return ResolvedRef(ref._row)
+            return ResolvedRef(ref._row, named=ref._branch)
         return self._graph.resolve(ref.name if isinstance(ref, Branch) else ref)  # type: ignore[arg-type]
 
     def tag(self, name: str, ref: object) -> Snapshot:
@@ -234,8 +235,8 @@ class Database(Alerting, Tracing):
             raise InvalidData(f"{name!r} is the only branch; a database has at least one")
         drop_branch(self._graph, row, detach)
 
-    def _clone(self, row: SnapshotRow, name: str, origin: str) -> Branch:
-        operations.clone(self._graph, name, row, origin)
+    def _clone(self, row: SnapshotRow, name: str, origin: str, author: str, message: str) -> Branch:
+        operations.clone(self._graph, name, row, origin, author, message)
         return Branch(self, name)
 
     def _execute(

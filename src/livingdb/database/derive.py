@@ -1,6 +1,4 @@
-"""Branch.derive and clone(transform=): from the user's words to a View and its sync; derived_at;
-rederive.
-"""
+"""Branch.derive and clone(transform=): from the user's words to a View and its sync; derived_at."""
 
 from __future__ import annotations
 
@@ -14,10 +12,9 @@ from sqlglot import exp
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.catalog.syncs import SyncRow
 from livingdb.commit import derive as deriving
-from livingdb.commit.carry_view import topological_order
 from livingdb.commit.past_versions import version_for
 from livingdb.commit.pipeline import Pipeline
-from livingdb.database.sync import drop_branch_action, updatable_of
+from livingdb.database.sync import drop_branch_action, updatable_sync
 from livingdb.derivation.source_tables import resolve_sources
 from livingdb.derivation.trusted_functions import check_name, load_function
 from livingdb.derivation.view import KIND, MATERIALIZE, REFRESH, SourceTable, View, hot_condition
@@ -38,10 +35,11 @@ __all__ = [
     "DeriveRequest",
     "clone_transformed",
     "derive",
+    "derive_view",
     "derived_at",
     "derived_sync",
     "drop_view_action",
-    "rederive",
+    "query_view",
 ]
 
 Act = Callable[[Connection], None]
@@ -57,7 +55,8 @@ class DeriveRequest:
     model: str | None = None
     params: Mapping[str, Any] | None = None
     tables: Iterable[str] | None = None
-    when: str = "deferred"
+    when: str | None = None
+    """Deferred, unless it says otherwise; a view that can be written is immediate."""
     refresh: str = "auto"
     materialize: str = "full"
     key: str | Sequence[str] | None = None
@@ -76,15 +75,21 @@ def derive(branch: Branch, request: DeriveRequest) -> None:
     if len(given) != 1:
         raise InvalidData("say what it is made by: sql=, spark= or model=, one of them")
     check_branch(request.name)
-    when = parse_schedule(request.when)
     _check_choices(request)
+    usual = "immediate" if request.sync == "both" else "deferred"
+    when = parse_schedule(usual if request.when is None else request.when)
     guard = guard_of(request.conditions, request.alerts)
     if guard and request.sync == "none":
         raise InvalidData("conditions= and alerts= are those of a sync, and sync='none' has none")
     what = "model" if request.model is not None else "view"
-    check_guard(guard, request.sync, "immediate" if request.sync == "both" else when.text, what)
+    if request.sync == "both" and when.kind != "immediate":
+        raise IllegalSync(
+            f"rule 4: a two-way sync is always immediate: sync='both' does not go with "
+            f"when={request.when!r}"
+        )
+    check_guard(guard, request.sync, when.text, what)
     if request.sync == "both":
-        _derive_updatable(branch, request, when)
+        _derive_updatable(branch, request)
         return
     graph = branch.database._graph
     key = request.key
@@ -95,9 +100,10 @@ def derive(branch: Branch, request: DeriveRequest) -> None:
         materialize=request.materialize,
         engine=request.engine,
         params=dict(request.params or {}),
+        called=_called_before(graph, request),
     )
     instead = _replace_action(graph, request.name, view) if request.replace else None
-    _derive_view(branch, view, when, request, instead, guard)
+    derive_view(branch, view, when, request, instead, guard)
 
 
 def _check_choices(request: DeriveRequest) -> None:
@@ -116,13 +122,23 @@ def _view_of(branch: Branch, request: DeriveRequest) -> View:
     if request.sql is not None:
         if request.params:
             raise InvalidData("params= are those of a function; write the values into the query")
-        return _query_view(branch, request.name, request.sql)
+        trust = branch.database.trust
+        return query_view(graph, branch.name, request.name, request.sql, trust)
     if request.materialize != "full":
         raise Unsupported("what a function made is stored: materialize='full'")
     is_spark = request.spark is not None
     function = check_name(request.spark if is_spark else request.model)
     load_function(function, branch.database.trust)
     return _function_view(graph, branch.name, request.name, function, is_spark, request.tables)
+
+
+def _called_before(graph: Graph, request: DeriveRequest) -> str:
+    """What the view that is replaced is called on its branch beside its name: that stays."""
+    old = graph.branches.find(request.name) if request.replace else None
+    if old is None:
+        return ""
+    known = [s for s in graph.catalog.syncs.all() if s.kind == KIND and s.target == old.id]
+    return str(known[0].spec["called"]) if known else ""
 
 
 def _replace_action(graph: Graph, name: str, view: View | None = None) -> Act | None:
@@ -138,12 +154,12 @@ def _replace_action(graph: Graph, name: str, view: View | None = None) -> Act | 
 
 def drop_view_action(graph: Graph, name: str) -> Act:
     """What takes a derived object away, also one that can be written; `NotFound`: there is none."""
-    if updatable_of(graph, name) is None:
+    if updatable_sync(graph, name) is None:
         derived_sync(graph, name)
     return drop_branch_action(graph, graph.branch(name), detach=False, is_view=True)
 
 
-def _derive_view(
+def derive_view(
     branch: Branch,
     view: View,
     when: Schedule,
@@ -151,6 +167,7 @@ def _derive_view(
     instead: Act | None = None,
     guard: Mapping[str, Any] | None = None,
 ) -> None:
+    """Make a derived object by its definition."""
     database = branch.database
     deriving.derive(
         database._pipeline,
@@ -172,16 +189,16 @@ def _check_choice(what: str, given: object, known: Sequence[str]) -> None:
         raise InvalidData(f"{what}={given!r}: choose one of {', '.join(known)}")
 
 
-def _query_view(branch: Branch, name: str, sql: str) -> View:
-    graph = branch._graph
+def query_view(graph: Graph, branch: str, name: str, sql: str, trust: Sequence[str]) -> View:
+    """A view by its query, over tables of a branch and of others."""
     tree = parse_statement(sql)
     if not isinstance(tree, exp.Query):
         raise InvalidData("a view is made by a query: SELECT …")
-    home = graph.branch(branch.name)
+    home = graph.branch(branch)
     query, tables = resolve_sources(graph, home, tree)
     if not tables:
         raise InvalidData("the query of a view reads at least one table")
-    check_calls(query, branch.database.trust)
+    check_calls(query, trust)
     text = query.sql("spark", comments=False)
     return View(name, "sql", tables, text=sql.strip(), query=text, home=home.id)
 
@@ -215,7 +232,12 @@ def _function_view(
 def clone_transformed(branch: Branch, transform: object, request: DeriveRequest) -> None:
     """Another branch that sees this one through schema changes, kept in step with it."""
     changes = (transform,) if isinstance(transform, SchemaChange) else tuple(transform)  # type: ignore[arg-type]
-    when = parse_schedule(request.when)
+    when = parse_schedule(request.when or "immediate")
+    if request.sync == "both" and when.kind != "immediate":
+        raise IllegalSync(
+            f"rule 4: a two-way sync is always immediate: sync='both' does not go with "
+            f"when={request.when!r}"
+        )
     if request.sync == "none" or when.kind == "immediate":
         branch.evolve(
             list(changes),
@@ -242,10 +264,10 @@ def clone_transformed(branch: Branch, transform: object, request: DeriveRequest)
     made_by = [change.to_json() for change in changes]
     view = View(request.name, "clone", tables, changes=made_by, home=row.id)
     text = request.message or f"clone {branch.name} as {request.name}"
-    _derive_view(branch, view, when, dataclasses.replace(request, message=text), guard=guard)
+    derive_view(branch, view, when, dataclasses.replace(request, message=text), guard=guard)
 
 
-def _derive_updatable(branch: Branch, request: DeriveRequest, when: Schedule) -> None:
+def _derive_updatable(branch: Branch, request: DeriveRequest) -> None:
     """A view that can be written: schema changes that make the view of the branch, both ways."""
     from livingdb.evolution.updatable_views import changes_for
 
@@ -253,8 +275,6 @@ def _derive_updatable(branch: Branch, request: DeriveRequest, when: Schedule) ->
         raise IllegalSync("sync='both': nothing leads from what a function made back to rows")
     if request.params:
         raise InvalidData("params= are those of a function; write the values into the query")
-    if when.kind not in ("immediate", "deferred"):
-        raise IllegalSync("rule 4: a two-way sync is always immediate")
     changes = changes_for(branch._graph, branch.name, request.name, request.sql)
     instead = _replace_action(branch._graph, request.name) if request.replace else None
     if instead is not None:
@@ -288,41 +308,3 @@ def derived_at(
 ) -> SnapshotRow:
     """The version of a derived object that was made from a snapshot; made now if there is none."""
     return version_for(pipeline, derived_sync(pipeline.graph, name), source, engine)
-
-
-def rederive(branch: Branch, source: str, suffix: str, author: str) -> list[str]:
-    """Derive anew on a clone what is derived on the branch it came from; the names."""
-    database = branch.database
-    graph = database._graph
-    origin, target = graph.branch(source), graph.branch(branch.name)
-    made: dict[int, int] = {origin.id: target.id}
-    names = []
-    syncs = [s for s in graph.catalog.syncs.all() if s.kind == KIND and s.is_active]
-    for sync, view in topological_order([(s, View.from_json(s.spec)) for s in syncs]):
-        if not set(view.branches) & set(made):
-            continue
-        tables = {
-            plain: SourceTable(
-                made.get(t.branch, t.branch), _table_name_on(graph, made, t), t.snapshot
-            )
-            for plain, t in view.tables.items()
-        }
-        name = f"{view.name}{suffix}"
-        called = view.called or view.name
-        copy = dataclasses.replace(view, name=name, tables=tables, home=target.id, called=called)
-        when = parse_schedule(sync.frequency)
-        request = DeriveRequest(name, author=author)
-        _derive_view(branch, copy, when, request, guard=sync.guard)
-        made[sync.target] = graph.branch(name).id
-        names.append(name)
-    return names
-
-
-def _table_name_on(graph: Graph, made: Mapping[int, int], table: SourceTable) -> str:
-    """The table of a derived object has its name, also when the object was derived anew."""
-    if table.branch not in made:
-        return table.table
-    old, new = graph.branches.by_id(table.branch), graph.branches.by_id(made[table.branch])
-    assert old is not None
-    assert new is not None
-    return new.name if table.table == old.name else table.table

@@ -32,12 +32,18 @@ class Snapshot:
     """An immutable state of the whole database."""
 
     def __init__(
-        self, database: Database, row: SnapshotRow, lifted: Mapping[str, Version] | None = None
+        self,
+        database: Database,
+        row: SnapshotRow,
+        lifted: Mapping[str, Version] | None = None,
+        branch: str | None = None,
     ):
         self.database = database
         self._row = row
         self._lifted = lifted
         """Its tables in another schema, if they are to be seen in one."""
+        self._branch = branch
+        """The branch by whose name it was asked for, if it was: SQL knows the views of that one."""
 
     @property
     def _graph(self) -> Graph:
@@ -115,17 +121,38 @@ class Snapshot:
         return Table(graph, name, self._lifted[name])
 
     def sql(self, text: str, parameters: Parameters = None, *, engine: str | None = None) -> Result:
-        """The answer of a query over its tables."""
+        """The answer of a query over its tables, and over views as they were then."""
         return self.database._execute(self._scope(), text, parameters, engine)
 
     def _scope(self) -> SnapshotScope:
         from livingdb.database.sql_scope import SnapshotScope
 
-        return SnapshotScope(self.database, self._row, None, self._lifted)
+        return SnapshotScope(self.database, self._row, self._branch, self._lifted)
 
-    def clone(self, name: str) -> Branch:
-        """A new branch that stands on this snapshot."""
-        return self.database._clone(self._row, name, self.id)
+    def clone(
+        self,
+        name: str,
+        *,
+        derived: bool | str = False,
+        message: str = "",
+        author: str | None = None,
+    ) -> Branch:
+        """A new branch that stands on this snapshot; its log says who made it and why.
+
+        `derived=True` derives on it, too, what was derived then on the branch that the snapshot
+        was asked for by, or was made on, as it was defined then: all of it, or the clone is not
+        made.  Names end in `_` and that of the clone, or in the text that is given.
+        """
+        who = author or self.database.author
+        if not derived:
+            return self.database._clone(self._row, name, self.id, who, message)
+        from livingdb.database.clone_derived import CloneRequest, clone_derived, origin_of
+
+        origin_row = origin_of(self._graph, self._row, self._branch)
+        suffix = derived if isinstance(derived, str) else f"_{name}"
+        request = CloneRequest(name, self._row, origin_row, suffix, who, message)
+        clone_derived(self.database, request)
+        return self.database.branch(name)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Snapshot) and other._row.address == self._row.address

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any
@@ -11,7 +10,6 @@ import pyarrow as pa
 
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.database.snapshot import Snapshot
-from livingdb.database.sync import updatable_of
 from livingdb.database.system_tables import system_table
 from livingdb.engines.request import TableLocation
 from livingdb.errors import NotFound, RuleViolation
@@ -20,18 +18,25 @@ from livingdb.graph.names import is_hidden
 from livingdb.sql.table_statements import SchemaStatement
 from livingdb.sql.view_statements import ViewStatement
 from livingdb.tables.index import Version
+from livingdb.tables.letter_case import find_alike
 from livingdb.tables.rows import RowSet
+from livingdb.trees.scan import ALL
 
 if TYPE_CHECKING:
     from livingdb.database.branch import Branch
     from livingdb.database.database import Database
     from livingdb.database.transaction import Transaction
+    from livingdb.database.view_versions import ViewVersion
 
 __all__ = ["BranchScope", "SnapshotScope", "TransactionScope"]
 
 
 class SnapshotScope:
-    """One snapshot, to be read; `branch` is the one whose log `@time` follows."""
+    """One snapshot, to be read.
+
+    `branch` is the one by whose name it was asked for: `@time` follows its log, and its views are
+    known by their names.
+    """
 
     def __init__(
         self,
@@ -50,14 +55,19 @@ class SnapshotScope:
         """What the process that opened the database trusts."""
         return self.database.trust
 
-    def _snapshot_at(self, ref: str | None) -> SnapshotRow:
+    def _snapshot_at(self, ref: str | None) -> tuple[SnapshotRow, str | None]:
+        """The snapshot of a ref, and the branch that it names."""
         if ref is None:
-            return self._row
+            return self._row, self.branch
         if ref.startswith("@"):
             if self.branch is None:
                 raise NotFound("TIMESTAMP AS OF needs a branch: name one, or use VERSION AS OF")
             ref = self.branch + ref
-        return self.database._graph.resolve(ref).snapshot
+        branch, colon, rest = ref.partition(":")
+        if colon and branch != "id" and "@" not in branch:
+            return self.database._graph.resolve(rest).snapshot, branch
+        found = self.database._graph.resolve(ref)
+        return found.snapshot, found.named
 
     def rows(self, name: str, ref: str | None = None) -> RowSet:
         """A table here, or at another ref."""
@@ -70,39 +80,18 @@ class SnapshotScope:
 
     def _locate_table(self, name: str, ref: str | None) -> tuple[SnapshotRow, str]:
         """The snapshot that has the table: the one asked for, or one of a derived object."""
-        at = self._snapshot_at(ref)
-        graph = self.database._graph
-        if name in graph.tables(at):
+        at, named = self._snapshot_at(ref)
+        tables = self.database._graph.tables(at)
+        if name in tables or find_alike(name, tables):
             return at, name
-        return self._derived_table(name, ref, at) or (at, name)
+        found = self._view_version(name, at, named)
+        return (at, name) if found is None else (found.snapshot, found.table)
 
-    def _derived_table(
-        self, name: str, ref: str | None, at: SnapshotRow
-    ) -> tuple[SnapshotRow, str] | None:
-        """The snapshot and table of the derived object of that name, as of here."""
-        graph = self.database._graph
-        of = self.branch if ref is None or ref.startswith("@") else re.split(r"[~@]", ref)[0]
-        branch = None if of is None else graph.branches.find(of)
-        from livingdb.derivation import source_tables as sources
+    def _view_version(self, name: str, at: SnapshotRow, named: str | None) -> ViewVersion | None:
+        """The derived object of that name as of a snapshot; `NotFound` if it is somewhere else."""
+        from livingdb.database.view_versions import find_view_version
 
-        syncs = [sync for sync in graph.catalog.syncs.all() if sync.kind == "derive"]
-        found = None if branch is None else sources.derived_sync_on(syncs, branch, name)
-        if found is None:
-            own = None if branch is None or branch.head != at.sequence else branch.id
-            if own is not None and updatable_of(graph, name) == own:
-                return graph.snapshots.at(graph.branch(name).head), name
-            if any(sync.spec["name"] == name for sync in syncs):
-                where = f"on {of!r}" if of else "here"
-                raise NotFound(
-                    f"the derived object {name!r} is not {where}, but on its source; a clone has "
-                    f"its own if it was made by clone(…, derived=True); {name}.{name} names it "
-                    "from anywhere"
-                )
-            return None
-        assert branch is not None
-        is_head = branch.head == at.sequence
-        row: SnapshotRow = sources.derived_snapshot(graph, found, branch, None if is_head else at)
-        return row, found.spec["name"]
+        return find_view_version(self.database._graph, name, at, named)
 
     def location(self, name: str, ref: str | None = None) -> TableLocation | None:
         """Where other processes find the table."""
@@ -111,11 +100,17 @@ class SnapshotScope:
         row, table = self._locate_table(name, ref)
         return TableLocation(self.database._graph.place.url, row.address.hex(), table)
 
+    def views(self) -> pa.Table:
+        """The views that SQL knows by their names here."""
+        from livingdb.database.define_view import views_at
+
+        return views_at(self.database._graph, self._row, self.branch)
+
     def tables(self, ref: str | None = None) -> list[str]:
         """The tables here, or at another ref."""
         if ref is None and self._lifted is not None:
             return sorted(self._lifted)
-        names = self.database._graph.tables(self._snapshot_at(ref))
+        names = self.database._graph.tables(self._snapshot_at(ref)[0])
         return sorted(name for name in names if not is_hidden(name))
 
     def is_branch(self, name: str) -> bool:
@@ -124,8 +119,7 @@ class SnapshotScope:
 
     def system_table(self, name: str, arguments: Sequence[object]) -> pa.Table:
         """One of the tables the database has about itself."""
-        ref = self.branch or self._row.address.hex()
-        return system_table(self.database, ref, name, arguments)
+        return system_table(self.database, self._row.address.hex(), name, arguments)
 
     def define(self, statement: SchemaStatement) -> Snapshot | None:
         """Refused: only a branch has a schema to change."""
@@ -159,6 +153,10 @@ class BranchScope(SnapshotScope):
         self._of = branch
         self._message, self._author = message, author
 
+    def system_table(self, name: str, arguments: Sequence[object]) -> pa.Table:
+        """One of the tables the database has about itself, as of the branch."""
+        return system_table(self.database, self._of.name, name, arguments)
+
     def define(self, statement: SchemaStatement) -> Snapshot | None:
         """Evolve the branch."""
         there = statement.table in self.tables()
@@ -172,21 +170,9 @@ class BranchScope(SnapshotScope):
 
     def define_view(self, statement: ViewStatement) -> Snapshot | None:
         """Derive a view on the branch, or drop it."""
-        database = self.database
-        there = database._graph.branches.find(statement.name) is not None
-        if (statement.if_missing and there) or (statement.if_exists and not there):
-            return None
-        if statement.query is None:
-            from livingdb.database import derive as objects
+        from livingdb.database.define_view import define_view
 
-            act = objects.drop_view_action(database._graph, statement.name)
-            with database._graph.catalog.write() as connection:
-                act(connection)
-            return None
-        options: dict[str, Any] = {**statement.options, "replace": statement.replace}
-        if "key" in options:
-            options["key"] = [name.strip() for name in options["key"].split(",")]
-        return self._of.derive(statement.name, statement.query, author=self._author, **options).head
+        return define_view(self._of, statement, self._author)
 
     @contextmanager
     def write_transaction(self) -> Iterator[TransactionScope]:
@@ -207,8 +193,34 @@ class TransactionScope(SnapshotScope):
         self.snapshot: Snapshot | None = None
 
     def rows(self, name: str, ref: str | None = None) -> RowSet:
-        """A table with the changes made so far, or at another ref."""
-        return self._transaction.work.rows(name) if ref is None else super().rows(name, ref)
+        """A table with the changes made so far, or at another ref; a view as it was before them."""
+        if ref is not None:
+            return super().rows(name, ref)
+        work = self._transaction.work
+        if not find_alike(name, work.tables()):
+            found = self._view_version(name, work.base, self.branch)
+            if found is not None:
+                return self._view_rows(found)
+        return work.rows(name)
+
+    def _view_rows(self, found: ViewVersion) -> RowSet:
+        """A view, which shows what the transaction sees unless that has written what it reads."""
+        work, graph = self._transaction.work, self.database._graph
+        read = found.source_tables(graph, work.branch.id)
+        written = sorted(read & work.written_tables())
+        if written:
+            raise RuleViolation(
+                f"{found.table!r} is made of {written[0]!r}, which this transaction has written: "
+                "it follows when that is committed; until then, read the table itself"
+            )
+        if work.reads is not None:
+            for table in read & set(work.tables()):
+                work.reads.add_range(table, ALL)
+        return graph.versions.rows(graph.version(found.snapshot, found.table))
+
+    def system_table(self, name: str, arguments: Sequence[object]) -> pa.Table:
+        """One of the tables the database has about itself, as of the branch."""
+        return system_table(self.database, self._transaction.branch.name, name, arguments)
 
     def location(self, name: str, ref: str | None = None) -> TableLocation | None:
         """Nowhere yet, unless it is at another ref."""

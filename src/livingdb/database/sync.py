@@ -33,7 +33,7 @@ __all__ = [
     "drop_branch_action",
     "every_sync",
     "schema_sync_of",
-    "updatable_of",
+    "updatable_sync",
 ]
 
 SyncChain = tuple[SyncRow, ...]
@@ -215,11 +215,13 @@ class Sync:
         self._reload()
         return done
 
-    def reattach(self, on_conflict: str = "fail", by: str | None = None) -> None:
+    def reattach(self, on_conflict: Any = "fail", by: str | None = None) -> None:
         """Let a sync that stopped go on from now on, whatever its conditions say of the meantime.
 
         It is a three-way merge from where both branches were last in step: `MergeConflict` shows
-        rows that cannot be merged, unless `on_conflict` says who wins, "source" or "target".
+        rows that cannot be merged, unless `on_conflict` says who wins, in the words of
+        `Database.merge`: "ours" is what the source says, "theirs" what was written to the target
+        (of a two-way sync; a one-way sync writes what its source says).
         """
         from livingdb.commit import resume as going_on
 
@@ -296,15 +298,18 @@ def schema_sync_of(database: Database, name: str) -> Sync | None:
     return next(iter([*ahead, *back]), None)
 
 
-def updatable_of(graph: Graph, name: str) -> int | None:
-    """The branch whose view that can be written has this name: all the view's branch holds."""
+def updatable_sync(graph: Graph, name: str) -> SyncRow | None:
+    """The first part of the sync of the view of this name that can be written.
+
+    Such a view is all that its branch holds.
+    """
     branch = graph.branches.find(name)
     if branch is None or set(graph.tables(graph.snapshots.at(branch.head))) != {name}:
         return None
     for stages in _chains(graph)[0]:
         is_written = stages[0].kind != KIND and stages[0].direction == "both"
         if is_written and stages[-1].target == branch.id:
-            return stages[0].sources[0]
+            return stages[0]
     return None
 
 

@@ -67,6 +67,23 @@ def _branches(database: Database, ref: str) -> pa.Table:
     )
 
 
+def _movements(database: Database, ref: str) -> pa.Table:
+    """The log of each branch, newest first."""
+    lines = [(branch.name, move) for branch in database.branches() for move in branch.movements()]
+    texts = {
+        "branch": [name for name, _ in lines],
+        "snapshot": [move.snapshot.id for _, move in lines],
+        "operation": [move.operation for _, move in lines],
+        "author": [move.author for _, move in lines],
+        "message": [move.message for _, move in lines],
+    }
+    columns = {name: pa.array(values, pa.string()) for name, values in texts.items()}
+    columns["position"] = pa.array([move.position for _, move in lines], pa.int64())
+    columns["time"] = pa.array([move.time for _, move in lines], TIME)
+    order = ("branch", "position", "snapshot", "time", "operation", "author", "message")
+    return pa.table({name: columns[name] for name in order})
+
+
 def _edges(database: Database, ref: str) -> pa.Table:
     """Every edge: a snapshot and each of its parents, and a branch and what it was cloned from."""
     graph = database._graph
@@ -77,11 +94,13 @@ def _edges(database: Database, ref: str) -> pa.Table:
         for row in rows
         for parent in row.parents
     ]
+    began = graph.branches.first_movements()
     lines += [
-        (addresses[b.origin_head], addresses[b.origin_head], "clone", b.name, "", b.time, "")
+        (addresses[b.origin_head], addresses[b.origin_head], "clone", b.name,
+         began[b.id].author, b.time, began[b.id].message)
         for b in graph.branches.all()
         if b.origin_head is not None
-    ]
+    ]  # fmt: skip
     names = ("source", "target", "kind", "branch", "author", "time", "message")
     columns = list(zip(*lines, strict=True)) or [()] * len(names)
     table = pa.table(
@@ -161,6 +180,7 @@ def _watches(database: Database, ref: str) -> pa.Table:
 _TABLES: dict[str, tuple[Callable[..., pa.Table], int, int]] = {
     "log": (_log, 0, 0),
     "branches": (_branches, 0, 0),
+    "movements": (_movements, 0, 0),
     "edges": (_edges, 0, 0),
     "diff": (_diff, 3, 3),
     "blame": (_blame, 1, 1),

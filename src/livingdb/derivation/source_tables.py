@@ -5,13 +5,10 @@ from __future__ import annotations
 from sqlglot import exp
 
 from livingdb.catalog.branches import BranchRow
-from livingdb.catalog.snapshots import SnapshotRow
-from livingdb.catalog.syncs import SyncRow
-from livingdb.chunks.address import Address
 from livingdb.derivation.compiler.expand_stars import expand_stars
-from livingdb.derivation.view import KIND, SourceTable
-from livingdb.errors import NotFound, Unsupported
-from livingdb.graph.ancestry import is_ancestor
+from livingdb.derivation.view import SourceTable
+from livingdb.derivation.view_names import view_on
+from livingdb.errors import Unsupported
 from livingdb.graph.graph import Graph, missing_table_error
 from livingdb.sql.parameters import constant
 from livingdb.sql.planner import is_range, point_at, qualify
@@ -24,7 +21,7 @@ from livingdb.sql.table_names import (
 )
 from livingdb.tables.letter_case import check_clear, find_alike
 
-__all__ = ["derived_snapshot", "derived_sync_on", "resolve_sources"]
+__all__ = ["resolve_sources"]
 
 
 def resolve_sources(
@@ -87,7 +84,7 @@ def _source_table(graph: Graph, branch: BranchRow, table: exp.Table) -> SourceTa
     name = _matching_name(table.name, list(tables))
     if name is not None:
         return SourceTable(of.id, name)
-    sync = derived_sync_on(graph.catalog.syncs.all(), of, table.name)
+    sync = view_on(graph.catalog.syncs.all(), of, table.name)
     if sync is None:
         raise missing_table_error(table.name, tables)
     target = graph.branches.by_id(sync.target)
@@ -113,46 +110,3 @@ def _matching_name(name: str, tables: list[str]) -> str | None:
     check_clear("table", name, tables)
     alike = find_alike(name, tables)
     return alike[0] if alike else None
-
-
-def derived_sync_on(syncs: list[SyncRow], branch: BranchRow, name: str) -> SyncRow | None:
-    """The sync that makes the derived object of that name on a branch."""
-    views = [sync for sync in syncs if sync.kind == KIND]
-    for sync in views:
-        if sync.spec["home"] == branch.id and name in (sync.spec["called"], sync.spec["name"]):
-            return sync
-    for sync in views:
-        if sync.spec["name"] == name and branch.id in sync.sources:
-            return sync
-    return None
-
-
-def derived_snapshot(
-    graph: Graph, sync: SyncRow, branch: BranchRow, at: SnapshotRow | None = None
-) -> SnapshotRow:
-    """The newest version of a derived object whose source is not after a snapshot of a branch."""
-    target = graph.branches.by_id(sync.target)
-    assert target is not None
-    row: SnapshotRow | None = graph.snapshots.at(target.head)
-    if at is None:
-        assert row is not None
-        return row
-    while row is not None:
-        seen = _source_snapshots(graph, row, branch.name)
-        if seen and all(is_ancestor(graph.snapshots, source, at) for source in seen):
-            return row
-        row = None if row.first is None else graph.snapshots.at(row.first)
-    raise NotFound(
-        f"{target.name!r} has no version made from {branch.name!r} at that time or before; "
-        f"db.derived_at({target.name!r}, source=…) makes one"
-    )
-
-
-def _source_snapshots(graph: Graph, row: SnapshotRow, branch: str) -> list[SnapshotRow]:
-    """The snapshots of a branch that a derived one was made from, also through others."""
-    found = []
-    for name, text in graph.record(row.address).edge.sources.items():
-        source = graph.snapshots.find(Address(bytes.fromhex(text)))
-        if source is not None:
-            found += [source] if name == branch else _source_snapshots(graph, source, branch)
-    return found

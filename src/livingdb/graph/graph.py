@@ -26,6 +26,7 @@ from livingdb.graph.large_work import LargeWork
 from livingdb.graph.names import is_hidden
 from livingdb.graph.refs import ResolvedRef, resolve
 from livingdb.graph.snapshot import Edge, SnapshotRecord, TableMap
+from livingdb.graph.snapshot_time import snapshot_time
 from livingdb.graph.storage.database_store import DatabaseStore
 from livingdb.graph.storage.staging import TRANSACTION_BYTES, Scratch, Staging
 from livingdb.graph.storage.upkeep import Upkeep
@@ -213,7 +214,7 @@ class Graph:
             intent.kind,
             intent.operation,
             intent.author,
-            max([now(), *(parent.time + 1 for parent in parents)]),
+            snapshot_time(now(), [parent.time for parent in parents]),
             intent.message,
             intent.sources,
             intent.details,
@@ -241,7 +242,8 @@ class Graph:
         """
         times = [draft.record.edge.time for draft in drafts]
         if moves:
-            times += [now(), *(self.snapshots.at(move.branch.head).time + 1 for move in moves)]
+            heads = [self.snapshots.at(move.branch.head).time for move in moves]
+            times.append(snapshot_time(now(), heads))
         moment = max(times, default=0)
         staging.finish_packs()
         try:

@@ -1,9 +1,10 @@
 """Policies: who wins where both sides of a merge changed the same row.
 
 A policy is "fail", "ours", "theirs" or a function.  It is given for everything, for a table or
-for a column ("orders.amount").  The function of a column takes (base, ours, theirs) values and
-gives the value; that of a table takes the three rows as dicts (None: no such row) and gives the
-row, or None to delete it.
+for a column ("orders.amount"); "*" stands for what is not named.  The function of a column takes
+(base, ours, theirs) values and gives the value; that of a table takes the three rows as dicts
+(None: no such row) and gives the row, or None to delete it.  These are the words of every
+operation that merges: merge, cherry-pick, revert, reattach.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from livingdb.errors import InvalidData
+from livingdb.errors import IllegalSync, InvalidData
 from livingdb.tables.fit import fit
 from livingdb.tables.schema import TableSchema
 from livingdb.trees.compare import choose, differs
@@ -24,7 +25,14 @@ from livingdb.trees.delta import DELETE, UPSERT, Delta
 from livingdb.trees.merge import Conflicts
 from livingdb.trees.shape import Shape
 
-__all__ = ["GRANULARITIES", "Policies", "TablePolicy", "check_policy"]
+__all__ = [
+    "GRANULARITIES",
+    "Policies",
+    "TablePolicy",
+    "check_one_way",
+    "check_policy",
+    "is_given_up",
+]
 
 GRANULARITIES = ("row", "cell")
 _NAMES = ("fail", "ours", "theirs")
@@ -84,9 +92,35 @@ def check_policy(on_conflict: object, granularity: str) -> None:
     given = on_conflict if isinstance(on_conflict, Mapping) else {"on_conflict": on_conflict}
     for name, policy in given.items():
         if not callable(policy) and policy not in _NAMES:
+            is_one = not isinstance(on_conflict, Mapping)
+            where = "on_conflict" if is_one else f"on_conflict[{name!r}]"
             raise InvalidData(
-                f"{name}: {policy!r} is no policy; 'fail', 'ours', 'theirs' or a function"
+                f"{where}={policy!r} is no policy: choose one of {', '.join(_NAMES)}, a function, "
+                "or a dict of these by table or table.column"
             )
+
+
+def check_one_way(on_conflict: object) -> None:
+    """`IllegalSync` for a policy that leaves rows on the target of a one-way sync.
+
+    Ours is what the source says there, and theirs what was written to the target.
+    """
+    check_policy(on_conflict, "row")
+    given = on_conflict if isinstance(on_conflict, Mapping) else {"on_conflict": on_conflict}
+    for name, policy in given.items():
+        if policy not in ("fail", "ours"):
+            shown = policy if isinstance(policy, str) else "a function"
+            raise IllegalSync(
+                f"{name}: {shown!r}: what a one-way sync writes is what its source says; 'ours' "
+                "gives up what was written to the target meanwhile"
+            )
+
+
+def is_given_up(on_conflict: Any, table: str) -> bool:
+    """Whether what was written to a table of the target of a one-way sync is given up."""
+    if isinstance(on_conflict, Mapping):
+        return bool(on_conflict.get(table, on_conflict.get("*", "fail")) == "ours")
+    return bool(on_conflict == "ours")
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,9 @@ main            the head of a branch          v1           a tag
 3fa9c1…         an id, or its unique prefix of six digits or more
 id:3fa9c1       an id, even if there is a branch of that name
 main~3          three first parents back
-main@2026-11-15T10:00:00    where the branch was then (UTC unless a zone is given)
+main@2026-11-15T10:00:00    where the branch was then (UTC unless a zone is given): the newest
+                position in its log whose time is not later
+main@now        its head, whatever the clocks said
 """
 
 from __future__ import annotations
@@ -13,13 +15,16 @@ import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from livingdb.catalog.branches import BranchRow
+from livingdb.catalog.branches import BranchRow, Movement
 from livingdb.catalog.catalog import Catalog
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.chunks.address import Address
 from livingdb.errors import InvalidName, NotFound
 
-__all__ = ["ResolvedRef", "parse_time", "resolve"]
+__all__ = ["NOW", "ResolvedRef", "parse_time", "position_at", "resolve"]
+
+NOW = "now"
+"""The time at which a branch is at its head."""
 
 PREFIX_DIGITS = 6
 _HEX = re.compile(r"[0-9a-f]{6,64}\Z")
@@ -28,11 +33,15 @@ _BACK = re.compile(r"(.*)~(\d*)\Z", re.DOTALL)
 
 @dataclass(frozen=True)
 class ResolvedRef:
-    """A snapshot, the catalog's epoch at that moment, and the branch if the ref was one."""
+    """A snapshot, the catalog's epoch at that moment, and the branch if the ref was one.
+
+    `named` is the branch whose name the ref has, also if it goes on with steps or a time.
+    """
 
     snapshot: SnapshotRow
     epoch: str | None = None
     branch: BranchRow | None = None
+    named: str | None = None
 
 
 def resolve(catalog: Catalog, ref: str) -> ResolvedRef:
@@ -41,7 +50,7 @@ def resolve(catalog: Catalog, ref: str) -> ResolvedRef:
         raise InvalidName(f"a ref is a branch, a tag or a snapshot id, not {ref!r}")
     named, epoch = catalog.branches.branch_or_tag(ref)
     if isinstance(named, BranchRow):
-        return ResolvedRef(catalog.snapshots.at(named.head), epoch, named)
+        return ResolvedRef(catalog.snapshots.at(named.head), epoch, named, named.name)
     if named is not None:
         return ResolvedRef(catalog.snapshots.at(named.snapshot), epoch)
     back = _BACK.match(ref)
@@ -49,7 +58,7 @@ def resolve(catalog: Catalog, ref: str) -> ResolvedRef:
         return _ancestor(catalog, back.group(1), int(back.group(2) or 1), ref)
     if "@" in ref:
         name, _, time = ref.partition("@")
-        return ResolvedRef(_as_of(catalog, name, time), epoch)
+        return ResolvedRef(_as_of(catalog, name, time), epoch, named=name)
     found = _by_id(catalog, ref)
     if found is not None:
         return ResolvedRef(found, epoch)
@@ -61,17 +70,26 @@ def _ancestor(catalog: Catalog, name: str, steps: int, ref: str) -> ResolvedRef:
     row = found.snapshot
     if steps > row.depth:
         raise NotFound(f"{ref!r}: the history of {name!r} has only {row.depth + 1} snapshots")
-    return ResolvedRef(catalog.snapshots.ancestor(row, row.depth - steps), found.epoch)
+    back = catalog.snapshots.ancestor(row, row.depth - steps)
+    return ResolvedRef(back, found.epoch, named=found.named)
 
 
 def _as_of(catalog: Catalog, name: str, time: str) -> SnapshotRow:
     branch = catalog.branches.find(name)
     if branch is None:
         raise NotFound(f"there is no branch {name!r}{_hint(catalog, name)}")
+    return catalog.snapshots.at(position_at(catalog, branch, time).snapshot)
+
+
+def position_at(catalog: Catalog, branch: BranchRow, time: str) -> Movement:
+    """The newest position in a branch's log whose time is not later; its last one for `NOW`."""
+    if time.strip().lower() == NOW:
+        (last,) = catalog.branches.log(branch, branch.position - 1)
+        return last
     found = catalog.branches.log_at(branch, parse_time(time))
     if found is None:
-        raise NotFound(f"the branch {name!r} was not there yet at {time}")
-    return catalog.snapshots.at(found.snapshot)
+        raise NotFound(f"the branch {branch.name!r} was not there yet at {time}")
+    return found
 
 
 def parse_time(text: str) -> int:
@@ -79,7 +97,7 @@ def parse_time(text: str) -> int:
     try:
         moment = datetime.fromisoformat(text.strip())
     except ValueError:
-        raise InvalidName(f"{text!r} is no time: write 2026-11-15T10:00:00") from None
+        raise InvalidName(f"{text!r} is no time: write 2026-11-15T10:00:00, or now") from None
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
     delta = moment - datetime(1970, 1, 1, tzinfo=UTC)

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from livingdb.catalog.branches import BranchRow
+from livingdb.catalog.branches import BranchRow, Movement
 from livingdb.catalog.ids import BranchId
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.catalog.syncs import ACTIVE, DETACHED, ERROR, HELD, SyncRow
 from livingdb.errors import RuleViolation
 from livingdb.graph.graph import Graph
+from livingdb.graph.snapshot_time import MOST_RAISED_MICROSECONDS
+
+__all__ = ["movement_at", "paired_snapshot", "paired_snapshots", "reached_syncs", "schema_syncs"]
 
 _FAR = 10_000
-
-__all__ = ["paired_snapshots", "reached_syncs", "schema_syncs"]
 
 
 def schema_syncs(graph: Graph, branch: BranchRow, of_branch: bool = False) -> list[SyncRow]:
@@ -55,29 +56,60 @@ def paired_snapshots(
         mine, snapshot = at[here]
         row = graph.branches.by_id(other)
         assert row is not None
-        since = _arrival_time(graph, mine, snapshot, sync)
-        there = None if since is None else graph.branches.log_at(row, since)
+        there = paired_snapshot(graph, sync, mine, snapshot, row)
         if there is None:
             raise RuleViolation(
                 f"{branch.name!r} is in the sync {sync.name!r}, whose other side has no snapshot "
                 f"that belongs to {snapshot.address.hex()[:12]}; detach the sync first"
             )
-        at[other] = row, graph.snapshots.at(there.snapshot)
+        at[other] = row, there
         found.append(at[other])
     return found
 
 
-def _arrival_time(graph: Graph, branch: BranchRow, to: SnapshotRow, sync: SyncRow) -> int | None:
-    """When a branch came to a snapshot, or the sync to the branch there; None if it never did."""
-    move = graph.branches.last_move_to(branch, to.sequence)
-    if (
-        move is not None
-        and move.operation != "reattach"
-        and not _was_active(graph, sync, move.time)
-    ):
+def paired_snapshot(
+    graph: Graph, sync: SyncRow, branch: BranchRow, to: SnapshotRow, other: BranchRow
+) -> SnapshotRow | None:
+    """Where another branch stood when one that a sync joins with it came to a snapshot.
+
+    None if they were not in step yet, or if a clock was set back, so that nobody knows.
+    """
+    since = _arrival_time(graph, branch, to, sync, other)
+    there = None if since is None else movement_at(graph, other, since)
+    return None if there is None else graph.snapshots.at(there.snapshot)
+
+
+def movement_at(graph: Graph, branch: BranchRow, time: int) -> Movement | None:
+    """Where a branch stood when another one of its group moved, at a time by the log of that one.
+
+    None if it was not there, or if the clock was set back over that time, so that nobody knows.
+    """
+    along = graph.branches.log_exactly_at(branch, time)
+    if along is not None:
+        return along
+    if graph.branches.ran_back_over(branch, time, MOST_RAISED_MICROSECONDS):
         return None
-    if move is None or move.time >= sync.time:
-        return None if move is None else move.time
+    return graph.branches.log_at(branch, time)
+
+
+def _arrival_time(
+    graph: Graph, branch: BranchRow, to: SnapshotRow, sync: SyncRow, other: BranchRow
+) -> int | None:
+    """When a branch came to a snapshot, or the sync to the branch there; None if it never did.
+
+    Where the clock was set back over the beginning of the sync, it is known only of movements
+    that the other branch made along.
+    """
+    move = graph.branches.last_move_to(branch, to.sequence)
+    if move is None:
+        return None
+    if move.operation != "reattach" and not _was_active(graph, sync, move.time):
+        return None
+    if graph.branches.ran_back_over(branch, sync.time, MOST_RAISED_MICROSECONDS):
+        is_along = graph.branches.log_exactly_at(other, move.time) is not None
+        return move.time if is_along else None
+    if move.time >= sync.time:
+        return move.time
     first = graph.branches.log_at(branch, sync.time)
     return sync.time if first is not None and first.position == move.position else None
 

@@ -306,6 +306,8 @@ def judge_change(pending: PendingChange) -> Judgement | None:
     for one in conditions:
         if pending.head is None and one.is_of_change:
             continue
+        if pending.is_schema_change and one.is_of_model:
+            continue
         verdict = _judge_condition(one, pending)
         measured |= verdict.parts
         measured[one.text] = verdict.holds if verdict.measured is None else verdict.measured

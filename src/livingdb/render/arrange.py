@@ -29,6 +29,8 @@ class Item:
     details: Mapping[str, Any] = field(default_factory=dict)
     start_time: int | None = None
     """When a branch started."""
+    start_author: str = ""
+    start_message: str = ""
 
     @property
     def time(self) -> int:
@@ -72,6 +74,8 @@ def _node(item: Item, lane: int, column: int, hidden: int) -> Node:
     identifier = row.address.hex()
     if item.kind == START:
         message = f"{item.operation} at {identifier[:7]}"
+        if item.start_message:
+            message = f"{message}: {item.start_message}"
         return Node(
             identifier,
             row.sequence,
@@ -79,7 +83,7 @@ def _node(item: Item, lane: int, column: int, hidden: int) -> Node:
             column,
             START,
             item.time,
-            "",
+            item.start_author,
             message,
             item.operation,
             item.heads,

@@ -209,7 +209,8 @@ class _GraphReader:
 def _start(row: SnapshotRow, lane: int, branch: BranchRow, first: Movement) -> Item:
     how = "clone" if first.operation == "clone" else "keep"
     heads = (branch.name,) if branch.head == row.sequence else ()
-    return Item(row, lane, START, how, (row.sequence,), (), heads, (), {}, branch.time)
+    why = (first.author, first.message)
+    return Item(row, lane, START, how, (row.sequence,), (), heads, (), {}, branch.time, *why)
 
 
 def _insert_starts(items: list[Item], starts: list[Item]) -> list[Item]:

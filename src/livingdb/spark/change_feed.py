@@ -16,7 +16,7 @@ from livingdb.database.database import open_database
 from livingdb.errors import InvalidData
 from livingdb.graph.change_feed import FeedEntry, feed_entries, position_of
 from livingdb.graph.graph import Graph
-from livingdb.graph.refs import resolve
+from livingdb.graph.refs import position_at, resolve
 from livingdb.tables.schema import TableSchema
 from livingdb.trees.diff import DELETED, INSERTED, UPDATED, DiffBatch
 
@@ -92,7 +92,8 @@ class ChangeFeed:
         """Where the feed starts, which is not part of it; by default, at the very beginning."""
         ref = self.start_ref
         if self.start_time:
-            ref = f"{self.branch}@{self.start_time}"
+            move = position_at(graph.catalog, branch, self.start_time)
+            return graph.snapshots.at(move.snapshot), move.position
         if ref is None:
             head = graph.snapshots.at(branch.head)
             return graph.snapshots.ancestor(head, 0), -1

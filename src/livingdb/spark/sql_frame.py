@@ -38,7 +38,6 @@ def sql(
         raise Unsupported("a data frame is a query; changes are made with branch.sql")
     values = bind_parameters(tree, parameters)
     resolved = db._resolve(branch)
-    of = None if resolved.branch is None else resolved.branch.name
-    scope: Any = SnapshotScope(db, resolved.snapshot, of)
+    scope: Any = SnapshotScope(db, resolved.snapshot, resolved.named)
     request = Planner(scope, values).request(tree)
     return SparkEngine(session(spark)).frame(request)

@@ -46,6 +46,7 @@ OPERATIONS: dict[str, Callable[[TableSchema, Shape, object], Delta]] = {
     "update": ingest.patches,
     "delete": ingest.deletes,
 }
+_POLICY_OPTIONS = ("onconflict", "on_conflict")
 
 
 class TableWriter(DataSourceArrowWriter):
@@ -57,6 +58,13 @@ class TableWriter(DataSourceArrowWriter):
         self.message = options.get("message") or ""
         self.author = options.get("author")
         self.operation = options.get("operation") or ("upsert" if overwrite else "insert")
+        policy = next((v for n, v in options.items() if n.lower() in _POLICY_OPTIONS), None)
+        if policy is not None:
+            raise InvalidData(
+                f"onConflict={policy!r}: a write merges nothing: rows that others changed since "
+                f"are a TransactionConflict, and operation is one of {', '.join(OPERATIONS)}; "
+                "write to a branch, and db.merge(…, on_conflict=…) takes fail, ours, theirs"
+            )
         if self.operation not in OPERATIONS:
             raise InvalidData(f"operation {self.operation!r}: choose {', '.join(OPERATIONS)}")
         if overwrite and self.operation not in ("insert", "upsert"):

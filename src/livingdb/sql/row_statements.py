@@ -16,7 +16,7 @@ from livingdb.sql.planner import Planner
 from livingdb.sql.scope import Writer
 from livingdb.sql.table_conditions import find_column
 from livingdb.sql.table_names import SYSTEM, find_rows
-from livingdb.tables.letter_case import alike_names, check_clear, column_names
+from livingdb.tables.letter_case import alike_names, check_clear, column_names, find_alike
 from livingdb.tables.schema import Column, TableSchema
 from livingdb.tables.type_names import type_name
 
@@ -83,6 +83,11 @@ class StatementWriter:
                 "they are now"
             )
         name, rows = find_rows(self.writer, tree.name)
+        if not find_alike(name, self.writer.tables()):
+            raise Unsupported(
+                f"{name!r} is a derived object, and no table of this branch: one that can be "
+                f"written is written on its own branch, db.branch({name!r})"
+            )
         for column, _ in alike_names(column_names(rows.schema)):
             check_clear("column", column, column_names(rows.schema))
         return Target(name, rows.schema, tree, self.planner)

@@ -25,7 +25,10 @@ class Scope(Protocol):
         ...
 
     def rows(self, name: str, ref: str | None = None) -> RowSet:
-        """The rows of a table here or at another ref; `@time` is the branch at that time."""
+        """The rows of a table here or at another ref.
+
+        `@time` is the branch at that time, `branch:ref` a tag or an id, with the views of a branch.
+        """
         ...
 
     def location(self, name: str, ref: str | None = None) -> TableLocation | None:
@@ -34,6 +37,10 @@ class Scope(Protocol):
 
     def tables(self, ref: str | None = None) -> list[str]:
         """The names of the tables."""
+        ...
+
+    def views(self) -> pa.Table:
+        """The views that have a name here, with what they are."""
         ...
 
     def is_branch(self, name: str) -> bool:

@@ -20,6 +20,7 @@ from livingdb.sql.planner import Planner
 from livingdb.sql.result import Result
 from livingdb.sql.row_statements import StatementWriter
 from livingdb.sql.scope import Scope
+from livingdb.sql.show_statements import parse_show_statement
 from livingdb.sql.table_statements import parse_schema_statement, without_sync
 from livingdb.sql.update import update
 from livingdb.sql.view_statements import parse_view_statement
@@ -40,6 +41,9 @@ def execute(
     """
     if is_definition(text):
         return _define(scope, text)
+    shown = parse_show_statement(text)
+    if shown is not None:
+        return Result(shown.select(scope.views()))
     tree = parse_statement(text)
     values = bind_parameters(tree, parameters)
     if isinstance(tree, exp.Values):

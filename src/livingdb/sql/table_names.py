@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import datetime
 import difflib
+import re
 from collections.abc import Iterable, Mapping, Sequence
 
 import pyarrow as pa
@@ -71,12 +72,27 @@ def ref_of(scope: Scope, table: exp.Table, parameters: Mapping[str, object]) -> 
     if str(version.this).upper() == "VERSION":
         if value is None:
             raise InvalidData("VERSION AS OF takes a branch, tag or snapshot id in quotes")
-        return str(value)
+        return str(value) if branch is None else _ref_on(scope, branch, table.name, str(value))
     return f"{branch or ''}@{_moment(value)}"
+
+
+def _ref_on(scope: Scope, branch: str, table: str, ref: str) -> str:
+    """A ref from the side of a branch; `InvalidData` if it is one of another branch."""
+    of = re.split("[~@]", ref)[0]
+    if of == branch:
+        return ref
+    if scope.is_branch(of):
+        raise InvalidData(
+            f"{branch}.{table} VERSION AS OF {ref!r}: the ref is of {of!r}, not of {branch!r}; "
+            "leave one of them out"
+        )
+    return f"{branch}:{ref}"
 
 
 def _moment(value: object) -> str:
     if isinstance(value, str):
+        if value.strip().lower() == "now":
+            return "now"
         try:
             value = datetime.datetime.fromisoformat(value.strip())
         except ValueError:

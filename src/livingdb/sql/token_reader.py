@@ -65,6 +65,16 @@ class TokenReader:
             self._at += 1
         return self.text[first.start : last.end + 1]
 
+    def take_name(self) -> str | None:
+        """The name of one thing: in quotes, or without a dot.  None if there is none."""
+        at = self._at
+        is_quoted = not self.is_done and self._tokens[at].token_type in _QUOTED
+        name = self.take_value()
+        if name is None or is_quoted or "." not in name:
+            return name
+        self._at = at
+        return None
+
     def seek_last(self, *words: str) -> bool:
         """Go to the last place where one of these words stands; False if none does."""
         for at in range(len(self._tokens) - 1, -1, -1):

@@ -55,6 +55,25 @@ def test_a_new_branch_stands_on_its_head_and_its_log_says_so(
     assert catalog.branches.by_id(999) is None
 
 
+def test_times_that_run_back(catalog: Catalog, line: list[SnapshotRow]) -> None:
+    branch = add_branch(catalog, "main", line[0], time=10)
+    for to, time in zip(line[1:], (30, 20, 40), strict=True):
+        assert move(catalog, find(catalog, "main"), to, time)
+    branches = catalog.branches
+
+    def at(time: int) -> int | None:
+        found = branches.log_at(branch, time)
+        return None if found is None else found.position
+
+    assert [at(time) for time in (9, 10, 19, 20, 30, 39, 40)] == [None, 0, 0, 2, 2, 2, 3]
+    exactly = [branches.log_exactly_at(branch, time) for time in (10, 20, 25, 30)]
+    assert [None if one is None else one.position for one in exactly] == [0, 2, None, 1]
+    crossed = [time for time in range(5, 50) if branches.ran_back_over(branch, time, 0)]
+    assert crossed == list(range(21, 31))
+    assert branches.ran_back_over(branch, 25, 9)
+    assert not branches.ran_back_over(branch, 25, 10)
+
+
 def test_no_numbers_name_no_branches(catalog: Catalog, line: list[SnapshotRow]) -> None:
     add_branch(catalog, "main", line[0])
     assert catalog.branches.by_ids([]) == {}

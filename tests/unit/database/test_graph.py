@@ -215,3 +215,43 @@ def test_thousands_of_tables_keep_snapshots_small(db: Database) -> None:
     assert len(again.branch("main").tables()) == 300
     assert len(again.branch("main").table("t39")) == 1
     again.close()
+
+
+# --- the log of a branch ----------------------------------------------------------------------
+
+
+def test_a_clone_says_who_made_it_and_why(db: livingdb.Database) -> None:
+    main = db.branch("main")
+    main.create_table("kept", {"id": "bigint"}, key="id")
+    dev = main.clone("dev", author="eva", message='for "trials"\n{}')
+    old = db.at("main~1").clone("old", message="before")
+    plain = main.clone("plain")
+    (move,) = dev.movements()
+    assert (move.position, move.operation, move.snapshot) == (0, "clone", main.head)
+    assert (move.author, move.message) == ("eva", 'for "trials"\n{}')
+    assert (old.movements()[0].author, old.movements()[0].message) == (db.author, "before")
+    assert (plain.movements()[0].author, plain.movements()[0].message) == (db.author, "")
+    made = dev.insert("kept", [{"id": 1}], author="bo", message="one")
+    dev.reset("main")
+    found = [(m.operation, m.author, m.message) for m in dev.movements()]
+    assert found == [
+        ("reset", "", ""),
+        ("insert", "bo", "one"),
+        ("clone", "eva", 'for "trials"\n{}'),
+    ]
+    assert [m.snapshot for m in dev.movements(2)] == [main.head, made]
+    edges = main.sql("SELECT branch, author, message FROM livingdb.edges WHERE kind = 'clone'")
+    assert {row["branch"]: (row["author"], row["message"]) for row in edges} == {
+        "dev": ("eva", 'for "trials"\n{}'),
+        "old": (db.author, "before"),
+        "plain": (db.author, ""),
+    }
+    rows = main.sql("SELECT * FROM livingdb.movements WHERE branch = 'dev' ORDER BY position")
+    assert [row["operation"] for row in rows] == ["clone", "insert", "reset"]
+    provenance = db.provenance("dev")
+    assert (provenance.root.author, provenance.root.message) == (
+        "eva",
+        'dev came from main: for "trials"\n{}',
+    )
+    with livingdb.open(db.name) as again:
+        assert again.branch("dev").movements()[-1].message == 'for "trials"\n{}'

@@ -6,7 +6,8 @@ import pyarrow as pa
 import pytest
 
 import livingdb
-from livingdb import Branch, Database
+from livingdb import Branch, Database, MergeConflict
+from livingdb.evolution import AddColumn
 
 
 @pytest.fixture
@@ -266,3 +267,96 @@ def test_diff_across_schemas(db: Database, main: Branch, dev: Branch) -> None:
     dev.insert("t", {"id": [1, 2, 3], "v": ["5", None, "x"], "same": [1, 1, 1]})
     found = {r["id"]: r["_change_type"] for r in db.diff("main", "dev")["t"].to_arrow().to_pylist()}
     assert found == {1: "update", 3: "insert"}
+
+
+# --- the same words everywhere ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize("bad", ["mine", "source", "target", "OURS", None, 3, {"orders": "mine"}])
+def test_other_words_are_refused_by_name(db: Database, main: Branch, bad: object) -> None:
+    main.clone("dev").delete("orders", [1])
+    head = main.head
+    query = "SELECT city, count(*) AS n FROM orders GROUP BY city"
+    main.derive("totals", query, when="immediate")
+    db.sync("totals").detach()
+    calls = (
+        lambda: db.merge("dev", into="main", on_conflict=bad),
+        lambda: db.preview_merge("dev", into="main", on_conflict=bad),
+        lambda: main.revert("main", on_conflict=bad),
+        lambda: main.cherry_pick("dev", on_conflict=bad),
+        lambda: db.sync("totals").reattach(on_conflict=bad),
+    )
+    for call in calls:
+        with pytest.raises(livingdb.InvalidData, match="choose one of fail, ours, theirs"):
+            call()
+    assert main.head == head
+    assert db.sync("totals").state == "detached"
+
+
+def test_revert_and_cherry_pick_take_policies(db: Database, main: Branch) -> None:
+    dev = main.clone("dev")
+    picked = dev.update("orders", [{"id": 1, "amount": 70, "city": "Bern"}])
+    main.update("orders", [{"id": 1, "amount": 60}])
+    with pytest.raises(MergeConflict):
+        main.cherry_pick(picked)
+    main.cherry_pick(picked, on_conflict={"orders.amount": max, "orders": "ours"})
+    assert _amount(main, 1) == 70
+    dev.update("orders", [{"id": 1, "amount": 80}])
+    with pytest.raises(MergeConflict):
+        dev.revert("dev~1")
+    dev.revert("dev~1", on_conflict="ours")
+    assert _amount(dev, 1) == 80
+    dev.revert(picked, on_conflict="theirs")
+    assert _amount(dev, 1) == 1
+
+
+def _amount(branch: Branch, key: int) -> object:
+    found = row(branch, key)
+    return None if found is None else found["amount"]
+
+
+def test_policies_of_a_reattach(db: Database, main: Branch) -> None:
+    main.evolve(AddColumn("orders", "vat", "int", default=0), to="new", sync="both")
+    new, sync = db.branch("new"), db.sync("new")
+
+    def part(number: int) -> None:
+        sync.detach()
+        main.update("orders", [{"id": 1, "amount": number}])
+        new.update("orders", [{"id": 1, "amount": number + 1}])
+        with pytest.raises(MergeConflict) as caught:
+            sync.reattach()
+        (found,) = caught.value.conflicts["orders"].to_pylist()
+        assert (found["_ours"]["amount"], found["_theirs"]["amount"]) == (number, number + 1)
+
+    for number, policy, wanted in (
+        (100, "ours", 100),
+        (200, "theirs", 201),
+        (300, {"orders": "theirs"}, 301),
+        (400, {"orders.amount": lambda base, ours, theirs: ours + theirs}, 801),
+        (500, {"*": "ours"}, 500),
+    ):
+        part(number)
+        sync.reattach(on_conflict=policy)
+        assert (_amount(main, 1), _amount(new, 1)) == (wanted, wanted)
+
+
+def test_policies_of_a_one_way_reattach(db: Database, main: Branch) -> None:
+    main.clone("copy", transform=[AddColumn("orders", "vat", "int", default=0)], sync="forward")
+    main.derive("cities", "SELECT DISTINCT city FROM orders", when="immediate")
+    for name, table, written in (
+        ("copy", "orders", {"id": 1, "amount": 5}),
+        ("cities", "cities", {"city": "Atlantis"}),
+    ):
+        sync = db.sync(name)
+        sync.detach()
+        db.branch(name).upsert(table, [written])
+        with pytest.raises(MergeConflict):
+            sync.reattach()
+        for bad in ("theirs", max, {table: "theirs"}):
+            with pytest.raises(livingdb.IllegalSync, match="what its source says"):
+                sync.reattach(on_conflict=bad)
+        with pytest.raises(MergeConflict):
+            sync.reattach(on_conflict={"other": "ours"})
+        sync.reattach(on_conflict={table: "ours"})
+        assert sync.state == "active"
+    assert "Atlantis" not in db.branch("cities").table("cities").to_arrow()["city"].to_pylist()

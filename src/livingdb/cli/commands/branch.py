@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from livingdb.cli.complete import branches, refs
-from livingdb.cli.open_database import Settings
+from livingdb.cli.open_database import Message, Settings
 
 __all__ = ["branch"]
 
@@ -64,23 +64,23 @@ def create(
     derived: Annotated[
         bool, typer.Option("--derived", help="Derive on it, too, what is derived on the other.")
     ] = False,
+    message: Message = "",
 ) -> None:
     """Make a branch; nothing is copied.
 
     \b
     Example:
       livingdb branch create dev
-      livingdb branch create audit main@2026-11-15T10:00:00
+      livingdb branch create audit main@2026-11-15T10:00:00 -m "for the auditors"
+      livingdb branch create trial main~3 --derived
     """
     settings = Settings.of(context)
     begin = settings.branch if ref is None else ref
     with settings.open() as db:
         if begin in db.branches():
-            made = db.branch(begin).clone(name, derived=derived)
-        elif derived:
-            raise typer.BadParameter(f"{begin!r} is no branch: nothing is derived on it")
+            made = db.branch(begin).clone(name, derived=derived, message=message)
         else:
-            made = db.at(begin).clone(name)
+            made = db.at(begin).clone(name, derived=derived, message=message)
         _tell(settings, made.name, made.head.id, f"{made.name} stands on {made.head.id[:12]}")
 
 

@@ -61,8 +61,14 @@ def derive(
         typer.Option("--table", help="What the function reads; may be given again."),
     ] = None,
     when: Annotated[
-        str, typer.Option("--when", help="immediate, deferred, on demand, every 10 minutes, …")
-    ] = "deferred",
+        str | None,
+        typer.Option(
+            "--when",
+            help="immediate, deferred, on demand, every 10 minutes, …  [default: deferred; with "
+            "--sync both: immediate]",
+            show_default=False,
+        ),
+    ] = None,
     refresh: Annotated[
         Refresh, typer.Option("--refresh", help="How it is brought up to date.")
     ] = Refresh.auto,
@@ -137,6 +143,7 @@ def derive(
             **options,
         )
         head = made.head
+        when = when or ("immediate" if sync is Direction.both else "deferred")
         told = {"name": made.name, "snapshot": head.id, "when": when, "sync": sync.value}
         settings.output().write_record(told, f"{made.name} stands on {head.id[:12]}, {when}")
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from livingdb.cli.complete import branches, refs
+from livingdb.cli.conflict_policy import OnConflict, conflict_policy
 from livingdb.cli.exits import DIFFERS
 from livingdb.cli.open_database import Message, Settings
 from livingdb.errors import MergeConflict
@@ -38,14 +39,7 @@ def merge(
         str | None,
         typer.Option("--into", help="Where to.  [default: --branch]", autocompletion=branches),
     ] = None,
-    on_conflict: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--on-conflict",
-            help="fail, ours or theirs; or for a table or column: orders.amount=theirs. "
-            "May be given again.",
-        ),
-    ] = None,
+    on_conflict: OnConflict = None,
     granularity: Annotated[
         Granularity, typer.Option("--granularity", help="What may not be changed on both sides.")
     ] = Granularity.row,
@@ -68,7 +62,7 @@ def merge(
       livingdb merge dev --into main
       livingdb merge dev --on-conflict orders.amount=theirs --on-conflict orders=ours
     """
-    policy = _policy(on_conflict or [])
+    policy = conflict_policy(on_conflict or [])
     settings = Settings.of(context)
     output = settings.output()
     target = settings.branch if into is None else into
@@ -101,18 +95,6 @@ def merge(
             raise typer.Exit(DIFFERS) from None
         told = _merge_record(made.id, target, {}, {}, {})
         output.write_record(told, f"{target} stands on {made.id[:12]}: {made.message or 'merged'}")
-
-
-def _policy(words: Sequence[str]) -> str | dict[str, str]:
-    """What wins: one word for everything, or one for each table or column."""
-    if not words:
-        return "fail"
-    if len(words) == 1 and "=" not in words[0]:
-        return words[0]
-    pairs = [word.partition("=") for word in words]
-    if any(not equals for _, equals, _ in pairs):
-        raise typer.BadParameter("one word for everything, or name=word each", param_hint="")
-    return {name: word for name, _, word in pairs}
 
 
 def _merge_record(

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from livingdb.cli.complete import syncs as sync_names
+from livingdb.cli.conflict_policy import OnConflict, conflict_policy
 from livingdb.cli.open_database import Settings, Trust
 
 __all__ = ["sync"]
@@ -21,14 +22,6 @@ class Act(StrEnum):
     reattach = "reattach"
     resume = "resume"
     approve = "approve"
-
-
-class Winner(StrEnum):
-    """Whose rows stay where both sides changed them."""
-
-    fail = "fail"
-    source = "source"
-    target = "target"
 
 
 _TAKES: dict[Act, tuple[str, ...]] = {
@@ -50,10 +43,7 @@ def sync(
     reason: Annotated[str, typer.Option("--reason", help="Why it is detached.")] = "",
     by: Annotated[str | None, typer.Option("--by", help="In whose name.")] = None,
     note: Annotated[str, typer.Option("--note", help="What is approved of.")] = "",
-    on_conflict: Annotated[
-        Winner | None,
-        typer.Option("--on-conflict", help="Who wins what both changed before a reattach."),
-    ] = None,
+    on_conflict: OnConflict = None,
     trust: Trust = None,
 ) -> None:
     """Show a sync, detach or reattach it, let one that is held go on.
@@ -63,9 +53,11 @@ def sync(
       livingdb sync totals
       livingdb sync totals detach --reason "under repair"
       livingdb sync totals reattach
+      livingdb sync totals reattach --on-conflict ours
       livingdb sync totals approve --by eva
     """
-    options = {"reason": reason, "by": by, "note": note, "on_conflict": on_conflict}
+    policy = conflict_policy(on_conflict) if on_conflict else None
+    options = {"reason": reason, "by": by, "note": note, "on_conflict": policy}
     given = {option: value for option, value in options.items() if value}
     for option in given:
         if option not in _TAKES[act]:

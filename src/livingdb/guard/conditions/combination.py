@@ -54,6 +54,11 @@ class _Combination(Condition):
         return any(one.is_of_change for one in self.conditions)
 
     @property
+    def is_of_model(self) -> bool:
+        """See `NamedValue.is_of_model`."""
+        return all(one.is_of_model for one in self.conditions)
+
+    @property
     def text(self) -> str:
         """The conditions, with a word in between."""
         if len(self.conditions) == 1:
@@ -120,6 +125,11 @@ class NotOne(Condition):
     def is_of_change(self) -> bool:
         """See `NamedValue.is_of_change`."""
         return self.condition.is_of_change
+
+    @property
+    def is_of_model(self) -> bool:
+        """See `NamedValue.is_of_model`."""
+        return self.condition.is_of_model
 
     @property
     def text(self) -> str:

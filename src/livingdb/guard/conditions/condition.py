@@ -71,10 +71,18 @@ class NamedValue:
     OF_CHANGE: ClassVar[bool] = False
     """Whether it is about what changes, so that it says nothing of what is just being made."""
 
+    OF_MODEL: ClassVar[bool] = False
+    """Whether it is about what a model says of itself, which only training can change."""
+
     @property
     def is_of_change(self) -> bool:
         """Whether it, or a part of it, is about what changes."""
         return self.OF_CHANGE
+
+    @property
+    def is_of_model(self) -> bool:
+        """Whether it is about nothing but what a model says of itself."""
+        return self.OF_MODEL
 
     @property
     def text(self) -> str:

@@ -93,6 +93,11 @@ class Bound(Condition):
         return self.metric.is_of_change
 
     @property
+    def is_of_model(self) -> bool:
+        """See `NamedValue.is_of_model`."""
+        return self.metric.is_of_model
+
+    @property
     def text(self) -> str:
         """The comparison."""
         if self.at_least is not None and self.at_most is not None:

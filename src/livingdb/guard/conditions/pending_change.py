@@ -96,6 +96,8 @@ class PendingChange:
     approved_by: Sequence[str] = ()
     drafted: Mapping[int, Mapping[str, Address]] = field(default_factory=dict)
     """For source branches that move in the same transaction, the tables they will have."""
+    is_schema_change: bool = False
+    """Whether the source changes its schema and nothing is derived: a model is what it was."""
 
     def __post_init__(self) -> None:
         self._after_images: dict[tuple[str, str], pa.Table] = {}

@@ -38,6 +38,7 @@ from livingdb.evolution.schema_change import SchemaChange
 from livingdb.graph.ancestry import is_ancestor
 from livingdb.graph.graph import Graph, tables_of
 from livingdb.graph.names import is_hidden
+from livingdb.graph.sync_groups import movement_at
 from livingdb.guard.sync_state import last_pair
 from livingdb.tables.batches import flat
 from livingdb.tables.index import Version
@@ -319,7 +320,7 @@ class Search:
         if here.head == row.sequence:
             return graph.snapshots.at(there.head)
         move = graph.branches.last_move_to(here, row.sequence)
-        entry = None if move is None else graph.branches.log_at(there, move.time)
+        entry = None if move is None else movement_at(graph, there, move.time)
         if entry is None:
             raise NotFound(
                 f"the snapshot {row.address.hex()[:12]} was not made from {there.name!r}: "

@@ -9,8 +9,8 @@ from livingdb.catalog.branches import BranchRow
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.catalog.syncs import SyncRow
 from livingdb.derivation.source_positions import last_version_made, source_positions
-from livingdb.derivation.source_tables import derived_snapshot
 from livingdb.derivation.view import KIND, View
+from livingdb.derivation.view_names import version_not_after
 from livingdb.errors import InvalidData, NotFound
 from livingdb.graph.graph import Graph, missing_table_error
 from livingdb.graph.names import is_hidden
@@ -119,7 +119,7 @@ def _version_at(graph: Graph, sync: SyncRow, branch: int, at: SnapshotRow) -> Sn
         source = graph.branches.by_id(number)
         if source is not None:
             try:
-                return derived_snapshot(graph, sync, source, at)
+                return version_not_after(graph, sync, source, at)
             except NotFound:
                 continue
     raise NotFound(f"no version of {sync.spec['name']!r} was made from that snapshot or before")

@@ -143,13 +143,15 @@ class _Search:
         clone = self._clone
         if is_clone is None and clone is not None and row.sequence == clone.origin_head:
             self._clone = None
+            (began,) = self._graph.branches.log(clone, upto=0)
+            text = f"{clone.name} came from {clone.origin}"
             node = Node(
                 row.address.hex(),
                 "clone",
                 "clone",
-                row.author,
+                began.author or row.author,
                 to_datetime(clone.time),
-                f"{clone.name} came from {clone.origin}",
+                f"{text}: {began.message}" if began.message else text,
                 role,
             )
             return _Draft(node, row, depth)

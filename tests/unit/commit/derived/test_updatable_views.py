@@ -6,6 +6,7 @@ import pytest
 
 import livingdb
 from livingdb.errors import IllegalSync, InvalidData, LivingDBError, NotFound
+from livingdb.evolution import DropColumn
 
 
 def rows(branch: livingdb.Branch, table: str) -> list[dict[str, object]]:
@@ -185,6 +186,26 @@ def test_refused_with_the_reason(
     with pytest.raises(IllegalSync, match=why):
         main.derive("v", query, sync="both")
     assert db.branches() == ["main"]
+
+
+@pytest.mark.parametrize("when", ["deferred", "on demand", "every hour", "lag 5 minutes"])
+def test_a_two_way_sync_is_immediate(
+    db: livingdb.Database, main: livingdb.Branch, when: str
+) -> None:
+    query = "SELECT id, amount FROM orders"
+    calls = (
+        lambda: main.derive("v", query, sync="both", when=when),
+        lambda: main.sql(f"CREATE VIEW v WITH (sync = 'both', when = '{when}') AS {query}"),
+        lambda: main.sql(f"CREATE MATERIALIZED VIEW v WITH (when = '{when}') AS {query} SYNC BOTH"),
+        lambda: main.clone("v", transform=[DropColumn("orders", "note")], sync="both", when=when),
+    )
+    for call in calls:
+        with pytest.raises(IllegalSync, match="rule 4: a two-way sync is always immediate"):
+            call()
+    assert db.branches() == ["main"]
+    main.derive("v", query, sync="both", when="immediate")
+    main.sql(f"CREATE MATERIALIZED VIEW w AS {query} SYNC BOTH")
+    assert (db.sync("v").when, db.sync("w").when) == ("immediate", "immediate")
 
 
 def test_refused_otherwise(db: livingdb.Database, main: livingdb.Branch) -> None:

@@ -5,7 +5,15 @@ from __future__ import annotations
 import pytest
 
 import livingdb
-from livingdb.errors import AlreadyExists, IllegalSync, InvalidData, NotFound, RuleViolation
+from livingdb.errors import (
+    AlreadyExists,
+    IllegalSync,
+    InvalidData,
+    NotFound,
+    RuleViolation,
+    Unsupported,
+)
+from livingdb.evolution import DropColumn
 
 TOTALS = "SELECT city, sum(amount) AS total FROM orders GROUP BY city"
 
@@ -33,6 +41,37 @@ def test_a_plain_view_is_not_stored(db: livingdb.Database, main: livingdb.Branch
     assert found.column("city").to_pylist() == ["Bern", "Oslo", "Rome"]
 
 
+def test_a_plain_view_shows_what_is_there_when_it_is_read(
+    db: livingdb.Database, main: livingdb.Branch
+) -> None:
+    main.sql("CREATE VIEW large AS SELECT id FROM orders WHERE amount >= 50")
+    main.sql(f"CREATE MATERIALIZED VIEW stored AS {TOTALS}")
+    assert (db.sync("large").when, db.sync("stored").when) == ("immediate", "deferred")
+    main.update("orders", [{"id": 0, "amount": 50}])
+    found = main.sql("SELECT id FROM LARGE ORDER BY id").to_arrow().column("id").to_pylist()
+    assert found == [0, 5, 6, 7, 8]
+    assert db.sync("stored").lag == 1
+    graph = db._graph
+    (version,) = (
+        graph.versions.require(at)
+        for at in graph.tables(graph.snapshots.at(graph.branch("large").head)).values()
+    )
+    assert graph.versions.recipe(version).kind == "query", "nothing of it is stored"
+
+
+def test_what_cannot_be_computed_when_it_is_read(
+    db: livingdb.Database, main: livingdb.Branch
+) -> None:
+    query = "SELECT id, rand() AS r FROM orders"
+    with pytest.raises(IllegalSync, match=r"rand.*CREATE MATERIALIZED VIEW stores it"):
+        main.sql(f"CREATE VIEW v AS {query}")
+    with pytest.raises(InvalidData, match="materialize = 'full' does"):
+        main.sql(f"CREATE VIEW v WITH (materialize = 'full') AS {TOTALS}")
+    with pytest.raises(InvalidData, match="materialize = 'none' does not"):
+        main.sql(f"CREATE MATERIALIZED VIEW v WITH (materialize = 'none') AS {TOTALS}")
+    assert db.branches() == ["main"]
+
+
 def test_every_option(db: livingdb.Database, main: livingdb.Branch) -> None:
     main.sql(
         "create materialized view `v` with (WHEN = 'every 10 minutes', refresh = 'full', "
@@ -50,8 +89,79 @@ def test_if_not_exists(db: livingdb.Database, main: livingdb.Branch) -> None:
     head = db.branch("totals").head
     assert main.sql("CREATE VIEW IF NOT EXISTS totals AS SELECT 1 AS x FROM orders") is not None
     assert db.branch("totals").head == head
-    with pytest.raises(AlreadyExists):
-        main.sql(f"CREATE VIEW totals AS {TOTALS}")
+    with pytest.raises(AlreadyExists, match="CREATE OR REPLACE"):
+        main.sql(f"CREATE VIEW TOTALS AS {TOTALS}")
+    with pytest.raises(AlreadyExists, match="'main' already, and it is no view"):
+        main.sql(f"CREATE VIEW IF NOT EXISTS main AS {TOTALS}")
+    with pytest.raises(AlreadyExists, match="table 'orders'"):
+        main.sql(f"CREATE VIEW IF NOT EXISTS orders AS {TOTALS}")
+    main.sql(f"CREATE VIEW IF NOT EXISTS Totals AS {TOTALS}")
+    assert db.branches() == ["main", "totals"]
+
+
+def test_names_are_those_of_the_branch(db: livingdb.Database, main: livingdb.Branch) -> None:
+    main.sql(f"CREATE VIEW totals AS {TOTALS}")
+    dev = main.clone("dev", derived=True)
+    other = main.clone("other")
+    for text in ("DROP VIEW totals", "DROP MATERIALIZED VIEW Totals"):
+        with pytest.raises(NotFound, match="one on another branch: totals"):
+            other.sql(text)
+    other.sql("DROP VIEW IF EXISTS totals")
+    with pytest.raises(AlreadyExists, match="no view of 'other'"):
+        other.sql(f"CREATE OR REPLACE VIEW totals AS {TOTALS}")
+    dev.sql("CREATE OR REPLACE VIEW Totals AS SELECT id FROM orders")
+    assert dev.sql("SELECT * FROM totals").to_arrow().column_names == ["id"]
+    assert db.branch("totals_dev").table("totals_dev").schema.names == ["id"]
+    assert main.sql("SELECT * FROM totals").to_arrow().column_names == ["city", "total"]
+    dev.sql("DROP VIEW TOTALS")
+    assert db.branches() == ["dev", "main", "other", "totals"]
+    main.sql("DROP VIEW TOTALS")
+    assert db.branches() == ["dev", "main", "other"]
+
+
+def test_a_clone_is_no_view(db: livingdb.Database, main: livingdb.Branch) -> None:
+    main.clone("copy", transform=[DropColumn("orders", "note")], sync="forward", when="deferred")
+    with pytest.raises(NotFound, match="no derived object 'copy'"):
+        main.sql("DROP VIEW copy")
+    with pytest.raises(AlreadyExists, match="no view of 'main'"):
+        main.sql(f"CREATE OR REPLACE VIEW copy AS {TOTALS}")
+    assert main.sql("SHOW VIEWS").to_arrow().num_rows == 0
+
+
+def test_show_views(db: livingdb.Database, main: livingdb.Branch) -> None:
+    assert main.sql("SHOW VIEWS").to_arrow().to_pylist() == []
+    main.sql(f"CREATE MATERIALIZED VIEW totals AS {TOTALS}")
+    main.sql("CREATE VIEW large AS SELECT id FROM totals JOIN orders USING (city)")
+    main.sql("CREATE VIEW own WITH (sync = 'both') AS SELECT id FROM orders")
+    main.update("orders", [{"id": 0, "amount": 5}])
+    found = {row["name"]: row for row in main.sql("show views;").to_arrow().to_pylist()}
+    assert list(found) == ["large", "own", "totals"]
+    assert found["totals"] == {
+        "name": "totals",
+        "branch": "totals",
+        "kind": "view",
+        "materialize": "full",
+        "when": "deferred",
+        "state": "active",
+        "version": db.branch("totals").head.id,
+        "query": TOTALS,
+    }
+    assert (found["large"]["materialize"], found["large"]["when"]) == ("none", "immediate")
+    assert found["own"]["kind"] == "updatable view"
+
+    def names(place: object, like: str = "") -> list[str]:
+        rows = place.sql(f"SHOW VIEWS {like}").to_arrow()  # type: ignore[attr-defined]
+        return list(rows.column("name").to_pylist())
+
+    assert names(main, "LIKE '*AL*'") == ["totals"]
+    assert names(main, "LIKE 'lar* | own'") == ["large", "own"]
+    assert names(db.at("main~1")) == ["large", "own", "totals"]
+    assert names(db.at("main~2")) == [], "they were made later"
+    dev = main.clone("dev", derived=True)
+    assert names(dev) == ["large", "totals"]
+    assert dev.sql("SHOW VIEWS LIKE 'totals'").to_arrow()["branch"].to_pylist() == ["totals_dev"]
+    with main.transaction() as tx:
+        assert names(tx) == ["large", "own", "totals"]
 
 
 def test_or_replace(db: livingdb.Database, main: livingdb.Branch) -> None:
@@ -59,7 +169,7 @@ def test_or_replace(db: livingdb.Database, main: livingdb.Branch) -> None:
     main.sql("CREATE OR REPLACE VIEW v WITH (when = 'immediate') AS SELECT id FROM orders")
     assert db.branch("v").table("v").schema.names == ["id"]
     assert len(db.syncs()) == 1
-    with pytest.raises(NotFound, match="no derived object 'main'"):
+    with pytest.raises(AlreadyExists, match="'main' already, and it is no view"):
         main.sql(f"CREATE OR REPLACE VIEW main AS {TOTALS}")
     with pytest.raises(IllegalSync, match="what it replaces"):
         main.sql("CREATE OR REPLACE VIEW v AS SELECT id + 1 AS id FROM v")
@@ -135,7 +245,28 @@ def test_an_updatable_view(db: livingdb.Database, main: livingdb.Branch) -> None
     ("text", "error", "why"),
     [
         ("CREATE VIEW v", InvalidData, "write CREATE"),
+        ("CREATE VIEW", InvalidData, "name of a view is missing"),
+        ("CREATE VIEW v AS", InvalidData, "the query is missing"),
         ("DROP VIEW", InvalidData, "write CREATE"),
+        ("DROP VIEW a, b", InvalidData, r"DROP VIEW a , b: this is not understood"),
+        ("DROP VIEW v CASCADE", InvalidData, "CASCADE: this is not understood"),
+        ("DROP VIEW main.v", InvalidData, "DROP VIEW main.v: the name of a view is missing"),
+        (f"CREATE VIEW dev.v AS {TOTALS}", InvalidData, "of the branch that the statement runs on"),
+        (
+            f"CREATE VIEW v (a, b) AS {TOTALS}",
+            InvalidData,
+            r"\(a, b\) AS .*: this is not understood",
+        ),
+        (f"CREATE VIEW v COMMENT 'x' AS {TOTALS}", InvalidData, "COMMENT 'x' AS"),
+        (f"CREATE TEMPORARY VIEW v AS {TOTALS}", Unsupported, "CREATE TEMPORARY VIEW"),
+        (f"CREATE OR REPLACE TEMP VIEW v AS {TOTALS}", Unsupported, "CREATE TEMP VIEW"),
+        (f"CREATE GLOBAL TEMPORARY VIEW v AS {TOTALS}", Unsupported, "CREATE GLOBAL VIEW"),
+        (f"CREATE RECURSIVE VIEW v AS {TOTALS}", Unsupported, "CREATE RECURSIVE VIEW"),
+        (f"CREATE OR REPLACE VIEW IF NOT EXISTS v AS {TOTALS}", InvalidData, "exclude each other"),
+        (f"ALTER VIEW v AS {TOTALS}", Unsupported, "CREATE OR REPLACE VIEW defines it anew"),
+        ("SHOW TABLES", Unsupported, "SHOW TABLES is not possible"),
+        ("SHOW VIEWS IN dev", InvalidData, "IN dev: this is not understood"),
+        ("SHOW VIEWS LIKE", InvalidData, "SHOW VIEWS"),
         (f"CREATE VIEW v WITH (how = 'now') AS {TOTALS}", InvalidData, "the options are"),
         (f"CREATE VIEW v WITH (when) AS {TOTALS}", InvalidData, "name = 'value'"),
         (

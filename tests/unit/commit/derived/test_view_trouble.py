@@ -101,7 +101,7 @@ def test_reattach_what_was_written_meanwhile(db: livingdb.Database, main: living
     with pytest.raises(livingdb.MergeConflict) as caught:
         db.sync("totals").reattach()
     assert caught.value.conflicts["totals"].column("city").to_pylist() == ["Oslo"]
-    db.sync("totals").reattach(on_conflict="source")
+    db.sync("totals").reattach(on_conflict="ours")
     assert made.table("totals").to_arrow().to_pylist() == [
         {"city": None, "total": 150},
         {"city": "Oslo", "total": 90},

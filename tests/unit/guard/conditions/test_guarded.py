@@ -272,6 +272,46 @@ def test_scores(db: livingdb.Database, main: livingdb.Branch) -> None:
     assert db.at("m").metrics == first
 
 
+@pytest.mark.parametrize(
+    "guard",
+    [
+        c.min_score("score", 94.0, action="hold"),
+        c.max_score_drop("score", 0.5),
+        c.min_score("score", 94.0) & c.max_score_drop("score", 0.5),
+        ~(c.score("score") <= 80),
+        c.min_score("score", 94.0) | (c.rows("m") <= 0),
+    ],
+    ids=lambda one: one.text,
+)
+def test_scores_do_not_stop_at_a_schema_change(
+    db: livingdb.Database, main: livingdb.Branch, guard: c.Condition
+) -> None:
+    main.derive("m", model=f"{HERE}:train", conditions=[guard])
+    first = db.at("m").metrics
+    main.sql("ALTER TABLE orders ADD COLUMN extra bigint")
+    main.sql("ALTER TABLE customers ADD COLUMN extra bigint")
+    assert db.sync("m").state == "active"
+    assert db.alerts() == []
+    assert db.at("m").metrics == first, "it is the same model"
+    assert db.sync("m").lag == 0
+    main.update("orders", [{"id": 0, "amount": 2000}])
+    db.propagate()
+    assert db.sync("m").state == ("held" if guard.action == "hold" else "detached"), "it can stop"
+    assert db.at("m").metrics == first
+
+
+def test_a_score_that_was_approved_stays_so_over_a_schema_change(
+    db: livingdb.Database, main: livingdb.Branch
+) -> None:
+    main.derive("m", model=f"{HERE}:train", conditions=[c.min_score("score", 95.0, action="hold")])
+    main.update("orders", [{"id": 0, "amount": 100}])
+    db.propagate()
+    assert db.sync("m").state == "held"
+    assert db.sync("m").approve(by="bo")
+    main.sql("ALTER TABLE orders ADD COLUMN extra bigint")
+    assert db.sync("m").state == "active"
+
+
 @pytest.mark.parametrize("kind", ["view", "model"])
 def test_schemas(db: livingdb.Database, main: livingdb.Branch, kind: str) -> None:
     name = guarded(main, kind, c.no_destructive_change())

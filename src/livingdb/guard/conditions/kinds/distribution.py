@@ -300,6 +300,11 @@ class Zscore(Metric):
         if not isinstance(self.last, int) or isinstance(self.last, bool) or self.last < _FEW:
             raise InvalidData(f"zscore: last={self.last!r} is no number from {_FEW} on")
 
+    @property
+    def is_of_model(self) -> bool:
+        """See `NamedValue.is_of_model`."""
+        return self.metric.is_of_model
+
     def measure(self, pending: PendingChange) -> float | None:
         """See `Metric.measure`."""
         return self.measurement_pair(pending, self.text)[0]

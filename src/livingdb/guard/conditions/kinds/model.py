@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from livingdb.guard.conditions.pending_change import PendingChange
 
 __all__ = [
+    "METRICS",
     "Score",
     "ScoreDrop",
     "max_feature_drift",
@@ -42,6 +43,7 @@ class Score(Metric):
     metric: str
 
     NAME: ClassVar[str] = "score"
+    OF_MODEL: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if not isinstance(self.metric, str) or not self.metric:
