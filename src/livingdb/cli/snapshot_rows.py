@@ -22,7 +22,7 @@ def snapshot_row(snapshot: Snapshot, refs: Sequence[str] = ()) -> dict[str, Any]
         "operation": edge.operation,
         "message": snapshot.message,
         "parents": list(snapshot.parents),
-        "sources": dict(edge.sources),
+        "sources": snapshot.sources,
         "refs": list(refs),
     }
 

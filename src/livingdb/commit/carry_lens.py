@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from sqlalchemy import Connection
 
 from livingdb.catalog.branches import BranchRow
+from livingdb.catalog.ids import BranchId, SyncId
 from livingdb.catalog.syncs import SyncRow
 from livingdb.chunks.address import Address
 from livingdb.derivation.hidden_tables import whole_tables
@@ -31,6 +32,7 @@ from livingdb.evolution.schema_change import SchemaChange
 from livingdb.graph.constraints import check_tables
 from livingdb.graph.diff import delta_between
 from livingdb.graph.draft import Draft, Intent, Propagation
+from livingdb.graph.edge_ends import FROM, SYNC, SYNC_ID
 from livingdb.graph.graph import Graph, tables_of
 from livingdb.graph.names import is_hidden
 from livingdb.graph.snapshot import overlay_tables
@@ -49,7 +51,7 @@ Tables = Mapping[str, Version]
 class BranchChange:
     """A branch that changed: what it was and is, and the snapshot that says so."""
 
-    branch: int
+    branch: BranchId
     name: str
     before: Tables
     after: Tables
@@ -69,7 +71,7 @@ class LensCarrier:
 
     def __init__(self, graph: Graph):
         self._graph = graph
-        self._lenses: dict[int, Lens] = {}
+        self._lenses: dict[SyncId, Lens] = {}
 
     def settle_intent(self, intent: Intent, staging: Staging) -> Intent:
         """The change with what follows from it on its own side, as a lens says.
@@ -90,7 +92,7 @@ class LensCarrier:
         intent: Intent,
         branch: BranchRow,
         sync: SyncRow,
-        other: int,
+        other: BranchId,
         is_right: bool,
         staging: Staging,
     ) -> Intent:
@@ -167,7 +169,7 @@ class LensCarrier:
         return Propagation(made, actions)
 
     def _check_schemas(
-        self, syncs: Sequence[SyncRow], step: BranchChange, group: Mapping[int, BranchRow]
+        self, syncs: Sequence[SyncRow], step: BranchChange, group: Mapping[BranchId, BranchRow]
     ) -> None:
         """`RuleViolation` if a change, as a merge may be, is one of a schema in a sync."""
         graph = self._graph
@@ -231,7 +233,13 @@ class LensCarrier:
             first.message,
             made,
             {step.name: step.snapshot.hex()},
-            {"sync": sync.name, "direction": "forward" if is_right else "reverse", "rows": rows},
+            {
+                SYNC: sync.name,
+                SYNC_ID: sync.id,
+                FROM: {step.branch: step.snapshot.hex()},
+                "direction": "forward" if is_right else "reverse",
+                "rows": rows,
+            },
         )
         narrow = {n: change for n, change in changes.items() if isinstance(change, Delta)}
         return tables, intent, narrow, deltas
@@ -350,7 +358,7 @@ def _has_other_schema(before: Version, after: Version | None) -> bool:
     return after is None or after.definition != before.definition
 
 
-def _is_moving(draft: Draft, branches: Collection[int]) -> bool:
+def _is_moving(draft: Draft, branches: Collection[BranchId]) -> bool:
     return any(branch.id in branches for branch in draft.intent.moves)
 
 
@@ -376,9 +384,9 @@ def lens_of(graph: Graph, sync: SyncRow) -> Lens:
     return SchemaChange.from_json(sync.spec["change"]).plan(tables)
 
 
-def _connected_branches(syncs: Sequence[SyncRow], branches: Collection[int]) -> set[int]:
+def _connected_branches(syncs: Sequence[SyncRow], branches: Collection[BranchId]) -> set[BranchId]:
     """The branches that syncs join with some, and these."""
-    found: set[int] = set()
+    found: set[BranchId] = set()
     more = set(branches)
     while more > found:
         found = set(more)
@@ -388,7 +396,9 @@ def _connected_branches(syncs: Sequence[SyncRow], branches: Collection[int]) -> 
     return found
 
 
-def _reached_branches(syncs: Sequence[SyncRow], branch: int) -> list[tuple[SyncRow, int, bool]]:
+def _reached_branches(
+    syncs: Sequence[SyncRow], branch: BranchId
+) -> list[tuple[SyncRow, BranchId, bool]]:
     """The syncs that carry a change of the branch, where to, and whether from old to new."""
     found = []
     for sync in syncs:

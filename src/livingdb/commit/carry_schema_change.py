@@ -27,6 +27,7 @@ from livingdb.derivation.source_positions import (
 from livingdb.derivation.view import SourceTable, View
 from livingdb.errors import LivingDBError
 from livingdb.graph.draft import Draft, Intent, Propagation
+from livingdb.graph.edge_ends import SYNC, SYNC_ID
 from livingdb.graph.graph import Graph, now, tables_of
 from livingdb.guard.build_pending_change import visible_tables
 from livingdb.guard.conditions.pending_change import Cost, PendingChange, VersionPair
@@ -352,11 +353,12 @@ def _unchanged_view_intent(
     at = {**then, change.branch.id: draft.address}
     names = {number: row.name for number, row in rows.items()}
     details = {
-        "sync": sync.name,
+        SYNC: sync.name,
+        SYNC_ID: sync.id,
         "strategy": "none",
         "reason": "SCHEMA_CHANGED",
         "rows": 0,
-        AT: {str(branch): address.hex() for branch, address in at.items()},
+        AT: {branch: address.hex() for branch, address in at.items()},
     }
     return Intent(
         (last,),

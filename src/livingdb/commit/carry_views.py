@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from sqlalchemy import Connection
 
 from livingdb.catalog.branches import BranchRow
+from livingdb.catalog.ids import BranchId, SyncId
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.catalog.syncs import SyncRow
 from livingdb.chunks.address import Address
@@ -29,6 +30,7 @@ from livingdb.derivation.stage_inputs import DeltaCache
 from livingdb.derivation.view import KIND, View
 from livingdb.errors import LivingDBError
 from livingdb.graph.draft import Draft, Intent, Propagation
+from livingdb.graph.edge_ends import SYNC, SYNC_ID
 from livingdb.graph.graph import Graph, now
 from livingdb.graph.storage.staging import Staging
 from livingdb.guard.build_pending_change import pending_refresh
@@ -53,9 +55,9 @@ class Views:
     """The derived objects there are, those that others read first."""
 
     every: tuple[tuple[SyncRow, View], ...]
-    immediate: Mapping[tuple[int, str], Readers] = field(default_factory=dict)
+    immediate: Mapping[tuple[BranchId, str], Readers] = field(default_factory=dict)
     """For a table of a branch, which immediate ones read it, and which of its columns."""
-    columns: Mapping[tuple[int, str], Sequence[str]] = field(default_factory=dict)
+    columns: Mapping[tuple[BranchId, str], Sequence[str]] = field(default_factory=dict)
     """For a table of a branch, the columns that any of them reads, where not all are read."""
 
     @classmethod
@@ -63,7 +65,7 @@ class Views:
         """Those among the syncs."""
         known = [(s, View.from_json(s.spec)) for s in syncs if s.kind == KIND]
         every = topological_order(known)
-        immediate: dict[tuple[int, str], Readers] = {}
+        immediate: dict[tuple[BranchId, str], Readers] = {}
         for place, (sync, view) in enumerate(every):
             if sync.frequency != "immediate":
                 continue
@@ -83,16 +85,16 @@ class Views:
 def topological_order(views: Sequence[tuple[SyncRow, View]]) -> tuple[tuple[SyncRow, View], ...]:
     """The views, each after those that it reads."""
     by_target = {sync.target: (sync, view) for sync, view in views}
-    found: dict[int, tuple[SyncRow, View]] = {}
+    found: dict[BranchId, tuple[SyncRow, View]] = {}
 
-    def visit(target: int) -> None:
+    def visit(target: BranchId) -> None:
         if target in found or target not in by_target:
             return
         for branch in by_target[target][1].branches:
             visit(branch)
         found[target] = by_target[target]
 
-    for sync, _ in sorted(views, key=lambda item: item[0].id):
+    for sync, _ in sorted(views, key=lambda item: item[0].number):
         visit(sync.target)
     return tuple(found.values())
 
@@ -112,7 +114,7 @@ class _BranchMove:
 class _RefreshPass:
     """One pass over the views: what moves, by what, and what else its transaction does."""
 
-    moved: Mapping[int, _BranchMove]
+    moved: Mapping[BranchId, _BranchMove]
     staging: Staging
     make: Make
     cause: Intent
@@ -120,14 +122,17 @@ class _RefreshPass:
     actions: list[Callable[[Connection], None]]
 
 
-def edge_details(sync: str, at: Mapping[int, Address], done: RefreshResult) -> dict[str, object]:
+def edge_details(
+    sync: str, sync_id: SyncId, at: Mapping[BranchId, Address], done: RefreshResult
+) -> dict[str, object]:
     """What the edge of a refresh remembers."""
     details: dict[str, object] = {
-        "sync": sync,
+        SYNC: sync,
+        SYNC_ID: sync_id,
         "strategy": done.strategy,
         "rows": done.rows,
         "engine": done.engine,
-        AT: {str(branch): address.hex() for branch, address in at.items()},
+        AT: {branch: address.hex() for branch, address in at.items()},
     }
     if done.reason is not None:
         details["reason"] = done.reason
@@ -192,7 +197,7 @@ class ViewCarrier:
     def _refresh_affected(
         self,
         epoch: str,
-        moved: dict[int, _BranchMove],
+        moved: dict[BranchId, _BranchMove],
         staging: Staging,
         make: Make,
         cause: Intent,
@@ -203,7 +208,7 @@ class ViewCarrier:
         due: set[int] = set()
         deltas = DeltaCache(columns=views.columns)
 
-        def touch(branch: int, change: _BranchMove) -> None:
+        def touch(branch: BranchId, change: _BranchMove) -> None:
             for table in change.changed:
                 readers = views.immediate.get((branch, table))
                 if not readers:
@@ -277,7 +282,7 @@ class ViewCarrier:
         request = RefreshRequest(view, inputs, whole, at, graph.trust)
         result = derive_version(graph, request, self._answers, work.staging, work.deltas)
         done, tables = result.refresh_result, result.tables
-        details = edge_details(sync.name, at, done)
+        details = edge_details(sync.name, sync.id, at, done)
         if sync.guard.get("conditions"):
             authors = [work.cause.author]
             pending = pending_refresh(graph, sync, request, done.tables, done, head, authors)
@@ -307,7 +312,7 @@ class ViewCarrier:
         )
 
     def _input(
-        self, view: View, name: str, before: SourceVersion, moved: Mapping[int, _BranchMove]
+        self, view: View, name: str, before: SourceVersion, moved: Mapping[BranchId, _BranchMove]
     ) -> RefreshInput:
         source = view.tables[name]
         change = moved.get(source.branch)

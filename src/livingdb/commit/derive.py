@@ -13,6 +13,7 @@ from typing import Any
 from sqlalchemy import Connection
 
 from livingdb.catalog.branches import BranchRow
+from livingdb.catalog.ids import BranchId, SyncId, new_id
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.catalog.syncs import ACTIVE, SyncRow
 from livingdb.commit.carry_views import edge_details
@@ -136,7 +137,9 @@ def derive(
             )
             result, judgement = guard_first_version(pending, result, staging)
             along = _create_sync_action(graph, sync, list(rows.values()), wanted, judgement)
-            intent = _intent(view, result, (), (), at, rows, wanted.author, wanted.message, along)
+            intent = _intent(
+                view, sync.id, result, (), (), at, rows, wanted.author, wanted.message, along
+            )
             row_made = _commit_version(graph, intent, staging, result)
         if row_made is not None:
             return row_made
@@ -192,11 +195,11 @@ def _new_sync(
 ) -> SyncRow:
     """The sync to be."""
     return SyncRow(
-        0,
+        new_id(),
         f"{'+'.join(row.name for row in seen)}/{view.name}",
         KIND,
         view.branches,
-        0,
+        "",
         "forward",
         when.text,
         ACTIVE,
@@ -291,18 +294,19 @@ def _check_maintainable(
 
 def _intent(
     view: View,
+    sync: SyncId,
     result: DerivedVersion,
     parents: Sequence[SnapshotRow],
     moves: Sequence[BranchRow],
     at: At,
-    rows: dict[int, BranchRow],
+    rows: dict[BranchId, BranchRow],
     author: str,
     message: str,
     along: Along,
 ) -> Intent:
     names = {number: row.name for number, row in rows.items()}
-    sync = f"{'+'.join(row.name for row in rows.values())}/{view.name}"
-    details = edge_details(sync, at, result.refresh_result)
+    called = f"{'+'.join(row.name for row in rows.values())}/{view.name}"
+    details = edge_details(called, sync, at, result.refresh_result)
     if result.metrics:
         details["metrics"] = dict(result.metrics)
     if view.function:
@@ -439,8 +443,9 @@ def refresh(
                     return Outcome(view.name, None, error=judgement.reason, stopped=True)
                 continue
             along = _record_run_action(graph, sync, result, began, ticks, judgement)
+            said = f"refresh {view.name}"
             intent = _intent(
-                view, result, (head,), (target,), at, rows, author, f"refresh {view.name}", along
+                view, sync.id, result, (head,), (target,), at, rows, author, said, along
             )
             row = _commit_version(graph, intent, staging, result)
         if row is not None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from sqlalchemy import Connection
 
 from livingdb.catalog.branches import BranchRow
+from livingdb.catalog.ids import BranchId
 from livingdb.catalog.syncs import SyncRow
 from livingdb.graph.draft import Draft
 from livingdb.graph.graph import Graph, tables_of
@@ -33,7 +34,7 @@ class GuardedChange:
 
     target_change: TargetChange | None
     actions: list[Callable[[Connection], None]]
-    skipped_branches: Collection[int] = ()
+    skipped_branches: Collection[BranchId] = ()
 
 
 def guard_change(
@@ -41,7 +42,7 @@ def guard_change(
     sync: SyncRow,
     step: BranchChange,
     found: TargetChange,
-    group: Mapping[int, BranchRow],
+    group: Mapping[BranchId, BranchRow],
     draft: Draft,
     staging: Staging,
 ) -> GuardedChange:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from livingdb.catalog.ids import BranchId
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.catalog.syncs import SyncRow
 from livingdb.commit.carry_views import edge_details
@@ -80,7 +81,7 @@ def version_for(
             f"derive {view.name} for a past snapshot",
             tables,
             positions_by_name(at, names),
-            edge_details(view.name, at, result.refresh_result),
+            edge_details(view.name, sync.id, at, result.refresh_result),
             intermediates=result.intermediates,
         )
         committed = graph.commit(intent, staging)
@@ -88,7 +89,7 @@ def version_for(
     return committed
 
 
-def _branch_of(graph: Graph, view: View, source: SnapshotRow, head: SnapshotRow) -> int:
+def _branch_of(graph: Graph, view: View, source: SnapshotRow, head: SnapshotRow) -> BranchId:
     """The branch of the view that a snapshot belongs to."""
     rows = graph.branches.by_ids(view.branches)
     for number, row in rows.items():

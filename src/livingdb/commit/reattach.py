@@ -22,6 +22,7 @@ from livingdb.derivation.hidden_tables import whole_tables
 from livingdb.errors import IllegalSync, RuleViolation, TransactionConflict
 from livingdb.graph.diff import differing_keys
 from livingdb.graph.draft import Intent
+from livingdb.graph.edge_ends import FROM, SYNC, SYNC_ID
 from livingdb.graph.graph import Graph, now, tables_of
 from livingdb.graph.merge import (
     MergeBase,
@@ -259,8 +260,13 @@ class _Rejoin:
         changes: Mapping[str, Version | None],
         judgement: Judgement | None,
     ) -> Intent:
-        sources = {p.row.name: p.head.address.hex() for p in self._branch_states if p is not place}
-        details = {"sync": self._name, "direction": self._chain[0].direction}
+        others = [p for p in self._branch_states if p is not place and not is_hidden(p.row.name)]
+        details = {
+            SYNC: self._name,
+            SYNC_ID: self._chain[0].id,
+            FROM: {p.row.id: p.head.address.hex() for p in others},
+            "direction": self._chain[0].direction,
+        }
         return Intent(
             (place.head,),
             (place.row,),
@@ -269,7 +275,7 @@ class _Rejoin:
             self._by,
             f"{self._name} goes on",
             changes,
-            {name: text for name, text in sources.items() if not is_hidden(name)},
+            {p.row.name: p.head.address.hex() for p in others},
             {**details, **({} if judgement is None else judgement.details())},
             intermediates=tuple(self._new_versions),
         )

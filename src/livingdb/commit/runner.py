@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from livingdb.catalog.branches import EPOCH
+from livingdb.catalog.ids import BranchId, SyncId
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.catalog.syncs import SyncRow
 from livingdb.commit.carry_views import Views
@@ -88,8 +89,8 @@ def due_syncs(graph: Graph, time: float | None = None) -> list[SyncRow]:
     moment = clock.time() if time is None else time
     active = [sync for sync in graph.catalog.syncs.all() if sync.is_active]
     every = Views.of(active).every
-    wanted: set[int] = set()
-    readers: dict[int, list[int]] = {}
+    wanted: set[SyncId] = set()
+    readers: dict[BranchId, list[SyncId]] = {}
     for sync, view in every:
         for branch in view.branches:
             readers.setdefault(branch, []).append(sync.id)
@@ -169,7 +170,7 @@ def propagate(
     waiting = due_syncs(graph, time)
     runner = _Runner(graph, author, engine, trust)
     outcomes: list[Outcome] = []
-    total, failures = len(waiting), set[int]()
+    total, failures = len(waiting), set[BranchId]()
     while waiting:
         targets = {sync.target for sync in waiting}
         ready = [sync for sync in waiting if not targets & {*sync.sources} - {sync.target}]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import Connection
 from sqlglot import exp
 
+from livingdb.catalog.ids import BranchId
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.catalog.syncs import SyncRow
 from livingdb.commit import derive as deriving
@@ -294,7 +295,7 @@ def rederive(branch: Branch, source: str, suffix: str, author: str) -> list[str]
     database = branch.database
     graph = database._graph
     origin, target = graph.branch(source), graph.branch(branch.name)
-    made: dict[int, int] = {origin.id: target.id}
+    made: dict[BranchId, BranchId] = {origin.id: target.id}
     names = []
     syncs = [s for s in graph.catalog.syncs.all() if s.kind == KIND and s.is_active]
     for sync, view in topological_order([(s, View.from_json(s.spec)) for s in syncs]):
@@ -317,7 +318,7 @@ def rederive(branch: Branch, source: str, suffix: str, author: str) -> list[str]
     return names
 
 
-def _table_name_on(graph: Graph, made: Mapping[int, int], table: SourceTable) -> str:
+def _table_name_on(graph: Graph, made: Mapping[BranchId, BranchId], table: SourceTable) -> str:
     """The table of a derived object has its name, also when the object was derived anew."""
     if table.branch not in made:
         return table.table

@@ -9,6 +9,7 @@ import pyarrow as pa
 from sqlalchemy import Connection
 
 from livingdb.catalog.branches import BranchRow
+from livingdb.catalog.ids import BranchId
 from livingdb.catalog.syncs import ACTIVE, DETACHED, SyncRow, sync_chains
 from livingdb.database.pictures import notebook_html
 from livingdb.derivation.hidden_tables import quarantine_table
@@ -28,7 +29,7 @@ SyncChain = tuple[SyncRow, ...]
 """The rows of one sync: several where changes compose, joined by branches that are not shown."""
 
 
-def _chains(graph: Graph) -> tuple[list[SyncChain], dict[int, str]]:
+def _chains(graph: Graph) -> tuple[list[SyncChain], dict[BranchId, str]]:
     """Every sync, and the names of all branches."""
     names = {branch.id: branch.name for branch in graph.branches.all()}
     hidden = {number for number, name in names.items() if is_hidden(name)}
@@ -46,7 +47,7 @@ def every_sync(database: Database) -> list[Sync]:
 class Sync:
     """A standing relation between branches."""
 
-    def __init__(self, database: Database, stages: SyncChain, names: dict[int, str]):
+    def __init__(self, database: Database, stages: SyncChain, names: dict[BranchId, str]):
         self.database = database
         self._chain = stages
         self._names = names
@@ -259,7 +260,7 @@ def drop_branch(graph: Graph, branch: BranchRow, detach: bool) -> None:
         act(connection)
 
 
-def updatable_of(graph: Graph, name: str) -> int | None:
+def updatable_of(graph: Graph, name: str) -> BranchId | None:
     """The branch whose view that can be written has this name: all the view's branch holds."""
     branch = graph.branches.find(name)
     if branch is None or set(graph.tables(graph.snapshots.at(branch.head))) != {name}:

@@ -12,6 +12,7 @@ from livingdb.derivation.compiler.expand_stars import expand_stars
 from livingdb.derivation.view import KIND, SourceTable
 from livingdb.errors import NotFound, Unsupported
 from livingdb.graph.ancestry import is_ancestor
+from livingdb.graph.edge_ends import source_ids
 from livingdb.graph.graph import Graph, missing_table_error
 from livingdb.sql.parameters import constant
 from livingdb.sql.planner import is_range, point_at, qualify
@@ -138,7 +139,7 @@ def derived_snapshot(
         assert row is not None
         return row
     while row is not None:
-        seen = _source_snapshots(graph, row, branch.name)
+        seen = _source_snapshots(graph, row, branch)
         if seen and all(is_ancestor(graph.snapshots, source, at) for source in seen):
             return row
         row = None if row.first is None else graph.snapshots.at(row.first)
@@ -148,11 +149,16 @@ def derived_snapshot(
     )
 
 
-def _source_snapshots(graph: Graph, row: SnapshotRow, branch: str) -> list[SnapshotRow]:
+def _source_snapshots(graph: Graph, row: SnapshotRow, branch: BranchRow) -> list[SnapshotRow]:
     """The snapshots of a branch that a derived one was made from, also through others."""
     found = []
-    for name, text in graph.record(row.address).edge.sources.items():
+    edge = graph.record(row.address).edge
+    ids = source_ids(graph.catalog, edge)
+    read = ids or edge.sources
+    for name, text in read.items():
         source = graph.snapshots.find(Address(bytes.fromhex(text)))
-        if source is not None:
-            found += [source] if name == branch else _source_snapshots(graph, source, branch)
+        if source is None:
+            continue
+        is_its = name == (branch.id if ids else branch.name)
+        found += [source] if is_its else _source_snapshots(graph, source, branch)
     return found

@@ -16,6 +16,7 @@ from typing import Any, Protocol
 from sqlalchemy import Connection
 
 from livingdb.catalog.branches import BranchRow
+from livingdb.catalog.ids import BranchId, new_id
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.catalog.syncs import ACTIVE, SyncRow
 from livingdb.chunks.store import StoredChunk
@@ -350,7 +351,7 @@ def _intents(
 class _SyncEnd:
     """A side of a sync: a branch, and the snapshot whose schema it has."""
 
-    branch: int
+    branch: BranchId
     name: str
     snapshot: SnapshotRow
 
@@ -399,7 +400,7 @@ class _BranchUpdates:
         for change, (old, new) in zip(self._wish.changes, pairwise(ends), strict=True):
             spec = {"change": change.to_json(), "snapshot": old.snapshot.address.hex()}
             sync = SyncRow(
-                0,
+                new_id(),
                 f"{old.name}/{new.name}",
                 "schema_change",
                 (old.branch,),
@@ -423,7 +424,9 @@ def _refuse_kept_syncs(graph: Graph, row: BranchRow) -> None:
         )
 
 
-def _move_syncs(graph: Graph, connection: Connection, row: BranchRow, kept: int, name: str) -> None:
+def _move_syncs(
+    graph: Graph, connection: Connection, row: BranchRow, kept: BranchId, name: str
+) -> None:
     """Syncs of schema changes stay with the schema: they follow the branch that keeps it.
 
     So does where the branch has been since, which is what the other side was in step with.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from livingdb.catalog.branches import BranchRow
+from livingdb.catalog.ids import BranchId
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.catalog.syncs import SyncRow
 from livingdb.errors import RuleViolation
@@ -22,7 +23,9 @@ def schema_syncs(graph: Graph, branch: BranchRow, of_branch: bool = False) -> li
     ]
 
 
-def reached_syncs(syncs: Sequence[SyncRow], branch: int) -> Iterator[tuple[SyncRow, int, int]]:
+def reached_syncs(
+    syncs: Sequence[SyncRow], branch: BranchId
+) -> Iterator[tuple[SyncRow, BranchId, BranchId]]:
     """The immediate syncs a change of the branch goes along: from which branch, to which."""
     seen, waiting = {branch}, [branch]
     while waiting:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from livingdb.catalog.ids import BranchId
 from livingdb.catalog.syncs import SyncRow
 from livingdb.chunks.address import Address
 from livingdb.derivation.column_lineage.change_columns import column_sources
@@ -26,7 +27,7 @@ Tables = Mapping[str, Sequence[str]]
 class SourceColumn:
     """A column of a table of a branch; `masked`: what it holds is not to be seen further on."""
 
-    branch: int
+    branch: BranchId
     table: str
     column: str
     masked: bool = False
@@ -164,7 +165,7 @@ class SyncColumns:
 
 
 def _through_change(
-    change: Mapping[str, Any], item: SourceColumn, old: Tables, branch: int
+    change: Mapping[str, Any], item: SourceColumn, old: Tables, branch: BranchId
 ) -> list[SourceColumn]:
     made = column_sources(change, item.table, item.column, old)
     masked = item.masked or made.masked

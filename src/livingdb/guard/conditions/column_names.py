@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from livingdb.catalog.ids import BranchId
 from livingdb.errors import InvalidData
 from livingdb.tables.index import Version
 
@@ -112,7 +113,7 @@ def _find_table(pending: PendingChange, parts: Sequence[str]) -> TableVersions |
     return None
 
 
-def resolve_source(pending: PendingChange, name: str) -> tuple[int, str]:
+def resolve_source(pending: PendingChange, name: str) -> tuple[BranchId, str]:
     """The branch and the table that stand behind a name of a source."""
     source = pending.sync.spec.get("tables", {}).get(name)
     if source is None:
@@ -120,7 +121,7 @@ def resolve_source(pending: PendingChange, name: str) -> tuple[int, str]:
     return source["branch"], source["table"]
 
 
-def _find_on_branch(pending: PendingChange, branch: int, table: str) -> TableVersions | None:
+def _find_on_branch(pending: PendingChange, branch: BranchId, table: str) -> TableVersions | None:
     """A table of a branch that is read, as it was when the target saw it last and as it is."""
     graph = pending.graph
     for name, both in pending.sources.items():

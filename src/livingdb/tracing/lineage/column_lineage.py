@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import cached_property
 
+from livingdb.catalog.ids import BranchId
 from livingdb.catalog.syncs import SyncRow
 from livingdb.derivation.column_lineage.sync_columns import SourceColumn, SyncColumns
 from livingdb.derivation.view import KIND
@@ -27,7 +28,7 @@ class ColumnLineage(dict[str, list[str]]):
         view: str,
         columns: dict[str, list[SourceColumn]],
         used: dict[str, list[SourceColumn]],
-        names: dict[int, str],
+        names: dict[BranchId, str],
     ):
         self.view = view
         every = [r for some in (*columns.values(), *used.values()) for r in some]
@@ -89,14 +90,14 @@ class _Search:
     def __init__(self, graph: Graph, base: bool):
         self._graph = graph
         self._base = base
-        self._steps: dict[int, SyncColumns] = {}
+        self._steps: dict[BranchId, SyncColumns] = {}
 
     @cached_property
-    def makers(self) -> dict[int, SyncRow]:
+    def makers(self) -> dict[BranchId, SyncRow]:
         """What makes the tables of each branch."""
         return makers(self._graph)
 
-    def _sync_columns(self, branch: int) -> SyncColumns | None:
+    def _sync_columns(self, branch: BranchId) -> SyncColumns | None:
         """The sync that alone writes a branch."""
         sync = self.makers.get(branch) if self._base else None
         if sync is None or (sync.kind != KIND and sync.direction != "forward"):
@@ -118,11 +119,11 @@ class _Search:
                 found.add(SourceColumn(older.branch, older.table, older.column, masked))
         return sorted(found)
 
-    def used_columns(self, step: SyncColumns, branch: int) -> dict[str, list[SourceColumn]]:
+    def used_columns(self, step: SyncColumns, branch: BranchId) -> dict[str, list[SourceColumn]]:
         """What decides which rows there are, here and in what it reads."""
         found: dict[str, set[SourceColumn]] = {}
-        seen: set[int] = set()
-        waiting: list[tuple[SyncColumns, int]] = [(step, branch)]
+        seen: set[BranchId] = set()
+        waiting: list[tuple[SyncColumns, BranchId]] = [(step, branch)]
         while waiting:
             here, number = waiting.pop()
             if number in seen:

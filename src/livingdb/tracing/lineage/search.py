@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 from sqlglot import exp
 
+from livingdb.catalog.ids import BranchId
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.catalog.syncs import SyncRow
 from livingdb.chunks.address import Address
@@ -40,7 +41,7 @@ __all__ = ["Origin", "Search", "TracedRows", "engine_answer", "trace_rows"]
 class Origin:
     """Rows of a table of a branch in one snapshot; `source` are all of its rows."""
 
-    branch: int
+    branch: BranchId
     branch_name: str
     table: str
     snapshot: SnapshotRow
@@ -86,7 +87,7 @@ class Search:
 
     def _merge_origins(self, parts: list[Origin]) -> list[Origin]:
         """Each row of a table in a snapshot once."""
-        places: dict[tuple[int, str, int], list[Origin]] = {}
+        places: dict[tuple[BranchId, str, int], list[Origin]] = {}
         for part in parts:
             place = part.branch, part.table, part.snapshot.sequence
             places.setdefault(place, []).append(part)
@@ -95,7 +96,7 @@ class Search:
     # --- one step ---------------------------------------------------------------------------
 
     def _trace_once(
-        self, branch: int, row: SnapshotRow, table: str, rows: pa.Table | None
+        self, branch: BranchId, row: SnapshotRow, table: str, rows: pa.Table | None
     ) -> Iterator[Origin]:
         sync = self._makers[branch]
         if sync.kind != KIND:
@@ -121,7 +122,7 @@ class Search:
         self,
         sync: SyncRow,
         view: View,
-        at: dict[int, Address],
+        at: dict[BranchId, Address],
         row: SnapshotRow,
         table: str,
         rows: pa.Table | None,
@@ -144,7 +145,7 @@ class Search:
         for name, some in trace_rows(view.tree(), known, wanted, answer).items():
             yield self._origin(view.tables[name], at, some.rows, sources[name], some.is_whole)
 
-    def _source_versions(self, view: View, at: dict[int, Address]) -> dict[str, SourceVersion]:
+    def _source_versions(self, view: View, at: dict[BranchId, Address]) -> dict[str, SourceVersion]:
         """The tables that a view reads, in the schema that its query is written for.
 
         A rename since then was followed by the query: old rows are seen through it.
@@ -178,7 +179,7 @@ class Search:
     def _origin(
         self,
         source: SourceTable,
-        at: dict[int, Address],
+        at: dict[BranchId, Address],
         rows: pa.Table,
         every: RowSet,
         is_whole: bool,
@@ -190,14 +191,14 @@ class Search:
         name = self._name(source.branch)
         return Origin(source.branch, name, source.table, row, rows, every, is_whole)
 
-    def _name(self, branch: int) -> str:
+    def _name(self, branch: BranchId) -> str:
         row = self.graph.branches.by_id(branch)
         return "?" if row is None else row.name
 
     # --- schema changes ---------------------------------------------------------------------
 
     def _trace_clone(
-        self, view: View, at: dict[int, Address], table: str, rows: pa.Table | None
+        self, view: View, at: dict[BranchId, Address], table: str, rows: pa.Table | None
     ) -> Iterator[Origin]:
         ((branch, address),) = at.items()
         row = self.graph.snapshots.find(address)
@@ -208,7 +209,7 @@ class Search:
             yield self._snapshot_origin(branch, row, name, some)
 
     def _trace_schema_change(
-        self, sync: SyncRow, branch: int, row: SnapshotRow, table: str, rows: pa.Table | None
+        self, sync: SyncRow, branch: BranchId, row: SnapshotRow, table: str, rows: pa.Table | None
     ) -> Iterator[Origin]:
         graph = self.graph
         source = graph.branches.by_id(sync.sources[0])
@@ -223,7 +224,7 @@ class Search:
             else:
                 yield from self._trace_schema_change(inner, source.id, before, name, some)
 
-    def _paired_snapshot(self, branch: int, row: SnapshotRow, source: int) -> SnapshotRow:
+    def _paired_snapshot(self, branch: BranchId, row: SnapshotRow, source: BranchId) -> SnapshotRow:
         """Where the branch of the old schema was when that of the new one was at a snapshot."""
         graph = self.graph
         here = graph.branches.by_id(branch)
@@ -242,7 +243,7 @@ class Search:
         return graph.snapshots.at(entry.snapshot)
 
     def _snapshot_origin(
-        self, branch: int, row: SnapshotRow, table: str, rows: pa.Table | None
+        self, branch: BranchId, row: SnapshotRow, table: str, rows: pa.Table | None
     ) -> Origin:
         source = self.graph.versions.rows(self.graph.version(row, table))
         every = source.to_arrow() if rows is None else rows
