@@ -155,12 +155,13 @@ class Branches:
         return self.by_ids([branch]).get(branch)
 
     def by_ids(self, ids: Collection[BranchId]) -> dict[BranchId, BranchRow]:
-        """The branches of these ids, by id, all seen at one time."""
+        """The branches of these ids, by id and in their order, all seen at one time."""
         if not ids:
             return {}
         given = {f"n{at}": one for at, one in enumerate(ids)}
         rows = self._queries.run_prepared(self._by_ids(len(given)), given)
-        return {row[0]: BranchRow(*row) for row in rows}
+        found = {row[0]: BranchRow(*row) for row in rows}
+        return {one: found[one] for one in ids if one in found}
 
     def count(self) -> int:
         """How many branches there are."""

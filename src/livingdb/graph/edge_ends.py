@@ -51,7 +51,7 @@ def source_names(catalog: Catalog, edge: Edge) -> dict[str, str]:
         if branch not in rows:
             then = (name for name, at in edge.sources.items() if at == text and name not in found)
             found[next(then, branch)] = text
-    return found
+    return dict(sorted(found.items()))
 
 
 def find_sync(catalog: Catalog, edge: Edge, syncs: Iterable[SyncRow]) -> SyncRow | None:

@@ -301,7 +301,10 @@ class _Check:
                 self.graph.snapshots.get_many({move.snapshot for move in moves})
                 last = moves[0] if moves else None
                 end = None if last is None else (last.position, last.snapshot)
-                if end != (branch.position, branch.head) or logged[branch.number] != branch.position:
+                if (
+                    end != (branch.position, branch.head)
+                    or logged[branch.number] != branch.position
+                ):
                     self._report(f"branch {branch.name}", "its log does not lead to its head")
         for tag in branches.tags():
             with self._collect_problems(f"tag {tag.name}"):
