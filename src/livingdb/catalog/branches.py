@@ -278,6 +278,20 @@ class Branches:
             },
         )
 
+    def rename(self, connection: Connection, branch: BranchRow, name: str) -> bool:
+        """Give a branch another name; whether it was there under the one it was seen with.
+
+        Branches that came from it come from what it is called now.
+        """
+        of_branch = _branch.c.number == branch.number, _branch.c.name == branch.name
+        try:
+            found = connection.execute(_branch.update().where(*of_branch).values(name=name))
+        except IntegrityError:
+            raise AlreadyExists(f"there is a branch {name!r} already") from None
+        came_from = _branch.c.origin == branch.name, _branch.c.time >= branch.time
+        connection.execute(_branch.update().where(*came_from).values(origin=name))
+        return found.rowcount == 1
+
     def drop(self, connection: Connection, branch: BranchRow) -> None:
         """Remove a branch and its log."""
         connection.execute(_log.delete().where(_log.c.branch == branch.number))

@@ -106,11 +106,15 @@ class Catalog:
         assert found is not None
         return found
 
-    def set_default_branch(self, connection: Connection, branch: BranchId | None) -> None:
-        """Let a branch be meant where none is named; None: no branch is."""
+    def default_branch(self) -> BranchRow | None:
+        """The branch that is meant where none is named."""
+        found = self.meta(DEFAULT_BRANCH)
+        return None if found is None else self.branches.by_id(found)
+
+    def set_default_branch(self, connection: Connection, branch: BranchId) -> None:
+        """Let a branch be meant where none is named."""
         connection.execute(schema.meta.delete().where(schema.meta.c.name == DEFAULT_BRANCH))
-        if branch is not None:
-            connection.execute(schema.meta.insert(), {"name": DEFAULT_BRANCH, "value": branch})
+        connection.execute(schema.meta.insert(), {"name": DEFAULT_BRANCH, "value": branch})
 
     def write_counters(self, connection: Connection | None = None) -> tuple[int, ...]:
         """Numbers that change whenever something is written that needs chunks."""

@@ -72,6 +72,12 @@ class BranchTransaction:
 
     # --- reading -----------------------------------------------------------------------------
 
+    @property
+    def branch_name(self) -> str:
+        """What its branch is called now."""
+        now_called = self.graph.branches.by_id(self.branch.id)
+        return self.branch.name if now_called is None else now_called.name
+
     def tables(self) -> list[str]:
         """The tables the transaction sees."""
         known = set(self.graph.tables(self.base))
@@ -312,9 +318,9 @@ class BranchTransaction:
 
     def _rebase_on_head(self) -> tuple[BranchRow, SnapshotRow]:
         """Where the branch is now; `TransactionConflict` if the changes cannot go there."""
-        branch = self.graph.branch(self.branch.name)
-        if branch.id != self.branch.id:
-            raise TransactionConflict(f"the branch {branch.name!r} was dropped meanwhile")
+        branch = self.graph.branches_by_ids([self.branch.id]).get(self.branch.id)
+        if branch is None:
+            raise TransactionConflict(f"the branch {self.branch.name!r} was dropped meanwhile")
         check_writable(self.graph.syncs(branch.epoch), branch)
         head = self.graph.snapshots.at(branch.head)
         lifter = self.graph.lifter

@@ -202,7 +202,7 @@ class TransactionScope(SnapshotScope):
 
     def __init__(self, transaction: Transaction):
         work = transaction.work
-        super().__init__(transaction.branch.database, work.base, transaction.branch.name)
+        super().__init__(transaction.branch.database, work.base, work.branch_name)
         self._transaction = transaction
         self.snapshot: Snapshot | None = None
 

@@ -95,7 +95,10 @@ class Graph:
             row = catalog.snapshots.add(
                 connection, stored.address, (), moment, edge.kind, author, edge.message
             )
-            catalog.branches.add(connection, FIRST_BRANCH, row.sequence, moment, None, "create")
+            branch = catalog.branches.add(
+                connection, FIRST_BRANCH, row.sequence, moment, None, "create"
+            )
+            catalog.set_default_branch(connection, branch)
 
         return cls._of(place, lambda: Catalog.create(place.engine, first))
 

@@ -39,7 +39,7 @@ def log(
         from livingdb.database.snapshot import Snapshot
         from livingdb.graph import ancestry as history
 
-        begin = db.at(settings.branch if ref is None else ref)
+        begin = db.at(settings.branch_name(db) if ref is None else ref)
         names = refs_by_snapshot(db)
         lineage = history.log(db._graph.snapshots, begin._row)
         made = (Snapshot(db, row) for row in islice(lineage, number or None))

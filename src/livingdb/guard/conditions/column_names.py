@@ -102,14 +102,15 @@ def _find_table(pending: PendingChange, parts: Sequence[str]) -> TableVersions |
             found = _find_on_branch(pending, branch, parts[0])
             if found is not None:
                 return found
-    if len(parts) == 2:
-        row = pending.graph.branches.find(parts[0])
+    if len(parts) >= 2:
+        table = parts[-1]
+        row = pending.graph.branches.find(".".join(parts[:-1]))
         if row is not None and row.id in pending.at:
-            return _find_on_branch(pending, row.id, parts[1])
+            return _find_on_branch(pending, row.id, table)
         if row is not None:
             head = pending.graph.snapshots.at(row.head)
-            version = pending.graph.find_version(head, parts[1])
-            return None if version is None else (parts[1], version, version)
+            version = pending.graph.find_version(head, table)
+            return None if version is None else (table, version, version)
     return None
 
 
