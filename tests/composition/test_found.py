@@ -11,7 +11,6 @@ from tests.composition.graph_operations import (
     Clone,
     DropBranch,
     Merge,
-    RenameBranch,
     Reset,
     Revert,
     TimeTravel,
@@ -64,7 +63,6 @@ KEPT = ("keep", "old", "both")
 INSERT = Write("main", (("insert", "orders", (ROW,)),))
 
 FOUND = {
-    "rename_branch": Program([Clone("main", "dev"), RenameBranch("dev", "dev2")]),
     "revert_schema_change": Program([RENAME, Revert("main", "main", 0)]),
     "cherry_pick_schema_change": Program(
         [Clone("main", "dev"), RENAME, CherryPick("dev", "main", 0)]

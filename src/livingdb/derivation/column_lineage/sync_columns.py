@@ -23,7 +23,7 @@ Tables = Mapping[str, Sequence[str]]
 """The columns of tables, by name."""
 
 
-@dataclass(frozen=True, order=True)
+@dataclass(frozen=True)
 class SourceColumn:
     """A column of a table of a branch; `masked`: what it holds is not to be seen further on."""
 
@@ -31,6 +31,11 @@ class SourceColumn:
     table: str
     column: str
     masked: bool = False
+
+    def __lt__(self, other: SourceColumn) -> bool:
+        """By table and column; an id says nothing about an order."""
+        mine, theirs = ((one.table, one.column, one.masked, one.branch) for one in (self, other))
+        return mine < theirs
 
 
 def sources_of_columns(graph: Graph, sync: SyncRow) -> dict[str, set[Column]]:

@@ -36,6 +36,7 @@ class ColumnLineage(dict[str, list[str]]):
             t: {r.branch for r in every if r.table == t} for t in {r.table for r in every}
         }
         self._names = names
+        self._order = {branch: at for at, branch in enumerate(names)}
         super().__init__({name: self._column_names(some) for name, some in columns.items()})
         self.used = {use: self._column_names(some) for use, some in used.items() if some}
         self.masked = {
@@ -49,7 +50,8 @@ class ColumnLineage(dict[str, list[str]]):
         }
 
     def _column_names(self, some: Iterable[SourceColumn]) -> list[str]:
-        return list(dict.fromkeys(self._name(reached) for reached in sorted(some)))
+        in_order = sorted(some, key=lambda r: (self._order.get(r.branch, -1), r.table, r.column))
+        return list(dict.fromkeys(self._name(reached) for reached in in_order))
 
     def _name(self, reached: SourceColumn) -> str:
         if len(self._branches[reached.table]) == 1:
@@ -80,7 +82,8 @@ def column_lineage(graph: Graph, view: str, base: bool) -> ColumnLineage:
         for column in first.tables()[target.table]
     }
     used = search.used_columns(first, target.branch)
-    names = {row.id: row.name for row in graph.branches.all()}
+    branches = sorted(graph.branches.all(), key=lambda row: row.number)
+    names = {row.id: row.name for row in branches}
     return ColumnLineage(view, columns, used, names)
 
 
