@@ -31,5 +31,5 @@ def init(
 
     with livingdb.create(place) as db:
         main = db.default_branch
-        made = {"database": db.name, "id": db.id, "branch": main.name, "snapshot": main.head.id}
+        made = {"database": db.name, "branch": main.name, "snapshot": main.head.id, "id": db.id}
         settings.output().write_record(made, f"made {db.name} with the branch {main.name}")
