@@ -238,13 +238,7 @@ class Database(Alerting, Tracing):
         row = self._graph.branch(str(name))
         if self._graph.branches.count() == 1:
             raise InvalidData(f"{name!r} is the only branch; a database has at least one")
-        default = self._graph.catalog.default_branch()
-        if default is not None and default.id == row.id and not force:
-            raise RuleViolation(
-                f"{row.name!r} is the default branch: db.set_default_branch(name) makes another "
-                "one the default, and force=True drops it nevertheless"
-            )
-        drop_branch(self._graph, row, detach)
+        drop_branch(self._graph, row, detach, force)
 
     def rename_branch(self, name: str, to: str) -> Branch:
         """Give a branch another name; what follows it, reads it or was made from it goes on.

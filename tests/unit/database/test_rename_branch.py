@@ -361,6 +361,29 @@ def test_the_default_branch_is_dropped_only_by_force(db: Database) -> None:
     assert db.default_branch == "main"
 
 
+def test_a_derived_object_that_is_the_default_branch_is_not_dropped_in_passing(
+    db: Database,
+) -> None:
+    main = db.branch("main")
+    main.derive("totals", TOTALS, when="immediate")
+    db.set_default_branch("totals")
+    with pytest.raises(livingdb.RuleViolation, match="default branch"):
+        main.sql("DROP VIEW totals")
+    with pytest.raises(livingdb.RuleViolation, match="default branch"):
+        main.derive("totals", TOTALS, when="deferred", replace=True)
+    db.set_default_branch("main")
+    main.sql("DROP VIEW totals")
+    assert db.branches() == ["main"]
+
+
+def test_a_sync_that_somebody_holds_is_shown_by_the_names_of_now(db: Database) -> None:
+    db.branch("main").derive("totals", TOTALS, when="immediate")
+    sync = db.sync("totals")
+    db.rename_branch("main", "trunk")
+    sync.detach()
+    assert sync.name == "trunk/totals"
+
+
 def test_the_default_branch_is_where_rows_are_looked_for(db: Database) -> None:
     db.rename_branch("main", "trunk")
     assert [place.name for place in db.whereabouts("orders", 1)] == ["trunk"]
