@@ -72,12 +72,6 @@ class BranchTransaction:
 
     # --- reading -----------------------------------------------------------------------------
 
-    @property
-    def branch_name(self) -> str:
-        """What its branch is called now."""
-        now_called = self.graph.branches.by_id(self.branch.id)
-        return self.branch.name if now_called is None else now_called.name
-
     def tables(self) -> list[str]:
         """The tables the transaction sees."""
         known = set(self.graph.tables(self.base))

@@ -23,7 +23,7 @@ def rename_references(
     `branch` is as it was, with its old name.
     """
     given = guard.get("conditions")
-    if not given or f"{branch.name}." not in str(given):
+    if not given:
         return guard
     tables = set(graph.tables(graph.snapshots.at(branch.head)))
     renamed = [_with_text(item, _renamed(item, branch.name, new, tables)) for item in given]
