@@ -17,7 +17,7 @@ from livingdb.cli.app import run
 
 __all__ = ["Told", "normal", "squashed", "tell"]
 
-_ID = re.compile(r"\b[0-9a-f]{64}\b|\b(?=[0-9a-f]*[0-9])[0-9a-f]{12}\b")
+_ID = re.compile(r"\b(?:[0-9a-f]{32}){1,2}\b|\b(?=[0-9a-f]*[0-9])[0-9a-f]{12}\b")
 _TIMES = (
     (re.compile(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?\+00:00"), "2026-01-02T03:04:05+00:00"),
     (

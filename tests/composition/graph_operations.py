@@ -412,10 +412,11 @@ class RenameBranch(Step):
     def expected(self, model: Model) -> Expected:
         if self.name not in model.branches or self.to in model.branches:
             return SKIPPED
-        return SKIPPED if model.incoming(self.name) is not None else DONE
+        views = {sync.target for sync in model.syncs.values() if sync.kind == "view"}
+        return refused(RuleViolation) if self.name in views else DONE
 
     def call(self, db: livingdb.Database) -> Any:
-        return db.rename_branch(self.name, self.to)  # type: ignore[attr-defined]
+        return db.rename_branch(self.name, self.to)
 
     def apply(self, model: Model) -> Outcome:
         model.rename(self.name, self.to)

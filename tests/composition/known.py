@@ -66,18 +66,8 @@ def any_of(*matches: Callable[[Failure], bool]) -> Callable[[Failure], bool]:
     return lambda failure: any(one(failure) for one in matches)
 
 
-def _renames_branch(step: Step, model: Model) -> bool:
-    return step.kind == "RenameBranch"
-
-
 KNOWN: tuple[Known, ...] = (
     # --- what is not there yet, or is refused ----------------------------------------------------
-    Known(
-        "rename_branch",
-        "a branch cannot be renamed",
-        fails("error", "RenameBranch", says="no attribute 'rename_branch'"),
-        avoids=_renames_branch,
-    ),
     Known(
         "revert_schema_change",
         "a schema change is not reverted, also where its lens has an inverse",

@@ -305,6 +305,7 @@ class Model:
             sync.sources = tuple(new if name == old else name for name in sync.sources)
             sync.target = new if sync.target == old else sync.target
             sync.twin = new if sync.twin == old else sync.twin
+            sync.stood = {new if name == old else name: at for name, at in sync.stood.items()}
             if sync.kind == "view" and sync.definition.branch == old:
                 sync.definition = replace(sync.definition, branch=new)
             self.syncs[sync.name] = sync

@@ -10,7 +10,6 @@ from tests.composition.graph_operations import (
     CherryPick,
     Clone,
     Merge,
-    RenameBranch,
     Revert,
     TimeTravel,
 )
@@ -55,7 +54,6 @@ KEPT = ("keep", "old", "both")
 INSERT = Write("main", (("insert", "orders", (ROW,)),))
 
 FOUND = {
-    "rename_branch": Program([Clone("main", "dev"), RenameBranch("dev", "dev2")]),
     "revert_schema_change": Program([RENAME, Revert("main", "main", 0)]),
     "cherry_pick_schema_change": Program(
         [Clone("main", "dev"), RENAME, CherryPick("dev", "main", 0)]

@@ -8,6 +8,7 @@ from tests.composition.graph_operations import (
     Clone,
     DropBranch,
     Merge,
+    RenameBranch,
     Reset,
     Revert,
     Tag,
@@ -120,6 +121,12 @@ def under_views(when: str) -> dict[str, list[Step]]:
             view(when, Query("filter", ("orders",), (("k", "id"), ("n", "rank")))),
             Reset("main", 1), Propagate(),
         ],
+        "another name of the branch": [
+            CLONE, view(when, branch="dev"), insert("dev", 8), Propagate(),
+            RenameBranch("dev", "dev2"), insert("dev2", 9), Propagate(), TimeTravel("dev2", 2),
+            Reset("dev2", 1), Propagate(), CloneDerived("dev2", "dev"), insert("dev", 7),
+            Propagate(), Merge("dev", "dev2", "fail"), Propagate(), Reopen(), Inspect(),
+        ],
         "statements": [
             made, SqlInsert("main", "orders", (("amount", 7), ("id", 8))),
             SqlUpdate("main", "orders", "amount", 3, 2), SqlDelete("main", "orders", 3),
@@ -166,6 +173,7 @@ def of_views(when: str) -> dict[str, list[Step]]:
             made, INSERT, Refresh("v"), Compact(), Reopen(), Migrate("main"), Inspect(),
         ],
         "dropped": [made, DropBranch("v", False), INSERT, Propagate()],
+        "another name is refused": [made, RenameBranch("v", "w"), INSERT, Propagate()],
     }  # fmt: skip
 
 
@@ -191,6 +199,17 @@ def with_lenses(when: str) -> dict[str, list[Step]]:
         "masked clone, reset": [masked, INSERT, Propagate(), Reset("main", 1), Propagate()],
         "masked clone, fast-forward": [
             masked, CLONE, insert("dev", 8), Merge("dev", "main", "fail"), Propagate(),
+        ],
+        "masked clone, renamed": [
+            masked, RenameBranch("m", "m2"), INSERT, Propagate(), Detach("m2"),
+            RenameBranch("m2", "m"), delete("main", 1), Reattach("m"), Propagate(),
+        ],
+        "both sides renamed": [
+            Evolve("main", (RENAME,), "keep", "old", "both"),
+            Evolve("old", (ADD,), "to", "new", "both"), view(when, branch="old"),
+            RenameBranch("old", "older"), RenameBranch("new", "newer"), NET, insert("older", 8),
+            insert("newer", 7, rank=1), Propagate(), Reset("older", 1), Propagate(),
+            DropBranch("newer", True), Reopen(),
         ],
         "masked clone, detached meanwhile": [masked, Detach("m"), INSERT, Reattach("m")],
         "masked clone, written meanwhile": [masked, Detach("m"), delete("m", 1), Reattach("m")],
@@ -310,6 +329,7 @@ PROGRAMS = {
         view("immediate"), Derive("v", "w", OVER, "immediate"), CloneDerived("v", "dev"),
         Propagate(),
     ],
+    "another name": [CLONE, RenameBranch("dev", "dev2"), insert("dev2", 8), CLONE, Inspect()],
     "lens over a deferred view": [
         view("deferred"), Evolve("v", (RenameColumn("v", "fn", "x"),), "to", "b", "forward"),
         Derive("b", "w", Query("filter", ("v",), (("k", "fk"), ("n", "x"))), "immediate"),

@@ -144,5 +144,6 @@ SCENARIOS = {
     "compact": Scenario(packed, opened(lambda db: db.compact()), changes_rows=False),
     "merge": Scenario(diverged, opened(lambda db: db.merge("dev", into="main"))),
     "clone": Scenario(shop, opened(lambda db: db.branch("main").clone("dev"))),
+    "rename": Scenario(diverged, opened(lambda db: db.rename_branch("dev", "trial"))),
     "create": Scenario(lambda path: None, create),
 }

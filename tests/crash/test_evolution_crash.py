@@ -97,6 +97,7 @@ EVOLUTION: dict[str, Scenario] = {
     "reset": Scenario(moved, opened(lambda db: db.branch("old").reset("before"))),
     "detach": Scenario(in_step, opened(lambda db: db.sync("old/main").detach()), False),
     "drop": Scenario(in_step, opened(lambda db: db.drop_branch("old", detach=True))),
+    "rename": Scenario(in_step, opened(lambda db: db.rename_branch("old", "older"))),
     "migrate": Scenario(lazy, opened(lambda db: db.branch("main").migrate()), False),
     "list, keep": Scenario(
         shop, opened(lambda db: db.branch("main").evolve(LIST, keep="old", sync="both"))

@@ -24,7 +24,7 @@ from livingdb.testing.faulty_files import FaultySyscalls
 
 KIB = 1 << 10
 PACKING = ["large commit", "fold", "drain", "compact"]
-WRITING = ["small commit", "large commit", "fold", "drain", "compact", "merge", "clone"]
+WRITING = ["small commit", "large commit", "fold", "drain", "compact", "merge", "clone", "rename"]
 
 
 class Trial:

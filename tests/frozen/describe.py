@@ -122,12 +122,23 @@ class _Description:
             "alerts": lambda: {f"{alert.id:06}": self._alert(alert) for alert in db.alerts()},
             "watching": self._watching,
             "tables": lambda: dict(self._system_tables()),
+            "ids": self._ids,
             TEXTS: lambda: dict(self._texts()),
         }
         made = {name: make() for name, make in makers.items() if wanted is None or name in wanted}
         return {"contents": self.contents, **made}
 
     # --- names and snapshots -----------------------------------------------------------------
+
+    def _ids(self) -> dict[str, Plain]:
+        """What tells databases, branches and syncs from all others."""
+        graph = self.db._graph
+        return {
+            "database": self.db.id,
+            "default branch": _asked(lambda: self.db.default_branch.name),
+            "branches": {row.name: row.id for row in graph.branches.all()},
+            "syncs": {row.name: row.id for row in graph.catalog.syncs.all()},
+        }
 
     def _branch(self, branch: Branch) -> Plain:
         log = branch.log()

@@ -10,7 +10,7 @@ import pyarrow as pa
 import livingdb
 from livingdb import Branch, Database, Layout
 
-__all__ = ["EVENTS", "make_branches", "make_events", "make_tables", "order_rows"]
+__all__ = ["EVENTS", "make_branches", "make_events", "make_names", "make_tables", "order_rows"]
 
 EVENTS = 20_000
 _CITIES = ("Oslo", "Bodø", "Tromsø", None, "東京", "Ærø 🐟", "")
@@ -282,3 +282,14 @@ def make_branches(db: Database) -> None:
     with main.transaction("a batch of a stream", author="stream") as tx:
         tx.mark("orders from the web", 3)
         tx.upsert("orders", order_rows(range(47, 50)))
+
+
+def make_names(db: Database) -> None:
+    """Other names for branches, with history from before and from after."""
+    for old, new in (("dev", "develop"), ("main_v2", "main_v2/renamed"), ("masked_now", "masked")):
+        db.rename_branch(old, new)
+    db.rename_branch("masked", "masked_now")
+    db.branch("develop").insert("orders", order_rows(range(90, 92)), message="under another name")
+    last = "INSERT INTO orders (id, customer, city, amount) VALUES (650, 1, 'Oslo', 3.25)"
+    db.branch("main_v1").sql(last, message="through a renamed branch")
+    db.branch("main").clone("dev").delete("orders", [650], message="a new one of an old name")

@@ -115,6 +115,38 @@ def test_it_goes_on(name: str, tmp_path: Path) -> None:
         assert db.check(deep=True).problems == []
 
 
+def test_its_branches_can_have_other_names(name: str, tmp_path: Path) -> None:
+    """Records of every format are read by the names of now, and whatever stopped goes on."""
+    others = {"main": "trunk", "main_v1": "oldest", "what_if": "what_then"}
+    with opened(unpack(name, tmp_path)) as db:
+        before, blamed = sources(db), db.blame("totals", "totals")
+        states = {sync.target: sync.state for sync in db.syncs()}
+        for old, new in others.items():
+            db.rename_branch(old, new)
+        assert sources(db) == {
+            made: {others.get(branch, branch): at for branch, at in read.items()}
+            for made, read in before.items()
+        }
+        assert db.blame("totals", "totals") == blamed
+        assert {others.get(s, s) for s in states} == {sync.target for sync in db.syncs()}
+        assert all(sync.state == states.get(sync.target, sync.state) for sync in db.syncs())
+        at = db.at("totals~1").sources["trunk"]
+        assert db.derived_at("totals", source=f"id:{at}") == db.at("totals~1")
+        db.branch("oldest").sql("UPDATE orders SET city = 'Moss' WHERE id = 11")
+        assert db.branch("trunk").table("orders").get(11)["city"] == "Moss"
+        db.propagate()
+        db.sync("left").reattach(on_conflict="source")
+        assert db.sync("left").state == "active"
+        assert_views(db)
+        assert db.check().problems == []
+
+
+def sources(db: Database) -> dict[str, dict[str, str]]:
+    """What syncs made, and of what."""
+    kinds = ("derive", "propagate")
+    return {s.id: s.sources for s in db.snapshots() if s.edge.kind in kinds}
+
+
 def held(branch: Branch) -> tuple[str, dict[str, Any]]:
     """The head of a branch and the rows of its tables, of large ones their number."""
     tables = {name: branch.table(name) for name in branch.tables()}

@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 import livingdb
 from livingdb.graph.change_feed import feed_entries
-from livingdb.spark.feed_stream import step_bytes
+from livingdb.spark.feed_stream import FeedStream, step_bytes
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -146,6 +147,26 @@ def test_a_stream_follows_the_branch_across_restarts(
     ]
     assert run() == [*HISTORY, *more]
     assert run() == [*HISTORY, *more]
+    db.rename_branch("main", "trunk").delete("t", [10])
+    more.append((8, "delete", 10, "j"))
+    assert run() == [*HISTORY, *more], "the default branch under another name"
+
+
+def test_a_stream_that_runs_goes_on_with_a_renamed_branch(
+    spark: SparkSession, db: livingdb.Database, main: livingdb.Branch
+) -> None:
+    main.clone("dev").delete("t", [1])
+    rows = spark.read.format("livingdb").option("table", "t").load(db.name)
+    stream = FeedStream(db.name, "t", {"branch": "dev"}, rows.schema)
+    began = stream.initialOffset()
+    assert stream.latestOffset(began, ReadAllAvailable())["position"] == 1
+    trial = db.rename_branch("dev", "trial")
+    main.clone("dev")
+    trial.delete("t", [2])
+    end = stream.latestOffset(began, ReadAllAvailable())
+    assert end == {"position": 2, "snapshot": trial.head.id}
+    again = FeedStream(db.name, "t", {"branch": "trial"}, rows.schema)
+    assert again.latestOffset(began, ReadAllAvailable()) == end, "as after a restart"
 
 
 # --- limits ---------------------------------------------------------------------------------

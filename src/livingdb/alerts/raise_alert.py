@@ -19,7 +19,7 @@ from livingdb.catalog.syncs import SyncRow
 from livingdb.errors import InvalidData
 from livingdb.graph.graph import Graph, now
 
-__all__ = ["fingerprint_of", "printable", "raise_alert", "resolve_alerts"]
+__all__ = ["fingerprint_of", "printable", "raise_alert", "rename_alerts", "resolve_alerts"]
 
 _log = logging.getLogger("livingdb")
 
@@ -78,6 +78,16 @@ def resolve_alerts(
         details = {**row.details, RESOLVED: {"by": by, "note": note, "time": now()}}
         graph.catalog.alerts.set_state(connection, row.id, RESOLVED, details)
     return len(rows)
+
+
+def rename_alerts(graph: Graph, connection: Connection, before: str, after: str) -> None:
+    """Let the alerts about a sync be about it under its new name, also those to come again."""
+    alerts = graph.catalog.alerts
+    for row in alerts.unresolved_alerts(connection, before):
+        about = row.event, str(row.details.get("condition", ""))
+        if row.fingerprint == fingerprint_of(before, *about):
+            alerts.set_fingerprint(connection, row.id, fingerprint_of(after, *about))
+    alerts.rename_sync(connection, before, after)
 
 
 def printable(text: str) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar
 
 from livingdb.errors import InvalidData
@@ -30,6 +30,10 @@ class WatchTarget:
         """The same as plain values."""
         return {"event": self.event, **{f.name: getattr(self, f.name) for f in fields(self)}}
 
+    def renamed(self, branches: Mapping[str, str], syncs: Mapping[str, str]) -> WatchTarget:
+        """The same where branches and syncs are called something else, by what they were called."""
+        return self
+
     @staticmethod
     def from_json(values: Mapping[str, Any]) -> WatchTarget:
         """The inverse of `to_json`; `InvalidData` for what is not known here."""
@@ -49,6 +53,11 @@ class SchemaChanged(WatchTarget):
     table: str | None = None
     branch: str | None = None
 
+    def renamed(self, branches: Mapping[str, str], syncs: Mapping[str, str]) -> WatchTarget:
+        """See `WatchTarget.renamed`."""
+        known = self.branch is not None and self.branch in branches
+        return replace(self, branch=branches[str(self.branch)]) if known else self
+
 
 @dataclass(frozen=True)
 class Merged(WatchTarget):
@@ -56,6 +65,11 @@ class Merged(WatchTarget):
 
     event: ClassVar[str] = "merge"
     into: str | None = None
+
+    def renamed(self, branches: Mapping[str, str], syncs: Mapping[str, str]) -> WatchTarget:
+        """See `WatchTarget.renamed`."""
+        known = self.into is not None and self.into in branches
+        return replace(self, into=branches[str(self.into)]) if known else self
 
 
 @dataclass(frozen=True)
@@ -66,6 +80,10 @@ class Lagging(WatchTarget):
     sync: str
     seconds: float
 
+    def renamed(self, branches: Mapping[str, str], syncs: Mapping[str, str]) -> WatchTarget:
+        """See `WatchTarget.renamed`: a sync goes by its own name, or by that of its target."""
+        return replace(self, sync={**branches, **syncs}.get(self.sync, self.sync))
+
 
 @dataclass(frozen=True)
 class Failing(WatchTarget):
@@ -74,6 +92,10 @@ class Failing(WatchTarget):
     event: ClassVar[str] = "failures"
     sync: str
     times: int
+
+    def renamed(self, branches: Mapping[str, str], syncs: Mapping[str, str]) -> WatchTarget:
+        """See `WatchTarget.renamed`: a sync goes by its own name, or by that of its target."""
+        return replace(self, sync={**branches, **syncs}.get(self.sync, self.sync))
 
 
 @dataclass(frozen=True)

@@ -135,6 +135,16 @@ class Alerts:
         values = {"state": state, "details": json.dumps(dict(details))}
         connection.execute(_alert.update().where(_alert.c.id == number).values(values))
 
+    def set_fingerprint(self, connection: Connection, number: int, fingerprint: str) -> None:
+        """Change by what an alert is told to be the same thing over again."""
+        statement = _alert.update().where(_alert.c.id == number)
+        connection.execute(statement.values(fingerprint=fingerprint))
+
+    def rename_sync(self, connection: Connection, before: str, after: str) -> None:
+        """Let all alerts about a sync name it as it is called now."""
+        statement = _alert.update().where(_alert.c.sync == before)
+        connection.execute(statement.values(sync=after))
+
 
 def _row(row: Any) -> AlertRow:
     return AlertRow(
@@ -202,6 +212,11 @@ class Watches:
         as_seen = _watch.c.name == row.name, _watch.c.state == _text(row.state)
         statement = _watch.update().where(*as_seen).values(state=_text(state))
         return connection.execute(statement).rowcount == 1
+
+    def set_spec(self, connection: Connection, name: str, spec: Mapping[str, Any]) -> None:
+        """Change what a watch looks for."""
+        statement = _watch.update().where(_watch.c.name == name)
+        connection.execute(statement.values(spec=_text(spec)))
 
     def drop(self, connection: Connection, name: str) -> bool:
         """Forget a watch; False if there is none."""

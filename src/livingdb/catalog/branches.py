@@ -25,6 +25,7 @@ from sqlalchemy import (
 from sqlalchemy.exc import IntegrityError
 
 from livingdb.catalog import schema
+from livingdb.catalog.ids import BranchId, new_id
 from livingdb.catalog.sql.prepared_statements import PreparedStatement
 from livingdb.catalog.sql.read_queries import Queries
 from livingdb.errors import AlreadyExists
@@ -40,10 +41,11 @@ _branch, _log, _tag = schema.branch, schema.branch_log, schema.tag
 class BranchRow:
     """A branch as it is now; `head` is a snapshot's number.
 
-    `epoch` changes when chunks are dropped that a transaction may have built upon.
+    `epoch` changes when chunks are dropped that a transaction may have built upon.  `number` is
+    the catalog's own: it says which of two branches was made first.
     """
 
-    id: int
+    id: BranchId
     name: str
     head: int
     position: int
@@ -51,6 +53,7 @@ class BranchRow:
     origin_head: int | None
     time: int
     epoch: str
+    number: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,19 +84,29 @@ class Branches:
         self._queries = queries
         is_epoch = schema.meta.c.name == EPOCH
         epoch = select(schema.meta.c.value).where(is_epoch).scalar_subquery()
-        self._every = select(_branch, epoch)
+        self._every = select(
+            _branch.c.id,
+            _branch.c.name,
+            _branch.c.head,
+            _branch.c.position,
+            _branch.c.origin,
+            _branch.c.origin_head,
+            _branch.c.time,
+            epoch,
+            _branch.c.number,
+        )
         by_name = self._every.where(_branch.c.name == bindparam("name"))
         self._by_name = PreparedStatement(engine, by_name)
 
-        def by_number(count: int) -> PreparedStatement:
-            given: list[BindParameter[int]] = [bindparam(f"n{at}") for at in range(count)]
+        def by_ids(count: int) -> PreparedStatement:
+            given: list[BindParameter[str]] = [bindparam(f"n{at}") for at in range(count)]
             return PreparedStatement(engine, self._every.where(_branch.c.id.in_(given)))
 
-        self._by_number = cache(by_number)
+        self._by_ids = cache(by_ids)
         move = (
             _branch.update()
             .where(
-                _branch.c.id == bindparam("which"),
+                _branch.c.number == bindparam("which"),
                 _branch.c.position == bindparam("seen"),
                 epoch == bindparam("epoch"),
             )
@@ -151,17 +164,18 @@ class Branches:
         rows = self._queries.all(self._every.order_by(_branch.c.name))
         return [BranchRow(*row) for row in rows]
 
-    def by_id(self, number: int) -> BranchRow | None:
-        """The branch of that number."""
-        return self.by_ids([number]).get(number)
+    def by_id(self, branch: BranchId) -> BranchRow | None:
+        """The branch of that id."""
+        return self.by_ids([branch]).get(branch)
 
-    def by_ids(self, numbers: Collection[int]) -> dict[int, BranchRow]:
-        """The branches of these numbers, by number, all seen at one time."""
-        if not numbers:
+    def by_ids(self, ids: Collection[BranchId]) -> dict[BranchId, BranchRow]:
+        """The branches of these ids, by id and in their order, all seen at one time."""
+        if not ids:
             return {}
-        given = {f"n{at}": number for at, number in enumerate(numbers)}
-        rows = self._queries.run_prepared(self._by_number(len(given)), given)
-        return {row[0]: BranchRow(*row) for row in rows}
+        given = {f"n{at}": one for at, one in enumerate(ids)}
+        rows = self._queries.run_prepared(self._by_ids(len(given)), given)
+        found = {row[0]: BranchRow(*row) for row in rows}
+        return {one: found[one] for one in ids if one in found}
 
     def count(self) -> int:
         """How many branches there are."""
@@ -170,7 +184,7 @@ class Branches:
     def log(self, branch: BranchRow, after: int = -1, upto: int | None = None) -> list[Movement]:
         """How the branch moved, newest first; after one movement and up to another."""
         span = {"after": after, "upto": branch.position if upto is None else upto}
-        rows = self._queries.all(self._log, {"branch": branch.id, **span})
+        rows = self._queries.all(self._log, {"branch": branch.number, **span})
         return [_movement(*row) for row in rows]
 
     def first_movements(self) -> dict[int, Movement]:
@@ -182,22 +196,22 @@ class Branches:
 
     def last_move_to(self, branch: BranchRow, snapshot: int) -> Movement | None:
         """The branch's last movement to a snapshot."""
-        found = self._queries.first(self._to, {"branch": branch.id, "snapshot": snapshot})
+        found = self._queries.first(self._to, {"branch": branch.number, "snapshot": snapshot})
         return None if found is None else _movement(*found)
 
     def log_at(self, branch: BranchRow, time: int) -> Movement | None:
         """The branch's newest movement whose time is not later; others before it may be later."""
-        found = self._queries.first(self._log_at, {"branch": branch.id, "time": time})
+        found = self._queries.first(self._log_at, {"branch": branch.number, "time": time})
         return None if found is None else _movement(*found)
 
     def log_exactly_at(self, branch: BranchRow, time: int) -> Movement | None:
         """The branch's newest movement that has this time."""
-        found = self._queries.first(self._log_exactly_at, {"branch": branch.id, "time": time})
+        found = self._queries.first(self._log_exactly_at, {"branch": branch.number, "time": time})
         return None if found is None else _movement(*found)
 
     def ran_back_over(self, branch: BranchRow, time: int, by: int) -> bool:
         """Whether the times of the branch's log once went back over a time, by more than that."""
-        values = {"branch": branch.id, "time": time, "by": by}
+        values = {"branch": branch.number, "time": time, "by": by}
         return self._queries.first(self._ran_back, values) is not None
 
     def add(
@@ -210,9 +224,11 @@ class Branches:
         operation: str = "clone",
         author: str = "",
         message: str = "",
-    ) -> int:
-        """A new branch and its number; `AlreadyExists` if the name is taken."""
+    ) -> BranchId:
+        """A new branch and its id; `AlreadyExists` if the name is taken."""
+        branch = new_id()
         values = {
+            "id": branch,
             "name": name,
             "head": head,
             "position": 0,
@@ -228,35 +244,40 @@ class Branches:
         self._write_log(
             connection, key[0], 0, head, time, _operation_text(operation, author, message)
         )
-        return int(key[0])
+        return branch
 
-    def copy_log(self, connection: Connection, source: BranchRow, target: int, since: int) -> None:
+    def copy_log(
+        self, connection: Connection, source: BranchRow, target: BranchId, since: int
+    ) -> None:
         """Let a new branch that stands where another one did have been where that one was."""
+        is_target = _branch.c.id == target
+        number = connection.execute(select(_branch.c.number).where(is_target)).scalar_one()
         rows = connection.execute(
             select(_log.c.snapshot, _log.c.time, _log.c.operation)
-            .where(_log.c.branch == source.id, _log.c.position <= source.position)
+            .where(_log.c.branch == source.number, _log.c.position <= source.position)
             .where(_log.c.time >= since)
             .order_by(_log.c.position)
         ).all()
         if not rows:
             return
-        connection.execute(_log.delete().where(_log.c.branch == target))
+        connection.execute(_log.delete().where(_log.c.branch == number))
         values = [
-            {"branch": target, "position": at, "snapshot": s, "time": t, "operation": o}
+            {"branch": number, "position": at, "snapshot": s, "time": t, "operation": o}
             for at, (s, t, o) in enumerate(rows)
         ]
         connection.execute(_log.insert(), values)
-        moved = _branch.update().where(_branch.c.id == target)
+        moved = _branch.update().where(is_target)
         connection.execute(moved.values(position=len(rows) - 1))
 
     def is_at(self, connection: Connection, branch: BranchRow) -> bool:
         """Whether a branch is still where it was seen."""
-        position = select(_branch.c.position).where(_branch.c.id == branch.id)
+        position = select(_branch.c.position).where(_branch.c.number == branch.number)
         return bool(connection.execute(position).scalar() == branch.position)
 
     def lock(self, connection: Connection, branch: BranchRow) -> None:
         """Keep everybody else from moving a branch until the transaction ends."""
-        connection.execute(select(_branch.c.id).where(_branch.c.id == branch.id).with_for_update())
+        mine = select(_branch.c.number).where(_branch.c.number == branch.number)
+        connection.execute(mine.with_for_update())
 
     def move(
         self, connection: Connection, branch: BranchRow, head: int, time: int, operation: str
@@ -266,7 +287,7 @@ class Branches:
         found = self._move.run(
             connection,
             {
-                "which": branch.id,
+                "which": branch.number,
                 "seen": branch.position,
                 "to": head,
                 "next": following,
@@ -275,7 +296,7 @@ class Branches:
         )
         if found.rowcount != 1:
             return False
-        self._write_log(connection, branch.id, following, head, time, operation)
+        self._write_log(connection, branch.number, following, head, time, operation)
         return True
 
     def _write_log(
@@ -292,10 +313,24 @@ class Branches:
             },
         )
 
+    def rename(self, connection: Connection, branch: BranchRow, name: str) -> bool:
+        """Give a branch another name; whether it was there under the one it was seen with.
+
+        Branches that came from it come from what it is called now.
+        """
+        of_branch = _branch.c.number == branch.number, _branch.c.name == branch.name
+        try:
+            found = connection.execute(_branch.update().where(*of_branch).values(name=name))
+        except IntegrityError:
+            raise AlreadyExists(f"there is a branch {name!r} already") from None
+        came_from = _branch.c.origin == branch.name, _branch.c.time >= branch.time
+        connection.execute(_branch.update().where(*came_from).values(origin=name))
+        return found.rowcount == 1
+
     def drop(self, connection: Connection, branch: BranchRow) -> None:
         """Remove a branch and its log."""
-        connection.execute(_log.delete().where(_log.c.branch == branch.id))
-        connection.execute(_branch.delete().where(_branch.c.id == branch.id))
+        connection.execute(_log.delete().where(_log.c.branch == branch.number))
+        connection.execute(_branch.delete().where(_branch.c.number == branch.number))
 
     # --- tags --------------------------------------------------------------------------------
 

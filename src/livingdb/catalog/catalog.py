@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from functools import cached_property
 
 from sqlalchemy import Connection, Engine, func, select
 
 from livingdb.catalog import schema
 from livingdb.catalog.alerts import Alerts, Watches
 from livingdb.catalog.branches import EPOCH, Branches, BranchRow
+from livingdb.catalog.former_names import FormerNames
+from livingdb.catalog.ids import BranchId, new_id
 from livingdb.catalog.journal import Journal
 from livingdb.catalog.labels import Labels
-from livingdb.catalog.migrations import create_schema, migrate
+from livingdb.catalog.migrations import DATABASE, DEFAULT_BRANCH, create_schema, migrate
 from livingdb.catalog.outbox import Outbox
 from livingdb.catalog.packs import Packs
 from livingdb.catalog.runs import Runs, Trail
@@ -47,6 +49,7 @@ class Catalog:
         self.watches = Watches(queries)
         self.labels = Labels(queries)
         self.branches = Branches(engine, queries)
+        self.former_names = FormerNames(queries)
         self.versions = VersionRows(engine, queries)
 
     @classmethod
@@ -55,7 +58,7 @@ class Catalog:
         made = cls(engine)
 
         def fill(connection: Connection) -> None:
-            facts = {"database": uuid.uuid4().hex, EPOCH: "0"}
+            facts = {DATABASE: new_id(), EPOCH: "0"}
             values = [{"name": name, "value": value} for name, value in facts.items()]
             connection.execute(schema.meta.insert(), values)
             first(made, connection)
@@ -95,6 +98,23 @@ class Catalog:
             return connection.execute(statement).scalar()
         found: str | None = self.queries.scalar(statement)
         return found
+
+    @cached_property
+    def database_id(self) -> str:
+        """The id of the database, which its copies share."""
+        found = self.meta(DATABASE)
+        assert found is not None
+        return found
+
+    def default_branch(self) -> BranchRow | None:
+        """The branch that is meant where none is named."""
+        found = self.meta(DEFAULT_BRANCH)
+        return None if found is None else self.branches.by_id(found)
+
+    def set_default_branch(self, connection: Connection, branch: BranchId) -> None:
+        """Let a branch be meant where none is named."""
+        connection.execute(schema.meta.delete().where(schema.meta.c.name == DEFAULT_BRANCH))
+        connection.execute(schema.meta.insert(), {"name": DEFAULT_BRANCH, "value": branch})
 
     def write_counters(self, connection: Connection | None = None) -> tuple[int, ...]:
         """Numbers that change whenever something is written that needs chunks."""

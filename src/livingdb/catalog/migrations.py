@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
 
-from sqlalchemy import Connection, Engine, inspect, select
+from sqlalchemy import Column, ColumnClause, Connection, Engine, column, inspect, select
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.schema import CreateColumn
 
 from livingdb.catalog import schema
+from livingdb.catalog.former_names import BRANCH_NAME, BRANCH_NUMBER, SYNC_NAME
+from livingdb.catalog.ids import BranchId, SyncId, derived_id
 from livingdb.catalog.sql.sqlite import writing_engine
 from livingdb.errors import AlreadyExists, Corruption, NotFound, Unsupported
 
-__all__ = ["MIGRATIONS", "create_schema", "migrate"]
+__all__ = ["DATABASE", "DEFAULT_BRANCH", "MIGRATIONS", "create_schema", "migrate"]
+
+DATABASE, DEFAULT_BRANCH = "database", "default branch"
+"""Facts about the database: its id, and that of the branch which is meant if none is named."""
 
 
 def _add_syncs(connection: Connection) -> None:
@@ -25,21 +32,134 @@ def _add_runs(connection: Connection) -> None:
 
 
 def _add_guards(connection: Connection) -> None:
-    for column in (schema.sync.c.guard, schema.alert.c.fingerprint):
-        name = column.table.name
-        if any(known["name"] == column.name for known in inspect(connection).get_columns(name)):
+    for wanted in (schema.sync.c.guard, schema.alert.c.fingerprint):
+        name = wanted.table.name
+        if any(known["name"] == wanted.name for known in inspect(connection).get_columns(name)):
             continue  # the table has just been made
-        words = CreateColumn(column).compile(dialect=connection.dialect)
-        connection.exec_driver_sql(f"ALTER TABLE {name} ADD COLUMN {words}")
+        _add_column(connection, wanted)
     schema.alert_by_fingerprint.create(connection, checkfirst=True)
     for table in (schema.trail, schema.outbox, schema.watch, schema.label):
         table.create(connection)
+
+
+def _add_ids(connection: Connection) -> None:
+    """Branches and syncs get ids by a fixed rule, so that copies that migrate apart agree."""
+    database = _database_id(connection)
+    highest = _highest_branch_number(connection)
+    known = {column["name"] for column in inspect(connection).get_columns("sync")}
+    is_new = "number" in known  # the table has just been made
+    _rename_column(connection, "branch", "id", "number")
+    _add_column(connection, schema.branch.c.id)
+    if not is_new:
+        _rename_column(connection, "sync", "id", "number")
+        _add_column(connection, schema.sync.c.id)
+        _rename_column(connection, "sync", "target", "target_number")
+        _add_column(connection, schema.sync.c.target)
+    schema.former_name.create(connection)
+    branches = _give_branches_ids(connection, database, highest)
+    if not is_new:
+        _give_syncs_ids(connection, database, branches)
+        connection.exec_driver_sql("ALTER TABLE sync DROP COLUMN target_number")
+        schema.sync_by_id.create(connection)
+    schema.branch_by_id.create(connection)
+
+
+def _database_id(connection: Connection) -> str:
+    """The id that the database has, or the one that follows from its first snapshot."""
+    is_id = schema.meta.c.name == DATABASE
+    found = connection.execute(select(schema.meta.c.value).where(is_id)).scalar()
+    if found is not None:
+        return str(found)
+    oldest = select(schema.snapshot.c.address).order_by(schema.snapshot.c.sequence).limit(1)
+    address = connection.execute(oldest).scalar()
+    made = derived_id(DATABASE, "" if address is None else bytes(address).hex())
+    connection.execute(schema.meta.insert(), {"name": DATABASE, "value": made})
+    return made
+
+
+def _highest_branch_number(connection: Connection) -> int:
+    """The greatest number that a branch has had, also one that was dropped."""
+    if connection.dialect.name == "postgresql":
+        sequence = "pg_get_serial_sequence('branch', 'id')::regclass"
+        found = connection.exec_driver_sql(f"SELECT pg_sequence_last_value({sequence})").scalar()
+    else:
+        counted = "SELECT seq FROM sqlite_sequence WHERE name = 'branch'"
+        found = connection.exec_driver_sql(counted).scalar()
+    return 0 if found is None else int(found)
+
+
+def _give_branches_ids(connection: Connection, database: str, highest: int) -> dict[int, BranchId]:
+    """The ids of branches by their numbers, also of those that were dropped, written down."""
+    branch = schema.branch
+    rows = connection.execute(select(branch.c.number, branch.c.name, branch.c.time)).all()
+    ids = {number: derived_id("branch", database, number) for number in range(1, highest + 1)}
+    ids |= {row.number: derived_id("branch", database, row.number, row.time) for row in rows}
+    former = [
+        {"kind": BRANCH_NUMBER, "name": str(number), "id": given} for number, given in ids.items()
+    ]
+    for row in rows:
+        given = ids[row.number]
+        connection.execute(branch.update().where(branch.c.number == row.number).values(id=given))
+        former.append({"kind": BRANCH_NAME, "name": row.name, "id": given})
+        if row.name == "main":
+            fact = {"name": DEFAULT_BRANCH, "value": given}
+            connection.execute(schema.meta.insert(), fact)
+    if former:
+        connection.execute(schema.former_name.insert(), former)
+    return ids
+
+
+def _give_syncs_ids(
+    connection: Connection, database: str, branches: Mapping[int, BranchId]
+) -> None:
+    """Let syncs have ids, and name branches by theirs, also in the definitions of views."""
+    sync = schema.sync
+    target: ColumnClause[int] = column("target_number")
+    rows = connection.execute(select(sync, target)).all()
+    named: dict[str, SyncId] = {}
+    for row in rows:
+        given = derived_id("sync", database, row.number, row.time)
+        spec = json.loads(row.spec)
+        if row.kind == "derive":
+            spec = _spec_by_ids(spec, branches)
+            named.setdefault(spec["name"], given)
+        values = {
+            "id": given,
+            "sources": json.dumps([branches[number] for number in json.loads(row.sources)]),
+            "target": branches[row.target_number],
+            "spec": json.dumps(spec),
+        }
+        connection.execute(sync.update().where(sync.c.number == row.number).values(values))
+    # Where a view has the name that a sync has, records mean the sync.
+    named |= {row.name: derived_id("sync", database, row.number, row.time) for row in rows}
+    former = [{"kind": SYNC_NAME, "name": name, "id": given} for name, given in named.items()]
+    if former:
+        connection.execute(schema.former_name.insert(), former)
+
+
+def _spec_by_ids(spec: Mapping[str, Any], branches: Mapping[int, BranchId]) -> dict[str, Any]:
+    """The definition of a view whose branches were numbers."""
+    tables = {
+        name: {**table, "branch": branches[table["branch"]]}
+        for name, table in spec["tables"].items()
+    }
+    return {**spec, "tables": tables, "home": branches.get(spec.get("home", 0), "")}
+
+
+def _rename_column(connection: Connection, table: str, old: str, new: str) -> None:
+    connection.exec_driver_sql(f"ALTER TABLE {table} RENAME COLUMN {old} TO {new}")
+
+
+def _add_column(connection: Connection, wanted: Column[Any]) -> None:
+    words = CreateColumn(wanted).compile(dialect=connection.dialect)
+    connection.exec_driver_sql(f"ALTER TABLE {wanted.table.name} ADD COLUMN {words}")
 
 
 MIGRATIONS: dict[int, Callable[[Connection], None]] = {
     1: _add_syncs,
     2: _add_runs,
     3: _add_guards,
+    4: _add_ids,
 }
 """What brings a catalog from one schema version to the next."""
 

@@ -7,14 +7,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, select
+from sqlalchemy import Connection, Insert, Table, bindparam, cast, select
 
 from livingdb.catalog import schema
+from livingdb.catalog.ids import SyncId
 from livingdb.catalog.sql.read_queries import Queries
 
 __all__ = ["RunRow", "Runs", "Trail"]
 
-_run = schema.run
+_run, _sync = schema.run, schema.sync
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,7 @@ class RunRow:
     """
 
     id: int
-    sync: int
+    sync: SyncId
     snapshot: int | None
     time: int
     duration: int
@@ -38,41 +39,52 @@ class Runs:
 
     def __init__(self, queries: Queries):
         self._queries = queries
-        of_sync = _run.c.sync == bindparam("sync")
+        of_sync = _run.c.sync == _number_of(bindparam("sync"))
         newest = select(_run).where(of_sync).order_by(_run.c.id.desc())
         self._of = newest.limit(bindparam("most"))
 
     def add(
         self,
         connection: Connection,
-        sync: int,
+        sync: SyncId,
         snapshot: int | None,
         time: int,
         duration: int,
         outcome: str,
         details: Mapping[str, Any],
     ) -> None:
-        """A run that has ended."""
+        """A run that has ended; nothing if the sync was dropped meanwhile."""
         values = {
-            "sync": sync,
             "snapshot": snapshot,
             "time": time,
             "duration": duration,
             "outcome": outcome,
             "details": json.dumps(dict(details)),
         }
-        connection.execute(_run.insert(), values)
+        connection.execute(_insert_about(_run, sync, values))
 
-    def of(self, sync: int, most: int = 100) -> list[RunRow]:
+    def of(self, sync: SyncId, most: int = 100) -> list[RunRow]:
         """The runs of a sync, newest first."""
         rows = self._queries.all(self._of, {"sync": sync, "most": most})
-        return [_row(row) for row in rows]
+        return [_row(row, sync) for row in rows]
 
 
-def _row(row: Any) -> RunRow:
+def _number_of(sync: Any) -> Any:
+    """The number of a sync."""
+    return select(_sync.c.number).where(_sync.c.id == sync).scalar_subquery()
+
+
+def _insert_about(table: Table, sync: SyncId, values: Mapping[str, Any]) -> Insert:
+    """A row about a sync, which its number stands for there."""
+    given = (cast(value, table.c[name].type) for name, value in values.items())
+    row = select(_sync.c.number, *given).where(_sync.c.id == sync)
+    return table.insert().from_select(["sync", *values], row)
+
+
+def _row(row: Any, sync: SyncId) -> RunRow:
     return RunRow(
         row.id,
-        row.sync,
+        sync,
         row.snapshot,
         row.time,
         row.duration,
@@ -89,7 +101,7 @@ class TrailRow:
     """A step: what became of a sync."""
 
     id: int
-    sync: int
+    sync: SyncId
     time: int
     state: str
     author: str
@@ -106,32 +118,32 @@ class Trail:
     def add(
         self,
         connection: Connection,
-        sync: int,
+        sync: SyncId,
         time: int,
         state: str,
         author: str,
         reason: str,
         details: Mapping[str, Any],
     ) -> None:
-        """One step more."""
+        """One step more; nothing if the sync was dropped meanwhile."""
         values = {
-            "sync": sync,
             "time": time,
             "state": state,
             "author": author,
             "reason": reason,
             "details": json.dumps(dict(details)),
         }
-        connection.execute(_trail.insert(), values)
+        connection.execute(_insert_about(_trail, sync, values))
 
-    def of(self, sync: int, limit: int | None = None) -> list[TrailRow]:
+    def of(self, sync: SyncId, limit: int | None = None) -> list[TrailRow]:
         """The steps of a sync, newest first."""
-        statement = select(_trail).where(_trail.c.sync == sync).order_by(_trail.c.id.desc())
+        of_sync = _trail.c.sync == _number_of(sync)
+        statement = select(_trail).where(of_sync).order_by(_trail.c.id.desc())
         rows = self._queries.all(statement.limit(limit) if limit is not None else statement)
         return [
             TrailRow(
                 row.id,
-                row.sync,
+                sync,
                 row.time,
                 row.state,
                 row.author,

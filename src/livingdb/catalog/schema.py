@@ -3,6 +3,9 @@
 Snapshots are numbered by `sequence` in the order they were committed, so that a snapshot's
 number is greater than those of its parents.  What a row says about a snapshot or a version can
 be made again from its record; heads, logs, tags and packs are said here only.
+
+Branches and syncs have an `id`, by which everybody else knows them, and a `number`, by which the
+rows of this catalog do: in the order they were made, and never given again.
 """
 
 from __future__ import annotations
@@ -28,6 +31,7 @@ __all__ = [
     "branch",
     "branch_log",
     "chunk",
+    "former_name",
     "label",
     "materialization",
     "meta",
@@ -46,7 +50,7 @@ __all__ = [
     "watch",
 ]
 
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 
 metadata = MetaData()
 _Number = BigInteger().with_variant(Integer, "sqlite")
@@ -104,7 +108,8 @@ touch = Table(
 branch = Table(
     "branch",
     metadata,
-    Column("id", _Number, primary_key=True, autoincrement=True),
+    Column("number", _Number, primary_key=True, autoincrement=True),
+    Column("id", Text, nullable=False, server_default=""),
     Column("name", Text, nullable=False, unique=True),
     Column("head", _Number, ForeignKey("snapshot.sequence"), nullable=False),
     Column("position", _Number, nullable=False),
@@ -113,6 +118,8 @@ branch = Table(
     Column("time", _Number, nullable=False),
     sqlite_autoincrement=True,
 )
+
+branch_by_id = Index("branch_by_id", branch.c.id, unique=True)
 
 branch_log = Table(
     "branch_log",
@@ -128,11 +135,12 @@ branch_log = Table(
 sync = Table(
     "sync",
     metadata,
-    Column("id", _Number, primary_key=True, autoincrement=True),
+    Column("number", _Number, primary_key=True, autoincrement=True),
+    Column("id", Text, nullable=False, server_default=""),
     Column("name", Text, nullable=False, unique=True),
     Column("kind", Text, nullable=False),
     Column("sources", Text, nullable=False),
-    Column("target", _Number, nullable=False),
+    Column("target", Text, nullable=False, server_default=""),
     Column("direction", Text, nullable=False),
     Column("frequency", Text, nullable=False),
     Column("state", Text, nullable=False),
@@ -141,6 +149,17 @@ sync = Table(
     Column("time", _Number, nullable=False),
     Column("guard", Text, nullable=False, server_default="{}"),
     sqlite_autoincrement=True,
+)
+
+sync_by_id = Index("sync_by_id", sync.c.id, unique=True)
+
+former_name = Table(
+    "former_name",
+    metadata,
+    Column("kind", Text, primary_key=True),
+    Column("name", Text, primary_key=True),
+    Column("id", Text, nullable=False),
+    sqlite_with_rowid=False,
 )
 
 trail = Table(

@@ -12,6 +12,7 @@ from sqlalchemy import Connection, select
 from sqlalchemy.exc import IntegrityError
 
 from livingdb.catalog import schema
+from livingdb.catalog.ids import BranchId, SyncId
 from livingdb.catalog.sql.read_queries import Queries
 from livingdb.errors import AlreadyExists
 
@@ -33,19 +34,20 @@ _sync = schema.sync
 
 @dataclass(frozen=True)
 class SyncRow:
-    """A sync from source branches to a target, by the branches' numbers.
+    """A sync from source branches to a target, by the branches' ids.
 
     `direction` is relative to what made it: "forward" from the sources to the target, "reverse"
     the other way, or "both".  `spec` is what carries changes, in the words of its `kind`.
     `guard` are its `conditions` and where its `alerts` go, as plain values.
     `ends` are what users call the branches it leads from and to; see `with_end_names`.
+    `number` is the catalog's own: it says which of two syncs was made first.
     """
 
-    id: int
+    id: SyncId
     name: str
     kind: str
-    sources: tuple[int, ...]
-    target: int
+    sources: tuple[BranchId, ...]
+    target: BranchId
     direction: str
     frequency: str
     state: str
@@ -54,9 +56,10 @@ class SyncRow:
     spec: Mapping[str, Any] = field(default_factory=dict)
     guard: Mapping[str, Any] = field(default_factory=dict)
     ends: tuple[str, str] = ("", "")
+    number: int = 0
 
     @property
-    def written_branches(self) -> tuple[int, ...]:
+    def written_branches(self) -> tuple[BranchId, ...]:
         """The branches that only the sync writes."""
         if self.direction == "forward":
             return (self.target,)
@@ -73,11 +76,11 @@ class SyncRow:
         return self.direction in ("reverse", "both")
 
     @property
-    def origins(self) -> tuple[int, ...]:
+    def origins(self) -> tuple[BranchId, ...]:
         """The branches whose changes it carries; of a two-way sync, those of its old schema."""
         return (self.target,) if self.direction == "reverse" else self.sources
 
-    def far_ends(self, branch: int) -> tuple[int, ...]:
+    def far_ends(self, branch: BranchId) -> tuple[BranchId, ...]:
         """The branches that a change of one of its branches goes to."""
         if branch in self.sources:
             return (self.target,) if self.carries_forward else ()
@@ -108,14 +111,15 @@ class Syncs:
     def with_spec_value(self, name: str, value: str, most: int) -> list[SyncRow]:
         """The oldest active syncs whose spec says this of a name, and perhaps others."""
         said = json.dumps({name: value})[1:-1]
-        wanted = select(_sync).where(_sync.c.state == ACTIVE).order_by(_sync.c.id)
+        wanted = select(_sync).where(_sync.c.state == ACTIVE).order_by(_sync.c.number)
         if len(said) <= _LONGEST_PATTERN:  # of which SQLite takes so many
             wanted = wanted.where(_sync.c.spec.contains(said, autoescape=True)).limit(most)
         return [_row(row) for row in self._queries.all(wanted)]
 
     def add(self, connection: Connection, sync: SyncRow) -> None:
-        """A new sync, active, with a number of its own; `AlreadyExists` if the name is taken."""
+        """A new sync, active; `AlreadyExists` if the name is taken."""
         values = {
+            "id": sync.id,
             "name": sync.name,
             "kind": sync.kind,
             "sources": json.dumps(list(sync.sources)),
@@ -133,36 +137,41 @@ class Syncs:
         except IntegrityError:
             raise AlreadyExists(f"there is a sync {sync.name!r} already") from None
 
-    def set_state(self, connection: Connection, number: int, state: str, reason: str) -> None:
+    def set_state(self, connection: Connection, sync: SyncId, state: str, reason: str) -> None:
         """Change what a sync does, and say why."""
         values = {"state": state, "reason": reason}
-        connection.execute(_sync.update().where(_sync.c.id == number).values(values))
+        connection.execute(_sync.update().where(_sync.c.id == sync).values(values))
 
-    def state(self, connection: Connection, number: int) -> str | None:
+    def state(self, connection: Connection, sync: SyncId) -> str | None:
         """The state of a sync, as a transaction sees it."""
-        found = connection.execute(select(_sync.c.state).where(_sync.c.id == number)).scalar()
+        found = connection.execute(select(_sync.c.state).where(_sync.c.id == sync)).scalar()
         return None if found is None else str(found)
 
-    def set_spec(self, connection: Connection, number: int, spec: Mapping[str, Any]) -> None:
+    def set_spec(self, connection: Connection, sync: SyncId, spec: Mapping[str, Any]) -> None:
         """Change what carries changes."""
         values = {"spec": json.dumps(spec)}
-        connection.execute(_sync.update().where(_sync.c.id == number).values(values))
+        connection.execute(_sync.update().where(_sync.c.id == sync).values(values))
 
-    def set_guard(self, connection: Connection, number: int, guard: Mapping[str, Any]) -> None:
+    def set_guard(self, connection: Connection, sync: SyncId, guard: Mapping[str, Any]) -> None:
         """Change what guards a sync."""
         values = {"guard": json.dumps(dict(guard))}
-        connection.execute(_sync.update().where(_sync.c.id == number).values(values))
+        connection.execute(_sync.update().where(_sync.c.id == sync).values(values))
 
     def set_ends(
-        self, connection: Connection, number: int, sources: tuple[int, ...], target: int, name: str
+        self,
+        connection: Connection,
+        sync: SyncId,
+        sources: tuple[BranchId, ...],
+        target: BranchId,
+        name: str,
     ) -> None:
         """Let a sync join other branches."""
         values = {"sources": json.dumps(list(sources)), "target": target, "name": name}
-        connection.execute(_sync.update().where(_sync.c.id == number).values(values))
+        connection.execute(_sync.update().where(_sync.c.id == sync).values(values))
 
-    def drop(self, connection: Connection, number: int) -> None:
+    def drop(self, connection: Connection, sync: SyncId) -> None:
         """Forget a sync."""
-        connection.execute(_sync.delete().where(_sync.c.id == number))
+        connection.execute(_sync.delete().where(_sync.c.id == sync))
 
 
 class ActiveSyncs(tuple[SyncRow, ...]):
@@ -177,9 +186,9 @@ class ActiveSyncs(tuple[SyncRow, ...]):
         return tuple(sync for sync in self if sync.kind == "schema_change")
 
     @cached_property
-    def writers(self) -> Mapping[int, SyncRow]:
+    def writers(self) -> Mapping[BranchId, SyncRow]:
         """For each branch that only a sync writes, that sync."""
-        found: dict[int, SyncRow] = {}
+        found: dict[BranchId, SyncRow] = {}
         for sync in (*self, *self.inactive):
             for branch in sync.written_branches:
                 found.setdefault(branch, sync)
@@ -187,7 +196,7 @@ class ActiveSyncs(tuple[SyncRow, ...]):
 
 
 def with_end_names(
-    syncs: Iterable[SyncRow], names: Mapping[int, str], hidden: Collection[int]
+    syncs: Iterable[SyncRow], names: Mapping[BranchId, str], hidden: Collection[BranchId]
 ) -> ActiveSyncs:
     """Syncs by what users call the branches at their ends.
 
@@ -200,13 +209,13 @@ def with_end_names(
         for row in chain:
             name = row.name if len(chain) == 1 else "/".join(ends)
             known.append(replace(row, ends=ends, name=name))
-    known.sort(key=lambda row: row.id)
+    known.sort(key=lambda row: row.number)
     found = ActiveSyncs(row for row in known if row.is_active)
     found.inactive = tuple(row for row in known if not row.is_active)
     return found
 
 
-def sync_chains(rows: Iterable[SyncRow], hidden: Collection[int]) -> list[tuple[SyncRow, ...]]:
+def sync_chains(rows: Iterable[SyncRow], hidden: Collection[BranchId]) -> list[tuple[SyncRow, ...]]:
     """The rows of each sync from its source to its target, in the order of their first rows.
 
     There are several where schema changes compose; the branches between them are hidden.
@@ -239,4 +248,5 @@ def _row(row: Any) -> SyncRow:
         row.time,
         json.loads(row.spec),
         json.loads(row.guard),
+        number=row.number,
     )

@@ -16,7 +16,7 @@ import livingdb
 from livingdb.cli.commands import COMMANDS, command
 from livingdb.cli.complete import branches
 from livingdb.cli.exits import INTERRUPTED, exit_code, is_interrupt
-from livingdb.cli.open_database import DEFAULT_BRANCH, Settings
+from livingdb.cli.open_database import Settings
 from livingdb.cli.output import Format
 from livingdb.errors import LivingDBError
 
@@ -80,9 +80,13 @@ def livingdb_command(
         typer.Option("--db", envvar="LIVINGDB", help="The database: a path or URL."),
     ] = None,
     branch: Annotated[
-        str,
-        typer.Option("--branch", help="The branch to work on.", autocompletion=branches),
-    ] = DEFAULT_BRANCH,
+        str | None,
+        typer.Option(
+            "--branch",
+            help="The branch to work on.  [default: the default branch, at first main]",
+            autocompletion=branches,
+        ),
+    ] = None,
     output: Annotated[
         Format, typer.Option("-o", "--output", help="How to tell what was found.")
     ] = Format.text,

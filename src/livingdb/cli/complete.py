@@ -62,7 +62,7 @@ def _matching_names(
         import livingdb
 
         with livingdb.open(given["db"]) as db:
-            found = names(db, given.get("branch") or "main")
+            found = names(db, given.get("branch") or db.default_branch.name)
             return sorted({name for name in found if name.startswith(incomplete)})
     except Exception:
         return []

@@ -14,9 +14,7 @@ from livingdb.cli.output import Format, Output
 if TYPE_CHECKING:
     from livingdb import Branch, Database
 
-__all__ = ["DEFAULT_BRANCH", "Engine", "EngineName", "Message", "Settings", "Trust"]
-
-DEFAULT_BRANCH = "main"
+__all__ = ["Engine", "EngineName", "Message", "Settings", "Trust"]
 
 Trust = Annotated[
     list[str] | None,
@@ -47,7 +45,7 @@ class Settings:
 
     db: str | None = None
     format: Format = Format.text
-    branch: str = DEFAULT_BRANCH
+    branch: str | None = None
 
     @classmethod
     def of(cls, context: typer.Context) -> Settings:
@@ -74,7 +72,11 @@ class Settings:
 
     def open_branch(self, db: Database) -> Branch:
         """The branch to work on."""
-        return db.branch(self.branch)
+        return db.branch(self.branch_name(db))
+
+    def branch_name(self, db: Database) -> str:
+        """What the branch to work on is called: as was said, or else the default branch."""
+        return db.default_branch.name if self.branch is None else self.branch
 
     def output(self) -> Output:
         """Who tells."""

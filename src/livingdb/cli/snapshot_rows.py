@@ -23,7 +23,7 @@ def snapshot_row(snapshot: Snapshot, refs: Sequence[str] = ()) -> dict[str, Any]
         "operation": edge.operation,
         "message": snapshot.message,
         "parents": list(snapshot.parents),
-        "sources": dict(edge.sources),
+        "sources": snapshot.sources,
         "refs": list(refs),
     }
 

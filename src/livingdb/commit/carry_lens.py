@@ -34,6 +34,7 @@ from livingdb.evolution.schema_change import SchemaChange
 from livingdb.graph.constraints import check_tables
 from livingdb.graph.diff import delta_between
 from livingdb.graph.draft import Intent
+from livingdb.graph.edge_ends import FROM, SYNC, SYNC_ID
 from livingdb.graph.graph import Graph, tables_of
 from livingdb.graph.names import is_hidden
 from livingdb.graph.snapshot import overlay_tables
@@ -126,7 +127,7 @@ class LensCarrier:
         if not changes:
             return None
         narrow = {n: change for n, change in changes.items() if isinstance(change, Delta)}
-        details = {"sync": sync.name, "direction": _direction(is_right), "rows": rows}
+        details = {**_edge_details(sync, source, is_right), "rows": rows}
         intent = self._intent(source, branch, head, made, details)
         return Carried(intent, tables, deltas=narrow, row_images=images)
 
@@ -204,12 +205,7 @@ class LensCarrier:
             if not is_hidden(name) and not is_kept:
                 differing[name] = new
         spec = {**sync.spec, "snapshot": source.address.hex()}
-        details = {
-            "sync": sync.name,
-            "direction": "forward",
-            "reason": "SCHEMA_CHANGED",
-            "rows": {},
-        }
+        details = {**_edge_details(sync, source, True), "reason": "SCHEMA_CHANGED", "rows": {}}
         intent = self._intent(source, branch, head, differing, details, between)
         return Carried(intent, held, spec=spec, schema_changes=source.schema_changes)
 
@@ -349,5 +345,11 @@ def lens_of(graph: Graph, sync: SyncRow) -> Lens:
     return SchemaChange.from_json(sync.spec["change"]).plan(tables)
 
 
-def _direction(is_right: bool) -> str:
-    return "forward" if is_right else "reverse"
+def _edge_details(sync: SyncRow, source: BranchMove, is_right: bool) -> dict[str, Any]:
+    """What the edge of a change that is carried remembers."""
+    return {
+        SYNC: sync.name,
+        SYNC_ID: sync.id,
+        FROM: {source.branch.id: source.address.hex()},
+        "direction": "forward" if is_right else "reverse",
+    }

@@ -28,6 +28,7 @@ from livingdb.derivation.stage_inputs import DeltaCache
 from livingdb.derivation.view import KIND, View
 from livingdb.errors import LivingDBError, NotFound
 from livingdb.graph.draft import Intent
+from livingdb.graph.edge_ends import SYNC, SYNC_ID
 from livingdb.graph.graph import Graph
 from livingdb.graph.snapshot import Edge
 from livingdb.graph.storage.staging import Staging
@@ -91,17 +92,18 @@ def topological_order(views: Sequence[tuple[SyncRow, View]]) -> tuple[tuple[Sync
             visit(branch)
         found[target] = by_target[target]
 
-    for sync, _ in sorted(views, key=lambda item: item[0].id):
+    for sync, _ in sorted(views, key=lambda item: item[0].number):
         visit(sync.target)
     return tuple(found.values())
 
 
 def edge_details(
-    sync: str, at: Mapping[BranchId, Address], done: RefreshResult
+    sync: str, sync_id: SyncId, at: Mapping[BranchId, Address], done: RefreshResult
 ) -> dict[str, object]:
     """What the edge of a refresh remembers."""
     details: dict[str, object] = {
-        "sync": sync,
+        SYNC: sync,
+        SYNC_ID: sync_id,
         "strategy": done.strategy,
         "rows": done.rows,
         "engine": done.engine,
@@ -188,7 +190,8 @@ class ViewCarrier:
             same = unchanged_tables(graph, sync, view, rebound, others, head)
             if same is not None:
                 details = {
-                    "sync": sync.name,
+                    SYNC: sync.name,
+                    SYNC_ID: sync.id,
                     "strategy": "none",
                     "reason": "SCHEMA_CHANGED",
                     "rows": 0,
@@ -225,7 +228,7 @@ class ViewCarrier:
             cause.message,
             result.tables,
             positions_by_name(at, names),
-            edge_details(sync.name, at, done),
+            edge_details(sync.name, sync.id, at, done),
             intermediates=result.intermediates,
         )
         if is_guarded:
@@ -291,4 +294,4 @@ def _is_other(move: BranchMove, view: View) -> bool:
 
 
 def _to_hex(at: At) -> dict[str, str]:
-    return {str(branch): address.hex() for branch, address in at.items()}
+    return {branch: address.hex() for branch, address in at.items()}

@@ -9,6 +9,7 @@ from typing import Any
 from sqlalchemy import Connection
 
 from livingdb.catalog.branches import BranchRow
+from livingdb.catalog.ids import new_id
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.catalog.syncs import ACTIVE, SyncRow
 from livingdb.commit.derive_version import answers_for, derive_version
@@ -107,7 +108,7 @@ def derive(pipeline: Pipeline, wanted: NewDerivation, engine: str | None) -> Sna
         along = _create_sync_action(graph, sync, list(rows.values()), wanted, judged)
         result = replace(result, tables=judged.tables, details=judged.details)
         intent = version_intent(
-            view, result, (), (), at, rows, wanted.author, wanted.message, along
+            view, sync.id, result, (), (), at, rows, wanted.author, wanted.message, along
         )
         return Proposal([intent])
 
@@ -160,11 +161,11 @@ def _new_sync(
 ) -> SyncRow:
     """The sync to be."""
     return SyncRow(
-        0,
+        new_id(),
         f"{'+'.join(row.name for row in seen)}/{view.name}",
         KIND,
         view.branches,
-        0,
+        "",
         "forward",
         when.text,
         ACTIVE,

@@ -15,7 +15,7 @@ from typing import Any
 from sqlalchemy import Connection
 
 from livingdb.catalog.branches import BranchRow
-from livingdb.catalog.ids import BranchId
+from livingdb.catalog.ids import BranchId, new_id
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.catalog.syncs import ACTIVE, SyncRow
 from livingdb.commit.pipeline import Attempt, Pipeline
@@ -209,7 +209,7 @@ class _BranchUpdates:
         for change, (old, new) in zip(self._wish.changes, pairwise(ends), strict=True):
             spec = {"change": change.to_json(), "snapshot": old.snapshot.address.hex()}
             sync = SyncRow(
-                0,
+                new_id(),
                 f"{old.name}/{new.name}",
                 "schema_change",
                 (old.branch,),

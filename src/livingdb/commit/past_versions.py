@@ -82,7 +82,7 @@ def version_for(
             f"derive {view.name} for a past snapshot",
             judged.tables,
             positions_by_name(at, names),
-            edge_details(view.name, at, done),
+            edge_details(view.name, sync.id, at, done),
             intermediates=result.intermediates,
         )
         return Proposal([intent])

@@ -27,6 +27,7 @@ from livingdb.evolution.plan import definitions_of, new_tables, plan_changes
 from livingdb.evolution.schema_change import SchemaChange
 from livingdb.graph.diff import differing_keys
 from livingdb.graph.draft import Intent
+from livingdb.graph.edge_ends import FROM, SYNC, SYNC_ID
 from livingdb.graph.graph import HeadMoved, now, tables_of
 from livingdb.graph.merge import (
     MergeBase,
@@ -279,8 +280,13 @@ class _Rejoin:
     def _intent(
         self, place: _BranchState, changes: Mapping[str, Version | None], judged: JudgedChange
     ) -> Intent:
-        sources = {p.row.name: p.head.address.hex() for p in self._branch_states if p is not place}
-        details = {"sync": self._name, "direction": self._chain[0].direction}
+        others = [p for p in self._branch_states if p is not place and not is_hidden(p.row.name)]
+        details = {
+            SYNC: self._name,
+            SYNC_ID: self._chain[0].id,
+            FROM: {p.row.id: p.head.address.hex() for p in others},
+            "direction": self._chain[0].direction,
+        }
         planned = place.planned
 
         def set_plan(connection: Connection, row: SnapshotRow) -> None:
@@ -295,7 +301,7 @@ class _Rejoin:
             self._by,
             f"{self._name} goes on",
             changes,
-            {name: text for name, text in sources.items() if not is_hidden(name)},
+            {p.row.name: p.head.address.hex() for p in others},
             {**details, **judged.details},
             intermediates=tuple(self._new_versions),
             in_transaction=set_plan,

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from sqlalchemy import Connection
 
 from livingdb.catalog.branches import BranchRow
-from livingdb.catalog.ids import BranchId
+from livingdb.catalog.ids import BranchId, SyncId
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.catalog.syncs import ACTIVE, SyncRow
 from livingdb.commit.carry_view import edge_details
@@ -64,6 +64,7 @@ class Outcome:
 
 def version_intent(
     view: View,
+    sync: SyncId,
     result: DerivedVersion,
     parents: Sequence[SnapshotRow],
     moves: Sequence[BranchRow],
@@ -75,8 +76,8 @@ def version_intent(
 ) -> Intent:
     """The snapshot of a version of a derived object; of its first one, if it has no parents."""
     names = {number: row.name for number, row in rows.items()}
-    sync = f"{'+'.join(row.name for row in rows.values())}/{view.name}"
-    details = edge_details(sync, at, result.refresh_result)
+    called = f"{'+'.join(row.name for row in rows.values())}/{view.name}"
+    details = edge_details(called, sync, at, result.refresh_result)
     if result.metrics:
         details["metrics"] = dict(result.metrics)
     if view.function:
@@ -228,7 +229,7 @@ class _Refresh:
         self.result = result = replace(result, tables=judged.tables, details=judged.details)
         text = f"refresh {view.name}"
         intent = version_intent(
-            view, result, (head,), (target,), at, rows, self.author, text, self._record_run
+            view, sync.id, result, (head,), (target,), at, rows, self.author, text, self._record_run
         )
         return Proposal([intent], actions=judged.warnings)
 

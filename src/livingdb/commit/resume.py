@@ -10,6 +10,7 @@ from sqlalchemy import Connection
 
 from livingdb.alerts.raise_alert import resolve_alerts
 from livingdb.catalog.branches import EPOCH, BranchRow
+from livingdb.catalog.ids import BranchId
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.catalog.syncs import ACTIVE, DETACHED, HELD, ActiveSyncs, SyncRow
 from livingdb.chunks.address import Address
@@ -46,10 +47,10 @@ def detach(graph: Graph, stages: SyncChain, by: str, reason: str) -> None:
     raise TransactionConflict(f"others keep moving what {stages[0].name!r} joins; try again")
 
 
-def pending_snapshots(graph: Graph, stages: SyncChain) -> dict[int, Address]:
+def pending_snapshots(graph: Graph, stages: SyncChain) -> dict[BranchId, Address]:
     """The snapshots that the target of a sync has not seen, or may not have."""
     if stages[0].kind == KIND:
-        numbers: Sequence[int] = View.from_json(stages[0].spec).branches
+        numbers: Sequence[BranchId] = View.from_json(stages[0].spec).branches
     else:
         numbers = stages[0].sources if stages[0].direction != "reverse" else (stages[-1].target,)
     rows = graph.branches_by_ids(numbers)

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from livingdb.catalog.branches import EPOCH
+from livingdb.catalog.ids import BranchId, SyncId
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.catalog.syncs import SyncRow
 from livingdb.commit.carry_view import Views
@@ -34,8 +35,8 @@ def due_syncs(graph: Graph, time: float | None = None) -> list[SyncRow]:
     moment = clock.time() if time is None else time
     active = [sync for sync in graph.catalog.syncs.all() if sync.is_active]
     every = Views.of(active).every
-    wanted: set[int] = set()
-    readers: dict[int, list[int]] = {}
+    wanted: set[SyncId] = set()
+    readers: dict[BranchId, list[SyncId]] = {}
     for sync, view in every:
         for branch in view.branches:
             readers.setdefault(branch, []).append(sync.id)

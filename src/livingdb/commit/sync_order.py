@@ -23,7 +23,7 @@ def rank_syncs(syncs: Sequence[SyncRow]) -> dict[SyncId, int]:
             writers.setdefault(place[branch], []).append(sync)
     order: list[SyncRow] = []
     seen: set[SyncId] = set()
-    for sync in sorted(syncs, key=lambda row: row.id):
+    for sync in sorted(syncs, key=lambda row: row.number):
         _visit(sync, place, writers, seen, order)
     return {sync.id: number for number, sync in enumerate(order)}
 

@@ -300,9 +300,9 @@ class BranchTransaction:
 
     def _rebase_on_head(self) -> tuple[BranchRow, SnapshotRow]:
         """Where the branch is now; `TransactionConflict` if the changes cannot go there."""
-        branch = self.graph.branch(self.branch.name)
-        if branch.id != self.branch.id:
-            raise TransactionConflict(f"the branch {branch.name!r} was dropped meanwhile")
+        branch = self.graph.branches_by_ids([self.branch.id]).get(self.branch.id)
+        if branch is None:
+            raise TransactionConflict(f"the branch {self.branch.name!r} was dropped meanwhile")
         check_writable(self.graph.syncs(branch.epoch), branch)
         head = self.graph.snapshots.at(branch.head)
         for step in self._pipeline.lifter.schema_changes_between(self.base, head):

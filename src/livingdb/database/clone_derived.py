@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from sqlglot import exp
 
 from livingdb.catalog.branches import BranchRow
+from livingdb.catalog.ids import BranchId
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.catalog.syncs import SyncRow
 from livingdb.commit.carry_views import topological_order
@@ -123,7 +124,7 @@ def _derive_all(
     clone = database.branch(request.name)
     target = graph.branch(request.name)
     moved = {request.origin.id: target.id}
-    renamed: dict[int, dict[str, str]] = {}
+    renamed: dict[BranchId, dict[str, str]] = {}
     for sync, view in wanted:
         name = f"{view.name}{request.suffix}"
         try:
@@ -149,7 +150,9 @@ def _derive_all(
 
 
 def _moved_tables(
-    tables: Tables, moved: Mapping[int, int], renamed: Mapping[int, Mapping[str, str]]
+    tables: Tables,
+    moved: Mapping[BranchId, BranchId],
+    renamed: Mapping[BranchId, Mapping[str, str]],
 ) -> dict[str, SourceTable]:
     """The tables of a view on the clone, and of the objects that were derived anew there.
 
@@ -165,13 +168,13 @@ def _moved_tables(
     }
 
 
-def _renames(view: View, renamed: Mapping[int, Mapping[str, str]]) -> dict[str, str]:
+def _renames(view: View, renamed: Mapping[BranchId, Mapping[str, str]]) -> dict[str, str]:
     """The tables that have other names in what was derived anew, of all that a view reads."""
     return {old: new for branch in view.branches for old, new in renamed.get(branch, {}).items()}
 
 
 def _moved_changes(
-    view: View, renamed: Mapping[int, Mapping[str, str]]
+    view: View, renamed: Mapping[BranchId, Mapping[str, str]]
 ) -> Sequence[Mapping[str, Any]]:
     """The schema changes of a clone, over the table of a view that was derived anew."""
     names = _renames(view, renamed)
@@ -217,7 +220,7 @@ def _definition_then(database: Database, sync: SyncRow, view: View, request: Clo
 
 
 def _means_the_same(
-    graph: Graph, view: View, branch: int, known: SnapshotRow, at: SnapshotRow
+    graph: Graph, view: View, branch: BranchId, known: SnapshotRow, at: SnapshotRow
 ) -> bool:
     """Whether the columns that a view reads of a branch are the same ones in two snapshots."""
     for plain, source in view.tables.items():
@@ -240,7 +243,7 @@ def _schema(graph: Graph, row: SnapshotRow, table: str) -> TableSchema | None:
     return None if version is None else graph.versions.definition(version).schema
 
 
-def _first_source(graph: Graph, sync: SyncRow, branch: int) -> SnapshotRow | None:
+def _first_source(graph: Graph, sync: SyncRow, branch: BranchId) -> SnapshotRow | None:
     """The snapshot of a branch that the first version of a derived object was made from."""
     target = graph.branches.by_id(sync.target)
     assert target is not None

@@ -153,6 +153,11 @@ class Database(Alerting, Tracing):
         """Where it is, without secrets."""
         return self._graph.place.name
 
+    @property
+    def id(self) -> str:
+        """What tells it from all others: 32 hex digits that stay, and that copies of it share."""
+        return self._graph.catalog.database_id
+
     def close(self) -> None:
         """Let go of it; nothing is lost."""
         if self._open_graph is not None:
@@ -228,12 +233,45 @@ class Database(Alerting, Tracing):
             if not self._graph.branches.drop_tag(connection, name):
                 raise NotFound(f"there is no tag {name!r}")
 
-    def drop_branch(self, name: str, detach: bool = False) -> None:
-        """Forget a branch; its snapshots stay reachable by id."""
+    def drop_branch(self, name: str, detach: bool = False, force: bool = False) -> None:
+        """Forget a branch; its snapshots stay reachable by id.
+
+        One in an active sync needs `detach`, and the default branch needs `force`.
+        """
         row = self._graph.branch(str(name))
         if self._graph.branches.count() == 1:
             raise InvalidData(f"{name!r} is the only branch; a database has at least one")
-        drop_branch(self._graph, row, detach)
+        drop_branch(self._graph, row, detach, force)
+
+    def rename_branch(self, name: str, to: str) -> Branch:
+        """Give a branch another name; what follows it, reads it or was made from it goes on.
+
+        `AlreadyExists` or `InvalidName` if a branch or tag has the name, be it but for the case.
+        A `Branch` of the old name is `NotFound` from then on, and the error says the new name; an
+        open transaction goes on.
+        """
+        from livingdb.database.rename_branch import rename_branch
+
+        rename_branch(self._graph, str(name), str(to))
+        return Branch(self, str(to))
+
+    @property
+    def default_branch(self) -> Branch:
+        """The branch that is meant where none is named: "main", unless another one was chosen."""
+        row = self._graph.catalog.default_branch()
+        if row is None:
+            raise NotFound(
+                "the default branch was dropped: db.set_default_branch(name) chooses another one"
+            )
+        return Branch(self, row.name)
+
+    def set_default_branch(self, name: str) -> None:
+        """Choose the branch that is meant where none is named; it keeps being so if renamed."""
+        row = self._graph.branch(str(name))
+        if is_hidden(row.name):
+            raise NotFound(f"there is no branch {name!r}")
+        with self._graph.catalog.write() as connection:
+            self._graph.catalog.set_default_branch(connection, row.id)
 
     def _clone(self, row: SnapshotRow, name: str, origin: str, author: str, message: str) -> Branch:
         operations.clone(self._graph, name, row, origin, author, message)

@@ -11,6 +11,7 @@ from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.database.pictures import notebook_html
 from livingdb.database.table import Table
 from livingdb.errors import NotFound
+from livingdb.graph.edge_ends import source_names
 from livingdb.graph.graph import missing_table_error
 from livingdb.graph.names import is_hidden
 from livingdb.graph.snapshot import Edge
@@ -87,8 +88,8 @@ class Snapshot:
 
     @property
     def sources(self) -> dict[str, str]:
-        """The snapshots it was made from beside its parents, by branch."""
-        return dict(self.edge.sources)
+        """The snapshots it was made from beside its parents, by the branches' names of now."""
+        return source_names(self._graph.catalog, self.edge)
 
     def artifact(self) -> bytes | dict[str, bytes]:
         """What a model's function made: bytes, or its files by path."""

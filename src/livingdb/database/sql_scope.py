@@ -188,7 +188,8 @@ class TransactionScope(SnapshotScope):
 
     def __init__(self, transaction: Transaction):
         work = transaction.work
-        super().__init__(transaction.branch.database, work.base, transaction.branch.name)
+        called = work.graph.branches.by_id(work.branch.id) or work.branch  # it may be renamed
+        super().__init__(transaction.branch.database, work.base, called.name)
         self._transaction = transaction
         self.snapshot: Snapshot | None = None
 

@@ -10,6 +10,7 @@ import pyarrow as pa
 from sqlalchemy import Connection
 
 from livingdb.catalog.branches import BranchRow
+from livingdb.catalog.ids import BranchId
 from livingdb.catalog.syncs import ACTIVE, DETACHED, SyncRow, sync_chains
 from livingdb.database.pictures import notebook_html
 from livingdb.derivation.hidden_tables import quarantine_table
@@ -40,7 +41,7 @@ SyncChain = tuple[SyncRow, ...]
 """The rows of one sync: several where changes compose, joined by branches that are not shown."""
 
 
-def _chains(graph: Graph) -> tuple[list[SyncChain], dict[int, str]]:
+def _chains(graph: Graph) -> tuple[list[SyncChain], dict[BranchId, str]]:
     """Every sync, and the names of all branches."""
     names = {branch.id: branch.name for branch in graph.branches.all()}
     hidden = {number for number, name in names.items() if is_hidden(name)}
@@ -58,7 +59,7 @@ def every_sync(database: Database) -> list[Sync]:
 class Sync:
     """A standing relation between branches."""
 
-    def __init__(self, database: Database, stages: SyncChain, names: dict[int, str]):
+    def __init__(self, database: Database, stages: SyncChain, names: dict[BranchId, str]):
         self.database = database
         self._chain = stages
         self._names = names
@@ -245,7 +246,8 @@ class Sync:
     def _reload(self) -> None:
         graph = self.database._graph
         mine = {row.id for row in self._chain}
-        self._chain = next(c for c in _chains(graph)[0] if {row.id for row in c} == mine)
+        chains, self._names = _chains(graph)
+        self._chain = next(c for c in chains if {row.id for row in c} == mine)
 
     def explain(self) -> str:
         """What it does, in a sentence."""
@@ -283,9 +285,9 @@ class Sync:
         return notebook_html(self)
 
 
-def drop_branch(graph: Graph, branch: BranchRow, detach: bool) -> None:
+def drop_branch(graph: Graph, branch: BranchRow, detach: bool, force: bool) -> None:
     """Forget a branch; one in an active sync only with `detach`, and the sync with it."""
-    act = drop_branch_action(graph, branch, detach)
+    act = drop_branch_action(graph, branch, detach, force=force)
     with graph.catalog.write() as connection:
         act(connection)
 
@@ -314,12 +316,19 @@ def updatable_sync(graph: Graph, name: str) -> SyncRow | None:
 
 
 def drop_branch_action(
-    graph: Graph, branch: BranchRow, detach: bool, is_view: bool = False
+    graph: Graph, branch: BranchRow, detach: bool, is_view: bool = False, force: bool = False
 ) -> Callable[[Connection], None]:
     """What a transaction does to forget a branch; `RuleViolation` if it may not.
 
-    `is_view`: the sync that leads to it goes with it, as that of a derived object does.
+    `is_view`: the sync that leads to it goes with it, as that of a derived object does.  `force`:
+    also if it is the default branch.
     """
+    default = graph.catalog.default_branch()
+    if default is not None and default.id == branch.id and not force:
+        raise RuleViolation(
+            f"{branch.name!r} is the default branch: db.set_default_branch(name) makes another "
+            "one the default, and force=True drops it nevertheless"
+        )
     chains, names = _chains(graph)
     held = [c for c in chains if branch.id in (*c[0].sources, c[-1].target)]
     readers = [c[0] for c in held if c[0].kind == KIND and branch.id in c[0].sources]

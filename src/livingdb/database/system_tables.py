@@ -97,7 +97,7 @@ def _edges(database: Database, ref: str) -> pa.Table:
     began = graph.branches.first_movements()
     lines += [
         (addresses[b.origin_head], addresses[b.origin_head], "clone", b.name,
-         began[b.id].author, b.time, began[b.id].message)
+         began[b.number].author, b.time, began[b.number].message)
         for b in graph.branches.all()
         if b.origin_head is not None
     ]  # fmt: skip

@@ -15,6 +15,7 @@ from livingdb.graph.refs import ResolvedRef
 from livingdb.tracing.blame import blame as origins
 
 if TYPE_CHECKING:
+    from livingdb.database.branch import Branch
     from livingdb.tracing.lineage.column_lineage import ColumnLineage
     from livingdb.tracing.lineage.forward_lineage import ForwardLineage
     from livingdb.tracing.lineage.row_lineage import Lineage
@@ -35,6 +36,11 @@ class Tracing(ABC):
     @abstractmethod
     def _resolve(self, ref: object) -> ResolvedRef:
         """The snapshot that a ref stands for."""
+
+    @property
+    @abstractmethod
+    def default_branch(self) -> Branch:
+        """The branch that is meant where none is named."""
 
     engine: str | None
     """The engine that is to answer; None: by the question."""
@@ -85,15 +91,17 @@ class Tracing(ABC):
         return forward_lineage(self._graph, asked, ref, resolved, table, key)
 
     def whereabouts(
-        self, table: str, key: object, branch: object = "main", at: object = None
+        self, table: str, key: object, branch: object = None, at: object = None
     ) -> Whereabouts:
         """Where a row has gone: branches, tags, views, clones, models, and since when.
 
-        `at`: as of a time, or of the time of a ref.
+        `branch`: where the row is meant to be, by default the default branch; `at`: as of a time,
+        or of the time of a ref.
         """
         from livingdb.tracing.whereabouts.search import whereabouts
 
-        return whereabouts(self._graph, table, key, str(branch), self._to_microseconds(at))
+        of = self.default_branch.name if branch is None else str(branch)
+        return whereabouts(self._graph, table, key, of, self._to_microseconds(at))
 
     def provenance(self, ref: object) -> Provenance:
         """What made a snapshot, from what and by whom, as one tree down to the transactions."""

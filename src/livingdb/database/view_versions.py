@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from livingdb.catalog.branches import BranchRow
+from livingdb.catalog.ids import BranchId
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.catalog.syncs import SyncRow
 from livingdb.database.sync import updatable_sync
@@ -33,7 +34,7 @@ class ViewVersion:
     table: str
     sync: SyncRow | None = None
 
-    def source_tables(self, graph: Graph, branch: int) -> set[str]:
+    def source_tables(self, graph: Graph, branch: BranchId) -> set[str]:
         """The tables of a branch that it is made of; all of them, if it can be written."""
         if self.sync is not None:
             return source_tables_of(graph.catalog.syncs.all(), self.sync, branch)

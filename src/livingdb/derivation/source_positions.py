@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from livingdb.catalog.branches import BranchRow
+from livingdb.catalog.ids import BranchId
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.chunks.address import Address
 from livingdb.derivation.refresh_view import RefreshInput, SourceVersion
@@ -13,6 +14,7 @@ from livingdb.derivation.view import View
 from livingdb.engines.request import TableLocation
 from livingdb.errors import NotFound
 from livingdb.graph.ancestry import first_parents
+from livingdb.graph.edge_ends import AT
 from livingdb.graph.graph import Graph
 from livingdb.graph.names import is_hidden
 from livingdb.tables.index import Version
@@ -31,13 +33,10 @@ __all__ = [
     "source_versions",
 ]
 
-AT = "at"
-"""What the details of an edge have them under."""
-
 _MADE = ("derive", "propagate")
 """The kinds of edges that a sync makes."""
 
-At = Mapping[int, Address]
+At = Mapping[BranchId, Address]
 """A snapshot for each branch that a view follows."""
 
 
@@ -58,13 +57,14 @@ class RefreshRequest:
     """What the tables it has were made from, where that matters."""
 
 
-def source_positions(graph: Graph, row: SnapshotRow) -> dict[int, Address]:
+def source_positions(graph: Graph, row: SnapshotRow) -> dict[BranchId, Address]:
     """What a snapshot of a derived object was made from."""
     given = graph.record(row.address).edge.details.get(AT, {})
-    return {int(branch): Address(bytes.fromhex(text)) for branch, text in given.items()}
+    former = graph.catalog.former_names
+    return {former.branch(branch): Address(bytes.fromhex(text)) for branch, text in given.items()}
 
 
-def source_names(graph: Graph, row: SnapshotRow) -> dict[int, str]:
+def source_names(graph: Graph, row: SnapshotRow) -> dict[BranchId, str]:
     """The branches that a snapshot was made from: as they are called, or were before they went."""
     edge = graph.record(row.address).edge
     positions = source_positions(graph, row)
@@ -96,7 +96,9 @@ def _is_derived(graph: Graph, row: SnapshotRow) -> bool:
     return row.kind in _MADE and bool(source_positions(graph, row))
 
 
-def source_heads(graph: Graph, view: View) -> tuple[dict[int, Address], dict[int, BranchRow]]:
+def source_heads(
+    graph: Graph, view: View
+) -> tuple[dict[BranchId, Address], dict[BranchId, BranchRow]]:
     """Where the branches that a view follows are now."""
     rows = graph.branches_by_ids(view.branches)
     missing = [number for number in view.branches if number not in rows]
@@ -105,9 +107,9 @@ def source_heads(graph: Graph, view: View) -> tuple[dict[int, Address], dict[int
     return {n: graph.snapshots.at(row.head).address for n, row in rows.items()}, rows
 
 
-def positions_by_name(at: At, names: Mapping[int, str]) -> dict[str, str]:
+def positions_by_name(at: At, names: Mapping[BranchId, str]) -> dict[str, str]:
     """The snapshots by the names of branches, as an edge has them."""
-    return {names.get(branch, str(branch)): address.hex() for branch, address in at.items()}
+    return {names.get(branch, branch): address.hex() for branch, address in at.items()}
 
 
 def source_versions(graph: Graph, view: View, at: At) -> dict[str, SourceVersion]:

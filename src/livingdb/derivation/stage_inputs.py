@@ -10,6 +10,7 @@ from functools import cached_property
 
 import pyarrow as pa
 
+from livingdb.catalog.ids import BranchId
 from livingdb.chunks.address import Address
 from livingdb.derivation.find_rows import matching_rows, matching_rows_in
 from livingdb.derivation.plan import WEIGHT, Ask, Relation, Side
@@ -52,7 +53,7 @@ class DeltaCache:
 
     by_versions: dict[tuple[Address, Address], pa.Table] = field(default_factory=dict)
     """The weighted rows, by the versions before and after."""
-    columns: Mapping[tuple[int, str], Sequence[str]] = field(default_factory=dict)
+    columns: Mapping[tuple[BranchId, str], Sequence[str]] = field(default_factory=dict)
     """Of tables of branches, the columns that matter to any of the views, where not all do."""
 
 

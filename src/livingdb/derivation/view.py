@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, cast
 
+from livingdb.catalog.ids import BranchId
+
 if TYPE_CHECKING:
     from sqlglot import exp
 
@@ -26,7 +28,7 @@ def hot_condition(materialize: object) -> str:
 class SourceTable:
     """A table that a view reads: by its branch, or in one snapshot for good."""
 
-    branch: int
+    branch: BranchId
     table: str
     snapshot: str = ""
 
@@ -55,7 +57,7 @@ class View:
     function: str = ""
     params: Mapping[str, Any] = field(default_factory=dict)
     changes: Sequence[Mapping[str, Any]] = ()
-    home: int = 0
+    home: BranchId = ""
     called: str = ""
     uses: Mapping[str, Sequence[str]] = field(default_factory=dict)
     restless: bool = False
@@ -66,7 +68,7 @@ class View:
         return hot_condition(self.materialize)
 
     @property
-    def branches(self) -> tuple[int, ...]:
+    def branches(self) -> tuple[BranchId, ...]:
         """The branches it follows, each once; its home if it reads nothing but the past."""
         followed = (table.branch for table in self.tables.values() if not table.snapshot)
         return tuple(dict.fromkeys(followed)) or (self.home,)

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from livingdb.catalog.branches import BranchRow
+from livingdb.catalog.ids import BranchId
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.catalog.syncs import SyncRow
 from livingdb.derivation.source_positions import source_positions
@@ -126,7 +127,7 @@ def version_not_after(
 
 
 def _source_snapshots(
-    graph: Graph, row: SnapshotRow, branch: int, derived: set[int]
+    graph: Graph, row: SnapshotRow, branch: BranchId, derived: set[BranchId]
 ) -> Iterator[SnapshotRow]:
     """The snapshots of a branch that a derived one was made from, also through others.
 
@@ -147,7 +148,7 @@ def _source_snapshots(
             yield from _source_snapshots(graph, source, branch, derived)
 
 
-def source_tables_of(syncs: Sequence[SyncRow], sync: SyncRow, branch: int) -> set[str]:
+def source_tables_of(syncs: Sequence[SyncRow], sync: SyncRow, branch: BranchId) -> set[str]:
     """The tables of a branch that a derived object is made of, also through others."""
     found: set[str] = set()
     for table in sync.spec["tables"].values():

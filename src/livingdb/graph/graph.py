@@ -17,6 +17,7 @@ from sqlalchemy import Connection
 from livingdb.catalog.branches import EPOCH, BranchRow
 from livingdb.catalog.catalog import Catalog
 from livingdb.catalog.connect import Place
+from livingdb.catalog.ids import BranchId
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.catalog.syncs import DETACHED, ActiveSyncs, with_end_names
 from livingdb.chunks.address import Address
@@ -89,7 +90,10 @@ class Graph:
             row = catalog.snapshots.add(
                 connection, stored.address, (), moment, edge.kind, author, edge.message
             )
-            catalog.branches.add(connection, FIRST_BRANCH, row.sequence, moment, None, "create")
+            branch = catalog.branches.add(
+                connection, FIRST_BRANCH, row.sequence, moment, None, "create"
+            )
+            catalog.set_default_branch(connection, branch)
 
         return cls._of(place, lambda: Catalog.create(place.engine, first))
 
@@ -150,7 +154,7 @@ class Graph:
         self.observe_epoch(found.epoch)
         return found
 
-    def branches_by_ids(self, numbers: Collection[int]) -> dict[int, BranchRow]:
+    def branches_by_ids(self, numbers: Collection[BranchId]) -> dict[BranchId, BranchRow]:
         """The branches of these numbers as they are now, all seen at one time."""
         found = self.branches.by_ids(numbers)
         for row in found.values():

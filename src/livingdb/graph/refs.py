@@ -121,6 +121,10 @@ def _by_id(catalog: Catalog, ref: str) -> SnapshotRow | None:
 def _hint(catalog: Catalog, ref: str) -> str:
     import difflib
 
+    renamed = catalog.former_names.renamed(ref)
+    row = None if renamed is None else catalog.branches.by_id(renamed)
+    if row is not None:
+        return f"; the branch that was called so is called {row.name!r} now"
     names = [branch.name for branch in catalog.branches.all()[:10_000]]
     names += [tag.name for tag in catalog.branches.tags()[:10_000]]
     near = difflib.get_close_matches(ref, names, 1)

@@ -15,6 +15,7 @@ from sqlalchemy import Connection
 
 from livingdb.alerts.raise_alert import raise_alert
 from livingdb.alerts.sinks import sinks_to_json
+from livingdb.catalog.ids import BranchId
 from livingdb.catalog.syncs import DETACHED, HELD, SyncRow
 from livingdb.chunks.address import Address
 from livingdb.errors import IllegalSync, InvalidData, LivingDBError, RuleViolation
@@ -206,7 +207,7 @@ class Judgement:
             )
 
     def stop_action(
-        self, by: str, pair: Mapping[int, Address] | None = None
+        self, by: str, pair: Mapping[BranchId, Address] | None = None
     ) -> Callable[[Connection], None]:
         """What a transaction does to hold or detach the sync."""
         pending = self.pending
@@ -286,8 +287,8 @@ def _release_mask(one: Condition, rows: pa.Table, pending: PendingChange, table:
         return None
 
 
-def _to_hex(at: Mapping[int, Address]) -> dict[str, str]:
-    return {str(branch): address.hex() for branch, address in at.items()}
+def _to_hex(at: Mapping[BranchId, Address]) -> dict[str, str]:
+    return {branch: address.hex() for branch, address in at.items()}
 
 
 def judge_change(pending: PendingChange) -> Judgement | None:

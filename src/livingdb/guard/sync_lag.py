@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from livingdb.catalog.branches import BranchRow
+from livingdb.catalog.ids import BranchId
 from livingdb.catalog.syncs import SyncRow
 from livingdb.chunks.address import Address
 from livingdb.derivation.lag import Lag
@@ -68,18 +69,18 @@ def _total(found: Sequence[_BranchLag], moment: int) -> Lag | None:
     return Lag(sum(counted), max(0.0, (moment - since) / 1e6), sources)
 
 
-def _no_lag(rows: Mapping[int, BranchRow], numbers: Sequence[int]) -> list[_BranchLag]:
+def _no_lag(rows: Mapping[BranchId, BranchRow], numbers: Sequence[BranchId]) -> list[_BranchLag]:
     return [_BranchLag(rows[n].name) if n in rows else _BranchLag("?", None) for n in numbers]
 
 
-def _origins(chain: Sequence[SyncRow]) -> list[int]:
+def _origins(chain: Sequence[SyncRow]) -> list[BranchId]:
     """The branches whose changes a schema sync carries."""
     ends = {"forward": [chain[0].sources[0]], "reverse": [chain[-1].target]}
     return ends.get(chain[0].direction) or [chain[0].sources[0], chain[-1].target]
 
 
 def _lens_lags(
-    graph: Graph, sync: SyncRow, rows: Mapping[int, BranchRow], ends: Sequence[int]
+    graph: Graph, sync: SyncRow, rows: Mapping[BranchId, BranchRow], ends: Sequence[BranchId]
 ) -> list[_BranchLag]:
     """Those of a schema sync that is stopped: since its branches were last in step."""
     try:
@@ -90,7 +91,7 @@ def _lens_lags(
 
 
 def _view_lags(
-    graph: Graph, sync: SyncRow, view: View, rows: Mapping[int, BranchRow]
+    graph: Graph, sync: SyncRow, view: View, rows: Mapping[BranchId, BranchRow]
 ) -> list[_BranchLag]:
     """Those of a derived object: since the snapshots that its last version was made from."""
     target = rows.get(sync.target)

@@ -12,14 +12,17 @@ from typing import Any
 from sqlalchemy import Connection
 
 from livingdb.alerts.raise_alert import printable, raise_alert
+from livingdb.catalog.ids import BranchId
 from livingdb.catalog.syncs import ACTIVE, DETACHED, HELD, SyncRow, sync_chains
 from livingdb.chunks.address import Address
 from livingdb.errors import TransactionConflict
+from livingdb.graph.edge_ends import AT
 from livingdb.graph.graph import Graph
 from livingdb.graph.names import is_hidden
 
 __all__ = [
     "APPROVED",
+    "AT",
     "PAIR",
     "approvers",
     "last_pair",
@@ -31,7 +34,6 @@ __all__ = [
 APPROVED = "approved"
 """A step that is no state: somebody lets a change that is held pass."""
 PAIR = "pair"
-AT = "at"
 _FAR = 100
 
 
@@ -71,13 +73,13 @@ def stop_sync_action(
     time: int,
     severity: str = "error",
     details: Mapping[str, Any] | None = None,
-    pair: Mapping[int, Address] | None = None,
+    pair: Mapping[BranchId, Address] | None = None,
 ) -> Callable[[Connection], None]:
     """What a transaction does to hold or detach a sync; its target stays as it is."""
     stages = sync_chain(graph, sync)
     steps = dict(details or {})
     if pair is not None:
-        steps[PAIR] = {str(branch): address.hex() for branch, address in pair.items()}
+        steps[PAIR] = {branch: address.hex() for branch, address in pair.items()}
 
     def act(connection: Connection) -> None:
         set_state(graph, connection, stages, state, reason, by, time, steps)
@@ -87,24 +89,27 @@ def stop_sync_action(
     return act
 
 
-def last_pair(graph: Graph, sync: SyncRow) -> dict[int, Address]:
+def last_pair(graph: Graph, sync: SyncRow) -> dict[BranchId, Address]:
     """The snapshots of both branches that belonged together when the sync stopped."""
+    former = graph.catalog.former_names
     for step in graph.catalog.trail.of(sync.id):
         if PAIR in step.details:
             return {
-                int(branch): Address(bytes.fromhex(text))
+                former.branch(branch): Address(bytes.fromhex(text))
                 for branch, text in step.details[PAIR].items()
             }
     raise TransactionConflict(f"it is not known since when the sync {sync.name!r} is stopped")
 
 
-def approvers(graph: Graph, sync: SyncRow, at: Mapping[int, Address]) -> list[str]:
+def approvers(graph: Graph, sync: SyncRow, at: Mapping[BranchId, Address]) -> list[str]:
     """Who has let pass what comes from these snapshots, since the sync was last active."""
-    wanted = {str(branch): address.hex() for branch, address in at.items()}
+    former = graph.catalog.former_names
+    wanted = {branch: address.hex() for branch, address in at.items()}
     found: list[str] = []
     for step in graph.catalog.trail.of(sync.id, _FAR):
         if step.state == ACTIVE:
             break
-        if step.state == APPROVED and step.details.get(AT) == wanted and step.author not in found:
+        given = {former.branch(branch): text for branch, text in step.details.get(AT, {}).items()}
+        if step.state == APPROVED and given == wanted and step.author not in found:
             found.append(step.author)
     return found

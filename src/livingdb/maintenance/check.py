@@ -327,7 +327,7 @@ class _Check:
         ends = select(log.branch, func.max(log.position)).group_by(log.branch)
         with self.graph.catalog.engine.connect() as connection:
             logged = {row[0]: row[1] for row in connection.execute(ends)}
-        for number in sorted(set(logged) - {branch.id for branch in branches.all()}):
+        for number in sorted(set(logged) - {branch.number for branch in branches.all()}):
             self._report("branches", f"there is the log of a branch (number {number}) that is not")
         for branch in branches.all():
             with self._collect_problems(f"branch {branch.name}"):
@@ -335,7 +335,10 @@ class _Check:
                 self.graph.snapshots.get_many({move.snapshot for move in moves})
                 last = moves[0] if moves else None
                 end = None if last is None else (last.position, last.snapshot)
-                if end != (branch.position, branch.head) or logged[branch.id] != branch.position:
+                if (
+                    end != (branch.position, branch.head)
+                    or logged[branch.number] != branch.position
+                ):
                     self._report(f"branch {branch.name}", "its log does not lead to its head")
         for tag in branches.tags():
             with self._collect_problems(f"tag {tag.name}"):

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from livingdb.catalog.branches import EPOCH, BranchRow
+from livingdb.catalog.ids import BranchId
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.catalog.syncs import ERROR, SyncRow, sync_chains
 from livingdb.chunks.address import Address
@@ -110,10 +111,10 @@ def check_syncs(
 class _Moment:
     """The branches and syncs of one moment."""
 
-    branches: Mapping[int, BranchRow]
+    branches: Mapping[BranchId, BranchRow]
     chains: Sequence[tuple[SyncRow, ...]]
 
-    def branch_name(self, number: int) -> str:
+    def branch_name(self, number: BranchId) -> str:
         row = self.branches.get(number)
         return "?" if row is None else row.name
 
@@ -211,14 +212,14 @@ class _ChainCheck:
             self._check_tables(wanted, whole_tables(tables), unordered=True)
         self._check_quarantine(tables)
 
-    def _head(self, number: int) -> SnapshotRow:
+    def _head(self, number: BranchId) -> SnapshotRow:
         row = self._moment.branches.get(number)
         if row is None:
             raise _NotChecked("a branch that it joins is gone")
         return self._graph.snapshots.at(row.head)
 
     def _is_behind(
-        self, view: View, then: Mapping[int, Address], at: Mapping[int, Address]
+        self, view: View, then: Mapping[BranchId, Address], at: Mapping[BranchId, Address]
     ) -> bool:
         """Whether what it reads is not what it was made from."""
         graph = self._graph
@@ -231,7 +232,7 @@ class _ChainCheck:
         )
 
     def _check_clone(
-        self, view: View, at: Mapping[int, Address], tables: Mapping[str, Version]
+        self, view: View, at: Mapping[BranchId, Address], tables: Mapping[str, Version]
     ) -> None:
         from livingdb.maintenance.recompute import recompute_clone
 

@@ -75,7 +75,10 @@ def _snapshot(snapshot: Snapshot) -> str:
         ("operation", escape(edge.operation)),
         ("message", escape(cut(snapshot.message, 400))),
         ("follows", ", ".join(_code(parent[:12]) for parent in snapshot.parents)),
-        ("made from", ", ".join(f"{escape(n)} {_code(i[:12])}" for n, i in edge.sources.items())),
+        (
+            "made from",
+            ", ".join(f"{escape(n)} {_code(i[:12])}" for n, i in snapshot.sources.items()),
+        ),
     ]
     lines = "".join(
         f'<tr><th style="text-align:left">{name}</th><td style="text-align:left">{text}</td></tr>'

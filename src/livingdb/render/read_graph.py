@@ -10,6 +10,7 @@ from functools import cached_property
 from itertools import accumulate, islice
 
 from livingdb.catalog.branches import BranchRow, Movement
+from livingdb.catalog.ids import BranchId
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.chunks.address import Address
 from livingdb.database.database import Database
@@ -62,7 +63,7 @@ class _GraphReader:
     ):
         self.graph = database._graph
         # The oldest branch comes first, which is the first one there was.
-        self.branches = sorted(self.graph.branches.all(), key=lambda branch: branch.id)
+        self.branches = sorted(self.graph.branches.all(), key=lambda branch: branch.number)
         known = {branch.name for branch in self.branches if not is_hidden(branch.name)}
         unknown = sorted((wanted or set()) - known)
         if unknown:
@@ -73,7 +74,7 @@ class _GraphReader:
         self.since = None if since is None else _microseconds(since)
 
     @cached_property
-    def logs(self) -> dict[int, list[Movement]]:
+    def logs(self) -> dict[BranchId, list[Movement]]:
         """How each branch moved, newest first."""
         return {branch.id: self.graph.branches.log(branch) for branch in self.branches}
 
@@ -261,7 +262,7 @@ class LaneOwners:
 def assign_lanes(
     rows: Mapping[int, SnapshotRow],
     branches: Sequence[BranchRow],
-    logs: Mapping[int, Iterable[Movement]],
+    logs: Mapping[BranchId, Iterable[Movement]],
 ) -> LaneOwners:
     """The lane of each snapshot: the place of its branch, or one after all of them."""
     lanes = _first_lanes(rows, branches, logs)
@@ -278,13 +279,13 @@ def assign_lanes(
 def _first_lanes(
     rows: Mapping[int, SnapshotRow],
     branches: Sequence[BranchRow],
-    logs: Mapping[int, Iterable[Movement]],
+    logs: Mapping[BranchId, Iterable[Movement]],
 ) -> dict[int, int]:
     first: dict[int, tuple[int, int, int]] = {}
     for lane, branch in enumerate(branches):
         for movement in logs[branch.id]:
             if movement.snapshot in rows:
-                claim = (movement.time, branch.id, lane)
+                claim = (movement.time, branch.number, lane)
                 first[movement.snapshot] = min(first.get(movement.snapshot, claim), claim)
     return {number: lane for number, (_, _, lane) in first.items()}
 

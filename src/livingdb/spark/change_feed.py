@@ -17,6 +17,7 @@ from livingdb.errors import InvalidData
 from livingdb.graph.change_feed import FeedEntry, feed_entries, position_of
 from livingdb.graph.graph import Graph
 from livingdb.graph.refs import position_at, resolve
+from livingdb.spark.branch_option import BranchOption
 from livingdb.tables.schema import TableSchema
 from livingdb.trees.diff import DELETED, INSERTED, UPDATED, DiffBatch
 
@@ -80,7 +81,7 @@ class ChangeFeed:
 
     def __init__(self, url: str, table: str, options: Mapping[str, str], schema: StructType):
         self.url, self.table = url, table
-        self.branch = options.get("branch") or "main"
+        self.branch = BranchOption(options)
         self.spark_schema = schema
         self.start_ref = options.get("startingVersion")
         self.start_time = options.get("startingTimestamp")
@@ -154,7 +155,7 @@ class FeedReader(DataSourceReader):
         feed = self.feed
         with open_database(feed.url) as db:
             graph = db._graph
-            branch = graph.branch(feed.branch)
+            branch = feed.branch.find(graph)
             start, after = feed.start_position(graph, branch)
             upto = branch.position
             if feed.end_ref:

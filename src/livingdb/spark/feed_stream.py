@@ -59,13 +59,13 @@ class FeedStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Where the stream starts."""
         with open_database(self.feed.url) as db:
             graph = db._graph
-            row, position = self.feed.start_position(graph, graph.branch(self.feed.branch))
+            row, position = self.feed.start_position(graph, self.feed.branch.find(graph))
             return _offset(position, row)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """What is there now is all that this run reads."""
         with open_database(self.feed.url) as db:
-            self.last = db._graph.branch(self.feed.branch).position
+            self.last = self.feed.branch.find(db._graph).position
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         """The limit of the options; Spark takes one, and we keep to the other as well."""
@@ -86,7 +86,7 @@ class FeedStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
             size = limit.max_bytes
         with open_database(self.feed.url) as db:
             graph = db._graph
-            branch = graph.branch(self.feed.branch)
+            branch = self.feed.branch.find(graph)
             after = int(start["position"])
             upto = branch.position if self.last is None else min(branch.position, self.last)
             if most is not None:
@@ -127,7 +127,7 @@ class FeedStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """The rows between two offsets."""
         with open_database(self.feed.url) as db:
             graph = db._graph
-            branch = graph.branch(self.feed.branch)
+            branch = self.feed.branch.find(graph)
             after, upto = int(start["position"]), int(end["position"])
             return self.feed.plan_partitions(graph, branch, _snapshot(graph, start), after, upto)
 

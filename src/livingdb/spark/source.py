@@ -31,6 +31,7 @@ from pyspark.sql.datasource import (
 
 from livingdb.engines.range_text import RANGES_OPTION
 from livingdb.errors import InvalidData, NotFound
+from livingdb.spark.branch_option import BranchOption
 from livingdb.sql.expressions import Expression
 
 if TYPE_CHECKING:
@@ -223,13 +224,12 @@ def _pin_snapshot(url: str, options: Mapping[str, str], table: str) -> tuple[str
     given = [name for name in ("tag", "versionAsOf", "timestampAsOf") if options.get(name)]
     if len(given) > 1:
         raise InvalidData(f"the options {' and '.join(given)} exclude each other")
-    branch = options.get("branch") or "main"
-    ref = branch
-    if given == ["timestampAsOf"]:
-        ref = f"{branch}@{options['timestampAsOf']}"
-    elif given:
-        ref = options[given[0]]
     with open_database(url) as db:
+        if given in ([], ["timestampAsOf"]):
+            ref = BranchOption(options).find(db._graph).name
+            ref = f"{ref}@{options['timestampAsOf']}" if given else ref
+        else:
+            ref = options[given[0]]
         found = db.at(ref)
         return found.id, found.table(table).schema
 

@@ -30,7 +30,9 @@ def told(db: livingdb.Database, number: int) -> list[str]:
 
 
 def sync_named(name: str, **guard: Any) -> SyncRow:
-    return SyncRow(1, name, "derive", (1,), 2, "forward", "immediate", "active", "", 0, {}, guard)
+    return SyncRow(
+        "s1", name, "derive", ("1",), "2", "forward", "immediate", "active", "", 0, {}, guard
+    )
 
 
 # --- fingerprints --------------------------------------------------------------------------------

@@ -8,6 +8,8 @@ from tests.unit.catalog.conftest import add_snapshot, nothing
 
 from livingdb.catalog import schema
 from livingdb.catalog.catalog import Catalog
+from livingdb.catalog.ids import SyncId, new_id
+from livingdb.catalog.syncs import SyncRow
 from livingdb.catalog.versions import VersionRow
 from livingdb.chunks.address import Address, digest
 from livingdb.errors import AlreadyExists, Corruption, NotFound, Unsupported
@@ -212,36 +214,61 @@ def test_the_root_of_another_version_is_not_believed(catalog: Catalog, engine: E
 # --- runs and trails -----------------------------------------------------------------------------
 
 
+def add_sync(catalog: Catalog, name: str) -> SyncId:
+    ends = (("1",), "2", "forward")
+    sync = SyncRow(new_id(), name, "derive", *ends, "immediate", "active", "", 7)
+    with catalog.write() as connection:
+        catalog.syncs.add(connection, sync)
+    return sync.id
+
+
 def test_runs_of_a_sync_are_newest_first(catalog: Catalog) -> None:
+    one, other = add_sync(catalog, "a/b"), add_sync(catalog, "a/c")
     with catalog.write() as connection:
         for number in range(5):
             made = None if number % 2 else number
             outcome = "failed" if number % 2 else "done"
             details = {"rows": number, "why": "ö"}
-            catalog.runs.add(connection, 1, made, 10 * number, number, outcome, details)
-        catalog.runs.add(connection, 2, None, 99, 1, "done", {})
-    runs = catalog.runs.of(1)
+            catalog.runs.add(connection, one, made, 10 * number, number, outcome, details)
+        catalog.runs.add(connection, other, None, 99, 1, "done", {})
+    runs = catalog.runs.of(one)
     assert [run.time for run in runs] == [40, 30, 20, 10, 0]
     newest = runs[0]
-    assert (newest.sync, newest.snapshot, newest.duration, newest.outcome) == (1, 4, 4, "done")
+    assert (newest.sync, newest.snapshot, newest.duration, newest.outcome) == (one, 4, 4, "done")
     assert newest.details == {"rows": 4, "why": "ö"}
     assert (runs[1].snapshot, runs[1].outcome) == (None, "failed")
-    assert catalog.runs.of(1, most=2) == runs[:2]
-    assert catalog.runs.of(3) == []
+    assert catalog.runs.of(one, most=2) == runs[:2]
+    assert [run.time for run in catalog.runs.of(other)] == [99]
+    assert catalog.runs.of(new_id()) == []
+
+
+def test_what_is_said_of_a_sync_that_was_dropped_is_not_that_of_another(catalog: Catalog) -> None:
+    gone = add_sync(catalog, "a/b")
+    with catalog.write() as connection:
+        catalog.trail.add(connection, gone, 1, "held", "ann", "", {})
+        catalog.syncs.drop(connection, gone)
+        catalog.runs.add(connection, gone, None, 2, 1, "failed", {})
+        catalog.trail.add(connection, gone, 2, "error", "ann", "", {})
+    again = add_sync(catalog, "a/b")
+    for sync in (gone, again):
+        assert catalog.runs.of(sync) == []
+        assert catalog.trail.of(sync) == []
 
 
 def test_a_trail_is_newest_first_whatever_the_clock_said(catalog: Catalog) -> None:
+    one, other = add_sync(catalog, "a/b"), add_sync(catalog, "a/c")
     with catalog.write() as connection:
         for time, state in ((30, "held"), (20, "approved"), (10, "active")):
-            catalog.trail.add(connection, 1, time, state, "ann", f"now {state}", {"at": {"1": "x"}})
-        catalog.trail.add(connection, 2, 1, "detached", "bo", "", {})
-    steps = catalog.trail.of(1)
+            details = {"at": {"1": "x"}}
+            catalog.trail.add(connection, one, time, state, "ann", f"now {state}", details)
+        catalog.trail.add(connection, other, 1, "detached", "bo", "", {})
+    steps = catalog.trail.of(one)
     assert [step.state for step in steps] == ["active", "approved", "held"]
     assert (steps[0].author, steps[0].reason) == ("ann", "now active")
     assert steps[0].details == {"at": {"1": "x"}}
-    assert catalog.trail.of(1, limit=1) == steps[:1]
-    assert catalog.trail.of(1, limit=0) == []
-    assert [step.author for step in catalog.trail.of(2)] == ["bo"]
+    assert catalog.trail.of(one, limit=1) == steps[:1]
+    assert catalog.trail.of(one, limit=0) == []
+    assert [step.author for step in catalog.trail.of(other)] == ["bo"]
 
 
 # --- streams -------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from livingdb.catalog.catalog import Catalog
+from livingdb.catalog.ids import new_id
 from livingdb.catalog.syncs import (
     ACTIVE,
     DETACHED,
@@ -18,14 +19,15 @@ from livingdb.errors import AlreadyExists
 
 def row(
     number: int,
-    sources: tuple[int, ...],
-    target: int,
+    sources: tuple[str, ...],
+    target: str,
     direction: str = "forward",
     state: str = ACTIVE,
     kind: str = "derive",
 ) -> SyncRow:
     name = f"{sources}/{target}"
-    return SyncRow(number, name, kind, sources, target, direction, "immediate", state, "", 0)
+    ends = (sources, target, direction)
+    return SyncRow(f"s{number}", name, kind, *ends, "immediate", state, "", 0, number=number)
 
 
 # --- directions ----------------------------------------------------------------------------------
@@ -34,29 +36,31 @@ def row(
 @pytest.mark.parametrize(
     ("direction", "forward", "reverse", "origins", "written"),
     [
-        ("forward", True, False, (1, 2), (3,)),
-        ("reverse", False, True, (3,), (1, 2)),
-        ("both", True, True, (1, 2), ()),
+        ("forward", True, False, ("1", "2"), ("3",)),
+        ("reverse", False, True, ("3",), ("1", "2")),
+        ("both", True, True, ("1", "2"), ()),
     ],
 )
 def test_a_direction_says_who_writes_and_who_follows(
     direction: str,
     forward: bool,
     reverse: bool,
-    origins: tuple[int, ...],
-    written: tuple[int, ...],
+    origins: tuple[str, ...],
+    written: tuple[str, ...],
 ) -> None:
-    sync = row(1, (1, 2), 3, direction)
+    sync = row(1, ("1", "2"), "3", direction)
     assert (sync.carries_forward, sync.carries_reverse) == (forward, reverse)
     assert sync.origins == origins
     assert sync.written_branches == written
-    assert sync.far_ends(1) == sync.far_ends(2) == ((3,) if forward else ())
-    assert sync.far_ends(3) == ((1, 2) if reverse else ())
-    assert sync.far_ends(4) == (), "a branch it has nothing to do with"
+    assert sync.far_ends("1") == sync.far_ends("2") == (("3",) if forward else ())
+    assert sync.far_ends("3") == (("1", "2") if reverse else ())
+    assert sync.far_ends("4") == (), "a branch it has nothing to do with"
 
 
 def test_only_what_is_active_carries_changes() -> None:
-    states = {state: row(1, (1,), 2, state=state).is_active for state in (ACTIVE, HELD, DETACHED)}
+    states = {
+        state: row(1, ("1",), "2", state=state).is_active for state in (ACTIVE, HELD, DETACHED)
+    }
     assert states == {ACTIVE: True, HELD: False, DETACHED: False}
 
 
@@ -64,85 +68,88 @@ def test_only_what_is_active_carries_changes() -> None:
 
 
 def test_syncs_of_branches_that_users_know_are_chains_of_one() -> None:
-    rows = [row(1, (1,), 2), row(2, (2,), 3), row(3, (1, 2), 4)]
+    rows = [row(1, ("1",), "2"), row(2, ("2",), "3"), row(3, ("1", "2"), "4")]
     assert sync_chains(rows, hidden=()) == [(one,) for one in rows]
-    assert sync_chains([], hidden=(7,)) == []
+    assert sync_chains([], hidden=("7",)) == []
 
 
 def test_syncs_that_meet_in_hidden_branches_are_one_chain_from_source_to_target() -> None:
-    last, first, middle = row(1, (11,), 2), row(2, (1,), 10), row(3, (10,), 11)
-    assert sync_chains([last, first, middle], hidden={10, 11}) == [(first, middle, last)]
+    last, first, middle = row(1, ("11",), "2"), row(2, ("1",), "10"), row(3, ("10",), "11")
+    assert sync_chains([last, first, middle], hidden={"10", "11"}) == [(first, middle, last)]
 
 
 def test_chains_come_in_the_order_of_their_first_rows() -> None:
-    alone = row(1, (5,), 6)
-    head, tail = row(2, (1,), 10), row(3, (10,), 2)
-    other_head, other_tail = row(4, (1,), 12), row(5, (12,), 3)
-    found = sync_chains([tail, other_tail, alone, other_head, head], hidden={10, 12})
+    alone = row(1, ("5",), "6")
+    head, tail = row(2, ("1",), "10"), row(3, ("10",), "2")
+    other_head, other_tail = row(4, ("1",), "12"), row(5, ("12",), "3")
+    found = sync_chains([tail, other_tail, alone, other_head, head], hidden={"10", "12"})
     assert found == [(alone,), (other_head, other_tail), (head, tail)]
 
 
 def test_every_row_is_in_one_chain_although_its_first_part_is_gone() -> None:
-    orphan, whole = row(1, (10,), 2), row(2, (1,), 3)
-    assert sync_chains([orphan, whole], hidden={10}) == [(orphan,), (whole,)]
+    orphan, whole = row(1, ("10",), "2"), row(2, ("1",), "3")
+    assert sync_chains([orphan, whole], hidden={"10"}) == [(orphan,), (whole,)]
 
 
 def test_a_sync_without_sources_is_a_chain() -> None:
-    model = row(1, (), 2)
-    assert sync_chains([model], hidden={2}) == [(model,)]
+    model = row(1, (), "2")
+    assert sync_chains([model], hidden={"2"}) == [(model,)]
 
 
 # --- as users know them --------------------------------------------------------------------------
 
-NAMES = {1: "main", 2: "v2", 3: "totals", 10: "_stage"}
+NAMES = {"1": "main", "2": "v2", "3": "totals", "10": "_stage"}
 
 
 def test_the_rows_of_a_chain_go_by_the_names_of_its_ends() -> None:
-    head, tail = row(2, (1,), 10), row(5, (10,), 2)
-    view = row(3, (1,), 3)
-    found = with_end_names([tail, view, head], NAMES, hidden={10})
-    assert [one.id for one in found] == [2, 3, 5], "by number"
+    head, tail = row(2, ("1",), "10"), row(5, ("10",), "2")
+    view = row(3, ("1",), "3")
+    found = with_end_names([tail, view, head], NAMES, hidden={"10"})
+    assert [one.id for one in found] == ["s2", "s3", "s5"], "by number"
     assert [one.ends for one in found] == [("main", "v2"), ("main", "totals"), ("main", "v2")]
     assert [one.name for one in found] == ["main/v2", view.name, "main/v2"]
 
 
 def test_an_end_that_is_gone_and_one_without_sources() -> None:
-    gone, model = row(1, (77,), 2), row(2, (), 3)
+    gone, model = row(1, ("77",), "2"), row(2, (), "3")
     found = with_end_names([gone, model], NAMES, hidden=())
     assert [one.ends for one in found] == [("?", "v2"), ("totals", "totals")]
 
 
 def test_what_waits_carries_nothing_and_keeps_its_target() -> None:
-    held, active = row(1, (1,), 2, state=HELD), row(2, (2,), 3)
+    held, active = row(1, ("1",), "2", state=HELD), row(2, ("2",), "3")
     found = with_end_names([held, active], NAMES, hidden=())
-    assert [one.id for one in found] == [2]
-    assert [one.id for one in found.inactive] == [1]
-    assert {branch: one.id for branch, one in found.writers.items()} == {2: 1, 3: 2}
+    assert [one.id for one in found] == ["s2"]
+    assert [one.id for one in found.inactive] == ["s1"]
+    assert {branch: one.id for branch, one in found.writers.items()} == {"2": "s1", "3": "s2"}
 
 
 def test_writers_are_the_branches_that_only_a_sync_writes() -> None:
     syncs = [
-        row(1, (1,), 2, "forward"),
-        row(2, (3,), 4, "reverse"),
-        row(3, (5,), 6, "both"),
-        row(4, (7,), 2, "forward"),
+        row(1, ("1",), "2", "forward"),
+        row(2, ("3",), "4", "reverse"),
+        row(3, ("5",), "6", "both"),
+        row(4, ("7",), "2", "forward"),
     ]
     found = with_end_names(syncs, {}, hidden=())
     writers = {branch: sync.id for branch, sync in found.writers.items()}
-    assert writers == {2: 1, 3: 2}, "the first if there are two, and none of a two-way sync"
+    assert writers == {"2": "s1", "3": "s2"}, (
+        "the first if there are two, and none of a two-way sync"
+    )
 
 
 def test_schema_syncs_are_told_from_views() -> None:
-    syncs = [row(1, (1,), 2, kind="schema_change"), row(2, (1,), 3)]
+    syncs = [row(1, ("1",), "2", kind="schema_change"), row(2, ("1",), "3")]
     found = with_end_names(syncs, NAMES, hidden=())
-    assert [one.id for one in found.schema_syncs] == [1]
+    assert [one.id for one in found.schema_syncs] == ["s1"]
 
 
 # --- in the catalog ------------------------------------------------------------------------------
 
 
 def add(catalog: Catalog, name: str, spec: dict[str, object] | None = None) -> SyncRow:
-    sync = SyncRow(0, name, "derive", (1, 2), 3, "forward", "immediate", ACTIVE, "", 7, spec or {})
+    ends = (("1", "2"), "3", "forward")
+    sync = SyncRow(new_id(), name, "derive", *ends, "immediate", ACTIVE, "", 7, spec or {})
     with catalog.write() as connection:
         catalog.syncs.add(connection, sync)
     return next(one for one in catalog.syncs.all() if one.name == name)
@@ -152,7 +159,19 @@ def test_a_sync_is_read_back_as_it_was_written(catalog: Catalog) -> None:
     spec = {"query": "SELECT 'ö' AS \"x\"", "tables": {"t": [1, None]}}
     made = add(catalog, "main/v", spec)
     assert made == SyncRow(
-        made.id, "main/v", "derive", (1, 2), 3, "forward", "immediate", ACTIVE, "", 7, spec, {}
+        made.id,
+        "main/v",
+        "derive",
+        ("1", "2"),
+        "3",
+        "forward",
+        "immediate",
+        ACTIVE,
+        "",
+        7,
+        spec,
+        {},
+        number=made.number,
     )
     add(catalog, "a/v")
     assert [one.name for one in catalog.syncs.all()] == ["a/v", "main/v"]
@@ -166,13 +185,13 @@ def test_what_a_sync_is_can_change(catalog: Catalog) -> None:
         catalog.syncs.set_state(connection, made.id, HELD, "too many rows")
         catalog.syncs.set_spec(connection, made.id, {"query": "SELECT 2"})
         catalog.syncs.set_guard(connection, made.id, {"alerts": [{"sink": "log"}]})
-        catalog.syncs.set_ends(connection, made.id, (9,), 8, "x")
+        catalog.syncs.set_ends(connection, made.id, ("9",), "8", "x")
         assert catalog.syncs.state(connection, made.id) == HELD
-        assert catalog.syncs.state(connection, 999) is None
+        assert catalog.syncs.state(connection, new_id()) is None
     stays, now = catalog.syncs.all()
     assert stays == other
     assert (now.state, now.reason, now.spec) == (HELD, "too many rows", {"query": "SELECT 2"})
-    assert (now.sources, now.target, now.name) == ((9,), 8, "x")
+    assert (now.sources, now.target, now.name) == (("9",), "8", "x")
     assert now.guard == {"alerts": [{"sink": "log"}]}
     with catalog.write() as connection:
         catalog.syncs.drop(connection, now.id)

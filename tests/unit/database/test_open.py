@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.frozen.archive import unpack
 
 import livingdb
 from livingdb.catalog import migrations, schema
@@ -86,11 +87,8 @@ def test_a_newer_catalog_is_refused_and_an_older_one_migrated(
 
 
 def test_a_catalog_without_guards_gets_them(tmp_path: Path) -> None:
-    with livingdb.create(tmp_path / "a.ldb") as db:
-        main = db.branch("main")
-        main.create_table("t", {"id": "int", "a": "int"}, "id")
-        main.derive("v", "SELECT id FROM t", when="immediate")
-    engine = locate(tmp_path / "a.ldb", create=False).engine
+    path = unpack("catalog-4", tmp_path)
+    engine = locate(path, create=False).engine
     with engine.begin() as connection:
         for name in ("trail", "outbox", "watch", "label"):
             connection.exec_driver_sql(f"DROP TABLE {name}")
@@ -99,11 +97,14 @@ def test_a_catalog_without_guards_gets_them(tmp_path: Path) -> None:
         connection.exec_driver_sql("ALTER TABLE sync DROP COLUMN guard")
         migrations.set_version(connection, 3)
     engine.dispose()
-    with livingdb.open(tmp_path / "a.ldb") as db:
-        db.branch("main").insert("t", {"id": [1], "a": [1]})
-        assert len(db.branch("v").table("v")) == 1
-        assert db.alerts() == []
-        assert dict(db._graph.catalog.syncs.all()[0].guard) == {}
+    with livingdb.open(path, engine="embedded") as db:
+        before = len(db.at("totals").table("totals"))
+        db.branch("main").sql("UPDATE orders SET city = 'Vardø' WHERE id = 1")
+        assert len(db.branch("totals").table("totals")) == before + 1
+        assert {alert.fingerprint for alert in db.alerts()} == {""}
+        assert [dict(sync.guard) for sync in db._graph.catalog.syncs.all() if sync.guard] == []
+        assert [sync.trail for sync in db.syncs() if sync.trail] == []
+        assert (db.watches(), db.labels()) == ([], {})
 
 
 def test_the_package_imports_no_engine() -> None:

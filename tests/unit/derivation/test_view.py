@@ -20,7 +20,7 @@ VIEWS = {
     "whole": View(
         "v",
         "sql",
-        {"t": SourceTable(1, "t"), "t_2": SourceTable(2, "t", "ab" * 32)},
+        {"t": SourceTable("1", "t"), "t_2": SourceTable("2", "t", "ab" * 32)},
         text="SELECT 'ö' FROM t",
         query='SELECT "ö" FROM `t`',
         key=("a", "b"),
@@ -30,12 +30,12 @@ VIEWS = {
         function="shop.models:train",
         params={"rate": 0.1, "layers": [1, 2], "name": None},
         changes=({"kind": "mask", "column": "a"},),
-        home=7,
+        home="7",
         called="totals",
         uses={"t": ["a", "b"]},
         restless=True,
     ),
-    "without a key": View("v", "sql", {"t": SourceTable(1, "t")}, key=(), changes=()),
+    "without a key": View("v", "sql", {"t": SourceTable("1", "t")}, key=(), changes=()),
 }
 
 
@@ -68,11 +68,15 @@ def test_the_condition_for_rows_to_be_stored(materialize: object, condition: str
 
 
 def test_a_view_follows_branches_and_not_snapshots() -> None:
-    here, there, past = SourceTable(1, "a"), SourceTable(2, "b"), SourceTable(3, "c", "ab" * 32)
-    view = View("v", "sql", {"b": there, "a": here, "a_2": here, "c": past}, home=9)
-    assert view.branches == (2, 1)
-    assert View("v", "sql", {"c": past}, home=9).branches == (9,)
-    assert View("v", "sql", {}, home=9).branches == (9,)
+    here, there, past = (
+        SourceTable("1", "a"),
+        SourceTable("2", "b"),
+        SourceTable("3", "c", "ab" * 32),
+    )
+    view = View("v", "sql", {"b": there, "a": here, "a_2": here, "c": past}, home="9")
+    assert view.branches == ("2", "1")
+    assert View("v", "sql", {"c": past}, home="9").branches == ("9",)
+    assert View("v", "sql", {}, home="9").branches == ("9",)
 
 
 # --- plans ---------------------------------------------------------------------------------------
@@ -86,7 +90,7 @@ T = table({"id": "bigint", "city": "string", "net": "bigint", "note": "string"},
 
 
 def view_of(query: str, key: tuple[str, ...] | None = None) -> View:
-    return View("v", "sql", {"t": SourceTable(1, "t")}, query=query, key=key)
+    return View("v", "sql", {"t": SourceTable("1", "t")}, query=query, key=key)
 
 
 def test_a_plan_is_made_once_for_the_same_query_key_and_tables() -> None:

@@ -186,7 +186,9 @@ def test_what_is_new_is_not_judged_by_conditions_on_change(db: livingdb.Database
 def test_conditions_come_back_from_a_guard(db: livingdb.Database) -> None:
     given = [ACTIONS["warn"], ACTIONS["hold"] | ACTIONS["hold"], c.row_count(1)]
     guard = guard_of(given, None)
-    sync = SyncRow(1, "s", "derive", (1,), 2, "forward", "immediate", "active", "", 0, {}, guard)
+    sync = SyncRow(
+        "s1", "s", "derive", ("1",), "2", "forward", "immediate", "active", "", 0, {}, guard
+    )
     assert list(conditions_of(sync)) == given
     assert conditions_of(sync) is conditions_of(sync), "read once"
     assert guard_of([], None) == guard_of(None, None) == {}

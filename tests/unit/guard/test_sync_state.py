@@ -26,7 +26,8 @@ from livingdb.guard.sync_state import (
     sync_chain,
 )
 
-AT = {1: digest(b"one"), 2: digest(b"two")}
+ONE, TWO = "1" * 32, "2" * 32
+AT = {ONE: digest(b"one"), TWO: digest(b"two")}
 HEX = {str(branch): address.hex() for branch, address in AT.items()}
 
 
@@ -122,7 +123,7 @@ def test_the_newest_pair_counts_and_steps_without_one_do_not(graph: Graph) -> No
     sync = view_of(graph)
     with pytest.raises(TransactionConflict, match="not known since when"):
         last_pair(graph, sync)
-    for pair in ({1: digest(b"old")}, AT, None):
+    for pair in ({ONE: digest(b"old")}, AT, None):
         with graph.catalog.write() as connection:
             stop_sync_action(graph, sync, DETACHED, "", "bo", 9, pair=pair)(connection)
     assert last_pair(graph, sync) == AT
@@ -134,7 +135,7 @@ def test_the_newest_pair_counts_and_steps_without_one_do_not(graph: Graph) -> No
 def test_approvers_are_those_who_let_just_that_pass_each_once(graph: Graph) -> None:
     sync = view_of(graph)
     assert approvers(graph, sync, AT) == []
-    other: dict[int, Address] = {1: digest(b"other"), 2: AT[2]}
+    other: dict[str, Address] = {ONE: digest(b"other"), TWO: AT[TWO]}
     step(graph, HELD)
     step(graph, APPROVED, "bo", HEX)
     step(graph, APPROVED, "cy", HEX)
@@ -144,7 +145,7 @@ def test_approvers_are_those_who_let_just_that_pass_each_once(graph: Graph) -> N
     step(graph, HELD, "fy", HEX)
     assert sorted(approvers(graph, sync, AT)) == ["bo", "cy"]
     assert approvers(graph, sync, other) == ["di"]
-    assert approvers(graph, sync, {1: AT[1]}) == []
+    assert approvers(graph, sync, {ONE: AT[ONE]}) == []
 
 
 def test_an_approval_counts_until_the_sync_is_active_again(graph: Graph) -> None:

@@ -260,7 +260,7 @@ def log_of_nobody(graph: Graph, connection: Connection) -> str:
 def change_log(branch: str, **values: object) -> Plant:
     def plant(graph: Graph, connection: Connection) -> str:
         row, log = graph.branch(branch), schema.branch_log
-        last = (log.c.branch == row.id) & (log.c.position == row.position)
+        last = (log.c.branch == row.number) & (log.c.position == row.position)
         connection.execute(log.update().where(last).values(**values))
         return f"branch {branch}"
 
@@ -268,7 +268,7 @@ def change_log(branch: str, **values: object) -> Plant:
 
 
 def without_a_log(graph: Graph, connection: Connection) -> str:
-    where = schema.branch_log.c.branch == graph.branch("dev").id
+    where = schema.branch_log.c.branch == graph.branch("dev").number
     connection.execute(schema.branch_log.delete().where(where))
     return "branch dev"
 

@@ -35,7 +35,7 @@ def blame(
     with settings.open() as db:
         from livingdb.cli.keys import key_of
 
-        ref = settings.branch if at is None else at
+        ref = settings.branch_name(db) if at is None else at
         named = None if key is None else key_of(db.at(ref).table(table), key)
         found = db.blame(ref, table, key=named, columns=columns)
         settings.output().write_arrow(found, ("snapshot",))

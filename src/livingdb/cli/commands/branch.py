@@ -1,4 +1,4 @@
-"""`livingdb branch`: list, make, drop and move branches."""
+"""`livingdb branch`: list, make, rename, drop and move branches."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ branch = typer.Typer(
     add_completion=False,
     rich_markup_mode=None,
     invoke_without_command=True,
-    help="""List, make, drop and move branches.
+    help="""List, make, rename, drop and move branches.
 
     \b
     Example:
@@ -23,6 +23,8 @@ branch = typer.Typer(
       livingdb branch create dev
       livingdb branch create audit main~3
       livingdb branch reset dev main
+      livingdb branch rename dev trial
+      livingdb branch default trial
       livingdb branch drop dev
     """,
 )
@@ -75,8 +77,8 @@ def create(
       livingdb branch create trial main~3 --derived
     """
     settings = Settings.of(context)
-    begin = settings.branch if ref is None else ref
     with settings.open() as db:
+        begin = settings.branch_name(db) if ref is None else ref
         if begin in db.branches():
             made = db.branch(begin).clone(name, derived=derived, message=message)
         else:
@@ -91,6 +93,9 @@ def drop(
     detach: Annotated[
         bool, typer.Option("--detach", help="Let those it is in a sync with go their own ways.")
     ] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Also if it is the default branch.")
+    ] = False,
 ) -> None:
     """Forget a branch; its snapshots stay reachable by id.
 
@@ -101,8 +106,50 @@ def drop(
     settings = Settings.of(context)
     with settings.open() as db:
         head = db.branch(name).head.id
-        db.drop_branch(name, detach=detach)
+        db.drop_branch(name, detach=detach, force=force)
         _tell(settings, name, head, f"dropped {name}, which stood on {head[:12]}")
+
+
+@branch.command()
+def rename(
+    context: typer.Context,
+    name: Name,
+    to: Annotated[str, typer.Argument(help="What it shall be called.")],
+) -> None:
+    """Give a branch another name; what follows it or reads it goes on.
+
+    \b
+    Example:
+      livingdb branch rename dev trial
+    """
+    settings = Settings.of(context)
+    with settings.open() as db:
+        renamed = db.rename_branch(name, to)
+        head = renamed.head.id
+        _tell(settings, renamed.name, head, f"{name} is called {renamed.name} now")
+
+
+@branch.command("default")
+def default_branch(
+    context: typer.Context,
+    name: Annotated[
+        str | None,
+        typer.Argument(help="The branch to be it; without, say which is.", autocompletion=branches),
+    ] = None,
+) -> None:
+    """Say or choose the branch that is meant where none is named.
+
+    \b
+    Example:
+      livingdb branch default
+      livingdb branch default dev
+    """
+    settings = Settings.of(context)
+    with settings.open() as db:
+        if name is not None:
+            db.set_default_branch(name)
+        found = db.default_branch
+        _tell(settings, found.name, found.head.id, f"{found.name} is the default branch")
 
 
 @branch.command()

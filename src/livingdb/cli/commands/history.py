@@ -35,6 +35,6 @@ def history(
     with settings.open() as db:
         from livingdb.cli.keys import key_of
 
-        ref = settings.branch if at is None else at
+        ref = settings.branch_name(db) if at is None else at
         named = None if key is None else key_of(db.at(ref).table(table), key)
         settings.output().write_arrow(db.history(ref, table, named), ("snapshot",))

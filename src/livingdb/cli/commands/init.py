@@ -30,5 +30,6 @@ def init(
     import livingdb
 
     with livingdb.create(place) as db:
-        made = {"database": db.name, "branch": "main", "snapshot": db.branch("main").head.id}
-        settings.output().write_record(made, f"made {db.name} with the branch main")
+        main = db.default_branch
+        made = {"database": db.name, "branch": main.name, "snapshot": main.head.id, "id": db.id}
+        settings.output().write_record(made, f"made {db.name} with the branch {main.name}")

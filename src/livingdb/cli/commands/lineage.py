@@ -56,7 +56,9 @@ def lineage(
         )
     with settings.open(trust) as db:
         if forward is not None:
-            _tell_rows(output, _forward_lineage(db, settings.branch, forward, view), "object")
+            _tell_rows(
+                output, _forward_lineage(db, settings.branch_name(db), forward, view), "object"
+            )
         elif columns:
             _tell_columns(output, db.column_lineage(view))
         else:

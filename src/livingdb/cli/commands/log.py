@@ -43,7 +43,7 @@ def log(
     settings = Settings.of(context)
     with settings.open() as db:
         if movements:
-            of = db.branch(settings.branch if ref is None else ref)
+            of = db.branch(settings.branch_name(db) if ref is None else ref)
             told = [movement_row(each) for each in of.movements(number or None)]
             settings.output().write_list(_MOVEMENT_COLUMNS, told, ("snapshot",))
             return
@@ -51,7 +51,7 @@ def log(
         from livingdb.database.snapshot import Snapshot
         from livingdb.graph import ancestry as history
 
-        begin = db.at(settings.branch if ref is None else ref)
+        begin = db.at(settings.branch_name(db) if ref is None else ref)
         names = refs_by_snapshot(db)
         lineage = history.log(db._graph.snapshots, begin._row)
         made = (Snapshot(db, row) for row in islice(lineage, number or None))

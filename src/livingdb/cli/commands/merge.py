@@ -65,8 +65,8 @@ def merge(
     policy = conflict_policy(on_conflict or [])
     settings = Settings.of(context)
     output = settings.output()
-    target = settings.branch if into is None else into
     with settings.open() as db:
+        target = settings.branch_name(db) if into is None else into
         if preview:
             seen = db.preview_merge(source, target, policy, granularity.value)
             changes = {name: dict(counts) for name, counts in seen.changes.items()}

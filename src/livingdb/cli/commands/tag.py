@@ -74,7 +74,7 @@ def create(
     """
     settings = Settings.of(context)
     with settings.open() as db:
-        found = db.tag(name, settings.branch if ref is None else ref)
+        found = db.tag(name, settings.branch_name(db) if ref is None else ref)
         told = {"tag": name, "snapshot": found.id}
         settings.output().write_record(told, f"{name} names {found.id[:12]}")
 

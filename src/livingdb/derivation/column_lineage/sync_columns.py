@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from livingdb.catalog.branches import BranchRow
+from livingdb.catalog.ids import BranchId
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.catalog.syncs import SyncRow
 from livingdb.chunks.address import Address
@@ -32,18 +33,23 @@ Tables = Mapping[str, Sequence[str]]
 """The columns of tables, by name."""
 
 
-@dataclass(frozen=True, order=True)
+@dataclass(frozen=True)
 class SourceColumn:
     """A column of a table of a branch; `masked`: what it holds is not to be seen further on.
 
     `gone`: there is no such column any more; it was there when it was read.
     """
 
-    branch: int
+    branch: BranchId
     table: str
     column: str
     masked: bool = False
     gone: bool = False
+
+    def __lt__(self, other: SourceColumn) -> bool:
+        """By table and column; an id says nothing about an order."""
+        mine, theirs = ((one.table, one.column, one.masked, one.branch) for one in (self, other))
+        return mine < theirs
 
 
 def sources_of_columns(graph: Graph, sync: SyncRow) -> dict[str, set[Column]]:
@@ -86,7 +92,7 @@ class SyncColumns:
         return {} if head is None else _columns_at(self._graph, head.address)
 
     @property
-    def source_names(self) -> dict[int, str]:
+    def source_names(self) -> dict[BranchId, str]:
         """What the branches are called that the last version was made from, also those gone."""
         return {} if self._made is None else source_names(self._graph, self._made)
 
@@ -352,7 +358,7 @@ def _schema_steps(
 
 
 def _through_change(
-    change: Mapping[str, Any], item: SourceColumn, old: Tables, branch: int
+    change: Mapping[str, Any], item: SourceColumn, old: Tables, branch: BranchId
 ) -> list[SourceColumn]:
     made = column_sources(change, item.table, item.column, old)
     masked = item.masked or made.masked

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from livingdb.catalog.ids import BranchId
 from livingdb.errors import InvalidData
 from livingdb.tables.index import Version
 
@@ -101,18 +102,19 @@ def _find_table(pending: PendingChange, parts: Sequence[str]) -> TableVersions |
             found = _find_on_branch(pending, branch, parts[0])
             if found is not None:
                 return found
-    if len(parts) == 2:
-        row = pending.graph.branches.find(parts[0])
+    if len(parts) >= 2:
+        table = parts[-1]
+        row = pending.graph.branches.find(".".join(parts[:-1]))
         if row is not None and row.id in pending.at:
-            return _find_on_branch(pending, row.id, parts[1])
+            return _find_on_branch(pending, row.id, table)
         if row is not None:
             head = pending.graph.snapshots.at(row.head)
-            version = pending.graph.find_version(head, parts[1])
-            return None if version is None else (parts[1], version, version)
+            version = pending.graph.find_version(head, table)
+            return None if version is None else (table, version, version)
     return None
 
 
-def resolve_source(pending: PendingChange, name: str) -> tuple[int, str]:
+def resolve_source(pending: PendingChange, name: str) -> tuple[BranchId, str]:
     """The branch and the table that stand behind a name of a source."""
     source = pending.sync.spec.get("tables", {}).get(name)
     if source is None:
@@ -120,7 +122,7 @@ def resolve_source(pending: PendingChange, name: str) -> tuple[int, str]:
     return source["branch"], source["table"]
 
 
-def _find_on_branch(pending: PendingChange, branch: int, table: str) -> TableVersions | None:
+def _find_on_branch(pending: PendingChange, branch: BranchId, table: str) -> TableVersions | None:
     """A table of a branch that is read, as it was when the target saw it last and as it is."""
     graph = pending.graph
     for name, both in pending.sources.items():

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from livingdb.catalog.ids import BranchId
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.catalog.syncs import SyncRow
 from livingdb.chunks.address import Address
@@ -83,18 +84,18 @@ class PendingChange:
     sync: SyncRow
     targets: Mapping[str, VersionPair]
     sources: Mapping[str, VersionPair]
-    at: Mapping[int, Address]
+    at: Mapping[BranchId, Address]
     head: SnapshotRow | None
     time: int
     authors: Sequence[str] = ()
     uses: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    before: Mapping[int, Address] = field(default_factory=dict)
+    before: Mapping[BranchId, Address] = field(default_factory=dict)
     cost: Cost = field(default_factory=Cost)
     metrics: Mapping[str, Any] = field(default_factory=dict)
     known: Mapping[str, pa.Table] = field(default_factory=dict)
     trust: Sequence[str] = ()
     approved_by: Sequence[str] = ()
-    drafted: Mapping[int, Mapping[str, Address]] = field(default_factory=dict)
+    drafted: Mapping[BranchId, Mapping[str, Address]] = field(default_factory=dict)
     """For source branches that move in the same transaction, the tables they will have."""
     is_schema_change: bool = False
     """Whether the source changes its schema and nothing is derived: a model is what it was."""

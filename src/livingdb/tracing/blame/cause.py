@@ -11,14 +11,16 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from livingdb.catalog.ids import BranchId, SyncId
 from livingdb.catalog.snapshots import SnapshotRow
-from livingdb.catalog.syncs import SyncRow
+from livingdb.catalog.syncs import SyncRow, with_end_names
 from livingdb.chunks.address import Address
 from livingdb.commit.carry_lens import lens_of
-from livingdb.derivation.source_positions import AT
 from livingdb.derivation.view import KIND, View
 from livingdb.evolution.lenses.row_lens import RowLens
+from livingdb.graph.edge_ends import AT, SYNC, SYNC_ID, find_sync, source_ids
 from livingdb.graph.graph import Graph
+from livingdb.graph.names import is_hidden
 from livingdb.graph.snapshot import Edge
 from livingdb.tables.schema import TableSchema
 from livingdb.tracing.blame.lens_rows import Columns, SourceRows, trace_rows
@@ -38,7 +40,7 @@ _REATTACH = "reattach"
 class OriginKeys:
     """Rows of a table of a branch in a snapshot, by their sorted keys."""
 
-    branch: int
+    branch: BranchId
     table: str
     snapshot: SnapshotRow
     keys: KeyArray
@@ -159,8 +161,8 @@ class Causes:
         self, source: SnapshotRow, edge: Edge, table: str, keys: KeyArray, column: str | None
     ) -> RowBlame | None:
         """Who is to blame on the other side, where a row there has the same key."""
-        sync = self._syncs.get(edge.details["sync"])
-        if sync is None or sync.kind != "schema_change":
+        sync = self.sync_of(edge)
+        if sync is None or sync.kind != "schema_change" or self._is_stage(sync):
             return None
         lens, name = lens_of(self.graph, sync), table
         is_forward = edge.details["direction"] == "forward" or self._is_source(sync, edge)
@@ -183,8 +185,8 @@ class Causes:
 
     def _is_source(self, sync: SyncRow, edge: Edge) -> bool:
         """Whether what a reattached sync brought came from its source, and not from its target."""
-        branch = self.graph.branches.by_id(sync.sources[0])
-        return branch is not None and edge.operation == _REATTACH and branch.name in edge.sources
+        is_from = sync.sources[0] in source_ids(self.graph.catalog, edge)
+        return edge.operation == _REATTACH and is_from
 
     # --- snapshots as a whole ----------------------------------------------------------------
 
@@ -210,15 +212,36 @@ class Causes:
 
     def view_of(self, edge: Edge) -> View | None:
         """The derived object that an edge made a version of, if it is still known."""
-        sync = self._syncs.get(str(edge.details.get("sync", "")))
+        sync = self.sync_of(edge)
         return None if sync is None or sync.kind != KIND else View.from_json(sync.spec)
 
+    def sync_of(self, edge: Edge) -> SyncRow | None:
+        """The sync that made a snapshot, if it is still there."""
+        return find_sync(self.graph.catalog, edge, self._syncs)
+
+    def sync_name(self, edge: Edge) -> str:
+        """What the sync that made a snapshot is called now; if it was dropped, what it was then."""
+        then = str(edge.details.get(SYNC, ""))
+        sync = self.sync_of(edge) if SYNC_ID in edge.details or "/" in then else None
+        return then if sync is None else self._sync_names[sync.id]
+
     @cached_property
-    def _syncs(self) -> Mapping[str, SyncRow]:
-        """The syncs by name, and those of derived objects by that of the object, too."""
-        every = self.graph.catalog.syncs.all()
-        named = {sync.spec["name"]: sync for sync in every if sync.kind == KIND}
-        return {**named, **{sync.name: sync for sync in every}}
+    def _syncs(self) -> Sequence[SyncRow]:
+        return self.graph.catalog.syncs.all()
+
+    def _is_stage(self, sync: SyncRow) -> bool:
+        """Whether a sync is one of several that together join two branches."""
+        return any(is_hidden(self._names.get(end, "")) for end in (*sync.sources, sync.target))
+
+    @cached_property
+    def _names(self) -> Mapping[BranchId, str]:
+        return {row.id: row.name for row in self.graph.branches.all()}
+
+    @cached_property
+    def _sync_names(self) -> Mapping[SyncId, str]:
+        hidden = {branch for branch, name in self._names.items() if is_hidden(name)}
+        known = with_end_names(self._syncs, self._names, hidden)
+        return {sync.id: sync.name for sync in (*known, *known.inactive)}
 
 
 def is_carried(edge: Edge) -> bool:

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from livingdb.catalog.ids import BranchId
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.chunks.address import Address
 from livingdb.derivation.source_positions import source_positions
@@ -92,10 +93,10 @@ class ViewCause:
     # --- edits -------------------------------------------------------------------------------
 
     @cached_property
-    def _spans(self) -> dict[int, tuple[SnapshotRow, int]]:
+    def _spans(self) -> dict[BranchId, tuple[SnapshotRow, int]]:
         """For each branch it follows the snapshot it was made from, and what was seen before."""
         graph = self._graph
-        before: Mapping[int, Address] = {}
+        before: Mapping[BranchId, Address] = {}
         if self._row.first is not None:
             before = source_positions(graph, graph.snapshots.at(self._row.first))
         found = {}

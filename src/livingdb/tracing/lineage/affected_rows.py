@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from livingdb.catalog.branches import BranchRow
+from livingdb.catalog.ids import BranchId, SyncId
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.catalog.syncs import SyncRow
 from livingdb.commit.carry_lens import lens_of
@@ -39,7 +40,7 @@ from livingdb.trees.diff import DELETED, INSERTED
 
 __all__ = ["AffectedRows", "BranchTable"]
 
-BranchTable = tuple[int, str]
+BranchTable = tuple[BranchId, str]
 """A branch by its number, and one of its tables."""
 
 
@@ -66,7 +67,7 @@ class AffectedRows:
         self._trust = trust
         self._staging = staging
         self._affected: dict[BranchTable, _AffectedTable] = {}
-        self._at: dict[int, SnapshotRow] = {}
+        self._at: dict[BranchId, SnapshotRow] = {}
         self._names = {row.id: row.name for row in graph.branches.all()}
 
     def start(
@@ -88,8 +89,8 @@ class AffectedRows:
         syncs = [s for s in self._graph.catalog.syncs.all() if s.is_active]
         views = [(s, View.from_json(s.spec)) for s in syncs if s.kind == KIND]
         changes = [s for s in syncs if s.kind != KIND]
-        done: dict[int, frozenset[BranchTable]] = {}
-        crossed: set[int] = set()
+        done: dict[SyncId, frozenset[BranchTable]] = {}
+        crossed: set[SyncId] = set()
         going = True
         while going:
             going = False
@@ -134,13 +135,13 @@ class AffectedRows:
         places = {(t.branch, t.table) for t in view.tables.values() if not t.snapshot}
         return frozenset(places & set(self._affected))
 
-    def _add_target(self, branch: int) -> None:
+    def _add_target(self, branch: BranchId) -> None:
         """Any row of a branch may be affected: nobody can tell what its sync would do now."""
         row = self._graph.branches.by_id(branch)
         if row is not None:
             self._add_whole(branch, self._graph.snapshots.at(row.head))
 
-    def _add_whole(self, branch: int, head: SnapshotRow) -> None:
+    def _add_whole(self, branch: BranchId, head: SnapshotRow) -> None:
         for table, version in tables_of(self._graph, head).items():
             if not is_hidden(table):
                 every = self._graph.versions.rows(version).to_arrow()
@@ -266,10 +267,10 @@ class AffectedRows:
             self._add_target(there)
         return True
 
-    def _is_affected(self, branch: int) -> bool:
+    def _is_affected(self, branch: BranchId) -> bool:
         return any(place[0] == branch for place in self._affected)
 
-    def _follow_lens(self, lens: Lens, here: int, there: int, is_right: bool) -> None:
+    def _follow_lens(self, lens: Lens, here: BranchId, there: BranchId, is_right: bool) -> None:
         graph = self._graph
         rows = graph.branches_by_ids([here, there])
         mine, theirs = (tables_of(graph, graph.snapshots.at(rows[n].head)) for n in (here, there))
@@ -279,7 +280,7 @@ class AffectedRows:
         ).items():
             self._add_affected(there, table, theirs[table], item)
 
-    def _add_affected(self, branch: int, table: str, old: Version, delta: RowImages) -> None:
+    def _add_affected(self, branch: BranchId, table: str, old: Version, delta: RowImages) -> None:
         versions = self._graph.versions
         held = versions.rows(old)
         changes = lens_changes(held, delta)

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from functools import cached_property
 
+from livingdb.catalog.ids import BranchId
 from livingdb.catalog.syncs import SyncRow
 from livingdb.derivation.column_lineage.sync_columns import SourceColumn, SyncColumns
 from livingdb.derivation.view import KIND
@@ -29,7 +30,7 @@ class ColumnLineage(dict[str, list[str]]):
         view: str,
         columns: dict[str, list[SourceColumn]],
         used: dict[str, list[SourceColumn]],
-        names: dict[int, str],
+        names: dict[BranchId, str],
     ):
         self.view = view
         every = [r for some in (*columns.values(), *used.values()) for r in some]
@@ -37,6 +38,7 @@ class ColumnLineage(dict[str, list[str]]):
             t: {r.branch for r in every if r.table == t} for t in {r.table for r in every}
         }
         self._names = names
+        self._order = {branch: at for at, branch in enumerate(names)}
         super().__init__({name: self._column_names(some) for name, some in columns.items()})
         self.used = {use: self._column_names(some) for use, some in used.items() if some}
         self.masked = {
@@ -51,7 +53,8 @@ class ColumnLineage(dict[str, list[str]]):
         }
 
     def _column_names(self, some: Iterable[SourceColumn]) -> list[str]:
-        return list(dict.fromkeys(self._name(reached) for reached in sorted(some)))
+        in_order = sorted(some, key=lambda r: (self._order.get(r.branch, -1), r.table, r.column))
+        return list(dict.fromkeys(self._name(reached) for reached in in_order))
 
     def _name(self, reached: SourceColumn) -> str:
         if len(self._branches[reached.table]) == 1:
@@ -90,7 +93,8 @@ def column_lineage(graph: Graph, view: str, base: bool) -> ColumnLineage:
         for column in visible_columns(graph, target)
     }
     used = search.used_columns(first, target.branch)
-    names = {row.id: row.name for row in graph.branches.all()}
+    branches = sorted(graph.branches.all(), key=lambda row: row.number)
+    names = {row.id: row.name for row in branches}
     return ColumnLineage(
         view, columns, used, {**first.source_names, **search.source_names, **names}
     )
@@ -102,14 +106,14 @@ class _Search:
     def __init__(self, graph: Graph, base: bool):
         self._graph = graph
         self._base = base
-        self._steps: dict[int, SyncColumns] = {}
+        self._steps: dict[BranchId, SyncColumns] = {}
 
     @cached_property
-    def makers(self) -> dict[int, SyncRow]:
+    def makers(self) -> dict[BranchId, SyncRow]:
         """What makes the tables of each branch."""
         return makers(self._graph)
 
-    def _sync_columns(self, branch: int) -> SyncColumns | None:
+    def _sync_columns(self, branch: BranchId) -> SyncColumns | None:
         """The sync that alone writes a branch."""
         sync = self.makers.get(branch) if self._base else None
         if sync is None or (sync.kind != KIND and sync.direction != "forward"):
@@ -119,7 +123,7 @@ class _Search:
         return self._steps[branch]
 
     @property
-    def source_names(self) -> dict[int, str]:
+    def source_names(self) -> dict[BranchId, str]:
         """What the branches are called that were gone through, also those that went."""
         found = (step.source_names for step in self._steps.values())
         return {number: name for names in found for number, name in names.items()}
@@ -136,11 +140,11 @@ class _Search:
                 found.add(replace(older, masked=older.masked or reached.masked))
         return sorted(found)
 
-    def used_columns(self, step: SyncColumns, branch: int) -> dict[str, list[SourceColumn]]:
+    def used_columns(self, step: SyncColumns, branch: BranchId) -> dict[str, list[SourceColumn]]:
         """What decides which rows there are, here and in what it reads."""
         found: dict[str, set[SourceColumn]] = {}
-        seen: set[int] = set()
-        waiting: list[tuple[SyncColumns, int]] = [(step, branch)]
+        seen: set[BranchId] = set()
+        waiting: list[tuple[SyncColumns, BranchId]] = [(step, branch)]
         while waiting:
             here, number = waiting.pop()
             if number in seen:

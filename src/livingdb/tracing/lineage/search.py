@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 from sqlglot import exp
 
+from livingdb.catalog.ids import BranchId
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.catalog.syncs import SyncRow
 from livingdb.chunks.address import Address
@@ -59,7 +60,7 @@ UNANSWERABLE = (NotFound, InvalidData, Unsupported, Untrusted)
 class Origin:
     """Rows of a table of a branch in one snapshot; `source` are all of its rows."""
 
-    branch: int
+    branch: BranchId
     branch_name: str
     table: str
     snapshot: SnapshotRow
@@ -77,7 +78,7 @@ class Search:
         self._engine = engine
         self._base = base
         self._makers = makers(graph)
-        self._dropped: dict[int, str] = {}
+        self._dropped: dict[BranchId, str] = {}
 
     def to_base(self) -> Search:
         """The same, down to what is not derived."""
@@ -107,7 +108,7 @@ class Search:
 
     def _merge_origins(self, parts: list[Origin]) -> list[Origin]:
         """Each row of a table in a snapshot once."""
-        places: dict[tuple[int, str, int], list[Origin]] = {}
+        places: dict[tuple[BranchId, str, int], list[Origin]] = {}
         for part in parts:
             place = part.branch, part.table, part.snapshot.sequence
             places.setdefault(place, []).append(part)
@@ -116,7 +117,7 @@ class Search:
     # --- one step ---------------------------------------------------------------------------
 
     def _trace_once(
-        self, branch: int, row: SnapshotRow, table: str, rows: pa.Table | None
+        self, branch: BranchId, row: SnapshotRow, table: str, rows: pa.Table | None
     ) -> Iterator[Origin]:
         sync = self._makers[branch]
         made = self._version_made(sync, branch, row)
@@ -130,7 +131,9 @@ class Search:
         if made is not None and written.made is not None and written.made.num_rows:
             yield from self._trace_made(sync, branch, made, written.table, written.made)
 
-    def _version_made(self, sync: SyncRow, branch: int, row: SnapshotRow) -> SnapshotRow | None:
+    def _version_made(
+        self, sync: SyncRow, branch: BranchId, row: SnapshotRow
+    ) -> SnapshotRow | None:
         """The last version that the sync made, before what others wrote; None: there is none."""
         graph = self.graph
         if sync.kind == KIND:
@@ -139,7 +142,7 @@ class Search:
         made = graph.snapshots.find(pair[branch]) if branch in pair else None
         return made if made is not None and is_ancestor(graph.snapshots, made, row) else row
 
-    def _pair(self, sync: SyncRow) -> Mapping[int, Address]:
+    def _pair(self, sync: SyncRow) -> Mapping[BranchId, Address]:
         """Where the branches of a stopped schema sync were last in step."""
         try:
             return {} if sync.is_active else last_pair(self.graph, sync)
@@ -147,7 +150,7 @@ class Search:
             return {}
 
     def _trace_made(
-        self, sync: SyncRow, branch: int, row: SnapshotRow, table: str, rows: pa.Table | None
+        self, sync: SyncRow, branch: BranchId, row: SnapshotRow, table: str, rows: pa.Table | None
     ) -> Iterator[Origin]:
         """The source rows behind rows of a version that a sync made.
 
@@ -159,7 +162,7 @@ class Search:
             yield from self._trace_whole(sync, branch, row)
 
     def _trace_step(
-        self, sync: SyncRow, branch: int, row: SnapshotRow, table: str, rows: pa.Table | None
+        self, sync: SyncRow, branch: BranchId, row: SnapshotRow, table: str, rows: pa.Table | None
     ) -> Iterator[Origin]:
         if sync.kind != KIND:
             yield from self._trace_schema_change(sync, branch, row, table, rows)
@@ -178,7 +181,7 @@ class Search:
                 source = self.graph.versions.rows(item.version)
                 yield self._origin(view.tables[name], at, source.to_arrow(), source, True)
 
-    def _trace_whole(self, sync: SyncRow, branch: int, row: SnapshotRow) -> Iterator[Origin]:
+    def _trace_whole(self, sync: SyncRow, branch: BranchId, row: SnapshotRow) -> Iterator[Origin]:
         """Every table that a version was made from, as far as it is known."""
         graph = self.graph
         if sync.kind != KIND:
@@ -195,7 +198,7 @@ class Search:
             if found is not None and source.table in graph.tables(found):
                 yield self._whole_origin(source.branch, found, source.table)
 
-    def _whole_origin(self, branch: int, row: SnapshotRow, table: str) -> Origin:
+    def _whole_origin(self, branch: BranchId, row: SnapshotRow, table: str) -> Origin:
         rows = self.graph.versions.rows(self.graph.version(row, table))
         return Origin(branch, self._name(branch), table, row, rows.to_arrow(), rows, True)
 
@@ -203,7 +206,7 @@ class Search:
         self,
         sync: SyncRow,
         view: View,
-        at: dict[int, Address],
+        at: dict[BranchId, Address],
         row: SnapshotRow,
         table: str,
         rows: pa.Table | None,
@@ -226,7 +229,7 @@ class Search:
         for name, some in trace_rows(view.tree(), known, wanted, answer).items():
             yield self._origin(view.tables[name], at, some.rows, sources[name], some.is_whole)
 
-    def _source_versions(self, view: View, at: dict[int, Address]) -> dict[str, SourceVersion]:
+    def _source_versions(self, view: View, at: dict[BranchId, Address]) -> dict[str, SourceVersion]:
         """The tables that a view reads, in the schema that its query is written for.
 
         A rename since then was followed by the query: old rows are seen through it.
@@ -260,7 +263,7 @@ class Search:
     def _origin(
         self,
         source: SourceTable,
-        at: dict[int, Address],
+        at: dict[BranchId, Address],
         rows: pa.Table,
         every: RowSet,
         is_whole: bool,
@@ -272,14 +275,14 @@ class Search:
         name = self._name(source.branch)
         return Origin(source.branch, name, source.table, row, rows, every, is_whole)
 
-    def _name(self, branch: int) -> str:
+    def _name(self, branch: BranchId) -> str:
         row = self.graph.branches.by_id(branch)
         return self._dropped.get(branch, "?") if row is None else row.name
 
     # --- schema changes ---------------------------------------------------------------------
 
     def _trace_clone(
-        self, view: View, at: dict[int, Address], table: str, rows: pa.Table | None
+        self, view: View, at: dict[BranchId, Address], table: str, rows: pa.Table | None
     ) -> Iterator[Origin]:
         ((branch, address),) = at.items()
         row = self.graph.snapshots.find(address)
@@ -290,7 +293,7 @@ class Search:
             yield self._snapshot_origin(branch, row, name, some)
 
     def _trace_schema_change(
-        self, sync: SyncRow, branch: int, row: SnapshotRow, table: str, rows: pa.Table | None
+        self, sync: SyncRow, branch: BranchId, row: SnapshotRow, table: str, rows: pa.Table | None
     ) -> Iterator[Origin]:
         graph = self.graph
         source = graph.branches.by_id(sync.sources[0])
@@ -305,7 +308,7 @@ class Search:
             else:
                 yield from self._trace_schema_change(inner, source.id, before, name, some)
 
-    def _paired_snapshot(self, sync: SyncRow, branch: int, row: SnapshotRow) -> SnapshotRow:
+    def _paired_snapshot(self, sync: SyncRow, branch: BranchId, row: SnapshotRow) -> SnapshotRow:
         """Where the branch of the old schema was when that of the new one was at a snapshot."""
         graph = self.graph
         here = graph.branches.by_id(branch)
@@ -329,7 +332,7 @@ class Search:
         return graph.snapshots.at(entry.snapshot)
 
     def _snapshot_origin(
-        self, branch: int, row: SnapshotRow, table: str, rows: pa.Table | None
+        self, branch: BranchId, row: SnapshotRow, table: str, rows: pa.Table | None
     ) -> Origin:
         source = self.graph.versions.rows(self.graph.version(row, table))
         every = source.to_arrow() if rows is None else rows

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 
 from livingdb.catalog.branches import BranchRow
+from livingdb.catalog.ids import BranchId
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.catalog.syncs import SyncRow
 from livingdb.derivation.source_positions import last_version_made, source_positions
@@ -23,7 +24,7 @@ class Target:
     """A table of a branch in one snapshot, whose rows are asked about."""
 
     name: str
-    branch: int
+    branch: BranchId
     snapshot: SnapshotRow
     table: str
 
@@ -91,13 +92,13 @@ def _derived_names(graph: Graph) -> list[str]:
     return [names[s.target] for s in syncs if not is_hidden(names.get(s.target, "~"))]
 
 
-def makers(graph: Graph) -> dict[int, SyncRow]:
+def makers(graph: Graph) -> dict[BranchId, SyncRow]:
     """What makes the tables of branches: a derivation, or else a schema change."""
     syncs = sorted(graph.catalog.syncs.all(), key=lambda sync: sync.kind == KIND)
     return {sync.target: sync for sync in syncs}
 
 
-def _maker(graph: Graph, row: SnapshotRow) -> int | None:
+def _maker(graph: Graph, row: SnapshotRow) -> BranchId | None:
     """The branch of the derived object that a snapshot is one of."""
     made = set(source_positions(graph, row))
     if not made:
@@ -111,7 +112,7 @@ def _maker(graph: Graph, row: SnapshotRow) -> int | None:
     return None
 
 
-def _version_at(graph: Graph, sync: SyncRow, branch: int, at: SnapshotRow) -> SnapshotRow:
+def _version_at(graph: Graph, sync: SyncRow, branch: BranchId, at: SnapshotRow) -> SnapshotRow:
     """A snapshot of a derived object, or the newest made from what is not after a snapshot."""
     if sync.kind != KIND or _maker(graph, at) == branch:
         return at

@@ -16,17 +16,18 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from livingdb.catalog.ids import BranchId
 from livingdb.catalog.runs import RunRow
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.catalog.syncs import SyncRow
 from livingdb.chunks.address import Address
-from livingdb.derivation.source_positions import AT
 from livingdb.derivation.view import KIND, View
+from livingdb.graph.edge_ends import AT, find_sync, source_ids, source_names
 from livingdb.graph.graph import Graph
 from livingdb.graph.names import is_hidden
 from livingdb.graph.snapshot import Edge
 from livingdb.graph.snapshot_columns import to_datetime
-from livingdb.tracing.blame.cause import is_carried
+from livingdb.tracing.blame.cause import Causes, is_carried
 from livingdb.tracing.openlineage.facets import PRODUCER, RUN_EVENT, Facets, facet
 
 __all__ = ["export", "microseconds", "run_id"]
@@ -77,6 +78,7 @@ class _Export:
         self._namespace = namespace
         self._since = since
         self._facets = Facets(graph, namespace)
+        self._causes = Causes(graph)
         rows = graph.branches.all()
         self._names = {row.id: row.name for row in rows}
         self._syncs = graph.catalog.syncs.all()
@@ -112,7 +114,7 @@ class _Export:
         began = row.time if run is None else min(run.time, row.time)
         inputs = self._inputs(edge, view)
         outputs = self._outputs(row, edge)
-        job = self._job(str(edge.details.get("sync", "")), edge, view)
+        job = self._job(self._causes.sync_name(edge), edge, view)
         facets = self._facets.of_run(edge)
         parent = self._parent(edge, sync)
         if parent is not None:
@@ -214,7 +216,7 @@ class _Export:
         """The tables that a run read."""
         found: list[_TableSnapshot] = []
         if AT not in edge.details:
-            for name, text in edge.sources.items():
+            for name, text in source_names(self._graph.catalog, edge).items():
                 source = self._graph.snapshots.find(_address(text))
                 if source is not None:
                     found += [
@@ -222,9 +224,9 @@ class _Export:
                         for table in self._changed_tables(source)
                     ]
             return found
-        at = {int(branch): text for branch, text in edge.details[AT].items()}
+        at = source_ids(self._graph.catalog, edge)
         names = {text: name for name, text in edge.sources.items()}
-        wanted: list[tuple[int, str | None, str]]
+        wanted: list[tuple[BranchId, str | None, str]]
         if view is None:
             wanted = [(branch, None, text) for branch, text in at.items()]
         else:
@@ -236,7 +238,7 @@ class _Export:
             source = self._graph.snapshots.find(_address(text)) if text else None
             if source is None:
                 continue
-            name = names.get(text) or self._names.get(branch, str(branch))
+            name = self._names.get(branch) or names.get(text, branch)
             there = self._graph.tables(source)
             tables = sorted(there) if table is None else [table]
             found += [_TableSnapshot(name, item, source) for item in tables if item in there]
@@ -257,11 +259,7 @@ class _Export:
     # --- what is known of syncs --------------------------------------------------------------
 
     def _sync(self, edge: Edge) -> SyncRow | None:
-        name = str(edge.details.get("sync", ""))
-        for sync in self._syncs:
-            if name == sync.name or (sync.kind == KIND and name == sync.spec.get("name")):
-                return sync
-        return None
+        return find_sync(self._graph.catalog, edge, self._syncs)
 
     @staticmethod
     def _view(sync: SyncRow | None) -> View | None:
@@ -274,7 +272,7 @@ class _Export:
     def _branch_names(self) -> dict[int, str]:
         """The branch that each snapshot was made on."""
         found: dict[int, str] = {}
-        for row in sorted(self._graph.branches.all(), key=lambda row: row.id):
+        for row in sorted(self._graph.branches.all(), key=lambda row: row.number):
             for movement in self._graph.branches.log(row):
                 if movement.operation not in ("clone", "reset", "keep"):
                     found.setdefault(movement.snapshot, row.name)

@@ -8,10 +8,12 @@ from typing import Any
 
 import pyarrow as pa
 
+from livingdb.catalog.ids import BranchId, SyncId
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.catalog.syncs import SyncRow
 from livingdb.derivation.view import View
 from livingdb.errors import LivingDBError
+from livingdb.graph.edge_ends import source_names
 from livingdb.graph.graph import Graph
 from livingdb.graph.snapshot import Edge
 from livingdb.tables.index import Version
@@ -62,7 +64,7 @@ class Facets:
     def __init__(self, graph: Graph, namespace: str):
         self._graph = graph
         self._namespace = namespace
-        self._columns: dict[int, dict[str, dict[str, Any]]] = {}
+        self._columns: dict[SyncId, dict[str, dict[str, Any]]] = {}
 
     def of_run(self, edge: Edge) -> dict[str, Any]:
         """The engine, and how the snapshot was made."""
@@ -85,7 +87,7 @@ class Facets:
                 operation=edge.operation,
                 author=edge.author,
                 message=edge.message or None,
-                sources=dict(edge.sources),
+                sources=source_names(self._graph.catalog, edge),
                 **own,
             ),
         }
@@ -172,11 +174,11 @@ class Facets:
             return {}
         return found
 
-    def _direct(self, names: dict[int, str], columns: Iterable[Any]) -> list[dict[str, Any]]:
+    def _direct(self, names: dict[BranchId, str], columns: Iterable[Any]) -> list[dict[str, Any]]:
         return [self._input(names, reached, "DIRECT", None) for reached in columns]
 
     def _input(
-        self, names: dict[int, str], reached: Any, kind: str, subtype: str | None
+        self, names: dict[BranchId, str], reached: Any, kind: str, subtype: str | None
     ) -> dict[str, Any]:
         change: dict[str, Any] = {"type": kind, "masking": bool(reached.masked)}
         if subtype is not None:

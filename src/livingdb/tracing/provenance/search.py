@@ -14,10 +14,10 @@ from typing import Any
 from livingdb.catalog.branches import BranchRow
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.chunks.address import Address
-from livingdb.derivation.source_positions import AT
 from livingdb.derivation.view import View
 from livingdb.errors import LivingDBError
 from livingdb.graph.ancestry import first_parents
+from livingdb.graph.edge_ends import AT, source_names
 from livingdb.graph.graph import Graph
 from livingdb.graph.names import is_hidden
 from livingdb.graph.snapshot import Edge
@@ -102,7 +102,7 @@ class _Search:
             parents = [self._graph.snapshots.at(number) for number in row.parents]
             return [self._draft(p, role, depth) for p, role in zip(parents, roles, strict=False)]
         found = []
-        for name, text in edge.sources.items():
+        for name, text in source_names(self._graph.catalog, edge).items():
             source = self._graph.snapshots.find(Address(bytes.fromhex(text)))
             if source is not None:
                 found.append(self._draft(source, f"from {name}", depth))
@@ -174,7 +174,7 @@ class _Search:
             tuple(self._tags.get(row.sequence, ())),
             self._tables(row),
             tuple(_titles(details.get("changes", ()))),
-            str(details.get("sync", "")),
+            self._causes.sync_name(edge),
             str(details.get("direction", "")),
             str(details.get("query") or ("" if view is None else view.text)),
             str(details.get("function") or ("" if view is None else view.function)),

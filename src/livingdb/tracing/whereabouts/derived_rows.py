@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Any
 
 from livingdb.catalog.branches import BranchRow
+from livingdb.catalog.ids import BranchId
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.catalog.syncs import SyncRow
 from livingdb.chunks.address import Address
@@ -38,7 +39,7 @@ class DerivedRowSearch:
         self._head_of = head_of
 
     @property
-    def targets(self) -> set[int]:
+    def targets(self) -> set[BranchId]:
         """The branches of derived objects."""
         return {sync.target for sync, _ in self._views}
 
@@ -48,7 +49,7 @@ class DerivedRowSearch:
         every = [s for s in self._graph.catalog.syncs.all() if s.kind == KIND]
         return list(topological_order([(sync, View.from_json(sync.spec)) for sync in every]))
 
-    def find(self, there: dict[int, list[LocatedRow]]) -> Iterator[LocatedRow]:
+    def find(self, there: dict[BranchId, list[LocatedRow]]) -> Iterator[LocatedRow]:
         """The row in what is derived; what is found there is looked for further on, too."""
         for sync, view in self._views:
             target = self._graph.branches.by_id(sync.target)
@@ -66,7 +67,13 @@ class DerivedRowSearch:
             yield from _distinct_rows(found)
 
     def _find_in_view(
-        self, view: View, plain: str, branch: int, item: LocatedRow, name: str, head: SnapshotRow
+        self,
+        view: View,
+        plain: str,
+        branch: BranchId,
+        item: LocatedRow,
+        name: str,
+        head: SnapshotRow,
     ) -> Iterator[LocatedRow]:
         kind = _KINDS.get(view.what, "view")
         if view.what == "clone":
@@ -97,7 +104,7 @@ class DerivedRowSearch:
         if made:
             yield LocatedRow(kind, name, head, known, key, how, made)
 
-    def _source(self, head: SnapshotRow, branch: int) -> SnapshotRow | None:
+    def _source(self, head: SnapshotRow, branch: BranchId) -> SnapshotRow | None:
         address = source_positions(self._graph, head).get(branch)
         return None if address is None else self._graph.snapshots.find(address)
 

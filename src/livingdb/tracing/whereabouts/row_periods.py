@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from livingdb.catalog.ids import BranchId
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.derivation.source_positions import source_positions
 from livingdb.graph.graph import Graph
@@ -100,14 +101,16 @@ def _has_row(graph: Graph, version: Version, key: KeyArray) -> bool:
 
 
 def periods_of_versions(
-    graph: Graph, head: SnapshotRow, branch: int, found: Sequence[Period]
+    graph: Graph, head: SnapshotRow, branch: BranchId, found: Sequence[Period]
 ) -> list[Period]:
     """When versions of a derived object were made of a source within periods of the source."""
     made = [_version_period(graph, head, branch, period) for period in found]
     return [period for period in made if period is not None]
 
 
-def _version_period(graph: Graph, head: SnapshotRow, branch: int, period: Period) -> Period | None:
+def _version_period(
+    graph: Graph, head: SnapshotRow, branch: BranchId, period: Period
+) -> Period | None:
     first = _first_since(graph, head, branch, period.first)
     if first is None:
         return None
@@ -118,7 +121,7 @@ def _version_period(graph: Graph, head: SnapshotRow, branch: int, period: Period
 
 
 def _first_since(
-    graph: Graph, head: SnapshotRow, branch: int, source: SnapshotRow
+    graph: Graph, head: SnapshotRow, branch: BranchId, source: SnapshotRow
 ) -> SnapshotRow | None:
     """The first version that was made of a source, or of a later one.
 

@@ -9,6 +9,7 @@ from itertools import islice
 from typing import Any
 
 from livingdb.catalog.branches import BranchRow
+from livingdb.catalog.ids import BranchId
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.errors import NotFound
 from livingdb.graph.graph import Graph, missing_table_error
@@ -95,7 +96,7 @@ class _Search:
 
     # --- branches ----------------------------------------------------------------------------
 
-    def _on_branches(self, known: KnownRow) -> Iterator[tuple[int, list[LocatedRow]]]:
+    def _on_branches(self, known: KnownRow) -> Iterator[tuple[BranchId, list[LocatedRow]]]:
         """The row on each branch that people write, or that follows one through schemas."""
         views = self._in_views.targets
         for branch in self._graph.branches.all():

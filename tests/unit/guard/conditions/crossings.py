@@ -36,7 +36,17 @@ def crossing(
     sides = {n: VersionPair(then_not.get(n), then.get(n)) for n in sorted({*then, *then_not})}
     branch = graph.branch("main")
     sync = SyncRow(
-        1, "main/v", kind, (branch.id,), branch.id, "forward", "deferred", ACTIVE, "", 0, spec or {}
+        "s1",
+        "main/v",
+        kind,
+        (branch.id,),
+        branch.id,
+        "forward",
+        "deferred",
+        ACTIVE,
+        "",
+        0,
+        spec or {},
     )
     given: dict[str, Any] = {
         "targets": sides,

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from livingdb.catalog.ids import BranchId
 from livingdb.catalog.syncs import SyncRow
 from livingdb.derivation.view import KIND, View
 from livingdb.guard.conditions.column_names import resolve_source
@@ -65,14 +66,14 @@ class LabelledColumns:
     def __init__(self, graph: Graph, label: str):
         self._graph = graph
         self.columns = graph.catalog.labels.of(label)
-        self._known: dict[tuple[int, str, str], bool] = {}
+        self._known: dict[tuple[BranchId, str, str], bool] = {}
 
     @cached_property
-    def _makers(self) -> dict[int, SyncRow]:
+    def _makers(self) -> dict[BranchId, SyncRow]:
         """By branch, what makes its tables."""
         return {sync.target: sync for sync in self._graph.catalog.syncs.all()}
 
-    def has(self, branch: int, table: str, column: str) -> bool:
+    def has(self, branch: BranchId, table: str, column: str) -> bool:
         """Whether a column of a table of a branch has it."""
         at = branch, table, column
         if at not in self._known:
@@ -82,7 +83,7 @@ class LabelledColumns:
             )
         return self._known[at]
 
-    def _has_labelled_source(self, branch: int, table: str, column: str) -> bool:
+    def _has_labelled_source(self, branch: BranchId, table: str, column: str) -> bool:
         from livingdb.derivation.column_lineage.sync_columns import SyncColumns
 
         sync = self._makers.get(branch)
