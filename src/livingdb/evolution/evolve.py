@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from itertools import pairwise
 from typing import Any, Protocol
 
@@ -23,7 +23,7 @@ from livingdb.errors import IllegalSync, InvalidData, RuleViolation, Transaction
 from livingdb.evolution.lens_evaluator import lens_recipe
 from livingdb.evolution.lenses.lens import DIRECTIONS, Lens
 from livingdb.evolution.lenses.sides import VersionSide
-from livingdb.evolution.schema_change import SchemaChange
+from livingdb.evolution.schema_change import SchemaChange, identify_changes
 from livingdb.graph.constraints import check_targets
 from livingdb.graph.graph import Graph, HeadMoved, Intent, tables_of
 from livingdb.graph.names import check_branch, check_table
@@ -167,6 +167,7 @@ class EvolveRequest:
 def evolve(graph: Graph, branch: str, wish: EvolveRequest) -> SnapshotRow:
     """Make the changes, all or none; the snapshot in the new schema."""
     wish.check()
+    wish = replace(wish, changes=identify_changes(wish.changes))
     for _ in range(_ATTEMPTS):
         row = graph.branch(branch)
         head = graph.snapshots.at(row.head)
@@ -309,7 +310,9 @@ def _describe_changes(changes: Sequence[SchemaChange]) -> str:
 
 def _change_title(change: SchemaChange) -> str:
     """The change and what it names first: `AddColumn orders vat`."""
-    given = [value for value in vars(change).values() if isinstance(value, str)]
+    assert is_dataclass(change)
+    values = [getattr(change, item.name) for item in fields(change)]
+    given = [value for value in values if isinstance(value, str)]
     return " ".join([type(change).__name__, *given[:2]])
 
 

@@ -163,6 +163,12 @@ class Versions:
         """The schema and layout of a version."""
         return self._definition(version.definition)
 
+    def is_alike(self, one: Version, other: Version) -> bool:
+        """Whether two versions have the same columns, which may differ in identity alone."""
+        if one.definition == other.definition:
+            return True
+        return self.definition(one).is_alike(self.definition(other))
+
     def recipe(self, version: Version) -> Recipe:
         """How the version comes to be."""
         return load_recipe(self.store, version.address)

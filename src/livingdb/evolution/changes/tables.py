@@ -51,6 +51,8 @@ class CreateTable(SchemaChange):
         known = {name: definition.schema for name, definition in tables.items()}
         check_new_table(self.table, schema, known.get)
         made = check_layout(Definition(schema, _parse_layout(self.layout)))
+        if self.id is not None:
+            made = made.identified(self.id)
         return TableLens({}, {self.table: made}, {})
 
 
