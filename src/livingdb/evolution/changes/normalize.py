@@ -119,7 +119,7 @@ class Normalize(SchemaChange):
         schema = wide.schema
         moved = [schema.column(name) for name in self.columns]
         key = Column("", self.key, pa.int64(), nullable=False)
-        columns, next_id = ids.table_columns([key], moved, first=1)
+        columns, next_id = ids.table_columns([key, *moved], first=1)
         links = tuple(link for link in schema.foreign_keys if link[0] in self.columns)
         checks = _checks(schema, set(self.columns))
         made = TableSchema(columns, (self.key,), links, next_id, checks)

@@ -1,0 +1,33 @@
+"""Identities that count from one, so that what is written does not depend on chance."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import count
+
+import pytest
+
+from livingdb.tables import identity
+
+__all__ = ["Counter", "counted"]
+
+
+class Counter:
+    """Gives numbers where chance would."""
+
+    def __init__(self) -> None:
+        self._numbers = count(1)
+
+    def token_hex(self, size_bytes: int) -> str:
+        """As the module `secrets` has it."""
+        return next(self._numbers).to_bytes(size_bytes, "big").hex()
+
+
+@contextmanager
+def counted() -> Iterator[Counter]:
+    """A counter that all new identities come from, in this process."""
+    counter = Counter()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(identity, "secrets", counter)
+        yield counter
