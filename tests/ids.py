@@ -8,9 +8,12 @@ from itertools import count
 
 import pytest
 
+from livingdb.commit.table_writes import TableWrites
+from livingdb.evolution import evolve
 from livingdb.tables import identity
+from livingdb.tables.recipe import Definition
 
-__all__ = ["Counter", "counted"]
+__all__ = ["Counter", "counted", "unidentified"]
 
 
 class Counter:
@@ -31,3 +34,13 @@ def counted() -> Iterator[Counter]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(identity, "secrets", counter)
         yield counter
+
+
+@contextmanager
+def unidentified() -> Iterator[None]:
+    """What is written has no identities, as in formats before there were any."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Definition, "identified", lambda self, change: self)
+        patch.setattr(TableWrites, "schema_changes", lambda self: [])
+        patch.setattr(evolve, "identify_changes", tuple)
+        yield
