@@ -21,6 +21,7 @@ from typing import Any
 import pyarrow as pa
 
 from livingdb import Branch, Database, LivingDBError, Snapshot, Table
+from livingdb.graph.table_ids import table_id
 from livingdb.tables.type_names import type_name
 
 __all__ = ["TEXTS", "describe"]
@@ -122,12 +123,24 @@ class _Description:
             "alerts": lambda: {f"{alert.id:06}": self._alert(alert) for alert in db.alerts()},
             "watching": self._watching,
             "tables": lambda: dict(self._system_tables()),
+            "identities": lambda: {b.name: self._identities(b) for b in branches},
             TEXTS: lambda: dict(self._texts()),
         }
         made = {name: make() for name, make in makers.items() if wanted is None or name in wanted}
         return {"contents": self.contents, **made}
 
     # --- names and snapshots -----------------------------------------------------------------
+
+    def _identities(self, branch: Branch) -> Plain:
+        """Which table and column each name of a branch stands for."""
+        graph = self.db._graph
+        row = graph.resolve(branch.name).snapshot
+        told = {}
+        for name in branch.tables():
+            schema = graph.versions.definition(graph.version(row, name)).schema
+            columns = {column.name: column.id for column in schema.columns}
+            told[name] = {"table": table_id(graph, row, name), "columns": columns}
+        return told
 
     def _branch(self, branch: Branch) -> Plain:
         log = branch.log()
