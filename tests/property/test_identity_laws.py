@@ -162,12 +162,14 @@ class Lab:
             return [(RenameTable(name, to), {to: table})]
         if step.kind == "halves" and others:
             into = {name: "id % 2 = 0", others[0]: "id % 2 = 1"}
-            names = tuple(table.columns)
-            made = {new: self.model.new_table(names) for new in into}
+            made = {new: Table(next(tags), table.columns) for new in into}
             return [(SplitTable(name, into, strict=True), made)]
         if step.kind == "parts" and others and len(values) > 1:
             parts = {name: values[:1], others[0]: values[1:]}
-            made = {new: self.model.new_table(("id", *some)) for new, some in parts.items()}
+            made = {
+                new: Table(next(tags), {column: table.columns[column] for column in ("id", *some)})
+                for new, some in parts.items()
+            }
             return [(Decompose(name, parts), made)]
         if not free or not values:
             return []

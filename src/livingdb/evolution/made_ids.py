@@ -51,21 +51,23 @@ class MadeIds:
     ) -> tuple[tuple[Column, ...], int | None]:
         """The columns of a new table, with identities, and its next number.
 
-        They come from columns of other tables, in the order of these sources; those without an id
-        come from nowhere.  `table` is the ordinal of the table, `first` that of the first of those.
+        They come from columns of other tables, in the order of these sources, and stay what they
+        are; but no table has one twice.  Those without an id come from nowhere.  `table` is the
+        ordinal of the table, `first` that of the first of those.
         """
         columns = [column for source in sources for column in source]
         if self._change is None:
             return _number_columns(range(len(columns)), columns), len(columns)
-        made = []
+        made: dict[str, Column] = {}
         for number, source in enumerate(sources):
             for column in source:
-                if column.id:
-                    identity = copied_column_id(self._change, table, number, column.id)
-                else:
+                identity = column.id
+                if not identity:
                     identity, first = column_id(self._change, first), first + 1
-                made.append(replace(column, id=identity))
-        return tuple(made), None
+                elif identity in made:
+                    identity = copied_column_id(self._change, table, number, identity)
+                made[identity] = replace(column, id=identity)
+        return tuple(made.values()), None
 
 
 def _number_columns(numbers: Iterable[int], columns: Sequence[Column]) -> tuple[Column, ...]:

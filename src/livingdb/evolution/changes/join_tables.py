@@ -68,9 +68,10 @@ class JoinTables(SchemaChange):
         _check_simple(self.left, left.schema)
         _check_simple(self.right, right.schema)
         values = [column for column in right.schema.columns if column not in theirs]
+        first = _with_key_ids(left, right) if self.into == self.right else left
         links = [*left.schema.foreign_keys, *right.schema.foreign_keys]
         ids = MadeIds(self, [left, right])
-        whole = self._joined_definition(left, [], values, links, ids)
+        whole = self._joined_definition(first, [], values, links, ids)
         old = {self.left: left, self.right: right}
         schemas = {name: definition.schema for name, definition in old.items()}
         return JoinKeysLens(old, {self.into: whole}, KeyParts(self.into, whole.schema, schemas))
@@ -135,6 +136,17 @@ class JoinTables(SchemaChange):
         columns, next_id = ids.table_columns(kept, values)
         made = TableSchema(columns, schema.key, tuple(sorted(links)), next_id, schema.checks)
         return Definition(made, fitting_layout(left.layout, made), ids.table())
+
+
+def _with_key_ids(definition: Definition, other: Definition) -> Definition:
+    """A definition whose key columns are those of another."""
+    schema = definition.schema
+    ids = {
+        mine.name: theirs.id
+        for mine, theirs in zip(schema.key_columns, other.schema.key_columns, strict=True)
+    }
+    columns = tuple(replace(c, id=ids.get(c.name, c.id)) for c in schema.columns)
+    return replace(definition, schema=replace(schema, columns=columns))
 
 
 def _has_columns(text: str, columns: list[str]) -> bool:

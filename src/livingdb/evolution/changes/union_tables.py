@@ -74,9 +74,13 @@ class UnionTables(SchemaChange):
         return OriginUnionLens(old, new, self.into, self.origin)
 
     def _common_schema(self, schemas: Mapping[str, TableSchema]) -> TableSchema:
-        """What all the tables have; `InvalidData` says where they differ."""
+        """What all the tables have; `InvalidData` says where they differ.
+
+        The columns are those of the table whose name the new one has, or else of the first.
+        """
         name, *others = schemas
         first = schemas[name]
+        same = schemas.get(self.into, first)
         for other in others:
             _check_same(name, first, other, schemas[other])
         columns = []
@@ -86,6 +90,7 @@ class UnionTables(SchemaChange):
             columns.append(
                 replace(
                     column,
+                    id=same.column(column.name).id,
                     nullable=any(twin.nullable for twin in twins),
                     default=column.default if same_default else None,
                     read_only=any(twin.read_only for twin in twins),
