@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from tests.frozen.archive import frozen_names, unpack
+from tests.frozen.describe import describe
 from tests.frozen.make import TRUST
 from tests.ids import unidentified
 
@@ -200,3 +203,12 @@ def test_in_every_frozen_database(name: str, tmp_path: Path) -> None:
                 for table in shown:
                     if graph.tables(before).get(table) == graph.tables(row)[table]:
                         assert table_id(graph, before, table) == known[table]
+
+
+def test_identities_by_the_rule_for_earlier_formats_stay(tmp_path: Path) -> None:
+    """A frozen database from before there were any has these for good."""
+    path = unpack("catalog-4", tmp_path)
+    with livingdb.open(path, author="reader", engine="embedded", trust=TRUST) as db:
+        told = json.dumps(describe(db, ["identities"])["identities"], sort_keys=True)
+    wanted = "195cf1f7553fa77648ba59e2f8e03155700abccda19e79a2a27f6f8cec5a09f1"
+    assert hashlib.sha256(told.encode()).hexdigest() == wanted
