@@ -21,6 +21,7 @@ from typing import Any
 import pyarrow as pa
 
 from livingdb import Branch, Database, LivingDBError, Snapshot, Table
+from livingdb.graph.table_ids import table_id
 from livingdb.tables.type_names import type_name
 
 __all__ = ["TEXTS", "describe"]
@@ -123,6 +124,7 @@ class _Description:
             "watching": self._watching,
             "tables": lambda: dict(self._system_tables()),
             "ids": self._ids,
+            "identities": lambda: {b.name: self._identities(b) for b in branches},
             TEXTS: lambda: dict(self._texts()),
         }
         made = {name: make() for name, make in makers.items() if wanted is None or name in wanted}
@@ -139,6 +141,17 @@ class _Description:
             "branches": {row.name: row.id for row in graph.branches.all()},
             "syncs": {row.name: row.id for row in graph.catalog.syncs.all()},
         }
+
+    def _identities(self, branch: Branch) -> Plain:
+        """Which table and column each name of a branch stands for."""
+        graph = self.db._graph
+        row = graph.resolve(branch.name).snapshot
+        told = {}
+        for name in branch.tables():
+            schema = graph.versions.definition(graph.version(row, name)).schema
+            columns = {column.name: column.id for column in schema.columns}
+            told[name] = {"table": table_id(graph, row, name), "columns": columns}
+        return told
 
     def _branch(self, branch: Branch) -> Plain:
         log = branch.log()

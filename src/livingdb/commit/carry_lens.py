@@ -247,7 +247,7 @@ class LensCarrier:
                 continue
             elif tables[name].address == step.before[name].address:
                 found[name] = step.after[name]
-            elif tables[name].definition == step.before[name].definition:
+            elif versions.is_alike(tables[name], step.before[name]):
                 found[name] = self._table_delta(step, name)
             else:
                 raise InvalidData(f"table {name!r} has another schema there")

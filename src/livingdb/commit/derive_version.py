@@ -18,7 +18,7 @@ from livingdb.derivation.query_evaluator import partial_recipe, query_recipe
 from livingdb.derivation.refresh_view import RefreshInput, RefreshResult, refresh_view, schemas_of
 from livingdb.derivation.source_positions import RefreshRequest
 from livingdb.derivation.stage_inputs import DeltaCache
-from livingdb.derivation.stage_tables import create_version, definition_for
+from livingdb.derivation.stage_tables import create_version, definition_for, output_definition
 from livingdb.derivation.view import View
 from livingdb.engines.request import TableLocation
 from livingdb.errors import Unsupported
@@ -92,7 +92,8 @@ def lazy_definition(graph: Graph, view: View, inputs: Mapping[str, RefreshInput]
             "materialize='full' stores its rows"
         )
     columns = pa.schema([pa.field(name, kind) for name, kind in known.columns])
-    return definition_for(columns, view_plan(view, schemas).stages[-1].key)
+    definition = definition_for(columns, view_plan(view, schemas).stages[-1].key)
+    return output_definition(definition, view.id)
 
 
 def _derive_lazily(
@@ -173,7 +174,7 @@ def _derive_by_function(
     else:
         read = {name: versions.rows(item.new.version).to_arrow for name, item in inputs.items()}
         trained = run_model(view, places, read, trust)
-        definition = definition_for(ARTIFACT, ("path", "part"))
+        definition = output_definition(definition_for(ARTIFACT, ("path", "part")), view.id)
         version = create_version(versions, definition, trained.rows, staging.sink)
         metrics, engine = trained.metrics, "python"
     is_same = held.get(view.name) is not None and held[view.name].address == version.address
@@ -198,8 +199,9 @@ def _version_from_frame(
     if view.key is None:
         table = frame.toArrow()
         rows = as_stored_types(table, [""] * table.num_columns)
-        return create_version(versions, definition_for(rows.schema, None), rows, staging.sink)
-    definition = definition_for(arrow_schema(frame), view.key)
+        definition = output_definition(definition_for(rows.schema, None), view.id)
+        return create_version(versions, definition, rows, staging.sink)
+    definition = output_definition(definition_for(arrow_schema(frame), view.key), view.id)
     parts = 2 * parallelism(frame.sparkSession)
     built = build_frame(graph.place.files.url, definition, frame, parts)
     root = staging.join_parts(built, versions.forest_of(definition), ours=True)

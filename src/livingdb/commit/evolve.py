@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -32,7 +32,7 @@ from livingdb.evolution.plan import (
     new_versions,
     plan_changes,
 )
-from livingdb.evolution.schema_change import SchemaChange
+from livingdb.evolution.schema_change import SchemaChange, identify_changes
 from livingdb.graph.draft import Intent
 from livingdb.graph.graph import Graph, HeadMoved, tables_of
 from livingdb.graph.names import check_branch
@@ -82,6 +82,7 @@ class EvolveRequest:
 def evolve(pipeline: Pipeline, branch: str, wish: EvolveRequest) -> SnapshotRow:
     """Make the changes, all or none; the snapshot in the new schema."""
     wish.check()
+    wish = replace(wish, changes=identify_changes(wish.changes))
     graph = pipeline.graph
 
     def propose(attempt: Attempt) -> Proposal:
@@ -119,7 +120,9 @@ def _describe_changes(changes: Sequence[SchemaChange]) -> str:
 
 def _change_title(change: SchemaChange) -> str:
     """The change and what it names first: `AddColumn orders vat`."""
-    given = [value for value in vars(change).values() if isinstance(value, str)]
+    assert is_dataclass(change)
+    values = [getattr(change, item.name) for item in fields(change)]
+    given = [value for value in values if isinstance(value, str)]
     return " ".join([type(change).__name__, *given[:2]])
 
 

@@ -145,7 +145,7 @@ class Pipeline:
             if name in proposal.deltas and last.tables.get(name) == given.get(name):
                 return proposal.deltas[name]
             old, new = before.get(name), after[name]
-            is_alike = old is not None and old.definition == new.definition
+            is_alike = old is not None and graph.versions.is_alike(old, new)
             return delta_between(graph.versions, old if is_alike else None, new)
 
         try:

@@ -13,13 +13,15 @@ from livingdb.catalog.syncs import SyncRow
 from livingdb.derivation.hidden_tables import whole_tables
 from livingdb.derivation.refresh_view import LARGE_SHARE, RefreshInput, SourceVersion
 from livingdb.derivation.source_positions import source_positions, source_versions
+from livingdb.derivation.stage_tables import output_definition
 from livingdb.derivation.view import KIND, View
 from livingdb.errors import LivingDBError
 from livingdb.graph.diff import max_differing_rows
 from livingdb.graph.graph import Graph, tables_of
+from livingdb.graph.storage.staging import Staging
 from livingdb.tables.index import Version
 
-__all__ = ["ReusableAnswer", "nearest_answer"]
+__all__ = ["ReusableAnswer", "nearest_answer", "relabel_answer"]
 
 _CANDIDATES = 8
 
@@ -56,6 +58,16 @@ def nearest_answer(
             if not changed:
                 break
     return best
+
+
+def relabel_answer(
+    graph: Graph, view: View, held: Mapping[str, Version], staging: Staging
+) -> list[Version]:
+    """The answer as a table of this view, if it is one of another; it has identities of its own."""
+    answer = held[view.name]
+    known = graph.versions.definition(answer)
+    mine = output_definition(known, view.id)
+    return [] if mine == known else [graph.versions.relabel(answer, mine, staging.sink)]
 
 
 def _candidates(graph: Graph, view: View) -> list[tuple[SyncRow, View]]:

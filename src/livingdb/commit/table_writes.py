@@ -30,6 +30,22 @@ class TableWrites:
     is_replacement: bool = False
     """Whether it is made in the place of one that the transaction dropped."""
     built: TreeParts | None = None
+    dropped_by: str | None = None
+    """The id of the change that dropped the table that was there."""
+    created_by: str | None = None
+    """The id of the change that made it, if it is this transaction's own."""
+
+    def schema_changes(self) -> list[dict[str, Any]]:
+        """What it does to the table as a whole, as an edge has it."""
+        from livingdb.evolution.changes.tables import DropTable, creation_of
+
+        found: list[dict[str, Any]] = []
+        if self.dropped_by is not None:
+            found.append(DropTable(self.name).with_id(self.dropped_by).to_json())
+        if self.created_by is not None:
+            made = creation_of(self.name, self.definition)
+            found.append(made.with_id(self.created_by).to_json())
+        return found
 
     @property
     def is_new(self) -> bool:

@@ -39,6 +39,7 @@ from livingdb.graph.row_constraints import with_fixed
 from livingdb.graph.rules import check_writable
 from livingdb.graph.storage.staging import Staging
 from livingdb.tables import ingest
+from livingdb.tables.identity import new_id
 from livingdb.tables.index import Version
 from livingdb.tables.letter_case import check_new, find_alike
 from livingdb.tables.recipe import Counts, Definition
@@ -140,7 +141,13 @@ class BranchTransaction:
 
         check_new_table(name, definition.schema, find)
         takes_place = name in self._tables or self.graph.find_version(self.base, name) is not None
-        self._tables[name] = TableWrites(name, None, definition, is_replacement=takes_place)
+        earlier = self._tables.get(name)
+        made = TableWrites(name, None, definition, is_replacement=takes_place)
+        made.dropped_by = None if earlier is None else earlier.dropped_by
+        if definition.id is None:
+            made.created_by = new_id()
+            made.definition = definition.identified(made.created_by)
+        self._tables[name] = made
 
     def drop_table(self, name: str) -> None:
         """Drop a table; refused while another one refers to it."""
@@ -153,9 +160,13 @@ class BranchTransaction:
             del self._tables[name]
         elif table.is_new:
             version = self.graph.find_version(self.base, name)
-            self._tables[name] = TableWrites(name, version, table.definition, is_dropped=True)
+            self._tables[name] = TableWrites(
+                name, version, table.definition, is_dropped=True, dropped_by=table.dropped_by
+            )
         else:
-            self._tables[name] = TableWrites(name, table.version, table.definition, is_dropped=True)
+            self._tables[name] = TableWrites(
+                name, table.version, table.definition, is_dropped=True, dropped_by=new_id()
+            )
 
     def insert(self, name: str, data: object) -> int:
         """Put rows whose keys are not there yet; how many."""
@@ -268,6 +279,9 @@ class BranchTransaction:
         remade = sorted(table.name for table in self._tables.values() if table.is_replacement)
         if remade:
             details[REMADE] = remade
+        changes_made = [c for t in self._tables.values() for c in t.schema_changes()]
+        if changes_made:
+            details["changes"] = changes_made
 
         def propose(attempt: Attempt) -> Proposal:
             branch, head = self.branch, self.base

@@ -8,7 +8,7 @@ from livingdb.database.diff import Diff
 from livingdb.database.transaction import Transaction
 from livingdb.errors import InvalidData, NotFound
 from livingdb.graph.graph import Graph
-from livingdb.tables.schema import TableSchema
+from livingdb.tables.recipe import Definition
 from livingdb.trees.diff import to_delta
 
 __all__ = ["apply_diffs"]
@@ -48,10 +48,9 @@ def _apply(graph: Graph, tx: Transaction, name: str, part: Diff) -> None:
             raise NotFound(f"there is no table {name!r} to change")
         tx.work.create_table(name, graph.versions.definition(after))
     shape = tx.work.rows(name).forest.shape
-    if before is not None and before.definition != after.definition:
+    if before is not None and not graph.versions.is_alike(before, after):
         raise InvalidData(f"table {name!r}: a diff across schemas cannot be applied")
-    theirs, mine = graph.versions.definition(after).schema, tx.work.schema(name)
-    if _stored_columns(theirs) != _stored_columns(mine):
+    if not _has_columns_of(graph.versions.definition(after), tx.work.definition(name)):
         raise InvalidData(
             f"table {name!r}: the diff is of a table with other columns than it has here"
         )
@@ -59,5 +58,11 @@ def _apply(graph: Graph, tx: Transaction, name: str, part: Diff) -> None:
         tx.work.apply(name, to_delta(shape, batch))
 
 
-def _stored_columns(schema: TableSchema) -> list[tuple[int, str, object]]:
-    return [(column.id, column.name, column.type) for column in schema.stored_columns]
+def _has_columns_of(theirs: Definition, mine: Definition) -> bool:
+    """Whether a table has the columns of another: by identity if they are versions of one table."""
+    is_one = theirs.id == mine.id
+    one, other = (
+        [(c.id if is_one else "", c.name, c.type) for c in side.schema.stored_columns]
+        for side in (theirs, mine)
+    )
+    return one == other

@@ -21,12 +21,13 @@ from livingdb.derivation.view import KIND, MATERIALIZE, REFRESH, SourceTable, Vi
 from livingdb.engines.engine_choice import ENGINES
 from livingdb.engines.trust import check_calls
 from livingdb.errors import IllegalSync, InvalidData, NotFound, Unsupported
-from livingdb.evolution.schema_change import SchemaChange
+from livingdb.evolution.schema_change import SchemaChange, identify_changes
 from livingdb.graph.graph import Graph
 from livingdb.graph.names import check_branch, is_hidden
 from livingdb.graph.schedule import Schedule, parse_schedule
 from livingdb.guard.judge import check_guard, guard_of
 from livingdb.sql.parse import parse_statement
+from livingdb.tables.identity import new_id
 
 if TYPE_CHECKING:
     from livingdb.database.branch import Branch
@@ -101,9 +102,21 @@ def derive(branch: Branch, request: DeriveRequest) -> None:
         engine=request.engine,
         params=dict(request.params or {}),
         called=_called_before(graph, request),
+        id=_view_id(graph, request),
     )
     instead = _replace_action(graph, request.name, view) if request.replace else None
     derive_view(branch, view, when, request, instead, guard)
+
+
+def _view_id(graph: Graph, request: DeriveRequest) -> str:
+    """The id of a view, which another definition of it keeps."""
+    target = graph.branches.find(request.name) if request.replace else None
+    known = (
+        str(sync.spec.get("id", ""))
+        for sync in (graph.catalog.syncs.all() if target is not None else ())
+        if sync.kind == KIND and target is not None and sync.target == target.id
+    )
+    return next(known, "") or new_id()
 
 
 def _check_choices(request: DeriveRequest) -> None:
@@ -257,11 +270,8 @@ def clone_transformed(branch: Branch, transform: object, request: DeriveRequest)
         )
     graph = branch.database._graph
     row = graph.branch(branch.name)
-    for change in changes:
-        if not isinstance(change, SchemaChange):
-            raise InvalidData(f"{change!r} is no schema change; see livingdb.evolution")
+    made_by = [change.to_json() for change in identify_changes(changes)]
     tables = {t: SourceTable(row.id, t) for t in graph.tables(graph.snapshots.at(row.head))}
-    made_by = [change.to_json() for change in changes]
     view = View(request.name, "clone", tables, changes=made_by, home=row.id)
     text = request.message or f"clone {branch.name} as {request.name}"
     derive_view(branch, view, when, dataclasses.replace(request, message=text), guard=guard)

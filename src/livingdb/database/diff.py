@@ -65,7 +65,7 @@ class Diff:
     def _batches(self) -> list[DiffBatch]:
         graph, before, after = self._graph, self.before, self.after
         if graph.large is not None and before is not None and after is not None:
-            is_alike = before.definition == after.definition
+            is_alike = graph.versions.is_alike(before, after)
             most = partial(max_differing_rows, graph.versions, before, after)
             if is_alike and graph.large.takes(most):
                 return list(graph.large.diff(graph, before, after))

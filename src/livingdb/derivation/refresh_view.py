@@ -11,13 +11,19 @@ from livingdb.derivation.plan import NeedsFull, Plan, Stage
 from livingdb.derivation.plan_cache import columns_used, view_plan
 from livingdb.derivation.query_answers import Answers, EngineAnswers
 from livingdb.derivation.stage_inputs import DeltaCache, StageInput, VersionRelations
-from livingdb.derivation.stage_tables import create_version, definition_for, delta_from_weighted
+from livingdb.derivation.stage_tables import (
+    create_version,
+    definition_for,
+    delta_from_weighted,
+    output_definition,
+)
 from livingdb.derivation.view import View
 from livingdb.engines.request import TableLocation
 from livingdb.graph.diff import diff_versions, max_differing_rows
 from livingdb.graph.graph import Graph
 from livingdb.graph.storage.staging import Staging
 from livingdb.tables.index import Version
+from livingdb.tables.recipe import Definition
 from livingdb.tables.schema import TableSchema
 
 __all__ = ["RefreshInput", "RefreshResult", "SourceVersion", "refresh_view", "schemas_of"]
@@ -200,6 +206,10 @@ class _Refresh:
         self.rows = len(changes)
         self._inputs[stage.name] = StageInput(versions, held, made, known=change)
 
+    def _definition(self, stage: Stage, rows: Definition) -> Definition:
+        """That of what a stage gives: the last one's is the view's."""
+        return rows if stage.name else output_definition(rows, self._view.id)
+
     def _recompute(self, stage: Stage, name: str, held: Version | None) -> None:
         versions = self._graph.versions
         relations = VersionRelations(self._inputs, self._answers)
@@ -211,10 +221,10 @@ class _Refresh:
             )
         if built is None:
             rows = self._answers.answer(stage.ask, wanted)
-            definition = definition_for(rows.schema, stage.key)
+            definition = self._definition(stage, definition_for(rows.schema, stage.key))
             made = create_version(versions, definition, rows, self._staging.sink)
         else:
-            definition, trees = built
+            definition, trees = self._definition(stage, built[0]), built[1]
             root = self._staging.join_parts(trees, versions.forest_of(definition), ours=True)
             made = versions.adopt(definition, root, trees.count, self._staging.sink)
         self.rows = versions.count(made)

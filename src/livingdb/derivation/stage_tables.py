@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +14,7 @@ from livingdb.derivation.plan import WEIGHT, NeedsFull
 from livingdb.errors import DuplicateKey, InvalidData
 from livingdb.tables import ingest
 from livingdb.tables.batches import flat
+from livingdb.tables.identity import output_column_id, output_table_id
 from livingdb.tables.index import Version
 from livingdb.tables.layout import Layout
 from livingdb.tables.recipe import Counts, Definition
@@ -29,6 +31,7 @@ __all__ = [
     "create_version",
     "definition_for",
     "delta_from_weighted",
+    "output_definition",
     "rows_to_store",
     "upsert_delta",
 ]
@@ -41,6 +44,15 @@ def definition_for(schema: pa.Schema, key: tuple[str, ...] | None) -> Definition
     hidden = [pa.field(IDENTITY[0], pa.binary(), False), pa.field(IDENTITY[1], pa.int64(), False)]
     whole = pa.schema([*hidden, *schema])
     return Definition(TableSchema.of_query(whole, IDENTITY, IDENTITY), Layout())
+
+
+def output_definition(definition: Definition, view: str) -> Definition:
+    """The definition of what a view of that id gives; columns go by the names it gives them."""
+    if not view:
+        return definition
+    columns = [replace(c, id=output_column_id(view, c.name)) for c in definition.schema.columns]
+    schema = replace(definition.schema, columns=tuple(columns), next_id=None)
+    return Definition(schema, definition.layout, output_table_id(view))
 
 
 def upsert_delta(definition: Definition, rows: pa.Table) -> Delta:

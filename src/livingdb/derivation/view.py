@@ -43,6 +43,7 @@ class View:
     `uses` are the columns of tables it reads, where that is not all of them.  What is `restless`
     may differ although nothing it reads does: it asks for the time, or for chance.
     `materialize` is one of `MATERIALIZE`, or "where" and a condition for rows to be stored.
+    Its table and columns have identities by its `id`, unless it is older than those are.
     """
 
     name: str
@@ -61,6 +62,7 @@ class View:
     called: str = ""
     uses: Mapping[str, Sequence[str]] = field(default_factory=dict)
     restless: bool = False
+    id: str = ""
 
     @property
     def hot(self) -> str:

@@ -10,6 +10,7 @@ from typing import TypeAlias
 import pyarrow as pa
 
 from livingdb.errors import InvalidData
+from livingdb.evolution.made_ids import MadeIds
 from livingdb.sql.expressions import Expression
 from livingdb.tables.layout import Layout
 from livingdb.tables.recipe import Definition
@@ -97,7 +98,7 @@ def check_layout(definition: Definition) -> Definition:
 
 
 def replace_columns(
-    definition: Definition, leaving: Sequence[str], coming: Sequence[Column]
+    definition: Definition, leaving: Sequence[str], coming: Sequence[Column], ids: MadeIds
 ) -> Definition:
     """Columns replaced by others: they come where the first of them was, else at the end.
 
@@ -108,18 +109,18 @@ def replace_columns(
     stay = [column for column in schema.columns if column.name not in leaving]
     before = takewhile(lambda column: column.name not in leaving, schema.columns)
     at = len(list(before))
-    made = [replace(column, id=schema.next_id + n) for n, column in enumerate(coming)]
+    made, next_id = ids.added_columns(schema, coming) if coming else ((), schema.next_id)
     new_schema = replace(
         schema,
         columns=(*stay[:at], *made, *stay[at:]),
         foreign_keys=tuple(link for link in schema.foreign_keys if link[0] not in leaving),
-        next_id=schema.next_id + len(made),
+        next_id=next_id,
     )
     names: dict[str, list[str]] = {name: [] for name in leaving}
     if leaving:
         names[leaving[0]] = [column.name for column in made]
     layout = with_names(definition.layout, names)
-    return check_layout(Definition(new_schema, layout))
+    return check_layout(replace(definition, schema=new_schema, layout=layout))
 
 
 def with_names(layout: Layout, names: Mapping[str, Sequence[str]]) -> Layout:

@@ -233,12 +233,19 @@ def tables_in_schema_of(graph: Graph, row: SnapshotRow, other: SnapshotRow) -> T
 def _remaining_changes(
     changes: Sequence[SchemaChange], made: Sequence[SchemaChange]
 ) -> list[SchemaChange] | None:
-    """The changes but those that were made; None if others were made, too."""
+    """The changes but those that were made; None if others were made, too.
+
+    A change was made if it is the same one, or at least an equal one.
+    """
     missing = list(changes)
     for change in made:
-        if change not in missing:
+        known = {other.id: at for at, other in enumerate(missing) if other.id is not None}
+        if change.id in known:
+            del missing[known[change.id]]
+        elif change in missing:
+            missing.remove(change)
+        else:
             return None
-        missing.remove(change)
     return missing
 
 

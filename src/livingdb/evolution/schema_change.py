@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import copy
+import json
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import pyarrow as pa
 
 from livingdb.errors import Corruption, InvalidData, NotFound
 from livingdb.evolution.lenses.lens import Lens
+from livingdb.tables.identity import new_id, recorded_change_id
 from livingdb.tables.recipe import Definition
 from livingdb.tables.schema import decode_value, encode_value
 from livingdb.tables.type_names import parse_type, type_name
 
-__all__ = ["SchemaChange", "Schemas", "definition_of"]
+__all__ = ["SchemaChange", "Schemas", "definition_of", "identify_changes"]
 
 Schemas = Mapping[str, Definition]
 """The tables of a branch by name."""
@@ -24,8 +27,12 @@ Schemas = Mapping[str, Definition]
 class SchemaChange(ABC):
     """A schema change: plain values, kept as JSON on the edge and in recipes.
 
-    Subclasses are frozen dataclasses; `plan` checks a change against the tables there are.
+    Subclasses are frozen dataclasses; `plan` checks a change against the tables there are.  What
+    a user gives is what is to be changed; that it was, on a branch, is a change with an `id`,
+    which it keeps wherever it is made again.  Changes of different ids may be equal.
     """
+
+    id: str | None = None
 
     kinds: ClassVar[dict[str, type[SchemaChange]]] = {}
 
@@ -37,18 +44,39 @@ class SchemaChange(ABC):
     def plan(self, tables: Schemas) -> Lens:
         """The lens of this change on these tables; `InvalidData` or `NotFound` says why not."""
 
+    def with_id(self, identity: str | None) -> Self:
+        """This change, as the one that has that id."""
+        made = copy.copy(self)
+        object.__setattr__(made, "id", identity)
+        return made
+
+    @property
+    def identity(self) -> str:
+        """The id; of a change that has none, one that equal changes have in common."""
+        return self.id or recorded_change_id(json.dumps(self.to_json(), sort_keys=True))
+
     def to_json(self) -> dict[str, Any]:
         """The change as plain values."""
         assert is_dataclass(self)
         values = {item.name: _encode(getattr(self, item.name)) for item in fields(self)}
-        return {"change": type(self).__name__, **values}
+        identity = {} if self.id is None else {"id": self.id}
+        return {"change": type(self).__name__, **identity, **values}
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> SchemaChange:
         """The inverse of `to_json`."""
         kind = _change_class(str(data.get("change")))
-        values = {name: _decode(value) for name, value in data.items() if name != "change"}
-        return kind(**values)
+        given = {name: value for name, value in data.items() if name not in ("change", "id")}
+        made = kind(**{name: _decode(value) for name, value in given.items()})
+        return made.with_id(data["id"]) if "id" in data else made
+
+
+def identify_changes(changes: Sequence[SchemaChange]) -> tuple[SchemaChange, ...]:
+    """The changes as they are made now, each with an id of its own."""
+    for change in changes:
+        if not isinstance(change, SchemaChange):
+            raise InvalidData(f"{change!r} is no schema change; see livingdb.evolution")
+    return tuple(change.with_id(new_id()) for change in changes)
 
 
 def _change_class(name: str) -> type[SchemaChange]:

@@ -54,7 +54,7 @@ def diff_versions(
     if before is None or after is None:
         yield from _one_sided_diff(versions, before, after)
         return
-    if before.definition != after.definition:
+    if not versions.is_alike(before, after):
         yield from cross_schema_diff(versions.rows(before), versions.rows(after))
     elif after.base == before.address:
         yield from _delta_diff(versions.rows(before), versions.delta(after))

@@ -121,7 +121,7 @@ def merge_tables(
             _merge_presence(graph, merged, name, (old, mine, yours), policies)
         elif _is_same(old, mine) and contested is None:
             merged.tables[name] = yours
-        elif mine.definition != yours.definition:
+        elif not graph.versions.is_alike(mine, yours):
             merged.clashes[name] = _difference(graph, mine, yours)
         else:
             _merge_rows(graph, merged, name, (old, mine, yours), contested, policies, staging)
@@ -183,7 +183,7 @@ def _merge_presence(
 
 def _is_unchanged(graph: Graph, old: Version, new: Version) -> bool:
     """Whether a version is another one, or has the same rows after all."""
-    if old.definition != new.definition:
+    if not graph.versions.is_alike(old, new):
         return False
     return not any(len(batch.keys) for batch in diff_versions(graph.versions, old, new))
 
@@ -199,7 +199,7 @@ def _merge_rows(
 ) -> None:
     old, mine, yours = sides
     versions = graph.versions
-    if old is not None and old.definition != mine.definition:
+    if old is not None and not versions.is_alike(old, mine):
         merged.clashes[name] = "the schema changed since the common ancestor"
         return
     shape = versions.forest(mine).shape

@@ -10,12 +10,14 @@ registers an `Evaluator` for them (see `versions`).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 from livingdb.chunks.address import Address
 from livingdb.chunks.store import ChunkStore, StoredChunk
 from livingdb.errors import Corruption
+from livingdb.tables.identity import column_id, table_id
 from livingdb.tables.layout import Layout
 from livingdb.tables.records import load_record, record
 from livingdb.tables.schema import TableSchema
@@ -25,10 +27,36 @@ __all__ = ["Change", "Counts", "Definition", "Derived", "Recipe", "Rows", "load_
 
 @dataclass(frozen=True)
 class Definition:
-    """What a table is: its schema and its layout."""
+    """What a table is: its schema, its layout and its identity.
+
+    Without an `id` the table is older than identities are, or stands for rows only; where there
+    is a snapshot, `graph.table_ids` finds one for it.
+    """
 
     schema: TableSchema
     layout: Layout
+    id: str | None = None
+
+    def identified(self, change: str) -> Definition:
+        """The definition as a change makes it that makes this table and nothing else."""
+        columns = [
+            replace(column, id=column_id(change, ordinal))
+            for ordinal, column in enumerate(self.schema.columns)
+        ]
+        schema = replace(self.schema, columns=tuple(columns), next_id=None)
+        return Definition(schema, self.layout, table_id(change, 0))
+
+    def is_alike(self, other: Definition) -> bool:
+        """Whether rows of the two can be told apart by their values only.
+
+        Their tables and columns may have come about independently of each other.
+        """
+        return self == other or self._anonymous == other._anonymous
+
+    @cached_property
+    def _anonymous(self) -> Definition:
+        columns = tuple(replace(column, id="") for column in self.schema.columns)
+        return Definition(replace(self.schema, columns=columns, next_id=None), self.layout)
 
     def to_chunk(self) -> StoredChunk:
         """The definition as a record."""
@@ -36,12 +64,15 @@ class Definition:
 
     def to_json(self) -> dict[str, Any]:
         """The definition as plain values."""
-        return {"schema": self.schema.to_json(), "layout": self.layout.to_json()}
+        values = {"schema": self.schema.to_json(), "layout": self.layout.to_json()}
+        is_numbered = self.id is None and self.schema.next_id is not None
+        return values if is_numbered else {"id": self.id, **values}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Definition:
         """The inverse of `to_json`."""
-        return cls(TableSchema.from_json(data["schema"]), Layout.from_json(data["layout"]))
+        schema, layout = TableSchema.from_json(data["schema"]), Layout.from_json(data["layout"])
+        return cls(schema, layout, data.get("id"))
 
     @classmethod
     def load(cls, store: ChunkStore, address: Address) -> Definition:
@@ -86,8 +117,9 @@ class Rows:
 class Change:
     """A base version with a delta over it.
 
-    `columns` are the ids of the value columns the delta carries and `masked` those of them
-    that only some of its rows carry.  `counts` is None until somebody compared the rows.
+    `columns` are the value columns the delta carries, as `TableSchema.delta_numbers` has them,
+    and `masked` those of them that only some of its rows carry.  `counts` is None until somebody
+    compared the rows.
     """
 
     base: Address

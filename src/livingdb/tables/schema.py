@@ -1,7 +1,7 @@
 """Table schemas: columns with identity, key, defaults and foreign keys.
 
-A column's `id` is given once and survives renames; it is in the schema record and in delta
-recipes, never in the chunks that hold rows.
+A column's `id` is given once and survives renames (see `identity`); it is in the schema record,
+never in the chunks that hold rows.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import pyarrow as pa
 from livingdb.chunks.types import normalise_type
 from livingdb.errors import InvalidData, InvalidName, NotFound, Unsupported
 from livingdb.tables.fit import fit
+from livingdb.tables.identity import column_number, numbered_column_id
 from livingdb.tables.type_names import parse_type, type_name
 from livingdb.trees.keys import KeyCodec
 
@@ -40,7 +41,7 @@ class Column:
     and shown only to those who name it.
     """
 
-    id: int
+    id: str
     name: str
     type: pa.DataType
     nullable: bool = True
@@ -66,13 +67,14 @@ class TableSchema:
 
     Columns keep the order they were given in; `stored_columns` has them as trees store them, the
     key columns first.  `foreign_keys` maps a column to the table whose key it names.  `checks`
-    are conditions in SQL, by name, that no row may make false.
+    are conditions in SQL, by name, that no row may make false.  `next_id` is the number of the
+    next column, if columns are numbered and have no other identity.
     """
 
     columns: tuple[Column, ...]
     key: tuple[str, ...]
     foreign_keys: tuple[tuple[str, str], ...] = ()
-    next_id: int = 0
+    next_id: int | None = None
     checks: tuple[tuple[str, str], ...] = ()
 
     @classmethod
@@ -86,7 +88,8 @@ class TableSchema:
     ) -> TableSchema:
         """A schema from what a user gives; `InvalidData` or `Unsupported` says what is wrong.
 
-        `nullable_key`: key columns may be null where they are given so; users' may not.
+        Its columns are numbered.  `nullable_key`: key columns may be null where they are given
+        so; users' may not.
         """
         is_one = isinstance(key, str) or not isinstance(key, Iterable)
         keys: tuple[str, ...] = (key,) if is_one else tuple(key)  # type: ignore[assignment]
@@ -101,7 +104,8 @@ class TableSchema:
                 raise Unsupported(f"column {field.name!r}: {error}") from None
             nullable = field.nullable and (nullable_key or field.name not in keys)
             default = _checked_default(field.name, data_type, (defaults or {}).get(field.name))
-            columns.append(Column(number, field.name, data_type, nullable, default))
+            identity = numbered_column_id(number)
+            columns.append(Column(identity, field.name, data_type, nullable, default))
         for name in keys:
             data_type = columns[names.index(name)].type
             if pa.types.is_nested(data_type):
@@ -184,6 +188,16 @@ class TableSchema:
         """Where a column is stored."""
         return self.stored_columns.index(self.column(name))
 
+    @cached_property
+    def delta_numbers(self) -> tuple[int, ...]:
+        """The numbers by which deltas know the columns as they are stored.
+
+        Those that the table gave them, or else their positions: no delta outlives a definition.
+        """
+        if self.next_id is None:
+            return tuple(range(len(self.columns)))
+        return tuple(column_number(column.id) for column in self.stored_columns)
+
     def with_column(self, column: Column) -> TableSchema:
         """The schema with one column replaced, by id; the key and the links follow its name."""
         names = {old.name: old.name for old in self.columns}
@@ -203,7 +217,7 @@ class TableSchema:
         """The schema as plain values."""
         columns = [
             {
-                "id": column.id,
+                "id": column.id if self.next_id is None else column_number(column.id),
                 "name": column.name,
                 "type": type_name(column.type),
                 "nullable": column.nullable,
@@ -214,21 +228,21 @@ class TableSchema:
             }
             for column in self.columns
         ]
-        checks = {"checks": [list(check) for check in self.checks]} if self.checks else {}
         return {
             "columns": columns,
             "key": list(self.key),
             "foreign_keys": [list(link) for link in self.foreign_keys],
-            "next_id": self.next_id,
-            **checks,
+            **({} if self.next_id is None else {"next_id": self.next_id}),
+            **({"checks": [list(check) for check in self.checks]} if self.checks else {}),
         }
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> TableSchema:
         """The inverse of `to_json`."""
+        next_id = data.get("next_id")
         columns = tuple(
             Column(
-                item["id"],
+                item["id"] if next_id is None else numbered_column_id(item["id"]),
                 item["name"],
                 parse_type(item["type"]),
                 item["nullable"],
@@ -241,7 +255,7 @@ class TableSchema:
         )
         links = tuple((name, table) for name, table in data["foreign_keys"])
         checks = tuple((name, text) for name, text in data.get("checks", ()))
-        return cls(columns, tuple(data["key"]), links, data["next_id"], checks)
+        return cls(columns, tuple(data["key"]), links, next_id, checks)
 
 
 def _names(schema: SchemaLike) -> list[str]:
@@ -306,7 +320,7 @@ def _checked_default(name: str, data_type: pa.DataType, value: object) -> object
     if value is None:
         return None
     try:
-        return fit([value], Column(0, name, data_type))[0].as_py()
+        return fit([value], Column("", name, data_type))[0].as_py()
     except InvalidData:
         raise InvalidData(
             f"column {name!r}: the default {value!r:.80} does not fit {data_type}"

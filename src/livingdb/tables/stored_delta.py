@@ -63,12 +63,12 @@ def store_delta(
         stored = encode_chunk(part, quick=quick)
         sink(stored)
         chunks.append(stored.address)
-    ids = [column.id for column in schema.stored_columns]
+    numbers = schema.delta_numbers
     return Change(
         base,
         tuple(chunks),
-        tuple(ids[position] for position in carried),
-        tuple(ids[position] for position in masked),
+        tuple(numbers[position] for position in carried),
+        tuple(numbers[position] for position in masked),
         len(changes),
         counts,
     )
@@ -89,17 +89,17 @@ def _null_where_absent(
 
 def load_delta(store: ChunkStore, schema: TableSchema, shape: Shape, change: Change) -> Delta:
     """The changes a recipe names."""
-    positions = {column.id: number for number, column in enumerate(schema.stored_columns)}
+    positions = {number: position for position, number in enumerate(schema.delta_numbers)}
     key_count = len(schema.key)
     types = [pa.int8(), *shape.types[:key_count]]
-    targets: list[tuple[int, bool]] = [(number, False) for number in range(-1, key_count)]
-    for column_id in change.columns:
-        position = positions.get(column_id)
+    targets: list[tuple[int, bool]] = [(position, False) for position in range(-1, key_count)]
+    for number in change.columns:
+        position = positions.get(number)
         if position is None:
-            raise Corruption(f"a delta carries column {column_id}, which the table never had")
+            raise Corruption(f"a delta carries column {number}, which the table never had")
         types.append(shape.types[position])
         targets.append((position, False))
-        if column_id in change.masked:
+        if number in change.masked:
             types.append(pa.bool_())
             targets.append((position, True))
     if not change.chunks:
@@ -109,7 +109,7 @@ def load_delta(store: ChunkStore, schema: TableSchema, shape: Shape, change: Cha
         chunk = Chunk(address, store.get(address), store.get)
         if len(chunk.descriptors) != len(types):
             raise Corruption(f"delta {address.hex()[:12]} does not have the columns it should")
-        parts.append([chunk.column(number, kind) for number, kind in enumerate(types)])
+        parts.append([chunk.column(at, kind) for at, kind in enumerate(types)])
     columns = parts[0]
     if len(parts) > 1:
         columns = [pa.concat_arrays(list(column)) for column in zip(*parts, strict=True)]

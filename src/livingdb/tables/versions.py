@@ -132,6 +132,14 @@ class Versions:
         self._tails.remember(version.address, changes)
         return version
 
+    def relabel(self, version: Version, definition: Definition, sink: Sink) -> Version:
+        """A version with the same rows, of a table and columns of other identities."""
+        rows = self.tree_rows(version)
+        root = rows.root
+        if rows.tail is not None:
+            root = self.forest(version).edit(root, rows.tail, sink)
+        return self.adopt(definition, root, self.count(version), sink)
+
     def derive(self, recipe: Derived, sink: Sink) -> Version:
         """A version whose rows an evaluator finds when they are first read."""
         stored = recipe.to_chunk()
@@ -162,6 +170,12 @@ class Versions:
     def definition(self, version: Version) -> Definition:
         """The schema and layout of a version."""
         return self._definition(version.definition)
+
+    def is_alike(self, one: Version, other: Version) -> bool:
+        """Whether two versions have the same columns, which may differ in identity alone."""
+        if one.definition == other.definition:
+            return True
+        return self.definition(one).is_alike(self.definition(other))
 
     def recipe(self, version: Version) -> Recipe:
         """How the version comes to be."""

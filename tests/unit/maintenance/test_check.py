@@ -17,6 +17,7 @@ from livingdb.chunks.address import Address, digest, short
 from livingdb.graph.graph import Graph
 from livingdb.graph.storage.drain_journal import drain_journal
 from livingdb.maintenance.check import Problem, Report, check
+from livingdb.tables.recipe import load_recipe
 
 Plant = Callable[[Graph, Connection], str]
 """Plants a damage, and says where it is."""
@@ -139,10 +140,12 @@ def with_other_keyframe(graph: Graph, connection: Connection) -> str:
 
 
 def with_wrong_count(graph: Graph, connection: Connection) -> str:
-    row = read_version(
-        connection,
-        (schema.version.c.depth > 0) & schema.version.c.rows.is_not(None),
-    )
+    """Of a version whose writer counted what it changed."""
+    where = (schema.version.c.depth > 0) & schema.version.c.rows.is_not(None)
+    found = connection.execute(select(schema.version).where(where)).all()
+    rows = [VersionRow(*values[:-1]) for values in found]
+    recipes = {row: load_recipe(graph.store, row.address) for row in rows}
+    row = next(row for row, recipe in recipes.items() if getattr(recipe, "counts", None))
     assert row.rows is not None
     return write_version(connection, row._replace(rows=row.rows + 1))
 

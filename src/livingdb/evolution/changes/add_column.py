@@ -23,6 +23,7 @@ from livingdb.evolution.lenses.column_lens import (
 )
 from livingdb.evolution.lenses.lens import Follower, Lens, Side, Verdicts
 from livingdb.evolution.lenses.row_lens import TouchedRows
+from livingdb.evolution.made_ids import MadeIds
 from livingdb.evolution.schema_change import SchemaChange, Schemas, definition_of
 from livingdb.sql.expressions import Expression
 from livingdb.tables.recipe import Definition
@@ -64,7 +65,8 @@ class AddColumn(SchemaChange):
             computed=self.computed,
             read_only=self.computed is not None,
         )
-        return AddColumnLens(self.table, old, replace_columns(old, (), (column,)), column, self.up)
+        new = replace_columns(old, (), (column,), MadeIds(self, [old]))
+        return AddColumnLens(self.table, old, new, column, self.up)
 
 
 class AddColumnLens(ColumnLens):

@@ -64,7 +64,7 @@ class ChangeKey(SchemaChange):
             for column in schema.columns
         ]
         made = replace(schema, columns=tuple(columns), key=tuple(self.key))
-        new = Definition(made, fitting_layout(old.layout, made))
+        new = replace(old, schema=made, layout=fitting_layout(old.layout, made))
         return RekeyLens(self.table, old, new)
 
 

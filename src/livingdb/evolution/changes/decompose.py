@@ -27,6 +27,7 @@ from livingdb.evolution.lenses.table_parts import (
     touched_keys,
     verdicts,
 )
+from livingdb.evolution.made_ids import MadeIds
 from livingdb.evolution.schema_change import SchemaChange, Schemas, definition_of
 from livingdb.graph.row_constraints import first_key
 from livingdb.tables.schema import TableSchema
@@ -57,7 +58,11 @@ class Decompose(SchemaChange):
         check_names(tables, self.into, {self.table})
         check_unreferenced(tables, self.table)
         check_together(whole.schema, [(*whole.schema.key, *part) for part in self.into.values()])
-        parts = {name: part_definition(whole, columns) for name, columns in self.into.items()}
+        ids = MadeIds(self, [whole])
+        parts = {
+            name: part_definition(whole, columns, ids, at)
+            for at, (name, columns) in enumerate(self.into.items())
+        }
         schemas = {name: part.schema for name, part in parts.items()}
         return DecomposeLens(
             {self.table: whole}, parts, KeyParts(self.table, whole.schema, schemas)

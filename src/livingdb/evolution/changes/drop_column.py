@@ -18,6 +18,7 @@ from livingdb.evolution.lenses.column_lens import (
 )
 from livingdb.evolution.lenses.lens import Follower, Lens, Verdicts
 from livingdb.evolution.lenses.row_lens import TouchedRows
+from livingdb.evolution.made_ids import MadeIds
 from livingdb.evolution.schema_change import SchemaChange, Schemas, definition_of
 from livingdb.sql.expressions import Expression
 from livingdb.tables.recipe import Definition
@@ -49,7 +50,7 @@ class DropColumn(SchemaChange):
         if column.computed is not None and (self.default is not None or self.down is not None):
             raise InvalidData(f"the column {self.name!r} is computed: it takes no other value")
         default = new_column(self.name, column.type, self.default).default
-        new = replace_columns(old, (self.name,), ())
+        new = replace_columns(old, (self.name,), (), MadeIds(self, [old]))
         if self.down is not None:
             Expression(self.down).check(new.schema.arrow, column.type)
         value = column.default if default is None else default

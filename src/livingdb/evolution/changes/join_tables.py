@@ -22,10 +22,10 @@ from livingdb.evolution.lenses.table_parts import (
     held_rows,
     images_of,
     renamed_keys,
-    renumber_columns,
     rows_of,
     verdicts,
 )
+from livingdb.evolution.made_ids import MadeIds
 from livingdb.evolution.schema_change import SchemaChange, Schemas, definition_of
 from livingdb.graph.row_constraints import first_key
 from livingdb.sql.expressions import Expression
@@ -70,8 +70,10 @@ class JoinTables(SchemaChange):
         _check_simple(self.left, left.schema)
         _check_simple(self.right, right.schema)
         values = [column for column in right.schema.columns if column not in theirs]
+        first = _with_key_ids(left, right) if self.into == self.right else left
         links = [*left.schema.foreign_keys, *right.schema.foreign_keys]
-        whole = self._joined_definition(left, [], values, links)
+        ids = MadeIds(self, [left, right])
+        whole = self._joined_definition(first, [], values, links, ids)
         old = {self.left: left, self.right: right}
         schemas = {name: definition.schema for name, definition in old.items()}
         return JoinKeysLens(old, {self.into: whole}, KeyParts(self.into, whole.schema, schemas))
@@ -96,7 +98,8 @@ class JoinTables(SchemaChange):
         if reference.nullable:
             moved = [replace(column, nullable=True) for column in moved]
         links = [link for link in left.schema.foreign_keys if link[0] != on]
-        wide = self._joined_definition(left, [on], moved, [*links, *right.schema.foreign_keys])
+        links += right.schema.foreign_keys
+        wide = self._joined_definition(left, [on], moved, links, MadeIds(self, [left, right]))
         lookups = Lookups(
             (self.into, wide.schema),
             (self.left, left.schema),
@@ -112,6 +115,7 @@ class JoinTables(SchemaChange):
         leaving: list[str],
         values: list[Column],
         links: list[tuple[str, str]],
+        ids: MadeIds,
     ) -> Definition:
         """The new table: the left one with other columns at the end."""
         schema = left.schema
@@ -131,9 +135,20 @@ class JoinTables(SchemaChange):
                 raise InvalidData(
                     f"the computed column {column.name!r} needs {leaving[0]!r}: drop it first"
                 )
-        columns = renumber_columns([*kept, *values])
-        made = TableSchema(columns, schema.key, tuple(sorted(links)), len(columns), schema.checks)
-        return Definition(made, fitting_layout(left.layout, made))
+        columns, next_id = ids.table_columns(kept, values)
+        made = TableSchema(columns, schema.key, tuple(sorted(links)), next_id, schema.checks)
+        return Definition(made, fitting_layout(left.layout, made), ids.table())
+
+
+def _with_key_ids(definition: Definition, other: Definition) -> Definition:
+    """A definition whose key columns are those of another."""
+    schema = definition.schema
+    ids = {
+        mine.name: theirs.id
+        for mine, theirs in zip(schema.key_columns, other.schema.key_columns, strict=True)
+    }
+    columns = tuple(replace(c, id=ids.get(c.name, c.id)) for c in schema.columns)
+    return replace(definition, schema=replace(schema, columns=columns))
 
 
 def _has_columns(text: str, columns: list[str]) -> bool:

@@ -19,10 +19,10 @@ from livingdb.evolution.lenses.table_parts import (
     fitting_layout,
     images_of,
     names_of,
-    renumber_columns,
     rows_of,
     verdicts,
 )
+from livingdb.evolution.made_ids import MadeIds
 from livingdb.evolution.schema_change import SchemaChange, Schemas, definition_of
 from livingdb.sql.expressions import Expression
 from livingdb.tables.batches import large_batches
@@ -67,7 +67,8 @@ class Normalize(SchemaChange):
         check_names(tables, [self.into], ())
         kept = [c.name for c in wide.schema.columns if c.name not in self.columns]
         check_together(wide.schema, [kept, self.columns])
-        narrow, lookup = self._narrow(wide), self._lookup(wide)
+        ids = MadeIds(self, [wide])
+        narrow, lookup = self._narrow(wide, ids), self._lookup(wide, ids)
         lookups = Lookups(
             (self.table, wide.schema),
             (self.table, narrow.schema),
@@ -98,30 +99,32 @@ class Normalize(SchemaChange):
     def _is_optional(self, schema: TableSchema) -> bool:
         return all(schema.column(name).nullable for name in self.columns)
 
-    def _narrow(self, wide: Definition) -> Definition:
+    def _narrow(self, wide: Definition, ids: MadeIds) -> Definition:
         schema = wide.schema
         reference = str(self.reference)
         optional = self._is_optional(schema)
-        column = Column(schema.next_id, reference, pa.int64(), optional)
+        column = Column("", reference, pa.int64(), optional)
+        added, next_id = ids.added_columns(schema, [column])
         kept = [other for other in schema.columns if other.name not in self.columns]
         links = [link for link in schema.foreign_keys if link[0] not in self.columns]
         made = replace(
             schema,
-            columns=(*kept, column),
+            columns=(*kept, *added),
             foreign_keys=tuple(sorted([*links, (reference, self.into)])),
-            next_id=schema.next_id + 1,
+            next_id=next_id,
             checks=_checks(schema, {c.name for c in kept}),
         )
-        return Definition(made, fitting_layout(wide.layout, made))
+        return replace(wide, schema=made, layout=fitting_layout(wide.layout, made))
 
-    def _lookup(self, wide: Definition) -> Definition:
+    def _lookup(self, wide: Definition, ids: MadeIds) -> Definition:
         schema = wide.schema
         moved = [schema.column(name) for name in self.columns]
-        columns = renumber_columns([Column(0, self.key, pa.int64(), nullable=False), *moved])
+        key = Column("", self.key, pa.int64(), nullable=False)
+        columns, next_id = ids.table_columns([key, *moved], first=1)
         links = tuple(link for link in schema.foreign_keys if link[0] in self.columns)
         checks = _checks(schema, set(self.columns))
-        made = TableSchema(columns, (self.key,), links, len(columns), checks)
-        return Definition(made, fitting_layout(wide.layout, made))
+        made = TableSchema(columns, (self.key,), links, next_id, checks)
+        return Definition(made, fitting_layout(wide.layout, made), ids.table())
 
 
 def _checks(schema: TableSchema, names: set[str]) -> tuple[tuple[str, str], ...]:

@@ -10,7 +10,6 @@ from livingdb.evolution.lenses.column_lens import ColumnLens, verdicts
 from livingdb.evolution.lenses.lens import Follower, Lens, Verdicts
 from livingdb.evolution.schema_change import SchemaChange, Schemas, definition_of
 from livingdb.sql.expressions import Expression
-from livingdb.tables.recipe import Definition
 from livingdb.tables.schema import TableSchema
 
 __all__ = ["RenameColumn"]
@@ -32,7 +31,8 @@ class RenameColumn(SchemaChange):
         check_new_name(old.schema, self.to)
         layout = with_names(old.layout, {self.name: [self.to]})
         schema = _rename_column(old.schema, self.name, self.to)
-        return RenameColumnLens(self.table, old, check_layout(Definition(schema, layout)))
+        new = check_layout(replace(old, schema=schema, layout=layout))
+        return RenameColumnLens(self.table, old, new)
 
 
 class RenameColumnLens(ColumnLens):

@@ -23,6 +23,7 @@ from livingdb.evolution.definition_edits import (
 from livingdb.evolution.lenses.column_lens import verdicts
 from livingdb.evolution.lenses.computed_lens import ColumnMapping, ComputedLens, expression_mapping
 from livingdb.evolution.lenses.lens import Lens, Verdicts
+from livingdb.evolution.made_ids import MadeIds
 from livingdb.evolution.schema_change import SchemaChange, Schemas, definition_of
 from livingdb.tables.schema import Column, TableSchema
 from livingdb.tables.type_names import type_name
@@ -65,14 +66,14 @@ class SplitColumn(SchemaChange):
         if self.separator is not None:
             _check_separator(self.separator, (self.up, self.down), [whole, *parts])
             parts[0] = replace(parts[0], nullable=whole.nullable)
-            new = replace_columns(old, (self.name,), parts)
+            new = replace_columns(old, (self.name,), parts, MadeIds(self, [old]))
             there = _split_mapping(self.separator, whole, parts)
             return TextLens(
                 self.table, old, new, there, _concat_mapping(self.separator, parts, whole)
             )
         if self.up is None:
             raise InvalidData("give `up` expressions or a separator: how is the column split?")
-        new = replace_columns(old, (self.name,), parts)
+        new = replace_columns(old, (self.name,), parts, MadeIds(self, [old]))
         there = expression_mapping(self.up, old.schema, parts)
         back = None
         if self.down is not None:
@@ -110,14 +111,14 @@ class ConcatColumns(SchemaChange):
         if self.separator is not None:
             _check_separator(self.separator, (self.up, self.down), [whole, *parts])
             whole = replace(whole, nullable=all(part.nullable for part in parts))
-            new = replace_columns(old, self.names, [whole])
+            new = replace_columns(old, self.names, [whole], MadeIds(self, [old]))
             there = _concat_mapping(self.separator, parts, whole)
             return TextLens(
                 self.table, old, new, there, _split_mapping(self.separator, whole, parts)
             )
         if self.up is None:
             raise InvalidData("give an `up` expression or a separator: how are they put together?")
-        new = replace_columns(old, self.names, [whole])
+        new = replace_columns(old, self.names, [whole], MadeIds(self, [old]))
         there = expression_mapping({whole.name: self.up}, old.schema, [whole])
         back = expression_mapping(self.down, new.schema, parts) if self.down is not None else None
         return TextLens(self.table, old, new, there, back)

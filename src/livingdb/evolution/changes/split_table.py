@@ -22,6 +22,7 @@ from livingdb.evolution.lenses.table_parts import (
     touched_keys,
     verdicts,
 )
+from livingdb.evolution.made_ids import MadeIds
 from livingdb.evolution.schema_change import SchemaChange, Schemas, definition_of
 from livingdb.graph.row_constraints import first_key
 from livingdb.sql.expressions import Expression
@@ -59,7 +60,8 @@ class SplitTable(SchemaChange):
         for text in self.into.values():
             Expression(text).check(whole.schema.arrow, pa.bool_())
         values = [column.name for column in whole.schema.columns]
-        new = {name: part_definition(whole, values) for name in self.into}
+        ids = MadeIds(self, [whole])
+        new = {name: part_definition(whole, values, ids, at) for at, name in enumerate(self.into)}
         kind = StrictSplitLens if self.strict else SplitLens
         return kind(self.table, {self.table: whole}, new, self.into)
 

@@ -22,7 +22,7 @@ from livingdb.tables.recipe import Definition
 from livingdb.tables.schema import TableSchema
 from livingdb.tables.type_names import type_name
 
-__all__ = ["CreateTable", "DropTable", "RenameTable"]
+__all__ = ["CreateTable", "DropTable", "RenameTable", "creation_of"]
 
 
 @dataclass(frozen=True)
@@ -53,6 +53,8 @@ class CreateTable(SchemaChange):
         known = {name: definition.schema for name, definition in tables.items()}
         check_new_table(self.table, schema, known.get)
         made = check_layout(Definition(schema, _parse_layout(self.layout)))
+        if self.id is not None:
+            made = made.identified(self.id)
         return TableLens({}, {self.table: made}, {})
 
 
@@ -142,6 +144,20 @@ class TableLens(Lens):
     def putl(self, deltas: TableImages, new: Side, old: Side) -> TableImages:
         theirs = {new: name for name, new in self.names.items()}
         return {theirs[name]: delta for name, delta in deltas.items() if name in theirs}
+
+
+def creation_of(table: str, definition: Definition) -> CreateTable:
+    """The change that makes such a table."""
+    schema = definition.schema
+    defaults = {c.name: c.default for c in schema.columns if c.default is not None}
+    return CreateTable(
+        table,
+        schema.whole,
+        schema.key,
+        defaults or None,
+        dict(schema.foreign_keys) or None,
+        definition.layout,
+    )
 
 
 def _parse_layout(given: Mapping[str, Any] | Layout | None) -> Layout:

@@ -22,11 +22,11 @@ from livingdb.evolution.lenses.table_parts import (
     images_of,
     names_of,
     renamed_keys,
-    renumber_columns,
     rows_of,
     touched_keys,
     verdicts,
 )
+from livingdb.evolution.made_ids import MadeIds
 from livingdb.evolution.schema_change import SchemaChange, Schemas, definition_of
 from livingdb.graph.row_constraints import check_not_null, first_key
 from livingdb.tables.recipe import Definition
@@ -62,18 +62,25 @@ class UnionTables(SchemaChange):
         for name in self.tables:
             check_unreferenced(tables, name)
         schema = self._common_schema({name: definition.schema for name, definition in old.items()})
-        layout = old[self.tables[0]].layout
+        if self.origin is not None:
+            schema = self._with_origin(schema, self.origin)
+        ids = MadeIds(self, old.values())
+        columns, next_id = ids.table_columns(schema.columns)
+        schema = replace(schema, columns=columns, next_id=next_id)
+        layout = fitting_layout(old[self.tables[0]].layout, schema)
+        new = {self.into: Definition(schema, layout, ids.table())}
         if self.origin is None:
-            new = {self.into: Definition(schema, fitting_layout(layout, schema))}
             return PlainUnionLens(old, new, self.into, self.default)
-        wider = self._with_origin(schema, self.origin)
-        new = {self.into: Definition(wider, fitting_layout(layout, wider))}
         return OriginUnionLens(old, new, self.into, self.origin)
 
     def _common_schema(self, schemas: Mapping[str, TableSchema]) -> TableSchema:
-        """What all the tables have; `InvalidData` says where they differ."""
+        """What all the tables have; `InvalidData` says where they differ.
+
+        The columns are those of the table whose name the new one has, or else of the first.
+        """
         name, *others = schemas
         first = schemas[name]
+        same = schemas.get(self.into, first)
         for other in others:
             _check_same(name, first, other, schemas[other])
         columns = []
@@ -83,19 +90,18 @@ class UnionTables(SchemaChange):
             columns.append(
                 replace(
                     column,
+                    id=same.column(column.name).id,
                     nullable=any(twin.nullable for twin in twins),
                     default=column.default if same_default else None,
                     read_only=any(twin.read_only for twin in twins),
                 )
             )
-        return replace(first, columns=renumber_columns(columns), next_id=len(columns))
+        return replace(first, columns=tuple(columns))
 
     def _with_origin(self, schema: TableSchema, origin: str) -> TableSchema:
         check_new_name(schema, origin)
-        column = Column(0, origin, pa.string(), nullable=False, default=self.default)
-        columns = renumber_columns([*schema.columns, column])
-        key = (*schema.key, origin)
-        return replace(schema, columns=columns, key=key, next_id=len(columns))
+        column = Column("", origin, pa.string(), nullable=False, default=self.default)
+        return replace(schema, columns=(*schema.columns, column), key=(*schema.key, origin))
 
 
 def _check_same(name: str, first: TableSchema, other: str, second: TableSchema) -> None:

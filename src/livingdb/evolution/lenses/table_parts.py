@@ -17,12 +17,13 @@ from livingdb.evolution.lenses.row_alignment import (
     empty_rows,
     keys_of,
 )
+from livingdb.evolution.made_ids import MadeIds
 from livingdb.evolution.schema_change import Schemas, check_free
 from livingdb.graph.names import check_table
 from livingdb.sql.expressions import Expression
 from livingdb.tables.layout import Layout
 from livingdb.tables.recipe import Definition
-from livingdb.tables.schema import Column, TableSchema
+from livingdb.tables.schema import TableSchema
 from livingdb.trees.keys import concat_keys, member
 
 __all__ = [
@@ -40,7 +41,6 @@ __all__ = [
     "names_of",
     "part_definition",
     "renamed_keys",
-    "renumber_columns",
     "rows_of",
     "touched_keys",
     "verdicts",
@@ -103,25 +103,26 @@ def check_together(schema: TableSchema, parts: Iterable[Collection[str]]) -> Non
             raise InvalidData(f"{what} needs {names}, which would be apart: drop it first")
 
 
-def renumber_columns(columns: Iterable[Column]) -> tuple[Column, ...]:
-    """Columns with the ids that those of a new table have."""
-    return tuple(replace(column, id=number) for number, column in enumerate(columns))
+def part_definition(
+    definition: Definition, names: Collection[str], ids: MadeIds, ordinal: int
+) -> Definition:
+    """A new table of the key and some of the columns, with what can be said of them alone.
 
-
-def part_definition(definition: Definition, names: Collection[str]) -> Definition:
-    """A new table of the key and some of the columns, with what can be said of them alone."""
+    It is the one of that ordinal that the change makes.
+    """
     schema = definition.schema
     wanted = {*schema.key, *names}
-    columns = renumber_columns(column for column in schema.columns if column.name in wanted)
+    kept = [column for column in schema.columns if column.name in wanted]
+    columns, next_id = ids.table_columns(kept, table=ordinal)
     checks = [(name, text) for name, text in schema.checks if Expression(text).columns <= wanted]
     made = TableSchema(
         columns,
         schema.key,
         tuple(link for link in schema.foreign_keys if link[0] in wanted),
-        len(columns),
+        next_id,
         tuple(checks),
     )
-    return Definition(made, fitting_layout(definition.layout, made))
+    return Definition(made, fitting_layout(definition.layout, made), ids.table(ordinal))
 
 
 def fitting_layout(layout: Layout, schema: TableSchema) -> Layout:

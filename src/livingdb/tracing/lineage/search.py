@@ -339,7 +339,7 @@ class Search:
         return Origin(branch, self._name(branch), table, row, every, source, False)
 
 
-def _names(graph: Graph, version: Version) -> list[tuple[int, str]]:
+def _names(graph: Graph, version: Version) -> list[tuple[str, str]]:
     return [(c.id, c.name) for c in graph.versions.definition(version).schema.columns]
 
 

@@ -225,7 +225,8 @@ def _titles(changes: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _texts(data: Mapping[str, Any]) -> list[str]:
-    return [v for name, v in data.items() if name != "change" and isinstance(v, str)]
+    parts = [value for name, value in data.items() if name not in ("change", "id")]
+    return [part for part in parts if isinstance(part, str)]
 
 
 def _conditions(given: object) -> dict[str, Any]:

@@ -1,0 +1,46 @@
+"""Identities that count from one, so that what is written does not depend on chance."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import count
+
+import pytest
+
+from livingdb.commit.table_writes import TableWrites
+from livingdb.evolution import evolve
+from livingdb.tables import identity
+from livingdb.tables.recipe import Definition
+
+__all__ = ["Counter", "counted", "unidentified"]
+
+
+class Counter:
+    """Gives numbers where chance would."""
+
+    def __init__(self) -> None:
+        self._numbers = count(1)
+
+    def token_hex(self, size_bytes: int) -> str:
+        """As the module `secrets` has it."""
+        return next(self._numbers).to_bytes(size_bytes, "big").hex()
+
+
+@contextmanager
+def counted() -> Iterator[Counter]:
+    """A counter that all new identities come from, in this process."""
+    counter = Counter()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(identity, "secrets", counter)
+        yield counter
+
+
+@contextmanager
+def unidentified() -> Iterator[None]:
+    """What is written has no identities, as in formats before there were any."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Definition, "identified", lambda self, change: self)
+        patch.setattr(TableWrites, "schema_changes", lambda self: [])
+        patch.setattr(evolve, "identify_changes", tuple)
+        yield
