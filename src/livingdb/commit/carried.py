@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from livingdb.commit.proposal import Tables
+from livingdb.errors import LivingDBError
 from livingdb.evolution.lenses.lens import RowImages
 from livingdb.graph.draft import Intent
 from livingdb.trees.delta import Delta
@@ -30,6 +31,8 @@ class Carried:
     pending: PendingChange | None = None
     deltas: dict[str, Delta] = field(default_factory=dict)
     row_images: dict[str, RowImages] = field(default_factory=dict)
+    broken: LivingDBError | None = None
+    """Why the sync cannot follow; its conditions may stop it before."""
     spec: Mapping[str, Any] | None = None
     """What the sync is from now on, if it is another."""
     schema_changes: Sequence[Mapping[str, Any]] = ()

@@ -35,6 +35,7 @@ from livingdb.graph.storage.staging import Staging
 from livingdb.guard.build_pending_change import pending_refresh
 from livingdb.guard.conditions.kinds.model import METRICS
 from livingdb.guard.conditions.pending_change import PendingChange
+from livingdb.guard.sync_failure import TRANSIENT_ERRORS
 from livingdb.trees.delta import PATCH
 
 __all__ = ["ViewCarrier", "Views", "edge_details", "topological_order"]
@@ -169,7 +170,8 @@ class ViewCarrier:
     ) -> Carried | None:
         """The next version of a derived object over branches that move; None if it stays."""
         graph = self._graph
-        view = self._views[1].by_sync[sync.id] if self._views else View.from_json(sync.spec)
+        known = {} if self._views is None else self._views[1].by_sync
+        view = known.get(sync.id) or View.from_json(sync.spec)
         rows = graph.branches.by_ids([sync.target, *view.branches])
         target = rows[sync.target]
         head = graph.snapshots.at(target.head)
@@ -178,14 +180,19 @@ class ViewCarrier:
         names = {number: row.name for number, row in rows.items()}
         rebound = view
         others = [m for n, m in moved.items() if n in view.branches and _is_other(m, view)]
-        for move in others:
-            rebound = rebind_view(graph, rebound, move)
-        spec = rebound.to_json() if rebound != view else None
         is_guarded = bool(sync.guard.get("conditions"))
         pending: PendingChange | None = None
         if others and is_guarded:
             authors = [cause.author]
             pending = pending_schema_change(graph, sync, view, others, head, authors, self._trust)
+        try:
+            for move in others:
+                rebound = rebind_view(graph, rebound, move)
+        except LivingDBError as error:
+            if isinstance(error, TRANSIENT_ERRORS):
+                raise
+            return Carried(None, pending=pending, broken=error)
+        spec = rebound.to_json() if rebound != view else None
         if others:
             same = unchanged_tables(graph, sync, view, rebound, others, head)
             if same is not None:

@@ -96,6 +96,8 @@ def evolve(pipeline: Pipeline, branch: str, wish: EvolveRequest) -> SnapshotRow:
         # What is kept has the branch's syncs from now on, and "reverse" writes it.
         beside = wish.to is not None or wish.sync == "reverse"
         check_new_sync(graph.syncs(row.epoch), row, wish.sync, is_new_target=beside)
+        if wish.to is None and wish.keep is None:
+            _refuse_kept_syncs(graph, row)
         stages = apply_changes(graph, plan, tables, attempt.staging)
         # Syncs of schema changes stay with the schema.
         kept = () if wish.keep is None else schema_syncs(graph, row, of_branch=True)
@@ -193,7 +195,6 @@ class _BranchUpdates:
             _move_syncs(graph, connection, row, old.branch, old.name)
             new = _SyncEnd(row.id, row.name, made)
         else:
-            _refuse_kept_syncs(graph, row)
             return
         if wish.sync != "none":
             self._add_syncs(connection, [old, *self._between, new], made.time)

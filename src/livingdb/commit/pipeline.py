@@ -149,7 +149,7 @@ class Pipeline:
             return delta_between(graph.versions, old if is_alike else None, new)
 
         try:
-            if None in last.tables.values() or last.kind == "merge":
+            if any(v is None or name not in before for name, v in last.tables.items()):
                 definition = graph.versions.definition
                 check_targets({name: definition(v).schema for name, v in after.items()})
             check_tables(graph.versions, after, {**proposal.deltas, **last.tables}, delta_of)
@@ -226,7 +226,7 @@ class _Work:
         for move in self.first:
             self._reach(move)
         while self._due:
-            number = min(self._due, key=self._ranks.__getitem__)
+            number = min(self._due, key=lambda sync: self._ranks.get(sync, len(self._ranks)))
             sync, target = self._due.pop(number)
             if target not in self.moved:
                 self._carry_along(sync, target)
@@ -307,6 +307,9 @@ class _Work:
                     return
             self.actions += judged.warnings
             tables, details = judged.tables, judged.details
+        if carried.broken is not None:
+            self._cannot_carry(sync, branch, carried.broken)
+            return
         if carried.spec is not None:
             self.actions.append(_spec_action(self.graph, sync, carried.spec))
         if intent is None:
