@@ -8,8 +8,8 @@ from itertools import count
 
 import pytest
 
+from livingdb.commit import evolve
 from livingdb.commit.table_writes import TableWrites
-from livingdb.evolution import evolve
 from livingdb.tables import identity
 from livingdb.tables.recipe import Definition
 

@@ -17,7 +17,7 @@ from livingdb.catalog.branches import BranchRow
 from livingdb.catalog.ids import BranchId
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.catalog.syncs import SyncRow
-from livingdb.commit.carry_views import topological_order
+from livingdb.commit.carry_view import topological_order
 from livingdb.database import derive as objects
 from livingdb.database.sync import drop_branch_action
 from livingdb.derivation.plan_cache import columns_used

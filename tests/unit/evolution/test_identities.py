@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from livingdb.evolution.evolve import plan_changes
 from tests.ids import counted
 
 import livingdb
@@ -33,6 +32,7 @@ from livingdb.evolution import (
     SplitTable,
     UnionTables,
 )
+from livingdb.evolution.plan import plan_changes
 from livingdb.graph.table_ids import matching_columns, matching_tables, table_id
 from livingdb.tables import identity
 from livingdb.tables.recipe import Definition
