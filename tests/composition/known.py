@@ -118,13 +118,13 @@ KNOWN: tuple[Known, ...] = (
     ),
     Known(
         "clone_follows_no_table",
-        "a deferred clone stops when any table of its source is renamed or dropped",
-        fails("stopped", says="which .* reads, is not there", sync="deferred lens"),
+        "a clone stops when a table of its source that it changes is renamed",
+        fails("stopped", says="there is no table", sync="lens"),
     ),
     Known(
         "clone_follows_no_column",
-        "a deferred clone stops when a column that it masks or changes is renamed",
-        fails("stopped", says="there is no column", sync="deferred lens"),
+        "a clone stops when a column that it masks or changes is renamed",
+        fails("stopped", says="there is no column", sync="lens"),
     ),
     # --- lenses and views that meet --------------------------------------------------------------
     Known(
