@@ -77,12 +77,18 @@ def bind_expression(text: str, table: BoundTable) -> BoundQuery:
         if name.casefold() in _NAMED_BY_ARGUMENTS:
             raise Unsupported(f"{text!r}: {name.lower()} gives fields the names of columns")
     resolver = _Resolver(text, _no_table)
-    resolver.tables[table.id] = table
+    spoken = {column.parts[0].name for column in tree.find_all(exp.Column)}
+    exact = {column.name.casefold() for column in table.columns if column.name in spoken}
+    columns = [c for c in table.columns if c.name in spoken or c.name.casefold() not in exact]
     scope = Scope(clause="WHERE")
-    titles = [(column.name, column.id) for column in table.columns]
-    scope.add(Relation(0, "", titles, table=0))
+    scope.add(Relation(0, "", [(column.name, column.id) for column in columns], table=0))
     resolver.expression(tree, scope)
-    return BoundQuery(text, (table,), in_order(resolver.bindings))
+    if resolver.unknown:
+        known = ", ".join(column.name for column in table.columns)
+        raise NotFound(f"{text!r}: there is no column {resolver.unknown[0]!r}; there are {known}")
+    used = {item.column for item in resolver.bindings if isinstance(item, ColumnBinding)}
+    kept = tuple(column for column in table.columns if column.id in used)
+    return BoundQuery(text, (replace(table, columns=kept),), in_order(resolver.bindings))
 
 
 def _no_table(node: exp.Table) -> BoundTable:
@@ -133,6 +139,7 @@ class _Resolver:
         self._occurrences: list[TableBinding] = []
         self._nodes: set[int] = set()
         self._held: set[int] = set()
+        self.unknown: list[str] = []
         self._relations = 0
         self._groups = 0
 
@@ -445,12 +452,10 @@ class _Resolver:
             self._lambda(node, scope, known)
         elif isinstance(node, exp.Identifier):
             self._variable(node, known)
-        elif isinstance(node, exp.Struct):
-            for item in node.expressions:
-                if isinstance(item, exp.Column) and not isinstance(item.this, exp.Star):
-                    self._column(item, scope, output=item.name, variables=known)
-                else:
-                    self.expression(item, scope, known)
+        elif isinstance(node, exp.PropertyEQ):
+            self._field(node, scope, known)
+        elif isinstance(node, exp.DataType):
+            return
         else:
             if isinstance(node, exp.Func) and _is_named_by_arguments(node):
                 scope.hold()
@@ -465,12 +470,26 @@ class _Resolver:
             self._variable(name, inner)
         self.expression(node.this, scope, inner)
 
-    def _variable(self, node: exp.Identifier, variables: Mapping[str, int]) -> None:
+    def _field(self, node: exp.PropertyEQ, scope: Scope, variables: Mapping[str, int]) -> None:
+        """A field of a struct that is made; from what it is made it may have its name."""
+        value, name = node.expression, node.this.name
+        last = value.this if isinstance(value, exp.Column) else value
+        is_implicit = "start" in node.this.meta and node.this.meta == last.meta
+        if isinstance(value, exp.Column):
+            self._column(value, scope, output=name if is_implicit else None, variables=variables)
+        elif isinstance(value, exp.Identifier):
+            self._variable(value, variables, name if is_implicit else None)
+        else:
+            self.expression(value, scope, variables)
+
+    def _variable(
+        self, node: exp.Identifier, variables: Mapping[str, int], output: str | None = None
+    ) -> None:
         group = variables.get(node.name.casefold())
-        is_field = isinstance(node.parent, exp.Dot) and node.arg_key == "expression"
-        if group is not None and not is_field:
+        is_name = node.arg_key != "this" and isinstance(node.parent, (exp.Dot, exp.Window))
+        if group is not None and not is_name:
             self._note(("variable", group, ""))
-            self.bindings.append(VariableBinding(*self._span(node), group))
+            self.bindings.append(VariableBinding(*self._span(node), group, output))
 
     def _column(
         self,
@@ -488,11 +507,13 @@ class _Resolver:
         group = (variables or {}).get(names[0])
         if group is not None:
             self._note(("variable", group, ""))
-            self.bindings.append(VariableBinding(*self._span(parts[0]), group))
+            output = output if len(parts) == 1 else None
+            self.bindings.append(VariableBinding(*self._span(parts[0]), group, output))
             return None
         found = scope.find(names, is_bare) or UNCLEAR
         if found == UNCLEAR:
             scope.hold()
+            self.unknown.append(parts[0].name)
         if found.kind != "column":
             self._note(found.meaning)
             return found

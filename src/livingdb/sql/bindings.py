@@ -143,11 +143,15 @@ class OutputBinding:
 
 @dataclass(frozen=True)
 class VariableBinding:
-    """A variable of a lambda function, in an expression; `group` tells it from others."""
+    """A variable of a lambda function; `group` tells it from others.
+
+    `output` is the name that a field has from it.
+    """
 
     start: int
     end: int
     group: int
+    output: str | None = None
 
 
 Binding: TypeAlias = (

@@ -334,5 +334,6 @@ def _fresh_variables(bound: BoundQuery, table: BoundTable) -> dict[int, str]:
                 number = next(n for n in range(1, len(taken) + 2) if f"v{n}" not in taken)
                 names[item.group] = f"v{number}"
                 taken.add(f"v{number}")
-            found[at] = names[item.group]
+            alias = "" if item.output is None else f" AS {quote(item.output)}"
+            found[at] = names[item.group] + alias
     return found

@@ -66,7 +66,9 @@ class TableSchema:
 
     Columns keep the order they were given in; `stored_columns` has them as trees store them, the
     key columns first.  `foreign_keys` maps a column to the table whose key it names.  `checks`
-    are conditions in SQL, by name, that no row may make false.
+    are conditions in SQL, by name, that no row may make false.  `written` holds checks and computed
+    columns as their users wrote them, where columns have other names since: texts and bindings, by
+    `check:` and a name or `computed:` and a column's id (see `sql.stored_expressions`).
     """
 
     columns: tuple[Column, ...]
@@ -74,6 +76,7 @@ class TableSchema:
     foreign_keys: tuple[tuple[str, str], ...] = ()
     next_id: int = 0
     checks: tuple[tuple[str, str], ...] = ()
+    written: tuple[tuple[str, str], ...] = ()
 
     @classmethod
     def of(
@@ -215,12 +218,14 @@ class TableSchema:
             for column in self.columns
         ]
         checks = {"checks": [list(check) for check in self.checks]} if self.checks else {}
+        written = {"written": dict(self.written)} if self.written else {}
         return {
             "columns": columns,
             "key": list(self.key),
             "foreign_keys": [list(link) for link in self.foreign_keys],
             "next_id": self.next_id,
             **checks,
+            **written,
         }
 
     @classmethod
@@ -241,7 +246,8 @@ class TableSchema:
         )
         links = tuple((name, table) for name, table in data["foreign_keys"])
         checks = tuple((name, text) for name, text in data.get("checks", ()))
-        return cls(columns, tuple(data["key"]), links, data["next_id"], checks)
+        written = tuple(data.get("written", {}).items())
+        return cls(columns, tuple(data["key"]), links, data["next_id"], checks, written)
 
 
 def _names(schema: SchemaLike) -> list[str]:
