@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, assume, event, given, settings
 from hypothesis import strategies as st
+from tests.property.query_texts import NAMES, Shown, queries
 
 from livingdb.engines.embedded.session import EmbeddedEngine
 from livingdb.engines.request import Request, Source
@@ -18,7 +19,6 @@ from livingdb.sql.bindings import BoundColumn, BoundQuery, BoundTable
 from livingdb.sql.column_titles import with_spark_titles
 from livingdb.sql.parse import parse_statement
 from livingdb.sql.render_query import render
-from tests.property.query_texts import NAMES, Shown, queries
 
 ENGINE = EmbeddedEngine()
 TYPES = {
@@ -129,9 +129,17 @@ def _cases(draw: st.DrawFn) -> tuple[list[Table], str, list[Table]]:
 _SLOW = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large]
 
 
-@settings(max_examples=10, derandomize=True, database=None, deadline=None, suppress_health_check=_SLOW)
+@settings(
+    max_examples=10,
+    derandomize=True,
+    database=None,
+    deadline=None,
+    suppress_health_check=_SLOW,
+)
 @given(_cases())
-def test_a_query_means_the_same_over_other_names(case: tuple[list[Table], str, list[Table]]) -> None:
+def test_a_query_means_the_same_over_other_names(
+    case: tuple[list[Table], str, list[Table]],
+) -> None:
     _check(*case)
 
 

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection
-from sqlglot import exp
 
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.catalog.syncs import SyncRow
@@ -17,6 +16,7 @@ from livingdb.commit import derive as deriving
 from livingdb.commit.carry_views import topological_order
 from livingdb.commit.past_versions import version_for
 from livingdb.database.sync import drop_branch_action, updatable_of
+from livingdb.derivation.rebind_view import with_query
 from livingdb.derivation.source_tables import resolve_sources
 from livingdb.derivation.trusted_functions import check_name, load_function
 from livingdb.derivation.view import KIND, MATERIALIZE, REFRESH, SourceTable, View, hot_condition
@@ -173,16 +173,12 @@ def _check_choice(what: str, given: object, known: Sequence[str]) -> None:
 
 
 def _query_view(graph: Graph, branch: str, name: str, sql: str) -> View:
-    tree = parse_statement(sql)
-    if not isinstance(tree, exp.Query):
-        raise InvalidData("a view is made by a query: SELECT …")
-    query, tables = resolve_sources(graph, graph.branch(branch), tree)
+    bound, tables = resolve_sources(graph, graph.branch(branch), sql.strip())
     if not tables:
         raise InvalidData("the query of a view reads at least one table")
-    check_calls(query, graph.trust)
-    text = query.sql("spark", comments=False)
-    home = graph.branch(branch).id
-    return View(name, "sql", tables, text=sql.strip(), query=text, home=home)
+    check_calls(parse_statement(bound.text), graph.trust)
+    view = View(name, "sql", tables, text=bound.text, home=graph.branch(branch).id)
+    return with_query(view, bound, bound.tables)
 
 
 def _function_view(

@@ -35,8 +35,10 @@ class SourceTable:
 class View:
     """A derived object.
 
-    `what` is "sql", "spark", "model" or "clone".  `query` is the text over the plain names of
-    `tables`; `text` is what the user wrote.  `function` and `params` are those of a named function.
+    `what` is "sql", "spark", "model" or "clone".  `text` is what the user wrote, and `bindings`
+    what the names in it stand for (see `sql.bindings`); `query` is that text over the plain names
+    of `tables`, with the names that their columns have now.  `function` and `params` are those of
+    a named function.
     `home` is the branch on which it was derived, where SQL knows it by its name, or as `called`.
     `uses` are the columns of tables it reads, where that is not all of them.  What is `restless`
     may differ although nothing it reads does: it asks for the time, or for chance.
@@ -59,6 +61,7 @@ class View:
     called: str = ""
     uses: Mapping[str, Sequence[str]] = field(default_factory=dict)
     restless: bool = False
+    bindings: Mapping[str, Any] | None = None
 
     @property
     def hot(self) -> str:

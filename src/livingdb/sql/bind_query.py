@@ -30,7 +30,7 @@ from livingdb.sql.column_titles import title_of
 from livingdb.sql.name_scopes import UNCLEAR, Found, Output, Outputs, Relation, Scope
 from livingdb.sql.parse import parse_expression, parse_statement
 from livingdb.sql.select_items import item_span
-from livingdb.sql.table_names import is_cte, table_nodes
+from livingdb.sql.table_names import is_cte, is_range, table_nodes
 
 __all__ = ["FindTable", "Resolution", "bind_expression", "bind_query", "resolve"]
 
@@ -170,9 +170,7 @@ class _Resolver:
         self._order(tree, scope)
         return outputs
 
-    def _with_ctes(
-        self, tree: exp.Expr, ctes: Mapping[str, Outputs]
-    ) -> Mapping[str, Outputs]:
+    def _with_ctes(self, tree: exp.Expr, ctes: Mapping[str, Outputs]) -> Mapping[str, Outputs]:
         clause = tree.args.get("with_")
         if clause is None:
             return ctes
@@ -246,9 +244,13 @@ class _Resolver:
         plain = {"this", "side", "kind", "on", "using"}
         if join.method or any(value and key not in plain for key, value in join.args.items()):
             scope.hold()
-        using = join.args.get("using") or ()
         merged = {}
-        for name in using:
+        if join.method:
+            mine = {name.casefold() for name, _ in relation.columns or ()}
+            shared = [n for n in _star_names(scope.relations, scope) if n.casefold() in mine]
+            merged = {n.casefold(): Found("merged", len(scope.every), n.casefold()) for n in shared}
+            scope.has_stars = scope.has_stars and not join.method
+        for name in join.args.get("using") or ():
             left, right = scope.plain(name.name.casefold()), relation.find(name.name.casefold())
             merged[name.name.casefold()] = self._using(name, left, right, scope)
         scope.add(relation)
@@ -297,12 +299,12 @@ class _Resolver:
         if isinstance(node, exp.Values):
             outputs = self.query(node, scope.ctes, None)
             return Relation(number, node.alias_or_name, _plain(shown or outputs))
+        if isinstance(node, exp.Table) and is_range(node):
+            return Relation(number, node.alias_or_name, _plain(shown or ["id"]))
         self._hold_within(node, scope.ctes)
         return Relation(number, node.alias_or_name, _plain(shown or None))
 
-    def _table(
-        self, node: exp.Table, number: int, scope: Scope, called: Sequence[str]
-    ) -> Relation:
+    def _table(self, node: exp.Table, number: int, scope: Scope, called: Sequence[str]) -> Relation:
         table = self._find(node)
         branch = node.db.casefold()
         name = node.alias_or_name
@@ -331,11 +333,14 @@ class _Resolver:
             end = self._end_of_version(node, end)
         is_aliased = bool(node.alias)
         if node.args.get("sample") is not None and not is_aliased:
-            raise Unsupported(f"{node.name!r}: a sample of a table takes an alias in a stored query")
+            raise Unsupported(f"{node.name!r}: in a stored query a sample takes an alias")
         if is_aliased and _alias_columns(node):
             self._held.add(len(self._occurrences))
+        written = ".".join(part.name for part in parts)
+        is_path = node.args.get("version") is not None
+        is_path = is_path or written.casefold() != table.name.casefold()
         binding = TableBinding(
-            start, end, table.id, name, is_aliased, shadows=tuple(sorted(ctes))
+            start, end, table.id, name, is_aliased, is_path, shadows=tuple(sorted(ctes))
         )
         self._occurrences.append(binding)
         return len(self._occurrences) - 1
@@ -384,14 +389,14 @@ class _Resolver:
         if isinstance(item, exp.Aliases):
             scope.outputs += [Output(name.name, None, True) for name in item.args["expressions"]]
             return
-        name = title_of(item)
-        if name is None:
+        title = title_of(item)
+        if title is None:
             scope.are_outputs_known = False
             return
-        scope.outputs.append(Output(name))
+        scope.outputs.append(Output(title))
         is_bound = (len(self.bindings), len(self._occurrences)) != mark
         if is_bound and not isinstance(item, exp.Dot):
-            self._add_output(item, name, scope)
+            self._add_output(item, title, scope)
 
     def _add_output(self, item: exp.Expr, name: str, scope: Scope) -> None:
         places = [self._span(node) for node in item.find_all(exp.Identifier) if node.meta]
@@ -405,13 +410,22 @@ class _Resolver:
         star = item if isinstance(item, exp.Star) else item.this
         self._nodes.add(id(item))
         meant, is_path = _star_relations(item, scope)
+        if not meant and not self._is_struct(item, scope):
+            known = ", ".join(relation.called for relation in scope.relations)
+            shown = item.sql("spark")
+            raise NotFound(f"{shown}: there is no such name in FROM; there are: {known}")
         is_special = any(star.args.get(key) for key in ("except_", "replace", "rename", "ilike"))
-        if is_special or not meant or scope.merged or any(r.columns is None for r in meant):
+        is_known = not is_special and meant and all(r.columns is not None for r in meant)
+        if not is_known or scope.merged or not scope.has_stars:
             if is_path:
                 raise Unsupported(f"{item.sql('spark')}: give the table an alias")
             scope.hold()
-            scope.are_outputs_known = False
             self._note(("star", -1, item.name))
+            if is_known:
+                merged = scope if isinstance(item, exp.Star) else Scope()
+                scope.outputs += [Output(name) for name in _star_names(meant, merged)]
+            else:
+                scope.are_outputs_known = False
             return
         titles = [r.called.casefold() for r in scope.relations]
         for relation in meant:
@@ -430,6 +444,13 @@ class _Resolver:
         parts = tuple(_star_part(relation) for relation in meant)
         self.bindings.append(StarBinding(start, end, parts, is_path))
 
+    def _is_struct(self, item: exp.Expr, scope: Scope) -> bool:
+        """Whether a star may stand for the fields of a column."""
+        is_known = all(relation.columns is not None for relation in scope.every)
+        if not is_known or not isinstance(item, exp.Column):
+            return True
+        return scope.find([part.name.casefold() for part in item.parts]) is not None
+
     # --- expressions ----------------------------------------------------------------------------
 
     def expression(
@@ -437,15 +458,11 @@ class _Resolver:
     ) -> None:
         """Bind the names in an expression."""
         known = variables or {}
-        if isinstance(node, exp.Column):
-            if isinstance(node.this, exp.Star):
-                self._nodes.add(id(node))
+        if node.is_star and isinstance(node, (exp.Column, exp.Star)):
+            if not isinstance(node.parent, exp.Count) or isinstance(node, exp.Column):
                 scope.hold()
-            else:
-                self._column(node, scope, variables=known)
-        elif isinstance(node, exp.Star):
-            if not isinstance(node.parent, exp.Count):
-                scope.hold()
+        elif isinstance(node, exp.Column):
+            self._column(node, scope, variables=known)
         elif isinstance(node, exp.Query):
             self.query(node, scope.ctes, scope)
         elif isinstance(node, exp.Lambda):
@@ -454,9 +471,7 @@ class _Resolver:
             self._variable(node, known)
         elif isinstance(node, exp.PropertyEQ):
             self._field(node, scope, known)
-        elif isinstance(node, exp.DataType):
-            return
-        else:
+        elif not isinstance(node, exp.DataType):
             if isinstance(node, exp.Func) and _is_named_by_arguments(node):
                 scope.hold()
             for child in node.iter_expressions():
@@ -542,8 +557,7 @@ class _Resolver:
 
     def _hold_within(self, tree: exp.Expr, ctes: Mapping[str, Outputs]) -> None:
         """Keep all names of the tables in a part of FROM that is not looked into."""
-        for node in tree.find_all(exp.Column):
-            self._nodes.add(id(node))
+        self._nodes |= {id(column) for column in tree.find_all(exp.Column)}
         for node in sorted(table_nodes(tree), key=lambda table: self._span(table.parts[0])):
             if isinstance(node.this, exp.Identifier):
                 self._nodes.add(id(node))
@@ -626,6 +640,14 @@ def _star_relations(item: exp.Expr, scope: Scope) -> tuple[list[Relation], bool]
         for r in scope.relations
         if r.branch and path in (f"{r.branch}.{r.called.casefold()}", r.called.casefold())
     ], True
+
+
+def _star_names(relations: Sequence[Relation], scope: Scope) -> list[str]:
+    """The names of the columns of relations, those that a join made one before the others."""
+    names = [name for relation in relations for name, _ in relation.columns or ()]
+    first = {name.casefold(): name for name in reversed(names) if name.casefold() in scope.merged}
+    merged = [first[name] for name in scope.merged if name in first]
+    return merged + [name for name in names if name.casefold() not in first]
 
 
 def _star_part(relation: Relation) -> StarPart:

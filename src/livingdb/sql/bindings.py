@@ -67,6 +67,7 @@ class TableBinding:
     """A table in FROM.  Other bindings name it by its number among those of the query.
 
     `called` is what columns of the query call it, and `is_aliased` whether the text says so.
+    One that `is_path` is not written by its plain name, but with a branch or a version.
     `uses` are the columns the query needs.  Of one that is `held`, the text may depend on names in
     ways that are not bound to spans (NATURAL JOIN, PIVOT, `* EXCEPT`): it keeps all its names.
     `shadows` are the names that WITH clauses take where it stands.
@@ -76,7 +77,8 @@ class TableBinding:
     end: int
     table: str
     called: str
-    is_aliased: bool
+    is_aliased: bool = False
+    is_path: bool = False
     is_held: bool = False
     uses: tuple[str, ...] = ()
     shadows: tuple[str, ...] = ()
@@ -244,7 +246,7 @@ def _binding_to_json(item: Binding) -> dict[str, Any]:
             value = [list(side) for side in item.sides]
         elif isinstance(value, tuple):
             value = list(value)
-        if value != part.default and value != []:
+        if value not in (part.default, []):
             found[part.name] = value
     return found
 

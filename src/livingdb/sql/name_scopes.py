@@ -79,7 +79,10 @@ class Output:
 
 @dataclass
 class Scope:
-    """What the expressions of one SELECT see."""
+    """What the expressions of one SELECT see.
+
+    `has_stars`: a star there stands for the columns of the relations, one by one.
+    """
 
     outer: Scope | None = None
     ctes: Mapping[str, Outputs] = field(default_factory=dict)
@@ -88,6 +91,7 @@ class Scope:
     merged: dict[str, Found] = field(default_factory=dict)
     outputs: list[Output] = field(default_factory=list)
     are_outputs_known: bool = True
+    has_stars: bool = True
     is_distinct: bool = False
     is_held: bool = False
     clause: str = "FROM"

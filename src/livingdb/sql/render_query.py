@@ -52,22 +52,28 @@ def render(
     bound: BoundQuery,
     tables: Iterable[BoundTable],
     unread: Collection[tuple[str, str]] = (),
+    stars: bool = False,
 ) -> str | BrokenQuery:
     """The text of the query over tables as they are now: the very text, if no name matters.
 
     `unread` are columns, by the ids of table and column, that are gone or of another type where
-    that does not matter: they are null.
+    that does not matter: they are null.  `stars` are written out also where nothing changed, for
+    those who read the text over tables that may have changed since.
     """
     known = {table.id: table for table in tables}
     given = tuple(known[table.id] for table in bound.tables if table.id in known)
-    if given == bound.tables:
+    is_same = given == bound.tables and not any(item.is_path for item in bound.occurrences)
+    if is_same and not stars:
         return bound.text
-    return _cached_render(bound, given, frozenset(unread))
+    return _cached_render(bound, given, frozenset(unread), stars)
 
 
 @lru_cache(maxsize=4096)
 def _cached_render(
-    bound: BoundQuery, given: tuple[BoundTable, ...], unread: frozenset[tuple[str, str]]
+    bound: BoundQuery,
+    given: tuple[BoundTable, ...],
+    unread: frozenset[tuple[str, str]],
+    stars: bool,
 ) -> str | BrokenQuery:
     tables = {table.id: table for table in given}
     broken = _broken(bound, tables, unread)
@@ -75,10 +81,10 @@ def _cached_render(
         return broken
     if bound.is_expression:
         return _render_expression(bound, tables[bound.tables[0].id])
-    splicing = _Splicing(bound, tables, unread)
+    splicing = _Splicing(bound, tables, unread, stars)
     for item in bound.occurrences:
         name = tables[item.table].name
-        if name != bound.by_id[item.table].name and name.casefold() in item.shadows:
+        if splicing.is_respelled(item) and name.casefold() in item.shadows:
             reason = f"the table is called {name!r} now, as a WITH clause of the query is"
             return BrokenQuery(reason, item.table)
     return _render_by_columns(splicing) or splicing.with_subqueries()
@@ -159,6 +165,7 @@ class _Splicing:
     bound: BoundQuery
     tables: Mapping[str, BoundTable]
     unread: frozenset[tuple[str, str]]
+    stars: bool
 
     def is_bound_to_columns(self) -> bool:
         """Whether other names can be written where the old ones stand."""
@@ -177,8 +184,10 @@ class _Splicing:
         """Whether a table has other columns, or other names of them, than it had."""
         return self.tables[item.table].titles != self.bound.by_id[item.table].titles
 
-    def _is_respelled(self, item: TableBinding) -> bool:
-        return self.tables[item.table].name != self.bound.by_id[item.table].name
+    def is_respelled(self, item: TableBinding) -> bool:
+        """Whether a table is called something else than is written."""
+        old, new = self.bound.by_id[item.table], self.tables[item.table]
+        return item.is_path or new.name != old.name
 
     def _name(self, of: int, column: str) -> str:
         return self.tables[self.bound.occurrences[of].table].by_id[column].name
@@ -202,7 +211,7 @@ class _Splicing:
         return _splice(self.bound, texts)
 
     def _table(self, item: TableBinding) -> str | None:
-        if not self._is_respelled(item):
+        if not self.is_respelled(item):
             return None
         alias = "" if item.is_aliased else f" AS {quote(item.called)}"
         return quote(self.tables[item.table].name) + alias
@@ -210,7 +219,7 @@ class _Splicing:
     def _column(self, item: ColumnBinding, is_qualified: bool) -> str | None:
         table = self.bound.occurrences[item.of]
         name = self._name(item.of, item.column)
-        is_respelled = item.is_path and self._is_respelled(table)
+        is_respelled = item.is_path and self.is_respelled(table)
         if name == self._old_name(item.of, item.column) and not is_qualified and not is_respelled:
             return None
         made = quote(name)
@@ -220,15 +229,19 @@ class _Splicing:
 
     def _star(self, item: StarBinding) -> str | None:
         tables = [self.bound.occurrences[part.of] for part in item.parts if part.of is not None]
-        is_respelled = item.is_path and any(self._is_respelled(table) for table in tables)
-        if not is_respelled and not any(self._is_other(table) for table in tables):
-            return None
+        is_respelled = item.is_path and any(self.is_respelled(table) for table in tables)
+        is_other = is_respelled or any(self._is_other(table) for table in tables)
+        return self._columns_of(item) if is_other or self.stars else None
+
+    def _columns_of(self, item: StarBinding, keeps_names: bool = False) -> str:
+        """The columns a star stands for, one by one."""
         made = []
         for part in item.parts:
             for column in part.columns:
                 name = old = column
                 if part.of is not None:
-                    name, old = self._name(part.of, column), self._old_name(part.of, column)
+                    name = old = self._old_name(part.of, column)
+                    name = old if keeps_names else self._name(part.of, column)
                 alias = "" if name == old else f" AS {quote(old)}"
                 made.append(f"{quote(part.called)}.{quote(name)}{alias}")
         return ", ".join(made)
@@ -247,8 +260,8 @@ class _Splicing:
                 table = self.bound.occurrences[item.of]
                 name = quote(self._old_name(item.of, item.column))
                 made = f"{quote(table.called)}.{name}"
-            elif isinstance(item, StarBinding) and item.is_path:
-                made = f"{quote(item.parts[0].called)}.*"
+            elif isinstance(item, StarBinding) and (item.is_path or self.stars):
+                made = self._columns_of(item, keeps_names=True)
             if made is not None:
                 texts[at] = made
         return _splice(self.bound, texts)
@@ -264,7 +277,7 @@ class _Splicing:
                 alias = "" if now_is.name == column.name else f" AS {quote(column.name)}"
                 columns.append(quote(now_is.name) + alias)
         alias = "" if item.is_aliased else f" AS {quote(item.called)}"
-        source = f"FROM {quote(new.name)}" if self._is_respelled(item) else self._from(item)
+        source = f"FROM {quote(new.name)}" if self.is_respelled(item) else self._from(item)
         return f"(SELECT {', '.join(columns) or '1'} {source}){alias}"
 
     def _from(self, item: TableBinding) -> str:

@@ -2,7 +2,7 @@
 
 A schema holds each text with the names of now.  Where these are others than its user wrote, it
 holds what was written as well, bound to columns by their ids; so the text comes back with the
-names.  Texts of which only the words are held are bound when a column is renamed for the first time.
+names.  A text of which only the words are held is bound when a column is first renamed.
 """
 
 from __future__ import annotations
