@@ -184,7 +184,10 @@ def _items(
         name = draw(st.sampled_from(NAMES))
         if way == "bare":
             text = draw(_reference(shown, "number"))
-            take(text, text.rpartition(".")[2].strip("`"))
+            plain = text.rpartition(".")[2].strip("`")
+            # Engines differ about its name further in, where it is not written as it is defined.
+            as_is = is_top or plain in {n for n, _ in every}
+            take(text if as_is else f"{text} AS {plain}", plain)
         elif way == "struct":
             one, other = draw(_reference(shown, "number")), draw(_number(shown, 1))
             take(f"struct({one} AS a, {other} AS b) {_quoted(name)}", name, "struct")
@@ -227,7 +230,8 @@ def _grouped(draw: st.DrawFn, shown: Sequence[Shown], source: str) -> tuple[str,
     plain = key.rpartition(".")[2].strip("`")
     alias = draw(st.sampled_from(NAMES))
     total = draw(st.sampled_from([n for n in NAMES if n not in (alias, plain.lower(), plain)]))
-    is_named = key == "1" or draw(st.booleans())
+    defined = {name for relation in shown for name, _ in relation.columns}
+    is_named = plain not in defined or draw(st.booleans())
     item = f"{key} AS {_quoted(alias)}" if is_named else key
     group = draw(st.sampled_from([key if key != "1" else "1", "1"]))
     having = draw(st.sampled_from(["", f" HAVING count({counted}) > 0", f" HAVING max({key}) > 0"]))
