@@ -29,8 +29,8 @@ from livingdb.sql.bindings import (
 from livingdb.sql.column_titles import title_of
 from livingdb.sql.name_scopes import UNCLEAR, Found, Output, Outputs, Relation, Scope
 from livingdb.sql.parse import parse_expression, parse_statement
-from livingdb.sql.select_items import item_span
 from livingdb.sql.table_names import is_cte, is_range, table_nodes
+from livingdb.sql.text_spans import item_span
 
 __all__ = ["FindTable", "Resolution", "bind_expression", "bind_query", "resolve"]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 
 import pytest
@@ -40,7 +41,7 @@ def bind(text: str) -> BoundQuery:
     bound = bind_query(text, TABLES)
     spans = [(item.start, item.end) for item in bound.bindings]
     assert spans == sorted(spans)
-    assert all(one[1] <= other[0] for one, other in zip(spans, spans[1:], strict=False))
+    assert all(one[1] <= other[0] for one, other in itertools.pairwise(spans))
     assert BoundQuery.from_json(json.loads(json.dumps(bound.to_json()))) == bound
     return bound
 
@@ -109,7 +110,8 @@ def test_a_query_over_the_names_it_was_written_for_is_the_very_text(text: str) -
         ("SELECT transform(arr, a -> a) c FROM t", "SELECT transform(arr, a -> a) c FROM t"),
         ("SELECT id FROM u WHERE b IN (SELECT a FROM t)",
          "SELECT id FROM u WHERE b IN (SELECT `z` AS `a` FROM t)"),
-        ("SELECT max(a) FILTER (WHERE a > 1) m FROM t", "SELECT max(`z`) FILTER (WHERE `z` > 1) m FROM t"),
+        ("SELECT max(a) FILTER (WHERE a > 1) m FROM t",
+         "SELECT max(`z`) FILTER (WHERE `z` > 1) m FROM t"),
         ("SELECT b FROM t UNION SELECT a FROM t", "SELECT b FROM t UNION SELECT `z` AS `a` FROM t"),
         ("SELECT l.e FROM t LATERAL VIEW explode(s) l AS e",
          "SELECT l.e FROM t LATERAL VIEW explode(`x y`) l AS e"),
@@ -156,7 +158,8 @@ _AS_IT_WAS = "(SELECT `b` AS `a`, `a` AS `b`, `s`, `arr` FROM t)"
         ("SELECT * FROM t PIVOT (sum(a) FOR b IN (1, 2))",
          f"SELECT * FROM {_AS_IT_WAS} AS `t` PIVOT (sum(a) FOR b IN (1, 2))"),
         ("SELECT x.c FROM t AS x(c, d, e, f)", f"SELECT x.c FROM {_AS_IT_WAS} AS x(c, d, e, f)"),
-        ("SELECT b + 1 AS a FROM t HAVING a > 1", f"SELECT b + 1 AS a FROM {_AS_IT_WAS} AS `t` HAVING a > 1"),
+        ("SELECT b + 1 AS a FROM t HAVING a > 1",
+         f"SELECT b + 1 AS a FROM {_AS_IT_WAS} AS `t` HAVING a > 1"),
     ],
 )  # fmt: skip
 def test_what_no_span_can_say_is_read_through_a_subquery(text: str, made: str) -> None:
