@@ -37,6 +37,8 @@ __all__ = ["FindTable", "Resolution", "bind_expression", "bind_query", "resolve"
 FindTable = Callable[[exp.Table], BoundTable]
 """The table that a name in FROM stands for; it raises `NotFound` if there is none."""
 
+_NAMING = (exp.Dot, exp.Window)
+"""Nodes with names that are no columns' or variables', but for the first of their parts."""
 _NAMED_BY_ARGUMENTS = ("arrays_zip",)
 """Functions whose result has fields named by their arguments, which cannot be given names."""
 
@@ -468,7 +470,7 @@ class _Resolver:
         elif isinstance(node, exp.Lambda):
             self._lambda(node, scope, known)
         elif isinstance(node, exp.Identifier):
-            self._variable(node, known)
+            self._variable(node, scope, known)
         elif isinstance(node, exp.PropertyEQ):
             self._field(node, scope, known)
         elif not isinstance(node, exp.DataType):
@@ -482,7 +484,7 @@ class _Resolver:
         for name in node.expressions:
             self._groups += 1
             inner[name.name.casefold()] = self._groups
-            self._variable(name, inner)
+            self._variable(name, scope, inner)
         self.expression(node.this, scope, inner)
 
     def _field(self, node: exp.PropertyEQ, scope: Scope, variables: Mapping[str, int]) -> None:
@@ -493,18 +495,27 @@ class _Resolver:
         if isinstance(value, exp.Column):
             self._column(value, scope, output=name if is_implicit else None, variables=variables)
         elif isinstance(value, exp.Identifier):
-            self._variable(value, variables, name if is_implicit else None)
+            self._variable(value, scope, variables, name if is_implicit else None)
         else:
             self.expression(value, scope, variables)
 
     def _variable(
-        self, node: exp.Identifier, variables: Mapping[str, int], output: str | None = None
+        self,
+        node: exp.Identifier,
+        scope: Scope,
+        variables: Mapping[str, int],
+        output: str | None = None,
     ) -> None:
-        group = variables.get(node.name.casefold())
-        is_name = node.arg_key != "this" and isinstance(node.parent, (exp.Dot, exp.Window))
-        if group is not None and not is_name:
-            self._note(("variable", group, ""))
-            self.bindings.append(VariableBinding(*self._span(node), group, output))
+        """Bind the name of a variable.  Engines differ about `x.y`, if a relation is called `x`."""
+        name = node.name.casefold()
+        group = variables.get(name)
+        is_dotted = isinstance(node.parent, exp.Dot)
+        if group is None or (node.arg_key != "this" and isinstance(node.parent, _NAMING)):
+            return
+        if is_dotted and scope.has_relation(name):
+            scope.hold()
+        self._note(("variable", group, ""))
+        self.bindings.append(VariableBinding(*self._span(node), group, output))
 
     def _column(
         self,
@@ -521,6 +532,8 @@ class _Resolver:
         names = [part.name.casefold() for part in parts]
         group = (variables or {}).get(names[0])
         if group is not None:
+            if len(parts) > 1 and scope.has_relation(names[0]):
+                scope.hold()
             self._note(("variable", group, ""))
             output = output if len(parts) == 1 else None
             self.bindings.append(VariableBinding(*self._span(parts[0]), group, output))

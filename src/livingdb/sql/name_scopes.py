@@ -116,7 +116,12 @@ class Scope:
         `is_bare`: it is all of an item of ORDER BY.
         """
         column = self._column(names)
-        if column is not None and len(names) > 1 and not column.part and self._has(names[0]):
+        if (
+            column is not None
+            and len(names) > 1
+            and not column.part
+            and self.has_relation(names[0])
+        ):
             return UNCLEAR
         if self.clause in ("HAVING", "QUALIFY", "ORDER BY") and len(names) == 1:
             return self._after_select(names[0], column, is_bare) or self._outer_column(names)
@@ -128,11 +133,11 @@ class Scope:
                 return found
         return self._outer_column(names)
 
-    def _has(self, name: str) -> bool:
+    def has_relation(self, name: str) -> bool:
         """Whether a relation here or around has a name: a column of it may be meant by `name.x`."""
         if any(relation.called.casefold() == name for relation in self.relations):
             return True
-        return self.outer is not None and self.outer._has(name)
+        return self.outer is not None and self.outer.has_relation(name)
 
     def _outer_column(self, names: Sequence[str]) -> Found | None:
         return None if self.outer is None else self.outer.find(names)
