@@ -10,7 +10,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from livingdb.catalog.syncs import SyncRow
-from livingdb.derivation.refresh_view import LARGE_SHARE, RefreshInput, SourceVersion
+from livingdb.derivation.refresh_view import (
+    LARGE_SHARE,
+    RefreshInput,
+    SourceVersion,
+    schemas_of,
+)
 from livingdb.derivation.source_positions import source_positions, source_versions
 from livingdb.derivation.view import KIND, View
 from livingdb.errors import LivingDBError
@@ -39,7 +44,10 @@ def nearest_answer(
         return None
     best: ReusableAnswer | None = None
     least: float | None = None
+    schemas = schemas_of(graph, inputs)
     for sync, other in _candidates(graph, view):
+        if other.query_over(schemas) != view.query_over(schemas):
+            continue
         try:
             known = _read_answer(graph, sync, other)
         except LivingDBError:

@@ -5,24 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
-from livingdb.derivation.view import View
+from livingdb.derivation.view import View, bound_table
 from livingdb.errors import InvalidData
 from livingdb.sql.bind_query import bind_query
-from livingdb.sql.bindings import BoundColumn, BoundQuery, BoundTable
+from livingdb.sql.bindings import BoundQuery, BoundTable
 from livingdb.sql.render_query import BrokenQuery, render
 from livingdb.tables.schema import TableSchema
-from livingdb.tables.type_names import type_name
 
-__all__ = ["bound_table", "rebind_view", "with_query"]
-
-
-def bound_table(plain: str, schema: TableSchema) -> BoundTable:
-    """A table of a view, by its plain name, which stays, and the columns it has."""
-    columns = (
-        BoundColumn(str(column.id), column.name, type_name(column.type))
-        for column in schema.visible_columns
-    )
-    return BoundTable(plain, plain, tuple(columns))
+__all__ = ["rebind_view", "with_query"]
 
 
 def with_query(view: View, bound: BoundQuery, tables: Iterable[BoundTable]) -> View:
@@ -44,7 +34,10 @@ def rebind_view(
     `used` are the columns before that decide what it gives: others may be gone.  A view without
     bindings is bound to the tables as they were before.
     """
-    bound = _bound(view, before)
+    bound = view.bound
+    if bound is None:
+        known = {name: bound_table(name, schema) for name, schema in before.items()}
+        bound = bind_query(view.query, known)
     unread = set()
     for table in bound.tables:
         ids = {str(before[table.id].column(name).id) for name in used.get(table.id, ())}
@@ -59,9 +52,3 @@ def rebind_view(
     if isinstance(query, BrokenQuery):
         return query
     return replace(view, query=query, bindings=bound.to_json())
-
-
-def _bound(view: View, schemas: Mapping[str, TableSchema]) -> BoundQuery:
-    if view.bindings is not None:
-        return BoundQuery.from_json(view.bindings)
-    return bind_query(view.query, {name: bound_table(name, s) for name, s in schemas.items()})

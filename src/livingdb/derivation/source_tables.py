@@ -8,8 +8,7 @@ from livingdb.catalog.branches import BranchRow
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.catalog.syncs import SyncRow
 from livingdb.chunks.address import Address
-from livingdb.derivation.rebind_view import bound_table
-from livingdb.derivation.view import KIND, SourceTable
+from livingdb.derivation.view import KIND, SourceTable, bound_table
 from livingdb.errors import InvalidData, NotFound, Unsupported
 from livingdb.graph.ancestry import is_ancestor
 from livingdb.graph.graph import Graph, missing_table_error

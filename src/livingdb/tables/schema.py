@@ -144,6 +144,11 @@ class TableSchema:
         return tuple(column for column in self.columns if not column.hidden)
 
     @cached_property
+    def identities(self) -> tuple[tuple[int, str, pa.DataType], ...]:
+        """What the columns that are shown are, and are called."""
+        return tuple((column.id, column.name, column.type) for column in self.visible_columns)
+
+    @cached_property
     def visible_key(self) -> tuple[str, ...]:
         """The names of the key columns that are not hidden."""
         return tuple(column.name for column in self.key_columns if not column.hidden)

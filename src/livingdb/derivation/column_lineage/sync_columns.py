@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import pyarrow as pa
+from sqlglot import exp
 
 from livingdb.catalog.syncs import SyncRow
 from livingdb.chunks.address import Address
@@ -15,6 +15,7 @@ from livingdb.derivation.column_lineage.query_columns import Column, QueryColumn
 from livingdb.derivation.view import KIND, SourceTable, View
 from livingdb.graph.graph import Graph
 from livingdb.graph.names import is_hidden
+from livingdb.tables.schema import TableSchema
 
 __all__ = ["SourceColumn", "SyncColumns", "sources_of_columns"]
 
@@ -79,7 +80,7 @@ class SyncColumns:
             return [
                 SourceColumn(source.branch, source.table, name)
                 for source in view.tables.values()
-                for name in self._schema(source).names
+                for name in self._schema(source).arrow.names
             ]
         columns = self.tables().get(table, [])
         if column not in columns:
@@ -97,10 +98,19 @@ class SyncColumns:
 
     # --- queries --------------------------------------------------------------------------------
 
+    @property
+    def query(self) -> exp.Query | None:
+        """The query of a view of SQL, by the names that columns have now; None for others."""
+        view = self._view
+        if view is None or view.what != "sql":
+            return None
+        return view.tree({name: self._schema(source) for name, source in view.tables.items()})
+
     def _query_columns(self, view: View) -> QueryColumns:
         if self._known is None:
             schemas = {name: self._schema(source) for name, source in view.tables.items()}
-            self._known = columns_of_query(view.tree(), schemas)
+            shown = {name: schema.arrow for name, schema in schemas.items()}
+            self._known = columns_of_query(view.tree(schemas), shown)
         return self._known
 
     def _to_source_columns(self, view: View, columns: frozenset[Column]) -> set[SourceColumn]:
@@ -109,7 +119,7 @@ class SyncColumns:
             for table, column in columns
         }
 
-    def _schema(self, source: SourceTable) -> pa.Schema:
+    def _schema(self, source: SourceTable) -> TableSchema:
         graph = self._graph
         if source.snapshot:
             row = graph.snapshots.find(Address(bytes.fromhex(source.snapshot)))
@@ -118,7 +128,7 @@ class SyncColumns:
             assert branch is not None
             row = graph.snapshots.at(branch.head)
         assert row is not None
-        return graph.versions.definition(graph.version(row, source.table)).schema.arrow
+        return graph.versions.definition(graph.version(row, source.table)).schema
 
     # --- schema changes ---------------------------------------------------------------------
 

@@ -117,3 +117,20 @@ def test_what_is_gone_is_named(db: livingdb.Database, main: livingdb.Branch) -> 
     (alert,) = db.alerts()
     assert "price" in str(alert)
     assert [sync.state for sync in db.syncs()] == ["detached"]
+
+
+def test_a_view_that_was_detached_while_names_changed(
+    db: livingdb.Database, main: livingdb.Branch
+) -> None:
+    main.derive("v", "SELECT id, amount FROM orders", when="immediate")
+    db.sync("v").detach()
+    main.evolve(
+        [RenameColumn("orders", "amount", "price"), AddColumn("orders", "amount", "bigint")]
+    )
+    main.update("orders", [{"id": 0, "price": 5, "amount": 6}])
+    db.sync("v").reattach()
+    assert {"id": 0, "amount": 5} in rows(db)
+    found = db.lineage("v", 0)
+    assert "orders" in str(found)
+    main.derive("w", "SELECT id, amount FROM orders", when="immediate")
+    assert {"id": 0, "amount": 6} in rows(db, "w")
