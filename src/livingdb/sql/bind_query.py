@@ -28,7 +28,7 @@ from livingdb.sql.bindings import (
 )
 from livingdb.sql.column_titles import title_of
 from livingdb.sql.name_scopes import UNCLEAR, Found, Output, Outputs, Relation, Scope
-from livingdb.sql.parse import parse_expression, parse_statement
+from livingdb.sql.parse import parse_expression, parse_statement, tokenize
 from livingdb.sql.table_names import is_cte, is_range, table_nodes
 from livingdb.sql.text_spans import item_span
 
@@ -349,10 +349,9 @@ class _Resolver:
 
     def _end_of_version(self, node: exp.Table, end: int) -> int:
         """Where `VERSION AS OF …` ends: after the literal that follows these words."""
-        from livingdb.sql.parse import tokenize
-
         words = [token for token in tokenize(self.text) if token.start >= end]
-        for at, token in enumerate(words):
+        is_literal = isinstance(node.args["version"].expression, exp.Literal)
+        for at, token in enumerate(words if is_literal else ()):
             if token.text.upper() == "OF" and at + 1 < len(words):
                 return int(words[at + 1].end) + 1
         raise Unsupported(f"{node.name!r}: the end of VERSION AS OF cannot be told; quote the ref")
@@ -648,11 +647,12 @@ def _star_relations(item: exp.Expr, scope: Scope) -> tuple[list[Relation], bool]
     if len(names) == 1:
         return [r for r in scope.relations if r.called.casefold() == names[0]], False
     path = ".".join(names)
-    return [
+    found = [
         r
         for r in scope.relations
         if r.branch and path in (f"{r.branch}.{r.called.casefold()}", r.called.casefold())
-    ], True
+    ]
+    return found, bool(found)
 
 
 def _star_names(relations: Sequence[Relation], scope: Scope) -> list[str]:

@@ -157,6 +157,11 @@ _AS_IT_WAS = "(SELECT `b` AS `a`, `a` AS `b`, `s`, `arr` FROM t)"
          f"SELECT to_json(struct(*)) j FROM {_AS_IT_WAS} AS `t`"),
         ("SELECT * FROM t PIVOT (sum(a) FOR b IN (1, 2))",
          f"SELECT * FROM {_AS_IT_WAS} AS `t` PIVOT (sum(a) FOR b IN (1, 2))"),
+        ("SELECT t.a FROM (t JOIN u ON t.b = u.b)",
+         f"SELECT t.a FROM ({_AS_IT_WAS} AS `t` JOIN u ON t.b = u.b)"),
+        ("SELECT t.s.* FROM t", f"SELECT t.s.* FROM {_AS_IT_WAS} AS `t`"),
+        ("SELECT * EXCEPT (a) FROM t TABLESAMPLE (10 PERCENT) x",
+         f"SELECT * EXCEPT (a) FROM {_AS_IT_WAS} TABLESAMPLE (10 PERCENT) x"),
         ("SELECT x.c FROM t AS x(c, d, e, f)", f"SELECT x.c FROM {_AS_IT_WAS} AS x(c, d, e, f)"),
         ("SELECT b + 1 AS a FROM t HAVING a > 1",
          f"SELECT b + 1 AS a FROM {_AS_IT_WAS} AS `t` HAVING a > 1"),
@@ -267,6 +272,7 @@ def test_bindings_are_spans_of_what_they_name() -> None:
         ("SELECT q.* FROM t", NotFound),
         ("DELETE FROM t", InvalidData),
         ("SELECT a FROM t TABLESAMPLE (10 PERCENT)", Unsupported),
+        ("SELECT a FROM t VERSION AS OF concat('main', '~1')", Unsupported),
     ],
 )
 def test_what_cannot_be_bound_is_refused_by_name(text: str, error: type[LivingDBError]) -> None:
