@@ -117,26 +117,6 @@ KNOWN: tuple[Known, ...] = (
     ),
     # --- names that change -----------------------------------------------------------------------
     Known(
-        "stopped_view_follows_no_rename",
-        "a held or detached view does not follow a renamed column: it cannot go on",
-        fails("refused", "Approve", "Resume", "Reattach", says="there is no column"),
-    ),
-    Known(
-        "reattach_by_name",
-        "a view that is reattached reads the columns that have the names now, not those it read",
-        fails("true", "Reattach", sync="view"),
-    ),
-    Known(
-        "reset_over_rename",
-        "a reset to before a rename detaches the views that followed the rename",
-        fails("stopped", says="no column|is gone", sync="view", met="Reset"),
-    ),
-    Known(
-        "fast_forward_over_rename",
-        "a fast-forward over a rename detaches views instead of carrying its edges",
-        fails("stopped", says="no column|is gone", sync="view", met="Merge"),
-    ),
-    Known(
         "lag_without_table",
         "the lag of a sync raises where a table it reads has another name or is gone",
         fails("total", says="lag of .* which .* reads, is not there"),

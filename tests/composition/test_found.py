@@ -90,25 +90,6 @@ FOUND = {
             Redefine("v", FILTER, "immediate"),
         ]
     ),
-    "stopped_view_follows_no_rename": Program([VIEW, Detach("v"), RENAME, Reattach("v")]),
-    "reattach_by_name": Program(
-        [
-            Derive("main", "v", GROUP, "immediate"),
-            Detach("v"),
-            Evolve("main", (RenameColumn("orders", "city", "town"),)),
-            Evolve("main", (RenameColumn("orders", "note", "city"),)),
-            Reattach("v"),
-        ]
-    ),
-    "reset_over_rename": Program([VIEW, RENAME, Reset("main", 1)]),
-    "fast_forward_over_rename": Program(
-        [
-            VIEW,
-            Clone("main", "dev"),
-            Evolve("dev", (RenameColumn("orders", "amount", "net"),)),
-            Merge("dev", "main", "fail"),
-        ]
-    ),
     "lag_without_table": Program([VIEW, Detach("v"), RENAME_TABLE]),
     "lag_without_branch": Program(
         [Clone("main", "dev"), Derive("dev", "v", FILTER, "immediate"), DropBranch("dev", True)]
