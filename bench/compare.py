@@ -91,7 +91,9 @@ def main() -> int:
         beyond = ratio > ALLOWED + spread
         slower += beyond
         medians = f"{statistics.median(old) * 1e3:10.3f} {statistics.median(new) * 1e3:10.3f} ms"
-        print(f"{medians}  {ratio:5.2f} ± {spread:4.2f}  {'SLOWER' if beyond else '      '}  {name}")
+        print(
+            f"{medians}  {ratio:5.2f} ± {spread:4.2f}  {'SLOWER' if beyond else '      '}  {name}"
+        )
     return 1 if slower else 0
 
 
