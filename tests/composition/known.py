@@ -102,16 +102,6 @@ KNOWN: tuple[Known, ...] = (
     ),
     # --- names that change -----------------------------------------------------------------------
     Known(
-        "stopped_view_follows_no_rename",
-        "a held or detached view does not follow a renamed column: it cannot go on",
-        fails("refused", "Approve", "Resume", "Reattach", says="there is no column"),
-    ),
-    Known(
-        "reattach_by_name",
-        "a view that is reattached reads the columns that have the names now, not those it read",
-        fails("true", "Reattach", sync="view"),
-    ),
-    Known(
         "derived_at_before_table_rename",
         "there is no version of a view from before a table was renamed",
         fails("derived_at", "TimeTravel", says="which .* reads, is not there"),

@@ -31,7 +31,6 @@ from tests.composition.view_operations import (
     Derive,
     Detach,
     Propagate,
-    Reattach,
     Redefine,
     Twin,
 )
@@ -76,16 +75,6 @@ FOUND = {
             Derive("v", "w", OVER, "deferred"),
             Detach("w"),
             Redefine("v", FILTER, "immediate"),
-        ]
-    ),
-    "stopped_view_follows_no_rename": Program([VIEW, Detach("v"), RENAME, Reattach("v")]),
-    "reattach_by_name": Program(
-        [
-            Derive("main", "v", GROUP, "immediate"),
-            Detach("v"),
-            Evolve("main", (RenameColumn("orders", "city", "town"),)),
-            Evolve("main", (RenameColumn("orders", "note", "city"),)),
-            Reattach("v"),
         ]
     ),
     "derived_at_before_table_rename": Program([VIEW, RENAME_TABLE, TimeTravel("main", 1)]),

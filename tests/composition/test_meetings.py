@@ -335,6 +335,23 @@ PROGRAMS = {
         Derive("b", "w", Query("filter", ("v",), (("k", "fk"), ("n", "x"))), "immediate"),
         INSERT, Propagate(),
     ],
+    "detached while a column is renamed": [
+        view("immediate"), Detach("v"), Evolve("main", (RenameColumn("orders", "amount", "net"),)),
+        Reattach("v"),
+    ],
+    "detached while a name goes to another column": [
+        Derive("main", "v", GROUP, "immediate"), Detach("v"),
+        Evolve("main", (RenameColumn("orders", "city", "town"),)),
+        Evolve("main", (RenameColumn("orders", "note", "city"),)), Reattach("v"),
+    ],
+    "reset to before a rename": [
+        view("immediate"), Evolve("main", (RenameColumn("orders", "amount", "net"),)),
+        Reset("main", 1),
+    ],
+    "fast-forward over a rename": [
+        view("immediate"), Clone("main", "dev"),
+        Evolve("dev", (RenameColumn("orders", "amount", "net"),)), Merge("dev", "main", "fail"),
+    ],
 }  # fmt: skip
 
 

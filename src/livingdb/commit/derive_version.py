@@ -65,7 +65,8 @@ def derive_version(
 
     `deltas` are what is known to differ between versions.
     """
-    view, inputs, held = request.view, request.inputs, request.held
+    inputs, held = request.inputs, request.held
+    view = request.view.over(schemas_of(graph, inputs))
 
     def refresh(of: View, has: Mapping[str, Version]) -> RefreshResult:
         return refresh_view(graph, of, inputs, has, answers, staging, request.full, deltas)

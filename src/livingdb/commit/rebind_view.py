@@ -1,7 +1,7 @@
-"""Binds a view to the new schema of a branch it reads: it goes on, is rewritten, or is broken.
+"""Binds a view to the new schema of a branch it reads: it goes on, follows names, or is broken.
 
-A view goes on if the columns it reads are as they were; where they have other names its query is
-rewritten; anything else breaks it, and the reason names the columns.
+A view goes on if the columns it reads are as they were; where they have other names its query
+follows them; anything else breaks it, and the reason names the columns.
 """
 
 from __future__ import annotations
@@ -9,13 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from sqlglot import exp
-
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.catalog.syncs import SyncRow
 from livingdb.chunks.address import Address
 from livingdb.commit.proposal import BranchMove
 from livingdb.derivation.plan_cache import columns_used, view_plan
+from livingdb.derivation.rebind_view import rebind_view as rebind_query
 from livingdb.derivation.source_positions import source_positions, source_versions
 from livingdb.derivation.view import SourceTable, View
 from livingdb.errors import LivingDBError
@@ -23,9 +22,9 @@ from livingdb.graph.graph import Graph, now, tables_of
 from livingdb.guard.build_pending_change import visible_tables
 from livingdb.guard.conditions.kinds.model import METRICS
 from livingdb.guard.conditions.pending_change import Cost, PendingChange, VersionPair
+from livingdb.sql.render_query import BrokenQuery
 from livingdb.tables.index import Version
 from livingdb.tables.schema import TableSchema
-from livingdb.tables.type_names import type_name
 
 __all__ = ["pending_schema_change", "rebind_view", "unchanged_tables"]
 
@@ -132,10 +131,10 @@ def _rebind_view(graph: Graph, view: View, change: _SchemaTransition) -> View:
         return view
     tables: dict[str, SourceTable] = {}
     uses = dict(view.uses)
-    renames: dict[str, dict[str, str]] = {}
-    spoken: dict[str, dict[str, exp.Expr]] = {}
-    used = _used_columns(graph, view, change)
-    named_there = _query_column_names(view)
+    renamed: list[tuple[str, str]] = []
+    schemas = {plain: _source_schema(graph, t, change) for plain, t in view.tables.items()}
+    used = _used_columns(view, schemas)
+    later = dict(schemas)
     for plain, source in view.tables.items():
         if not change.reads(source):
             tables[plain] = source
@@ -144,65 +143,24 @@ def _rebind_view(graph: Graph, view: View, change: _SchemaTransition) -> View:
         if name is None or name not in change.after:
             raise _ViewBroken(f"the table {source.table!r}, which it reads, is gone")
         tables[plain] = replace(source, table=name)
-        columns = used[plain]
-        old, new = (
-            graph.versions.definition(graph.versions.require(address)).schema
-            for address in (change.before[source.table], change.after[name])
-        )
-        titles = _current_names(old, new, columns, name, change)
+        version = graph.versions.require(change.after[name])
+        later[plain] = graph.versions.definition(version).schema
+        titles = _current_names(schemas[plain], later[plain], used[plain], name, change)
         uses[plain] = sorted(titles.values())
-        if any(one != other for one, other in titles.items()):
-            renames[plain] = titles
-        columns_now = _column_expressions(old, new, titles, named_there)
-        if plain in renames or any(
-            not isinstance(now_is, exp.Column) or now_is.name != one
-            for one, now_is in columns_now.items()
-        ):
-            spoken[plain] = columns_now
-    if not renames and (not spoken or view.what != "sql"):
-        return replace(view, tables=tables, uses=uses if view.uses else {})
-    if view.what != "sql":
-        plain, titles = next(iter(renames.items()))
-        old_name = next(one for one, other in titles.items() if one != other)
-        raise _ViewBroken(f"the column {old_name!r} of {plain!r} has another name, for a function")
-    tree = view.tree()
-    for table in list(tree.find_all(exp.Table)):
-        if table.name in spoken and not table.db:
-            _wrap_in_subquery(table, spoken[table.name])
-    return replace(view, tables=tables, query=tree.sql("spark", comments=False), uses=uses)
+        renamed += [(plain, one) for one, other in titles.items() if one != other]
+    moved = replace(view, tables=tables, uses=uses if view.uses or renamed else {})
+    if view.what == "sql":
+        found = rebind_query(moved, schemas, later, used)
+        if isinstance(found, BrokenQuery):
+            raise _ViewBroken(found.reason)
+        return found
+    for plain, name in renamed:
+        raise _ViewBroken(f"the column {name!r} of {plain!r} has another name, for a function")
+    return moved
 
 
-def _query_column_names(view: View) -> frozenset[str]:
-    """What the query calls columns, whether they matter or not, in lower case."""
-    if view.what != "sql":
-        return frozenset()
-    return frozenset(column.name.casefold() for column in view.tree().find_all(exp.Column))
-
-
-def _column_expressions(
-    old: TableSchema, new: TableSchema, titles: Mapping[str, str], names: frozenset[str]
-) -> dict[str, exp.Expr]:
-    """What the query's columns of a table are now; null where one is gone that does not matter."""
-    after = {column.id: column for column in new.columns}
-    found: dict[str, exp.Expr] = {}
-    for column in old.visible_columns:
-        now_is = after.get(column.id)
-        if column.name in titles:
-            found[column.name] = exp.column(exp.to_identifier(titles[column.name], quoted=True))
-        elif column.name.casefold() not in names:
-            continue
-        elif now_is is not None and now_is.type == column.type:
-            found[column.name] = exp.column(exp.to_identifier(now_is.name, quoted=True))
-        else:
-            found[column.name] = exp.cast(exp.null(), type_name(column.type), dialect="spark")
-    return found
-
-
-def _used_columns(graph: Graph, view: View, change: _SchemaTransition) -> dict[str, frozenset[str]]:
+def _used_columns(view: View, schemas: Mapping[str, TableSchema]) -> dict[str, frozenset[str]]:
     """The columns of each table that the view reads."""
-    schemas = {}
-    for plain, source in view.tables.items():
-        schemas[plain] = _source_schema(graph, source, change)
     if view.what != "sql":
         return {plain: frozenset(schema.arrow.names) for plain, schema in schemas.items()}
     found_columns = columns_used(view, schemas)
@@ -249,16 +207,6 @@ def _current_names(
     if wrong:
         raise _ViewBroken(f"the schema of {table!r} changed in what it reads: {'; '.join(wrong)}")
     return titles
-
-
-def _wrap_in_subquery(table: exp.Table, titles: Mapping[str, exp.Expr]) -> None:
-    """Read a table through a subquery that gives its columns the names they had."""
-    columns = [exp.alias_(new.copy(), old, quoted=True) for old, new in titles.items()]
-    alias = table.args.get("alias")
-    called = exp.TableAlias(this=exp.to_identifier(table.alias_or_name, quoted=True))
-    plain = exp.Table(this=exp.to_identifier(table.name, quoted=True))
-    inner = exp.Select(expressions=columns).from_(plain)
-    table.replace(exp.Subquery(this=inner, alias=alias.copy() if alias else called))
 
 
 def unchanged_tables(

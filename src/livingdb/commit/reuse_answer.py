@@ -11,7 +11,12 @@ from dataclasses import dataclass
 
 from livingdb.catalog.syncs import SyncRow
 from livingdb.derivation.hidden_tables import whole_tables
-from livingdb.derivation.refresh_view import LARGE_SHARE, RefreshInput, SourceVersion
+from livingdb.derivation.refresh_view import (
+    LARGE_SHARE,
+    RefreshInput,
+    SourceVersion,
+    schemas_of,
+)
 from livingdb.derivation.source_positions import source_positions, source_versions
 from livingdb.derivation.stage_tables import output_definition
 from livingdb.derivation.view import KIND, View
@@ -42,7 +47,10 @@ def nearest_answer(
         return None
     best: ReusableAnswer | None = None
     least: float | None = None
+    schemas = schemas_of(graph, inputs)
     for sync, other in _candidates(graph, view):
+        if other.query_over(schemas) != view.query_over(schemas):
+            continue
         try:
             known = _read_answer(graph, sync, other)
         except LivingDBError:

@@ -277,7 +277,9 @@ def _as_written(
     # A star stands for the columns that there were.
     if not is_same and any(not isinstance(s.parent, exp.Count) for s in _stars(view.text)):
         return None
-    return dataclasses.replace(view, query=made.query, tables=made.tables, uses=uses)
+    return dataclasses.replace(
+        view, query=made.query, bindings=made.bindings, tables=made.tables, uses=uses
+    )
 
 
 def _stars(text: str) -> Iterator[exp.Star]:

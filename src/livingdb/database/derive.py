@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection
-from sqlglot import exp
 
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.catalog.syncs import SyncRow
@@ -15,6 +14,7 @@ from livingdb.commit import derive as deriving
 from livingdb.commit.past_versions import version_for
 from livingdb.commit.pipeline import Pipeline
 from livingdb.database.sync import drop_branch_action, updatable_sync
+from livingdb.derivation.rebind_view import with_query
 from livingdb.derivation.source_tables import resolve_sources
 from livingdb.derivation.trusted_functions import check_name, load_function
 from livingdb.derivation.view import KIND, MATERIALIZE, REFRESH, SourceTable, View, hot_condition
@@ -204,16 +204,13 @@ def _check_choice(what: str, given: object, known: Sequence[str]) -> None:
 
 def query_view(graph: Graph, branch: str, name: str, sql: str, trust: Sequence[str]) -> View:
     """A view by its query, over tables of a branch and of others."""
-    tree = parse_statement(sql)
-    if not isinstance(tree, exp.Query):
-        raise InvalidData("a view is made by a query: SELECT …")
     home = graph.branch(branch)
-    query, tables = resolve_sources(graph, home, tree)
+    bound, tables = resolve_sources(graph, home, sql.strip())
     if not tables:
         raise InvalidData("the query of a view reads at least one table")
-    check_calls(query, trust)
-    text = query.sql("spark", comments=False)
-    return View(name, "sql", tables, text=sql.strip(), query=text, home=home.id)
+    check_calls(parse_statement(bound.text), trust)
+    view = View(name, "sql", tables, text=bound.text, home=home.id)
+    return with_query(view, bound, bound.tables)
 
 
 def _function_view(

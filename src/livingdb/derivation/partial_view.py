@@ -35,7 +35,7 @@ _OPPOSITES: dict[type[exp.Expr], tuple[type[exp.Binary], ...]] = {
 def hot_view(view: View) -> View:
     """The view of the rows that are stored."""
     query = _select_all(view).where(parse_condition(view.hot)).sql("spark", comments=False)
-    return replace(view, query=query, materialize="full")
+    return replace(view, query=query, materialize="full", bindings=None)
 
 
 def rest_query(view: View) -> str:

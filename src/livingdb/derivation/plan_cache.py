@@ -26,7 +26,7 @@ def input_of(schema: TableSchema) -> Input:
 
 def view_plan(view: View, schemas: Mapping[str, TableSchema]) -> Plan:
     """The plan of a view over tables with these schemas."""
-    return _cached_plan(view.query, view.key, _inputs(schemas))
+    return _cached_plan(view.query_over(schemas), view.key, _inputs(schemas))
 
 
 def columns_used(view: View, schemas: Mapping[str, TableSchema]) -> dict[str, list[str]]:
@@ -40,7 +40,7 @@ def columns_used(view: View, schemas: Mapping[str, TableSchema]) -> dict[str, li
 
 def portable_columns(view: View, schemas: Mapping[str, TableSchema]) -> PortableQuery | str:
     """The columns of a view if every engine gives the same; else why they may not."""
-    return _cached_columns(view.query, _inputs(schemas))
+    return _cached_columns(view.query_over(schemas), _inputs(schemas))
 
 
 def _inputs(schemas: Mapping[str, TableSchema]) -> _Inputs:

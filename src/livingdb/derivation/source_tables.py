@@ -1,65 +1,70 @@
-"""The tables a view's query reads: by branch and name, with the query over plain names."""
+"""The tables a view's query reads: by branch and name, with the query bound to plain names."""
 
 from __future__ import annotations
 
 from sqlglot import exp
 
 from livingdb.catalog.branches import BranchRow
-from livingdb.derivation.compiler.expand_stars import expand_stars
-from livingdb.derivation.view import SourceTable
+from livingdb.derivation.view import SourceTable, bound_table
 from livingdb.derivation.view_names import view_on
-from livingdb.errors import Unsupported
+from livingdb.errors import InvalidData, Unsupported
 from livingdb.graph.graph import Graph, missing_table_error
+from livingdb.sql.bind_query import resolve
+from livingdb.sql.bindings import BoundQuery
 from livingdb.sql.parameters import constant
-from livingdb.sql.planner import is_range, point_at, qualify
+from livingdb.sql.parse import parse_statement
 from livingdb.sql.table_names import (
     SYSTEM,
     check_columns,
     check_sources,
     function_name,
+    is_range,
     table_nodes,
 )
 from livingdb.tables.letter_case import check_clear, find_alike
+from livingdb.tables.schema import TableSchema
 
 __all__ = ["resolve_sources"]
 
 
 def resolve_sources(
-    graph: Graph, branch: BranchRow, query: exp.Query
-) -> tuple[exp.Query, dict[str, SourceTable]]:
-    """The query over plain names, and the table each of them stands for."""
-    bound = query.copy()
-    check_sources(bound)
-    if any(True for _ in bound.find_all(exp.Placeholder, exp.Parameter)):
+    graph: Graph, branch: BranchRow, text: str
+) -> tuple[BoundQuery, dict[str, SourceTable]]:
+    """The query bound to tables that have plain names, and the table each of them stands for."""
+    tree = parse_statement(text)
+    if not isinstance(tree, exp.Query):
+        raise InvalidData("a view is made by a query: SELECT …")
+    check_sources(tree)
+    if any(True for _ in tree.find_all(exp.Placeholder, exp.Parameter)):
         raise Unsupported("the query of a view has no parameters: write the values into it")
-    tables = [table for table in table_nodes(bound) if not is_range(table)]
+    clauses = [clause.alias for clause in tree.find_all(exp.CTE)]
     names: dict[SourceTable, str] = {}
-    found = []
-    for table in tables:
+    found: dict[int, str] = {}
+    for table in table_nodes(tree):
+        if is_range(table):
+            continue
         source = _source_table(graph, branch, table)
         if source not in names:
-            names[source] = _free_name(source.table, names.values())
-        found.append((table, names[source]))
-    qualify(tables)
-    for table, name in found:
-        point_at(table, name)
-        table.this.set("quoted", True)
+            is_plain = not table.db and not table.args.get("version")
+            taken = names.values() if is_plain else [*names.values(), *clauses]
+            names[source] = _free_name(source.table, taken)
+        found[id(table)] = names[source]
     known = {name: source for source, name in names.items()}
-    columns = {name: _columns(graph, source) for name, source in known.items()}
-    expand_stars(bound, columns)
-    check_columns(bound, columns.values())
-    return bound, known
+    schemas = {name: _schema(graph, source) for name, source in known.items()}
+    check_columns(tree, [schema.arrow.names for schema in schemas.values()])
+    tables = {name: bound_table(name, schema) for name, schema in schemas.items()}
+    return resolve(text, tree, lambda table: tables[found[id(table)]]).bound, known
 
 
-def _columns(graph: Graph, source: SourceTable) -> list[str]:
-    """The columns of a table as it is now."""
+def _schema(graph: Graph, source: SourceTable) -> TableSchema:
+    """The schema of a table as it is now."""
     if source.snapshot:
         row = graph.resolve(f"id:{source.snapshot}").snapshot
     else:
         branch = graph.branches.by_id(source.branch)
         assert branch is not None
         row = graph.snapshots.at(branch.head)
-    return list(graph.versions.definition(graph.version(row, source.table)).schema.arrow.names)
+    return graph.versions.definition(graph.version(row, source.table)).schema
 
 
 def _free_name(name: str, taken: object) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
 from livingdb.catalog.ids import BranchId
@@ -11,7 +12,10 @@ from livingdb.catalog.ids import BranchId
 if TYPE_CHECKING:
     from sqlglot import exp
 
-__all__ = ["KIND", "MATERIALIZE", "REFRESH", "SourceTable", "View", "hot_condition"]
+    from livingdb.sql.bindings import BoundQuery, BoundTable
+    from livingdb.tables.schema import TableSchema
+
+__all__ = ["KIND", "MATERIALIZE", "REFRESH", "SourceTable", "View", "bound_table", "hot_condition"]
 
 KIND = "derive"
 REFRESH = ("auto", "incremental", "full")
@@ -37,8 +41,10 @@ class SourceTable:
 class View:
     """A derived object.
 
-    `what` is "sql", "spark", "model" or "clone".  `query` is the text over the plain names of
-    `tables`; `text` is what the user wrote.  `function` and `params` are those of a named function.
+    `what` is "sql", "spark", "model" or "clone".  `text` is what the user wrote, and `bindings`
+    what the names in it stand for (see `sql.bindings`); `query` is that text over the plain names
+    of `tables`, with the names that their columns have now.  `function` and `params` are those of
+    a named function.
     `home` is the branch on which it was derived, where SQL knows it by its name, or as `called`.
     `uses` are the columns of tables it reads, where that is not all of them.  What is `restless`
     may differ although nothing it reads does: it asks for the time, or for chance.
@@ -63,6 +69,7 @@ class View:
     uses: Mapping[str, Sequence[str]] = field(default_factory=dict)
     restless: bool = False
     id: str = ""
+    bindings: Mapping[str, Any] | None = None
 
     @property
     def hot(self) -> str:
@@ -75,11 +82,45 @@ class View:
         followed = (table.branch for table in self.tables.values() if not table.snapshot)
         return tuple(dict.fromkeys(followed)) or (self.home,)
 
-    def tree(self) -> exp.Query:
-        """The query."""
+    @cached_property
+    def bound(self) -> BoundQuery | None:
+        """The text with what its names stand for; None if that was never found out."""
+        from livingdb.sql.bindings import BoundQuery
+
+        return None if self.bindings is None else BoundQuery.from_json(self.bindings)
+
+    @cached_property
+    def _queries(self) -> dict[tuple[object, ...], str]:
+        """The query by what columns are called."""
+        return {}
+
+    def query_over(self, schemas: Mapping[str, TableSchema]) -> str:
+        """The query over tables with these schemas, by their plain names.
+
+        Where columns that it names are gone, it is `query`, which knows which of them matter.
+        """
+        from livingdb.sql.render_query import render
+
+        bound = self.bound
+        if bound is None or not all(table.id in schemas for table in bound.tables):
+            return self.query
+        key = tuple(schemas[table.id].identities for table in bound.tables)
+        if key not in self._queries:
+            tables = [bound_table(table.id, schemas[table.id]) for table in bound.tables]
+            made = render(bound, tables, stars=True)
+            self._queries[key] = made if isinstance(made, str) else self.query
+        return self._queries[key]
+
+    def over(self, schemas: Mapping[str, TableSchema]) -> View:
+        """The view with its query over tables with these schemas."""
+        query = self.query_over(schemas)
+        return self if query == self.query else replace(self, query=query)
+
+    def tree(self, schemas: Mapping[str, TableSchema] | None = None) -> exp.Query:
+        """The query; over tables with these schemas, if they are given."""
         from livingdb.sql.parse import parse_statement
 
-        found = parse_statement(self.query)
+        found = parse_statement(self.query if schemas is None else self.query_over(schemas))
         return cast("exp.Query", found)
 
     def to_json(self) -> dict[str, Any]:
@@ -96,3 +137,15 @@ class View:
             key=None if known.key is None else tuple(known.key),
             changes=tuple(known.changes),
         )
+
+
+def bound_table(plain: str, schema: TableSchema) -> BoundTable:
+    """A table of a view, by its plain name, which stays, and the columns it has."""
+    from livingdb.sql.bindings import BoundColumn, BoundTable
+    from livingdb.tables.type_names import type_name
+
+    columns = (
+        BoundColumn(str(column.id), column.name, type_name(column.type))
+        for column in schema.visible_columns
+    )
+    return BoundTable(plain, plain, tuple(columns))

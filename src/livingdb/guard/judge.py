@@ -20,6 +20,7 @@ from livingdb.catalog.syncs import DETACHED, HELD, SyncRow
 from livingdb.chunks.address import Address
 from livingdb.errors import IllegalSync, InvalidData, LivingDBError, RuleViolation
 from livingdb.guard.conditions.condition import STRENGTH, Condition, Verdict, from_json, to_json
+from livingdb.guard.conditions.follow_names import follow_names
 from livingdb.guard.conditions.pending_change import CONDITIONS, PendingChange
 from livingdb.guard.conditions.statistics import STATISTICS
 from livingdb.guard.sync_failure import TRANSIENT_ERRORS
@@ -323,7 +324,7 @@ def judge_change(pending: PendingChange) -> Judgement | None:
 
 def _judge_condition(one: Condition, pending: PendingChange) -> Verdict:
     try:
-        return one.judge(pending)
+        return follow_names(one, pending).judge(pending)
     except TRANSIENT_ERRORS:
         raise
     except LivingDBError as error:

@@ -61,10 +61,11 @@ class _ViewTables:
     """The full run of one view."""
 
     def __init__(self, graph: Graph, view: View, at: At, engine: str | None, trust: Sequence[str]):
-        self._graph, self._view = graph, view
+        self._graph = graph
         read = source_versions(graph, view, at)
         self._inputs = {name: RefreshInput(None, item) for name, item in read.items()}
         self._schemas = schemas_of(graph, self._inputs)
+        self._view = view = view.over(self._schemas)
         known = portable_columns(view, self._schemas)
         self._is_portable = isinstance(known, PortableQuery)
         self._answers: Answers = EmbeddedAnswers()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 from sqlglot import exp
 
-__all__ = ["with_spark_titles"]
+__all__ = ["title_of", "with_spark_titles"]
 
 
 def with_spark_titles(query: exp.Query, table: pa.Table) -> pa.Table:
@@ -18,7 +18,7 @@ def with_spark_titles(query: exp.Query, table: pa.Table) -> pa.Table:
         select = select.this
     if not isinstance(select, exp.Select):
         return table
-    titles = [_title(item) for item in select.expressions]
+    titles = [title_of(item) for item in select.expressions]
     wide = [at for at, title in enumerate(titles) if title is None]
     first, last = (wide[0], wide[-1] + 1) if wide else (len(titles), len(titles))
     names = list(table.column_names)
@@ -30,8 +30,8 @@ def with_spark_titles(query: exp.Query, table: pa.Table) -> pa.Table:
     return table.rename_columns(names)
 
 
-def _title(item: exp.Expr) -> str | None:
-    """The name of a column; None where an item may stand for several."""
+def title_of(item: exp.Expr) -> str | None:
+    """The name of an item's column; None where an item may stand for several."""
     if isinstance(item, exp.Alias):
         return str(item.alias)
     if isinstance(item, exp.Explode) and not isinstance(item, (exp.Posexplode, exp.Inline)):

@@ -20,14 +20,14 @@ from livingdb.sql.table_conditions import conditions_on, owner_of
 from livingdb.sql.table_names import (
     check_columns,
     check_sources,
-    function_name,
+    is_range,
     source_of,
     table_nodes,
 )
 from livingdb.tables.letter_case import column_names
 from livingdb.tables.rows import RowSet
 
-__all__ = ["Planner", "is_range", "point_at", "qualify"]
+__all__ = ["Planner"]
 
 
 class Planner:
@@ -66,9 +66,9 @@ class Planner:
             self._count += 1
             sources[name] = self._prune(table, found[id(table)], rows)
             names.append((table, name))
-        qualify(tables)
+        _qualify(tables)
         for table, name in names:
-            point_at(table, name)
+            _point_at(table, name)
         return Request(bound, sources, self.parameters, self.scope.trust)
 
     def engine_sql(self, query: exp.Query) -> str:
@@ -115,13 +115,7 @@ def _column_names(rows: RowSet | pa.Table) -> list[str]:
     return list(rows.schema.names) if isinstance(rows, pa.Table) else column_names(rows.schema)
 
 
-def is_range(table: exp.Table) -> bool:
-    """Whether the table is the function range(…)."""
-    call = table.this
-    return isinstance(call, exp.Func) and not table.db and function_name(call) == "range"
-
-
-def point_at(table: exp.Table, name: str) -> None:
+def _point_at(table: exp.Table, name: str) -> None:
     """Make the table the relation of that name, called what it was called before."""
     if not table.alias:
         called = exp.to_identifier(_written_name(table), quoted=True)
@@ -137,7 +131,7 @@ def _written_name(table: exp.Table) -> str:
     return table.this.name if isinstance(table.this, exp.Func) else table.name
 
 
-def qualify(tables: list[exp.Table]) -> None:
+def _qualify(tables: list[exp.Table]) -> None:
     """Let columns find tables of other branches: `dev.orders.id` names one by both its names."""
     for table in tables:
         if not table.db or table.alias:

@@ -67,7 +67,7 @@ def _define(scope: Scope, text: str) -> Result:
     if view is not None:
         return Result(pa.table({}), scope.define_view(view))
     tree = parse_statement(text)
-    return Result(pa.table({}), scope.define(parse_schema_statement(tree, options)))
+    return Result(pa.table({}), scope.define(parse_schema_statement(tree, options, text)))
 
 
 def _execute_change(scope: Scope, tree: exp.Expr, values: Mapping[str, object]) -> Result:

@@ -31,6 +31,7 @@ __all__ = [
     "find_rows",
     "function_name",
     "is_cte",
+    "is_range",
     "ref_of",
     "source_of",
     "table_nodes",
@@ -165,6 +166,12 @@ def check_sources(tree: exp.Expr) -> None:
     for lateral in tree.find_all(exp.Lateral):
         if isinstance(lateral.this, exp.Anonymous):
             raise Unsupported(f"{lateral.this.name}(…) cannot stand in FROM")
+
+
+def is_range(table: exp.Table) -> bool:
+    """Whether the table is the function range(…)."""
+    call = table.this
+    return isinstance(call, exp.Func) and not table.db and function_name(call) == "range"
 
 
 def table_nodes(tree: exp.Expr) -> list[exp.Table]:

@@ -16,6 +16,7 @@ from sqlglot import exp
 from livingdb.errors import InvalidData, Unsupported
 from livingdb.sql.parameters import constant
 from livingdb.sql.parse import POSSIBLE
+from livingdb.sql.text_spans import text_in_parentheses
 from livingdb.sql.token_reader import TokenReader
 
 __all__ = ["SchemaStatement", "parse_schema_statement", "without_sync"]
@@ -64,16 +65,19 @@ def _sync_clause(reader: TokenReader) -> dict[str, Any]:
     return options if reader.is_done and (how is None) == (name is None) else {}
 
 
-def parse_schema_statement(tree: exp.Expr, options: dict[str, Any]) -> SchemaStatement:
-    """What a statement says; `Unsupported` for what it may say elsewhere only."""
+def parse_schema_statement(tree: exp.Expr, options: dict[str, Any], text: str) -> SchemaStatement:
+    """What a statement says; `Unsupported` for what it may say elsewhere only.
+
+    Expressions in it are kept as they are written in the text.
+    """
     if isinstance(tree, exp.Create):
-        return _create(tree, options)
+        return _create(tree, options, text)
     if isinstance(tree, exp.Drop):
         return _drop(tree, options)
     if not isinstance(tree, exp.Alter):
         raise Unsupported(f"this statement is not possible; {POSSIBLE}")
     table = _table(tree.this)
-    changes = [change for action in tree.args["actions"] for change in _action(table, action)]
+    changes = [change for action in tree.args["actions"] for change in _action(table, action, text)]
     return SchemaStatement(table, tuple(changes), options, bool(tree.args.get("exists")))
 
 
@@ -96,7 +100,7 @@ def _drop(tree: exp.Drop, options: dict[str, Any]) -> SchemaStatement:
     return SchemaStatement(name, changes, options, if_exists=bool(tree.args.get("exists")))
 
 
-def _create(tree: exp.Create, options: dict[str, Any]) -> SchemaStatement:
+def _create(tree: exp.Create, options: dict[str, Any], text: str) -> SchemaStatement:
     if str(tree.args.get("kind")).upper() != "TABLE" or not isinstance(tree.this, exp.Schema):
         raise Unsupported("CREATE TABLE name (column type, …, PRIMARY KEY (…)) is what there is")
     if tree.args.get("expression") is not None or tree.args.get("replace"):
@@ -112,7 +116,7 @@ def _create(tree: exp.Create, options: dict[str, Any]) -> SchemaStatement:
             continue
         if not isinstance(item, exp.ColumnDef):
             raise Unsupported(f"{item.sql('spark')!r} is not possible in CREATE TABLE")
-        column = _column(item)
+        column = _column(item, text)
         schema[column["name"]] = column["type"]
         if column.get("key"):
             key.append(column["name"])
@@ -132,7 +136,7 @@ def _create(tree: exp.Create, options: dict[str, Any]) -> SchemaStatement:
     )
 
 
-def _column(item: exp.ColumnDef) -> dict[str, Any]:
+def _column(item: exp.ColumnDef, text: str) -> dict[str, Any]:
     """The name, the type and what else a column is given."""
     kind = item.args.get("kind")
     if kind is None:
@@ -151,7 +155,7 @@ def _column(item: exp.ColumnDef) -> dict[str, Any]:
         elif isinstance(rule, exp.PrimaryKeyColumnConstraint):
             found["key"] = True
         elif isinstance(rule, exp.ComputedColumnConstraint):
-            found["computed"] = rule.this.sql("spark")
+            found["computed"] = text_in_parentheses(text, rule.this)
         elif isinstance(rule, exp.Reference):
             found["references"] = rule.this.name
         elif not isinstance(rule, exp.CommentColumnConstraint):
@@ -159,12 +163,12 @@ def _column(item: exp.ColumnDef) -> dict[str, Any]:
     return found
 
 
-def _action(table: str, action: exp.Expr) -> Iterator[tuple[str, dict[str, Any]]]:
+def _action(table: str, action: exp.Expr, text: str) -> Iterator[tuple[str, dict[str, Any]]]:
     if isinstance(action, exp.ColumnDef):
-        yield _add_column(table, action)
+        yield _add_column(table, action, text)
     elif isinstance(action, exp.Schema):
         for item in action.expressions:
-            yield _add_column(table, item)
+            yield _add_column(table, item, text)
     elif isinstance(action, exp.Drop):
         yield from _drop_items(table, action)
     elif isinstance(action, exp.RenameColumn):
@@ -178,15 +182,15 @@ def _action(table: str, action: exp.Expr) -> Iterator[tuple[str, dict[str, Any]]
         yield _alter_column(table, action)
     elif isinstance(action, exp.AddConstraint):
         for constraint in action.expressions:
-            yield _add_constraint(table, constraint)
+            yield _add_constraint(table, constraint, text)
     else:
         raise Unsupported(f"ALTER TABLE … {action.sql('spark')} is not possible")
 
 
-def _add_column(table: str, item: exp.Expr) -> tuple[str, dict[str, Any]]:
+def _add_column(table: str, item: exp.Expr, text: str) -> tuple[str, dict[str, Any]]:
     if not isinstance(item, exp.ColumnDef):
         raise Unsupported(f"ADD COLUMNS ({item.sql('spark')}) is not possible")
-    given = _column(item)
+    given = _column(item, text)
     if "key" in given or "references" in given:
         raise Unsupported("a column is added without PRIMARY KEY and REFERENCES")
     return "AddColumn", {"table": table, **given}
@@ -218,13 +222,14 @@ def _alter_column(table: str, action: exp.AlterColumn) -> tuple[str, dict[str, A
     return change, {"table": table, "not_null": name}
 
 
-def _add_constraint(table: str, constraint: exp.Expr) -> tuple[str, dict[str, Any]]:
+def _add_constraint(table: str, constraint: exp.Expr, text: str) -> tuple[str, dict[str, Any]]:
     given: dict[str, Any] = {"table": table}
     if isinstance(constraint, exp.Constraint):
         given["name"] = constraint.name
         (constraint,) = constraint.expressions
     if isinstance(constraint, exp.CheckColumnConstraint):
-        return "AddConstraint", {**given, "check": constraint.this.sql("spark")}
+        check = text_in_parentheses(text, constraint.this)
+        return "AddConstraint", {**given, "check": check}
     if isinstance(constraint, exp.ForeignKey) and len(constraint.expressions) == 1:
         target = constraint.args["reference"].this
         target = target.this if isinstance(target, exp.Schema) else target

@@ -68,7 +68,9 @@ class TableSchema:
     Columns keep the order they were given in; `stored_columns` has them as trees store them, the
     key columns first.  `foreign_keys` maps a column to the table whose key it names.  `checks`
     are conditions in SQL, by name, that no row may make false.  `next_id` is the number of the
-    next column, if columns are numbered and have no other identity.
+    next column, if columns are numbered and have no other identity.  `written` holds checks and
+    computed columns as their users wrote them, where columns have other names since: texts and
+    bindings, by `check:` and a name or `computed:` and a column's id (`sql.stored_expressions`).
     """
 
     columns: tuple[Column, ...]
@@ -76,6 +78,7 @@ class TableSchema:
     foreign_keys: tuple[tuple[str, str], ...] = ()
     next_id: int | None = None
     checks: tuple[tuple[str, str], ...] = ()
+    written: tuple[tuple[str, str], ...] = ()
 
     @classmethod
     def of(
@@ -143,6 +146,11 @@ class TableSchema:
     def visible_columns(self) -> tuple[Column, ...]:
         """The columns that are not hidden."""
         return tuple(column for column in self.columns if not column.hidden)
+
+    @cached_property
+    def identities(self) -> tuple[tuple[str, str, pa.DataType], ...]:
+        """What the columns that are shown are, and are called."""
+        return tuple((column.id, column.name, column.type) for column in self.visible_columns)
 
     @cached_property
     def visible_key(self) -> tuple[str, ...]:
@@ -228,12 +236,15 @@ class TableSchema:
             }
             for column in self.columns
         ]
+        checks = {"checks": [list(check) for check in self.checks]} if self.checks else {}
+        written = {"written": dict(self.written)} if self.written else {}
         return {
             "columns": columns,
             "key": list(self.key),
             "foreign_keys": [list(link) for link in self.foreign_keys],
             **({} if self.next_id is None else {"next_id": self.next_id}),
-            **({"checks": [list(check) for check in self.checks]} if self.checks else {}),
+            **checks,
+            **written,
         }
 
     @classmethod
@@ -255,7 +266,8 @@ class TableSchema:
         )
         links = tuple((name, table) for name, table in data["foreign_keys"])
         checks = tuple((name, text) for name, text in data.get("checks", ()))
-        return cls(columns, tuple(data["key"]), links, next_id, checks)
+        written = tuple(data.get("written", {}).items())
+        return cls(columns, tuple(data["key"]), links, next_id, checks, written)
 
 
 def _names(schema: SchemaLike) -> list[str]:

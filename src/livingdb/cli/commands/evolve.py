@@ -128,7 +128,7 @@ def _changes_from_sql(branch: Branch, text: str) -> tuple[list[SchemaChange], di
     tree = parse_statement(text)
     if tree.key not in ("alter", "create", "drop"):
         raise InvalidData("a schema is changed by ALTER, CREATE or DROP TABLE")
-    statement = parse_schema_statement(tree, options)
+    statement = parse_schema_statement(tree, options, text)
     is_there = statement.table in branch.tables()
     if (statement.if_exists and not is_there) or (statement.if_missing and is_there):
         return [], {}

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
+from sqlglot import exp
 
 from livingdb.catalog.branches import BranchRow
 from livingdb.catalog.ids import BranchId
@@ -26,6 +27,7 @@ from livingdb.errors import LivingDBError
 from livingdb.graph.ancestry import first_parents, is_ancestor
 from livingdb.graph.graph import Graph
 from livingdb.graph.names import is_hidden
+from livingdb.tables.schema import TableSchema
 
 __all__ = ["SourceColumn", "SyncColumns", "sources_of_columns"]
 
@@ -180,6 +182,19 @@ class SyncColumns:
             return set()
         return self._to_source_columns(view, values[columns.index(column)])
 
+    @property
+    def query(self) -> exp.Query | None:
+        """The query of a view of SQL, by the names that columns have now; None for others."""
+        return None if self._view is None or self._view.what != "sql" else self._tree
+
+    @cached_property
+    def _tree(self) -> exp.Query:
+        """The query by the names of now, or as it was last written if a table is gone."""
+        assert self._view is not None
+        now = {name: self._schema_now[source] for name, source in self._view.tables.items()}
+        known = {name: schema for name, schema in now.items() if schema is not None}
+        return self._view.tree(known if len(known) == len(now) else None)
+
     def _every_column(self, view: View) -> set[SourceColumn]:
         """All columns of all tables that are read: of a function, no more can be said."""
         every = frozenset((n, c) for n in view.tables for c in self._read_schemas[n].names)
@@ -188,7 +203,7 @@ class SyncColumns:
     @cached_property
     def _query_columns(self) -> QueryColumns:
         assert self._view is not None
-        return columns_of_query(self._view.tree(), self._read_schemas)
+        return columns_of_query(self._tree, self._read_schemas)
 
     @cached_property
     def _read_schemas(self) -> dict[str, pa.Schema]:
@@ -201,7 +216,8 @@ class SyncColumns:
 
     def _read_schema(self, source: SourceTable, uses: Sequence[str] | None) -> pa.Schema:
         """A table as it is; with what it had when it was last read, where that is needed, too."""
-        now = self._schema_now[source]
+        known_now = self._schema_now[source]
+        now = None if known_now is None else known_now.arrow
         if now is not None and uses is not None and set(uses) <= set(now.names):
             return now
         then = self._schema_then(source)
@@ -212,12 +228,12 @@ class SyncColumns:
         return pa.schema([*now, *lost])
 
     @cached_property
-    def _schema_now(self) -> dict[SourceTable, pa.Schema | None]:
+    def _schema_now(self) -> dict[SourceTable, TableSchema | None]:
         """The tables that the view reads as they are now; None: gone."""
         assert self._view is not None
         graph, sources = self._graph, self._view.tables.values()
         rows = graph.branches.by_ids({source.branch for source in sources})
-        found: dict[SourceTable, pa.Schema | None] = dict.fromkeys(sources)
+        found: dict[SourceTable, TableSchema | None] = dict.fromkeys(sources)
         for source in found:
             if source.snapshot:
                 at = Address(bytes.fromhex(source.snapshot))
@@ -233,7 +249,7 @@ class SyncColumns:
         if source.branch in at:
             found = self._schema_at(at[source.branch], source.table)
             if found is not None:
-                return found
+                return found.arrow
         branch = self._graph.branches.by_id(source.branch)
         if branch is None:
             return None
@@ -251,19 +267,19 @@ class SyncColumns:
                 return graph.versions.definition(graph.versions.require(version)).schema.arrow
         return None
 
-    def _schema_at(self, snapshot: Address, table: str) -> pa.Schema | None:
+    def _schema_at(self, snapshot: Address, table: str) -> TableSchema | None:
         row = self._graph.snapshots.find(snapshot)
         version = None if row is None else self._graph.find_version(row, table)
         if version is None:
             return None
-        return self._graph.versions.definition(version).schema.arrow
+        return self._graph.versions.definition(version).schema
 
     def _to_source_columns(self, view: View, columns: frozenset[Column]) -> set[SourceColumn]:
         found = set()
         for name, column in columns:
             source = view.tables[name]
             now = self._schema_now[source]
-            is_gone = now is None or column not in now.names
+            is_gone = now is None or column not in now.arrow.names
             found.add(SourceColumn(source.branch, source.table, column, gone=is_gone))
         return found
 

@@ -9,8 +9,7 @@ from livingdb.evolution.definition_edits import check_layout, check_new_name, wi
 from livingdb.evolution.lenses.column_lens import ColumnLens, verdicts
 from livingdb.evolution.lenses.lens import Follower, Lens, Verdicts
 from livingdb.evolution.schema_change import SchemaChange, Schemas, definition_of
-from livingdb.sql.expressions import Expression
-from livingdb.tables.schema import TableSchema
+from livingdb.sql.stored_expressions import rename_column
 
 __all__ = ["RenameColumn"]
 
@@ -30,7 +29,7 @@ class RenameColumn(SchemaChange):
             raise InvalidData(f"the column {self.name!r} has that name already")
         check_new_name(old.schema, self.to)
         layout = with_names(old.layout, {self.name: [self.to]})
-        schema = _rename_column(old.schema, self.name, self.to)
+        schema = rename_column(old.schema, self.name, self.to)
         new = check_layout(replace(old, schema=schema, layout=layout))
         return RenameColumnLens(self.table, old, new)
 
@@ -43,14 +42,3 @@ class RenameColumnLens(ColumnLens):
 
     def follower(self, table: str, is_right: bool) -> Follower:
         return self.row_follower(is_right)
-
-
-def _rename_column(schema: TableSchema, name: str, to: str) -> TableSchema:
-    def follow(text: str) -> str:
-        return Expression(text).with_column_renamed(name, to).text
-
-    schema = schema.with_column(replace(schema.column(name), name=to))
-    for column in schema.columns:
-        if column.computed is not None:
-            schema = schema.with_column(replace(column, computed=follow(column.computed)))
-    return replace(schema, checks=tuple((check, follow(text)) for check, text in schema.checks))

@@ -163,7 +163,7 @@ class ViewCause:
                 name: self._graph.versions.definition(self._version(source)).schema
                 for name, source in read.items()
             }
-            found = correspondences(self._view.tree(), schemas)
+            found = correspondences(self._view.tree(schemas), schemas)
         except LivingDBError:
             return []
         return [(read[item.table], item) for item in found]

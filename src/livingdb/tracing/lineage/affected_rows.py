@@ -229,10 +229,12 @@ class AffectedRows:
     ) -> pa.Table | None:
         """Rows of a view that affected rows have a part in, changed or not; None for all."""
         versions = self._graph.versions
-        sources = {}
+        sources, schemas = {}, {}
         for name, item in inputs.items():
             assert item.old is not None
-            sources[name] = Source(versions.rows(item.old.version), location=item.old.location)
+            rows = versions.rows(item.old.version)
+            sources[name], schemas[name] = Source(rows, location=item.old.location), rows.schema
+        query = view.tree(schemas)
         shown = [column.name for column in held.schema.visible_columns]
         names = list(held.schema.visible_key) or shown
         positions = [shown.index(name) for name in names]
@@ -242,7 +244,7 @@ class AffectedRows:
             touched = None if source.snapshot else self._affected.get((source.branch, source.table))
             if touched is None or not touched.rows.num_rows:
                 continue
-            made = affected_rows(view.tree(), sources, name, touched.rows, positions, answer)
+            made = affected_rows(query, sources, name, touched.rows, positions, answer)
             if made is None:
                 return None
             if made.num_rows and names:

@@ -226,7 +226,8 @@ class Search:
             positions = tuple(shown.index(name) for name in names)
             wanted = RequestedRows(distinct_rows(rows.select(names)), positions)
         answer = engine_answer(view, sync, self._engine, self._trust)
-        for name, some in trace_rows(view.tree(), known, wanted, answer).items():
+        query = view.tree({name: source.schema for name, source in sources.items()})
+        for name, some in trace_rows(query, known, wanted, answer).items():
             yield self._origin(view.tables[name], at, some.rows, sources[name], some.is_whole)
 
     def _source_versions(self, view: View, at: dict[BranchId, Address]) -> dict[str, SourceVersion]:

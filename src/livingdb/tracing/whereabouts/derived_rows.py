@@ -120,7 +120,8 @@ class DerivedRowSearch:
         if schema is None or theirs is None:
             return nothing, None, "read"
         try:
-            found = correspondences(view.tree(), self._schemas(view, head))
+            schemas = self._schemas(view, head)
+            found = correspondences(view.tree(schemas), schemas)
         except LivingDBError:
             return nothing, None, "read"
         for known in found:

@@ -19,8 +19,10 @@ def recomputed(db: livingdb.Database, view: View, row: SnapshotRow) -> pa.Table:
     """The query of a view over the snapshots that one of its snapshots was made from."""
     graph = db._graph
     tables = source_versions(graph, view, source_positions(graph, row))
-    sources = {name: Source(graph.versions.rows(item.version)) for name, item in tables.items()}
-    return EmbeddedEngine().rows(Request(view.tree(), sources))
+    read = {name: graph.versions.rows(item.version) for name, item in tables.items()}
+    query = view.tree({name: rows.schema for name, rows in read.items()})
+    sources = {name: Source(rows) for name, rows in read.items()}
+    return EmbeddedEngine().rows(Request(query, sources))
 
 
 def assert_same_rows(held: pa.Table, wanted: pa.Table, what: str = "") -> None:

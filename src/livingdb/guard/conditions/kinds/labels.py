@@ -89,16 +89,14 @@ class LabelledColumns:
         sync = self._makers.get(branch)
         if sync is None:
             return False
-        given = _output_names(View.from_json(sync.spec)) if _is_query(sync) else None
+        columns = SyncColumns(self._graph, sync)
+        query = columns.query
+        given = None if query is None else _output_names(query)
         return any(
             self.has(one.branch, one.table, one.column)
-            for one in SyncColumns(self._graph, sync).source_columns(table, column)
+            for one in columns.source_columns(table, column)
             if not one.masked and (given is None or one.column.casefold() in given)
         )
-
-
-def _is_query(sync: SyncRow) -> bool:
-    return sync.kind == KIND and sync.spec.get("what") == "sql"
 
 
 def _reaching_columns(
@@ -109,7 +107,9 @@ def _reaching_columns(
     if view is not None and view.what == "sql":
         used = pending.uses.get(table)
         some = [column for column in columns if used is None or column in used]
-        given = _output_names(view)
+        there = [name for name, both in pending.sources.items() if both.new or both.old]
+        schemas = {name: pending.schema(name, "source") for name in there}
+        given = _output_names(view.tree(schemas))
         return some if given is None else [c for c in some if c.casefold() in given]
     if view is not None and view.what != "clone":
         return list(columns)
@@ -142,13 +142,13 @@ def _is_shown(table: str, column: str, changes: Sequence[Mapping[str, Any]]) -> 
     return True
 
 
-def _output_names(view: View) -> set[str] | None:
+def _output_names(query: exp.Query) -> set[str] | None:
     """The names of columns that the query gives to be seen; None for all."""
     from sqlglot import exp
 
     found: set[str] = set()
-    for query in view.tree().find_all(exp.Select):
-        for item in query.expressions:
+    for select in query.find_all(exp.Select):
+        for item in select.expressions:
             for node in item.walk(prune=_is_hiding):
                 if _is_hiding(node):
                     continue
