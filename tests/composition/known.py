@@ -84,28 +84,7 @@ KNOWN: tuple[Known, ...] = (
         fails("refused", "Merge", says="rule 4: .* stays with its present schema"),
     ),
     # --- another definition ----------------------------------------------------------------------
-    Known(
-        "redefine_read",
-        "a view that another one reads is not redefined",
-        fails("refused", "Redefine", says="is in the sync of"),
-    ),
-    Known(
-        "redefine_loses_versions",
-        "a redefined view begins anew: its earlier versions are not below it",
-        fails("versions", "Redefine"),
-    ),
-    Known(
-        "redefine_orphans_readers",
-        "what reads a redefined view, and is held or detached, has lost its source",
-        fails("syncs", "Redefine", says=r"'\?/"),
-        goes_on=False,
-    ),
     # --- names that change -----------------------------------------------------------------------
-    Known(
-        "derived_at_before_table_rename",
-        "there is no version of a view from before a table was renamed",
-        fails("derived_at", "TimeTravel", says="which .* reads, is not there"),
-    ),
     Known(
         "clone_follows_no_table",
         "a clone stops when a table of its source that it changes is renamed",

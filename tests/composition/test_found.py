@@ -11,7 +11,6 @@ from tests.composition.graph_operations import (
     Clone,
     Merge,
     Revert,
-    TimeTravel,
 )
 from tests.composition.known import KNOWN
 from tests.composition.machine import Failure, Program, run
@@ -29,9 +28,7 @@ from tests.composition.schema_model import (
 from tests.composition.schema_operations import Evolve, TransformClone
 from tests.composition.view_operations import (
     Derive,
-    Detach,
     Propagate,
-    Redefine,
     Twin,
 )
 
@@ -65,19 +62,6 @@ FOUND = {
             Merge("dev", "main", "fail"),
         ]
     ),
-    "redefine_read": Program(
-        [VIEW, Derive("v", "w", OVER, "deferred"), Redefine("v", GROUP, "immediate")]
-    ),
-    "redefine_loses_versions": Program([VIEW, Redefine("v", GROUP, "immediate")]),
-    "redefine_orphans_readers": Program(
-        [
-            VIEW,
-            Derive("v", "w", OVER, "deferred"),
-            Detach("w"),
-            Redefine("v", FILTER, "immediate"),
-        ]
-    ),
-    "derived_at_before_table_rename": Program([VIEW, RENAME_TABLE, TimeTravel("main", 1)]),
     "clone_follows_no_table": Program([MASKED_LATER, RENAME_TABLE, Propagate()]),
     "clone_follows_no_column": Program(
         [MASKED_LATER, Evolve("main", (RenameColumn("orders", "note", "text"),)), Propagate()]

@@ -7,6 +7,7 @@ from tests.composition.graph_operations import (
     Clone,
     Merge,
     Reset,
+    TimeTravel,
 )
 from tests.composition.machine import Program, run
 from tests.composition.queries import Query
@@ -27,6 +28,7 @@ from tests.composition.view_operations import (
     Detach,
     Propagate,
     Reattach,
+    Redefine,
     Refresh,
     Twin,
 )
@@ -145,6 +147,19 @@ MENDED = {
             Reset("b", 1),
         ]
     ),
+    "redefine_read": Program(
+        [VIEW, Derive("v", "w", OVER, "deferred"), Redefine("v", GROUP, "immediate")]
+    ),
+    "redefine_loses_versions": Program([VIEW, Redefine("v", GROUP, "immediate")]),
+    "redefine_orphans_readers": Program(
+        [
+            VIEW,
+            Derive("v", "w", OVER, "deferred"),
+            Detach("w"),
+            Redefine("v", FILTER, "immediate"),
+        ]
+    ),
+    "derived_at_before_table_rename": Program([VIEW, RENAME_TABLE, TimeTravel("main", 1)]),
 }
 
 

@@ -157,6 +157,17 @@ class Syncs:
         values = {"guard": json.dumps(dict(guard))}
         connection.execute(_sync.update().where(_sync.c.id == sync).values(values))
 
+    def redefine(self, connection: Connection, sync: SyncRow) -> None:
+        """Let a sync have another spec, sources, name, schedule and guard."""
+        values = {
+            "name": sync.name,
+            "sources": json.dumps(list(sync.sources)),
+            "frequency": sync.frequency,
+            "spec": json.dumps(sync.spec),
+            "guard": json.dumps(dict(sync.guard)),
+        }
+        connection.execute(_sync.update().where(_sync.c.id == sync.id).values(values))
+
     def set_ends(
         self,
         connection: Connection,

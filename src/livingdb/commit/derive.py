@@ -8,28 +8,30 @@ from typing import Any
 
 from sqlalchemy import Connection
 
+from livingdb.alerts.raise_alert import resolve_alerts
 from livingdb.catalog.branches import BranchRow
-from livingdb.catalog.ids import new_id
+from livingdb.catalog.ids import BranchId, new_id
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.catalog.syncs import ACTIVE, SyncRow
-from livingdb.commit.derive_version import answers_for, derive_version
+from livingdb.commit.derive_version import DerivedVersion, answers_for, derive_version
 from livingdb.commit.judge_carried import JudgedChange, judge_carried
 from livingdb.commit.pipeline import Attempt, Pipeline
 from livingdb.commit.proposal import Proposal
-from livingdb.commit.refresh import InTransaction, version_intent
+from livingdb.commit.refresh import DEFINITION, InTransaction, version_intent
 from livingdb.commit.reuse_answer import nearest_answer, relabel_answer
 from livingdb.derivation.hidden_tables import whole_tables
 from livingdb.derivation.plan import Plan
 from livingdb.derivation.plan_cache import columns_used, portable_columns, view_plan
 from livingdb.derivation.query_answers import Answers
 from livingdb.derivation.refresh_view import RefreshInput, schemas_of
-from livingdb.derivation.source_positions import RefreshRequest, refresh_inputs, source_heads
+from livingdb.derivation.source_positions import At, RefreshRequest, refresh_inputs, source_heads
 from livingdb.derivation.view import KIND, View
-from livingdb.errors import AlreadyExists, IllegalSync, InvalidName, RuleViolation
+from livingdb.errors import AlreadyExists, IllegalSync, InvalidName, NotFound, RuleViolation
 from livingdb.graph.graph import Graph, HeadMoved
 from livingdb.graph.names import check_branch
 from livingdb.graph.schedule import Schedule
 from livingdb.guard.build_pending_change import authors_between, pending_refresh
+from livingdb.guard.sync_state import set_state
 from livingdb.tables.index import Version
 from livingdb.tables.letter_case import check_new, find_alike
 from livingdb.tables.schema import TableSchema
@@ -58,6 +60,8 @@ class NewDerivation:
     instead: Callable[[Connection], None] | None = None
     once: bool = False
     guard: Mapping[str, Any] = field(default_factory=dict)
+    replaced: SyncRow | None = None
+    """The sync of the object that gets this definition, as a snapshot more on its branch."""
 
 
 def derive(pipeline: Pipeline, wanted: NewDerivation, engine: str | None) -> SnapshotRow:
@@ -65,7 +69,8 @@ def derive(pipeline: Pipeline, wanted: NewDerivation, engine: str | None) -> Sna
     graph, when, trust = pipeline.graph, wanted.when, pipeline.trust
     name = wanted.view.name
     check_branch(name)
-    if wanted.instead is None and graph.branches.find(name) is not None:
+    is_new = wanted.instead is None and wanted.replaced is None
+    if is_new and graph.branches.find(name) is not None:
         raise AlreadyExists(f"there is a branch {name!r} already")
     answers = answers_for(wanted.view, engine, when.kind == "immediate", trust)
 
@@ -108,8 +113,13 @@ def derive(pipeline: Pipeline, wanted: NewDerivation, engine: str | None) -> Sna
             raise RuleViolation(
                 f"rule 7: {sync.name!r} would break its conditions from the start: {judged.reason}"
             )
-        along = _create_sync_action(graph, sync, list(rows.values()), wanted, judged)
-        result = replace(result, tables=judged.tables, details=judged.details)
+        details = {**judged.details, DEFINITION: view.to_json()}
+        result = replace(result, tables=judged.tables, details=details)
+        seen = list(rows.values())
+        if wanted.replaced is not None:
+            sync = replace(sync, id=wanted.replaced.id, target=wanted.replaced.target)
+            return _redefinition(graph, sync, result, at, rows, wanted, judged)
+        along = _create_sync_action(graph, sync, seen, wanted, judged)
         intent = version_intent(
             view, sync.id, result, (), (), at, rows, wanted.author, wanted.message, along
         )
@@ -179,6 +189,56 @@ def _new_sync(
     )
 
 
+def _redefinition(
+    graph: Graph,
+    sync: SyncRow,
+    result: DerivedVersion,
+    at: At,
+    rows: Mapping[BranchId, BranchRow],
+    wanted: NewDerivation,
+    judged: JudgedChange,
+) -> Proposal:
+    """Another definition of a derived object: a snapshot more on its branch.
+
+    What reads it is carried along as by any change; its earlier versions stay below it.
+    """
+    target = graph.branches.by_id(sync.target)
+    if target is None:
+        raise NotFound(f"the branch of {sync.spec['name']!r} was dropped")
+    head = graph.snapshots.at(target.head)
+    gone: dict[str, Version | None] = dict.fromkeys(
+        name for name in graph.tables(head) if name not in result.tables
+    )
+    result = replace(result, tables={**gone, **result.tables})
+
+    def along(connection: Connection, snapshot: SnapshotRow) -> None:
+        _check_sources(graph, connection, sync, list(rows.values()))
+        for warn in judged.warnings:
+            warn(connection)
+        if wanted.once:
+            graph.catalog.syncs.drop(connection, sync.id)
+            graph.catalog.raise_epoch(connection)
+            return
+        graph.catalog.syncs.redefine(connection, sync)
+        reason = f"defined anew: {wanted.message}"
+        set_state(graph, connection, [sync], ACTIVE, "", wanted.author, snapshot.time, why=reason)
+        resolve_alerts(graph, connection, sync, wanted.author, "defined anew")
+
+    view = View.from_json(sync.spec)
+    said = wanted.author, wanted.message
+    intent = version_intent(view, sync.id, result, (head,), (target,), at, rows, *said, along)
+    return Proposal([replace(intent, kind="derive", operation="derive")])
+
+
+def _check_sources(
+    graph: Graph, connection: Connection, sync: SyncRow, seen: Sequence[BranchRow]
+) -> None:
+    """An immediate object is made of what its sources are now."""
+    is_moved = not all(graph.branches.is_at(connection, row) for row in seen)
+    if sync.frequency == "immediate" and is_moved:
+        raise HeadMoved
+
+
 def _create_sync_action(
     graph: Graph,
     sync: SyncRow,
@@ -189,9 +249,7 @@ def _create_sync_action(
     """What a first commit does beside: the branch and the sync, if nothing moved meanwhile."""
 
     def along(connection: Connection, snapshot: SnapshotRow) -> None:
-        is_moved = not all(graph.branches.is_at(connection, row) for row in seen)
-        if sync.frequency == "immediate" and is_moved:
-            raise HeadMoved
+        _check_sources(graph, connection, sync, seen)
         if wanted.instead is not None:
             wanted.instead(connection)
         target = graph.branches.add(

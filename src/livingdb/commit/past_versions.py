@@ -12,6 +12,7 @@ from livingdb.commit.derive_version import answers_for, derive_version
 from livingdb.commit.judge_carried import judge_carried
 from livingdb.commit.pipeline import Attempt, Pipeline
 from livingdb.commit.proposal import Proposal
+from livingdb.commit.refresh import DEFINITION
 from livingdb.derivation.hidden_tables import whole_tables
 from livingdb.derivation.source_positions import (
     At,
@@ -41,14 +42,19 @@ def version_for(
     the branch, made of the nearest version there is.
     """
     graph, trust = pipeline.graph, pipeline.trust
-    view = View.from_json(sync.spec)
+    now = View.from_json(sync.spec)
     target = graph.branches.by_id(sync.target)
     assert target is not None
     head = last_derived_snapshot(graph, graph.snapshots.at(target.head))
     if head is None:
-        raise NotFound(f"no version of {view.name!r} is left on its branch: somebody reset it")
+        raise NotFound(f"no version of {now.name!r} is left on its branch: somebody reset it")
+    definitions = _definitions(graph, now, head)
+    view = now
     nearest, branch = head, _branch_of(graph, view, source, head)
     for row in first_parents(graph.snapshots, head):
+        view = next(known for since, known in definitions if since <= row.sequence)
+        if branch not in view.branches:
+            branch = _branch_of(graph, view, source, row)
         then = source_positions(graph, row)
         if not set(view.branches) <= set(then):
             continue  # somebody else wrote it
@@ -88,6 +94,22 @@ def version_for(
         return Proposal([intent])
 
     return pipeline.run(view.name, propose)
+
+
+def _definitions(graph: Graph, now: View, head: SnapshotRow) -> list[tuple[int, View]]:
+    """The definitions that a derived object has had, newest first, and since which version."""
+    snapshots = graph.snapshots
+    found = []
+    for row in snapshots.of_kind("derive", 0, head.sequence):
+        is_below = row.depth <= head.depth
+        if is_below and snapshots.ancestor(head, row.depth).sequence == row.sequence:
+            data = graph.record(row.address).edge.details.get(DEFINITION)
+            if data is not None:
+                found.append((row.sequence, View.from_json(data)))
+    found.sort(key=lambda item: -item[0])
+    # The newest one has followed what was renamed since; the first is also that of earlier formats.
+    known = [(found[0][0], now), *found[1:]] if found else [(0, now)]
+    return [*known, (0, known[-1][1])]
 
 
 def _branch_of(graph: Graph, view: View, source: SnapshotRow, head: SnapshotRow) -> BranchId:

@@ -64,7 +64,7 @@ class _ViewBroken(LivingDBError):
 
 
 def _describe_transition(move: BranchMove) -> _SchemaTransition:
-    names = {name: name for name in move.before}
+    names = _names_after(move)
     masked: set[tuple[str, str]] = set()
     keeps = bool(move.schema_changes)
     for item in move.schema_changes:
@@ -78,6 +78,20 @@ def _describe_transition(move: BranchMove) -> _SchemaTransition:
         is_checked = kind == "AddConstraint" and item.get("on_violation") == "reject"
         keeps = keeps and (kind in _KEEPS_ROWS or is_checked)
     return _SchemaTransition(move, names, frozenset(masked), keeps)
+
+
+def _names_after(move: BranchMove) -> dict[str, str]:
+    """What the tables are called where a branch moves, by what they are; else as they were."""
+    definition, require = move.graph.versions.definition, move.graph.versions.require
+    names = {name: name for name in move.before}
+    if move.schema_changes:
+        return names
+    after = {definition(require(at)).id: name for name, at in move.addresses.items()}
+    for name, at in move.before.items():
+        if move.addresses.get(name) != at:
+            known = definition(require(at)).id
+            names[name] = after.get(known, name) if known is not None else name
+    return names
 
 
 def pending_schema_change(

@@ -36,6 +36,7 @@ from livingdb.tables.index import Version
 from livingdb.tables.recipe import Derived
 
 __all__ = [
+    "DEFINITION",
     "InTransaction",
     "Outcome",
     "derived_tables_now",
@@ -43,6 +44,9 @@ __all__ = [
     "refresh",
     "version_intent",
 ]
+
+DEFINITION = "definition"
+"""What the details of an edge have the view under that it defines."""
 
 InTransaction = Callable[[Connection, SnapshotRow], None]
 

@@ -16,6 +16,7 @@ from livingdb.catalog.syncs import ACTIVE, DETACHED, HELD, ActiveSyncs, SyncRow
 from livingdb.chunks.address import Address
 from livingdb.commit.pipeline import Pipeline
 from livingdb.commit.reattach import rejoin
+from livingdb.derivation.source_positions import view_over_heads
 from livingdb.derivation.view import KIND, View
 from livingdb.errors import RuleViolation, TransactionConflict
 from livingdb.graph.diff import differing_keys
@@ -151,13 +152,16 @@ def _reactivate_view(
         raise RuleViolation(f"rule 7: it is still held: {outcome.error}")
 
     def act(connection: Connection) -> None:
+        followed = view_over_heads(graph, view)
+        if followed != view:
+            graph.catalog.syncs.set_spec(connection, sync.id, followed.to_json())
         set_state(graph, connection, [sync], ACTIVE, "", by, now())
         resolve_alerts(graph, connection, sync, by, "active again")
 
     with graph.catalog.write() as connection:
         act(connection)
     if sync.frequency == "immediate":
-        again = replace(sync, state=ACTIVE, reason="")
+        again = replace(sync, state=ACTIVE, reason="", spec=view_over_heads(graph, view).to_json())
         refresh(pipeline, again, by, engine)
 
 

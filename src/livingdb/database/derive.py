@@ -15,7 +15,7 @@ from livingdb.commit.past_versions import version_for
 from livingdb.commit.pipeline import Pipeline
 from livingdb.database.sync import drop_branch_action, updatable_sync
 from livingdb.derivation.rebind_view import with_query
-from livingdb.derivation.source_tables import resolve_sources
+from livingdb.derivation.source_tables import identified_source, resolve_sources
 from livingdb.derivation.trusted_functions import check_name, load_function
 from livingdb.derivation.view import KIND, MATERIALIZE, REFRESH, SourceTable, View, hot_condition
 from livingdb.engines.engine_choice import ENGINES
@@ -104,8 +104,10 @@ def derive(branch: Branch, request: DeriveRequest) -> None:
         called=_called_before(graph, request),
         id=_view_id(graph, request),
     )
-    instead = _replace_action(graph, request.name, view) if request.replace else None
-    derive_view(branch, view, when, request, instead, guard)
+    replaced = _replaced_sync(graph, request.name, view) if request.replace else None
+    is_other = request.replace and replaced is None
+    instead = _replace_action(graph, request.name) if is_other else None
+    derive_view(branch, view, when, request, instead, guard, replaced)
 
 
 def _view_id(graph: Graph, request: DeriveRequest) -> str:
@@ -154,15 +156,31 @@ def _called_before(graph: Graph, request: DeriveRequest) -> str:
     return str(known[0].spec["called"]) if known else ""
 
 
-def _replace_action(graph: Graph, name: str, view: View | None = None) -> Act | None:
-    """What takes the derived object of that name away; None if the name is free."""
+def _replaced_sync(graph: Graph, name: str, view: View) -> SyncRow | None:
+    """The sync of the derived object that gets another definition; None if there is none.
+
+    `IllegalSync` if it would be made of itself.
+    """
     old = graph.branches.find(name)
-    if old is None:
+    syncs = graph.catalog.syncs.all()
+    known = [s for s in syncs if s.kind == KIND and old is not None and s.target == old.id]
+    if old is None or not known:
         return None
-    act = drop_view_action(graph, name)
-    if view is not None and old.id in view.branches:
-        raise IllegalSync(f"{name!r} cannot be made of what it replaces")
-    return act
+    made_of_it, more = {old.id}, [old.id]
+    while more:
+        here = more.pop()
+        for far in (far for sync in syncs for far in sync.far_ends(here)):
+            if far not in made_of_it:
+                made_of_it.add(far)
+                more.append(far)
+    if made_of_it & set(view.branches):
+        raise IllegalSync(f"{name!r} cannot be made of what is made of it")
+    return known[0]
+
+
+def _replace_action(graph: Graph, name: str) -> Act | None:
+    """What takes the derived object of that name away; None if the name is free."""
+    return None if graph.branches.find(name) is None else drop_view_action(graph, name)
 
 
 def drop_view_action(graph: Graph, name: str) -> Act:
@@ -179,6 +197,7 @@ def derive_view(
     request: DeriveRequest,
     instead: Act | None = None,
     guard: Mapping[str, Any] | None = None,
+    replaced: SyncRow | None = None,
 ) -> None:
     """Make a derived object by its definition."""
     database = branch.database
@@ -192,6 +211,7 @@ def derive_view(
             instead,
             once=request.sync == "none",
             guard=guard or {},
+            replaced=replaced,
         ),
         database.engine,
     )
@@ -222,17 +242,19 @@ def _function_view(
     tables: Iterable[str] | None,
 ) -> View:
     row = graph.branch(branch)
-    known = [n for n in graph.tables(graph.snapshots.at(row.head)) if not is_hidden(n)]
+    tables_now = graph.tables(graph.snapshots.at(row.head))
+    known = [n for n in tables_now if not is_hidden(n)]
     wanted = list(known) if tables is None else [str(table) for table in tables]
     found: dict[str, SourceTable] = {}
     for table in wanted:
         if table in known:
-            found[table] = SourceTable(row.id, table)
+            found[table] = identified_source(graph, row.id, table, tables_now[table])
             continue
         other = graph.branches.find(table)
-        if other is None or table not in graph.tables(graph.snapshots.at(other.head)):
+        held = {} if other is None else graph.tables(graph.snapshots.at(other.head))
+        if other is None or table not in held:
             raise NotFound(f"there is no table or derived object {table!r} on {branch!r}")
-        found[table] = SourceTable(other.id, table)
+        found[table] = identified_source(graph, other.id, table, held[table])
     if not found:
         raise InvalidData(f"{branch!r} has no tables to make {name!r} of")
     what = "spark" if is_spark else "model"

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from livingdb.catalog.branches import BranchRow
 from livingdb.catalog.ids import BranchId
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.chunks.address import Address
 from livingdb.derivation.refresh_view import RefreshInput, SourceVersion
-from livingdb.derivation.view import View
+from livingdb.derivation.view import SourceTable, View
 from livingdb.engines.request import TableLocation
 from livingdb.errors import NotFound
 from livingdb.graph.ancestry import first_parents
@@ -31,6 +31,8 @@ __all__ = [
     "source_names",
     "source_positions",
     "source_versions",
+    "table_name_in",
+    "view_over_heads",
 ]
 
 _MADE = ("derive", "propagate")
@@ -120,11 +122,41 @@ def source_versions(graph: Graph, view: View, at: At) -> dict[str, SourceVersion
 def _source_version(graph: Graph, view: View, name: str, at: At) -> SourceVersion:
     source = view.tables[name]
     address = Address(bytes.fromhex(source.snapshot)) if source.snapshot else at[source.branch]
-    version = graph.record(address).tables.get(source.table)
-    if version is None:
+    tables = graph.record(address).tables
+    table = table_name_in(graph, source, tables)
+    if table is None:
         raise NotFound(f"the table {source.table!r}, which {view.name!r} reads, is not there")
-    stored = TableLocation(graph.place.url, address.hex(), source.table)
-    return SourceVersion(graph.versions.require(version), stored)
+    stored = TableLocation(graph.place.url, address.hex(), table)
+    return SourceVersion(graph.versions.require(tables[table]), stored)
+
+
+def view_over_heads(graph: Graph, view: View) -> View:
+    """A view by what its tables are called on their branches now, where they are there."""
+    rows = graph.branches_by_ids(view.branches)
+    tables = dict(view.tables)
+    for plain, source in view.tables.items():
+        if not source.snapshot and source.branch in rows:
+            held = graph.tables(graph.snapshots.at(rows[source.branch].head))
+            name = table_name_in(graph, source, held)
+            if name is not None and name != source.table:
+                tables[plain] = replace(source, table=name)
+    return view if tables == view.tables else replace(view, tables=tables)
+
+
+def table_name_in(graph: Graph, source: SourceTable, tables: Mapping[str, Address]) -> str | None:
+    """What a table that a view reads is called among the tables of a snapshot; None: it is gone."""
+    if source.table in tables and (
+        not source.id or _table_id(graph, tables[source.table]) in (None, source.id)
+    ):
+        return source.table
+    if not source.id:
+        return None
+    found = (name for name, version in tables.items() if _table_id(graph, version) == source.id)
+    return next(found, None)
+
+
+def _table_id(graph: Graph, version: Address) -> str | None:
+    return graph.versions.definition(graph.versions.require(version)).id
 
 
 def refresh_inputs(graph: Graph, view: View, old: At | None, new: At) -> dict[str, RefreshInput]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from sqlglot import exp
 
 from livingdb.catalog.branches import BranchRow
+from livingdb.catalog.ids import BranchId
+from livingdb.chunks.address import Address
 from livingdb.derivation.view import SourceTable, bound_table
 from livingdb.derivation.view_names import view_on
 from livingdb.errors import InvalidData, Unsupported
@@ -24,7 +26,7 @@ from livingdb.sql.table_names import (
 from livingdb.tables.letter_case import check_clear, find_alike
 from livingdb.tables.schema import TableSchema
 
-__all__ = ["resolve_sources"]
+__all__ = ["identified_source", "resolve_sources"]
 
 
 def resolve_sources(
@@ -88,13 +90,14 @@ def _source_table(graph: Graph, branch: BranchRow, table: exp.Table) -> SourceTa
     tables = graph.tables(graph.snapshots.at(of.head))
     name = _matching_name(table.name, list(tables))
     if name is not None:
-        return SourceTable(of.id, name)
+        return identified_source(graph, of.id, name, tables[name])
     sync = view_on(graph.catalog.syncs.all(), of, table.name)
     if sync is None:
         raise missing_table_error(table.name, tables)
     target = graph.branches.by_id(sync.target)
     assert target is not None
-    return SourceTable(target.id, target.name)
+    held = graph.tables(graph.snapshots.at(target.head))
+    return identified_source(graph, target.id, target.name, held[target.name])
 
 
 def _pinned_source(
@@ -115,3 +118,9 @@ def _matching_name(name: str, tables: list[str]) -> str | None:
     check_clear("table", name, tables)
     alike = find_alike(name, tables)
     return alike[0] if alike else None
+
+
+def identified_source(graph: Graph, branch: BranchId, table: str, version: Address) -> SourceTable:
+    """A table of a branch that a view is to read, by what it is."""
+    known = graph.versions.definition(graph.versions.require(version)).id
+    return SourceTable(branch, table, id=known or "")

@@ -35,6 +35,8 @@ class SourceTable:
     branch: BranchId
     table: str
     snapshot: str = ""
+    id: str = ""
+    """The identity of the table, whatever it is called; none of tables that have none."""
 
 
 @dataclass(frozen=True)

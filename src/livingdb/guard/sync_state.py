@@ -55,12 +55,13 @@ def set_state(
     by: str,
     time: int,
     details: Mapping[str, Any] | None = None,
+    why: str = "",
 ) -> None:
-    """Let a sync be in a state from now on, and write down why."""
-    reason = printable(reason)
+    """Let a sync be in a state from now on, and write down why; `why`: in the trail alone."""
+    reason, told = printable(reason), printable(why or reason)
     for row in stages:
         graph.catalog.syncs.set_state(connection, row.id, state, reason)
-        graph.catalog.trail.add(connection, row.id, time, state, by, reason, details or {})
+        graph.catalog.trail.add(connection, row.id, time, state, by, told, details or {})
     graph.catalog.raise_epoch(connection)
 
 
