@@ -7,7 +7,7 @@ is written and nothing is locked.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from livingdb.catalog.branches import EPOCH, BranchRow
@@ -31,7 +31,7 @@ from livingdb.graph.names import is_hidden
 from livingdb.guard.sync_failure import TRANSIENT_ERRORS
 from livingdb.maintenance.check import Problem
 from livingdb.tables.index import Version
-from livingdb.tables.row_difference import RowDifference, compare_rows
+from livingdb.tables.row_difference import RowDifference, compare_rows, with_held_values
 from livingdb.trees.keys import member
 
 if TYPE_CHECKING:
@@ -237,10 +237,36 @@ class _ChainCheck:
         from livingdb.maintenance.recompute import recompute_clone
 
         wanted, same = recompute_clone(self._graph, view, at)
-        self._check_tables(wanted, tables)
+        self._check_tables(self._with_kept_values(view, wanted, tables), tables)
         self._check_same(same, tables)
         for name in _visible(tables).keys() - {*wanted, *same}:
             self._tell(name, f"the table {_shown(name)} is none that the sync makes")
+
+    def _with_kept_values(
+        self,
+        view: View,
+        wanted: Mapping[str, RecomputedTable],
+        tables: Mapping[str, Version],
+    ) -> dict[str, RecomputedTable]:
+        """Tables as they should be, with values that are filled once as they are.
+
+        A column that `up` fills keeps what it was filled with, whatever its row does later.
+        """
+        found = dict(wanted)
+        for change in view.changes:
+            if change["change"] != "AddColumn" or not change.get("up"):
+                continue
+            table, column = change["table"], change["name"]
+            is_there = table in found and table in tables
+            if not is_there or column not in found[table].rows.column_names:
+                continue
+            why = f"the column {column!r}: it keeps what it was filled with"
+            self._report.not_checked.append(NotChecked(self._name, why))
+            rows = self._graph.versions.rows(tables[table])
+            if column in rows.schema.arrow.names:
+                kept = with_held_values(rows, found[table].rows, column)
+                found[table] = replace(found[table], rows=kept)
+        return found
 
     def _check_tables(
         self,

@@ -18,7 +18,7 @@ from livingdb.trees.compare import differs
 from livingdb.trees.delta import DELETE, Delta, empty_delta, merge_deltas
 from livingdb.trees.keys import KeyArray, search
 
-__all__ = ["RowDifference", "compare_rows"]
+__all__ = ["RowDifference", "compare_rows", "with_held_values"]
 
 Mask = npt.NDArray[np.bool_]
 _SHOWN_ROWS = 3
@@ -232,3 +232,17 @@ def _in_order(columns: Sequence[pa.Array | None]) -> pa.Table:
     arrays = [codes, *floats]
     table = pa.Table.from_arrays(arrays, names=[str(number) for number in range(len(arrays))])
     return table.sort_by([(name, "ascending") for name in table.column_names])
+
+
+def with_held_values(rows: RowSet, wanted: pa.Table, column: str) -> pa.Table:
+    """Rows with the values that a column has in the rows of the same keys that are there."""
+    keys = rows.forest.shape.keys([flat(wanted.column(name)) for name in rows.schema.key])
+    order = np.argsort(keys, kind="stable")
+    found, (held,) = rows.lookup(keys[order], [column])
+    places = np.empty(len(keys), np.int64)
+    places[order] = np.where(found, np.cumsum(found) - 1, -1)
+    is_held = places >= 0
+    values = held.take(pa.array(places, mask=~is_held))
+    at = wanted.column_names.index(column)
+    kept = pc.if_else(pa.array(is_held), values, flat(wanted.column(column)))
+    return wanted.set_column(at, wanted.schema.field(at), kept)
