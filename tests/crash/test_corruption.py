@@ -264,7 +264,7 @@ TABLES = (
     "materialization",
 )
 UNSEEN = {  # what nothing else in the database says, so that nobody can know better
-    "branch": {"name", "time", "origin", "origin_head"},
+    "branch": {"id", "name", "time", "origin", "origin_head"},
     "branch_log": {"time", "operation", "snapshot", "(removed)"},
     "materialization": {"(removed)"},  # a cached answer, made again when it is needed
     "tag": {"name", "time", "snapshot", "(removed)"},

@@ -36,7 +36,7 @@ from livingdb.tables.index import Version
 from livingdb.tables.letter_case import check_new, find_alike
 from livingdb.tables.schema import TableSchema
 
-__all__ = ["NewDerivation", "derive", "plan_of"]
+__all__ = ["NewDerivation", "check_maintainable", "derive", "plan_of"]
 
 
 def plan_of(graph: Graph, view: View) -> Plan:
@@ -82,7 +82,7 @@ def derive(pipeline: Pipeline, wanted: NewDerivation, engine: str | None) -> Sna
                 raise AlreadyExists(f"{row.name!r} has a table {view.name!r} already")
         _check_name(graph, view, list(rows.values()))
         read = refresh_inputs(graph, view, None, at)
-        _check_maintainable(graph, view, read, when)
+        check_maintainable(graph, view, read, when)
         view = _analyze_view(graph, view, read, answers)
         near = nearest_answer(graph, view, read)
         known = (read, {}) if near is None else (near.inputs, whole_tables(near.held))
@@ -265,7 +265,7 @@ def _create_sync_action(
     return along
 
 
-def _check_maintainable(
+def check_maintainable(
     graph: Graph, view: View, read: dict[str, RefreshInput], when: Schedule
 ) -> None:
     """`IllegalSync` for what cannot be kept as asked for."""

@@ -232,6 +232,32 @@ class Sync:
         )
         self._reload()
 
+    def alter(
+        self,
+        *,
+        when: str | None = None,
+        conditions: object = None,
+        alerts: object = None,
+        by: str | None = None,
+    ) -> None:
+        """Change when it runs, its conditions or where its alerts go; the rest stays.
+
+        An empty list takes all conditions or alerts away.  What changed is in its trail.  One
+        that becomes immediate is brought up to date with it.
+        """
+        from livingdb.commit.alter_sync import SyncChanges, alter
+        from livingdb.guard.judge import guard_of
+
+        guard = guard_of(conditions, alerts)
+        changes = SyncChanges(
+            when,
+            None if conditions is None else guard.get("conditions", []),
+            None if alerts is None else guard.get("alerts", []),
+        )
+        database = self.database
+        alter(database._pipeline, self._chain, changes, by or database.author, database.engine)
+        self._reload()
+
     def realign(self, name: str) -> Outcome:
         """Make the rows of one of its branches what the other says; what was done."""
         from livingdb.commit.realign_sync import realign

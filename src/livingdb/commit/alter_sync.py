@@ -1,0 +1,120 @@
+"""Alters a sync in place: when it runs, its conditions, and where its alerts go."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from sqlalchemy import Connection
+
+from livingdb.catalog.snapshots import SnapshotRow
+from livingdb.catalog.syncs import SyncRow
+from livingdb.commit.derive import check_maintainable
+from livingdb.commit.pipeline import Attempt, Pipeline
+from livingdb.commit.proposal import Proposal
+from livingdb.commit.refresh import is_behind, refresh
+from livingdb.derivation.source_positions import refresh_inputs, source_heads
+from livingdb.derivation.view import KIND, View
+from livingdb.errors import IllegalSync, RuleViolation
+from livingdb.graph.graph import HeadMoved, now
+from livingdb.graph.schedule import parse_schedule
+from livingdb.guard.judge import check_guard
+
+__all__ = ["SyncChanges", "alter"]
+
+
+@dataclass(frozen=True)
+class SyncChanges:
+    """What is to be another: None stays as it is."""
+
+    when: str | None = None
+    conditions: Sequence[Mapping[str, Any]] | None = None
+    alerts: Sequence[Mapping[str, Any]] | None = None
+
+    def of(self, sync: SyncRow) -> SyncRow:
+        """The sync with the changes."""
+        guard = dict(sync.guard)
+        for name, given in (("conditions", self.conditions), ("alerts", self.alerts)):
+            if given is not None:
+                guard[name] = list(given)
+        when = sync.frequency if self.when is None else parse_schedule(self.when).text
+        return replace(sync, frequency=when, guard={k: v for k, v in guard.items() if v})
+
+    def describe(self, sync: SyncRow) -> str:
+        """What becomes another, in words."""
+        after, said = self.of(sync), []
+        if after.frequency != sync.frequency:
+            said.append(f"when: {sync.frequency} → {after.frequency}")
+        for name in ("conditions", "alerts"):
+            if after.guard.get(name) != sync.guard.get(name):
+                texts = [str(item.get("text", item)) for item in after.guard.get(name, ())]
+                said.append(f"{name}: {', '.join(texts) or 'none'}")
+        return "; ".join(said)
+
+
+def alter(
+    pipeline: Pipeline, chain: Sequence[SyncRow], changes: SyncChanges, by: str, engine: str | None
+) -> None:
+    """Give a sync another schedule, other conditions or other alerts, all or nothing.
+
+    One that becomes immediate is brought up to date first.
+    """
+    graph, (first, *_) = pipeline.graph, chain
+    said = changes.describe(first)
+    if not said:
+        return
+    after = changes.of(first)
+    what = str(first.spec["what"]) if first.kind == KIND else "schema_change"
+    check_guard(after.guard, first.direction, after.frequency, what)
+    if first.kind != KIND and after.frequency != "immediate":
+        raise IllegalSync(
+            f"the sync {first.name!r} joins two schemas and is always immediate: "
+            f"when={after.frequency!r} is for derived objects and clones"
+        )
+
+    def propose(attempt: Attempt) -> Proposal | SnapshotRow:
+        numbers = {n for row in chain for n in (*row.sources, row.target)}
+        rows = graph.branches_by_ids(numbers)
+        head = graph.snapshots.at(rows[chain[-1].target].head)
+        is_checked = first.kind == KIND and after.frequency == "immediate" and first.is_active
+        if is_checked and first.frequency != "immediate":
+            _bring_up_to_date(pipeline, first, after, head, by, engine)
+            rows = graph.branches_by_ids(numbers)
+            head = graph.snapshots.at(rows[chain[-1].target].head)
+
+        def act(connection: Connection) -> None:
+            if is_checked and not all(graph.branches.is_at(connection, r) for r in rows.values()):
+                raise HeadMoved
+            for row in chain:
+                graph.catalog.syncs.redefine(connection, changes.of(row))
+                trail = graph.catalog.trail
+                trail.add(connection, row.id, now(), ALTERED, by, said, {})
+            graph.catalog.raise_epoch(connection)
+
+        return Proposal(actions=[act], at=head)
+
+    pipeline.run(first.name, propose)
+
+
+ALTERED = "altered"
+"""A step that is no state."""
+
+
+def _bring_up_to_date(
+    pipeline: Pipeline,
+    sync: SyncRow,
+    after: SyncRow,
+    head: SnapshotRow,
+    by: str,
+    engine: str | None,
+) -> None:
+    """An immediate object is what its sources say when it begins to be one."""
+    graph, view = pipeline.graph, View.from_json(sync.spec)
+    at, _ = source_heads(graph, view)
+    read = refresh_inputs(graph, view, None, at)
+    check_maintainable(graph, view, read, parse_schedule(after.frequency))
+    if is_behind(graph, view, head, at):
+        done = refresh(pipeline, sync, by, engine)
+        if done.stopped:
+            raise RuleViolation(f"rule 7: it is held: {done.error}")
