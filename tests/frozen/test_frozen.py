@@ -135,7 +135,7 @@ def test_its_branches_can_have_other_names(name: str, tmp_path: Path) -> None:
         db.branch("oldest").sql("UPDATE orders SET city = 'Moss' WHERE id = 11")
         assert db.branch("trunk").table("orders").get(11)["city"] == "Moss"
         db.propagate()
-        db.sync("left").reattach(on_conflict="source")
+        db.sync("left").reattach(on_conflict="ours")
         assert db.sync("left").state == "active"
         assert_views(db)
         assert db.check().problems == []
