@@ -61,9 +61,9 @@ class TableWriter(DataSourceArrowWriter):
         policy = next((v for n, v in options.items() if n.lower() in _POLICY_OPTIONS), None)
         if policy is not None:
             raise InvalidData(
-                f"onConflict={policy!r}: a write merges nothing: rows that others changed meanwhile "
-                f"are a TransactionConflict, and operation is one of {', '.join(OPERATIONS)}; write "
-                "to a branch, and db.merge(…, on_conflict=…) takes fail, ours, theirs"
+                f"onConflict={policy!r}: a write merges nothing: rows that others changed "
+                f"meanwhile are a TransactionConflict, and operation is {', '.join(OPERATIONS)}; "
+                "write to a branch, and db.merge(…, on_conflict=…) takes fail, ours, theirs"
             )
         if self.operation not in OPERATIONS:
             raise InvalidData(f"operation {self.operation!r}: choose {', '.join(OPERATIONS)}")
