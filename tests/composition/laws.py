@@ -304,7 +304,7 @@ def check_named(world: World, branch: str, steps: int) -> None:
     for sync in model.syncs.values():
         if sync.kind != "view" or sync.sources != (branch,) or sync.spoiled:
             continue
-        version = _version_not_after(world, sync, branch, past)
+        version = _version_not_after(world, sync, branch, past, is_head=steps == 0)
         for place in (world.db.at(f"{branch}~{steps}"), world.db.at(f"id:{at}")):
             try:
                 rows = place.sql(f"SELECT * FROM `{sync.target.upper()}`").to_arrow()
@@ -321,7 +321,9 @@ def check_named(world: World, branch: str, steps: int) -> None:
                 world.fail("named", f"{found} instead of {table.names} {table.rows}", sync)
 
 
-def _version_not_after(world: World, sync: Sync, branch: str, past: set[str]) -> str | None:
+def _version_not_after(
+    world: World, sync: Sync, branch: str, past: set[str], is_head: bool
+) -> str | None:
     """The version of a view whose source is the newest among these snapshots."""
     model = world.model
     line = [model.heads[sync.target]]
@@ -330,8 +332,10 @@ def _version_not_after(world: World, sync: Sync, branch: str, past: set[str]) ->
     found: tuple[str, str] | None = None
     sources: dict[str, str] = {}
     for version in reversed(line):
-        # What somebody wrote to a detached view was made from what is below it.
-        sources = world.db.at(f"id:{version}").sources or sources
+        own = world.db.at(f"id:{version}").sources
+        if not own and not is_head:
+            continue  # what somebody wrote to a detached view
+        sources = own or sources
         source = sources.get(branch)
         if source in past and (found is None or found[1] in model.ancestors(source)):
             found = version, source

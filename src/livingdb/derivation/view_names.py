@@ -5,7 +5,8 @@ newest source that is not after the ref; of several from one source, the newest.
 a branch (`main`, `main~3`, `main@time`) is on that one; a tag or an id is on each branch whose
 line or log has the snapshot, first of all on the branch on which the view was derived.  Of a view
 over several branches, the source on the branch of the ref counts, and the others are what the
-version has.
+version has.  What somebody wrote to a detached view is what its name means at the head of its
+source, and belongs to no past snapshot of that.
 """
 
 from __future__ import annotations
@@ -105,6 +106,8 @@ def version_not_after(
     for row in first_parents(graph.snapshots, graph.snapshots.at(target.head)):
         if row.sequence <= newest:
             break  # what is older was made from what is older
+        if at.sequence != branch.head and not source_positions(graph, row):
+            continue  # what somebody wrote to a detached one belongs to no past of its source
         seen = list(_source_snapshots(graph, row, branch.id, derived))
         reads_branch = reads_branch or bool(seen)
         position = max((source.sequence for source in seen), default=-1)

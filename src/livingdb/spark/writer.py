@@ -27,7 +27,6 @@ from livingdb.files.base import Files
 from livingdb.files.url import open_files
 from livingdb.graph.dropped import dropped_since
 from livingdb.graph.graph import BatchAlreadyStored
-from livingdb.spark.branch_option import BranchOption
 from livingdb.tables import ingest
 from livingdb.tables.recipe import Change, Definition
 from livingdb.tables.schema import TableSchema
@@ -55,15 +54,15 @@ class TableWriter(DataSourceArrowWriter):
 
     def __init__(self, url: str, table: str, options: Mapping[str, str], overwrite: bool) -> None:
         self.url, self.table, self.overwrite = url, table, overwrite
-        self.branch = BranchOption(options)
+        self.branch = options.get("branch") or "main"
         self.message = options.get("message") or ""
         self.author = options.get("author")
         self.operation = options.get("operation") or ("upsert" if overwrite else "insert")
         policy = next((v for n, v in options.items() if n.lower() in _POLICY_OPTIONS), None)
         if policy is not None:
             raise InvalidData(
-                f"onConflict={policy!r}: a write merges nothing: rows that others changed since "
-                f"are a TransactionConflict, and operation is one of {', '.join(OPERATIONS)}; "
+                f"onConflict={policy!r}: a write merges nothing: rows that others changed "
+                f"meanwhile are a TransactionConflict, and operation is {', '.join(OPERATIONS)}; "
                 "write to a branch, and db.merge(…, on_conflict=…) takes fail, ours, theirs"
             )
         if self.operation not in OPERATIONS:
@@ -71,7 +70,7 @@ class TableWriter(DataSourceArrowWriter):
         if overwrite and self.operation not in ("insert", "upsert"):
             raise InvalidData(f"mode overwrite goes with no operation {self.operation!r}")
         with open_database(url) as db:
-            head = db.branch(self.branch.find(db._graph).name).head
+            head = db.branch(self.branch).head
             definition = db._graph.versions.definition(head.table(table)._version)
             self.files_url = db._graph.place.files.url
         self.seen = Seen(definition.to_json(), head.id)
@@ -99,7 +98,7 @@ class TableWriter(DataSourceArrowWriter):
             with open_database(self.url) as db:
                 if batch is not None and _is_committed(db, *batch):
                     return
-                branch = db.branch(self.branch.find(db._graph).name)
+                branch = db.branch(self.branch)
                 with (
                     suppress(BatchAlreadyStored),
                     branch.transaction(message=self.message, author=self.author) as tx,
