@@ -86,15 +86,15 @@ def derive(pipeline: Pipeline, wanted: NewDerivation, engine: str | None) -> Sna
         view = _analyze_view(graph, view, read, answers)
         near = nearest_answer(graph, view, read)
         known = (read, {}) if near is None else (near.inputs, whole_tables(near.held))
-        own = [] if near is None else relabel_answer(graph, view, known[1], staging)
-        known[1].update(zip([view.name], own, strict=False))
+        own = {} if near is None else relabel_answer(graph, view, known[1], staging)
+        known[1].update(own)
         request = RefreshRequest(view, *known, at, trust)
         result = derive_version(graph, request, answers, staging)
         sources = {name: _schema(graph, item.new.version) for name, item in read.items()}
         coming = {n: _schema(graph, v) for n, v in result.tables.items() if v is not None}
         check_new(coming, sources if view.what == "clone" else {})
         if near is not None:
-            stages = [*own, *result.intermediates]
+            stages = [*own.values(), *result.intermediates]
             result = replace(result, tables={**known[1], **result.tables}, intermediates=stages)
         sync = _new_sync(view, when, list(rows.values()), wanted.guard)
         everyone = authors_between(graph, {}, at) if sync.guard else []

@@ -70,12 +70,14 @@ def nearest_answer(
 
 def relabel_answer(
     graph: Graph, view: View, held: Mapping[str, Version], staging: Staging
-) -> list[Version]:
-    """The answer as a table of this view, if it is one of another; it has identities of its own."""
+) -> dict[str, Version]:
+    """The answer as a table of this view, with its identities, if it is one of another."""
     answer = held[view.name]
     known = graph.versions.definition(answer)
     mine = output_definition(known, view.id)
-    return [] if mine == known else [graph.versions.relabel(answer, mine, staging.sink)]
+    if mine == known:
+        return {}
+    return {view.name: graph.versions.relabel(answer, mine, staging.sink)}
 
 
 def _candidates(graph: Graph, view: View) -> list[tuple[SyncRow, View]]:

@@ -37,6 +37,8 @@ class TableWrites:
 
     def schema_changes(self) -> list[dict[str, Any]]:
         """What it does to the table as a whole, as an edge has it."""
+        if self.dropped_by is None and self.created_by is None:
+            return []
         from livingdb.evolution.changes.tables import DropTable, creation_of
 
         found: list[dict[str, Any]] = []
