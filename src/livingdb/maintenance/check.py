@@ -98,13 +98,15 @@ def check(
     progress: Callable[[int, int, str], object] | None = None,
 ) -> Report:
     """Look at everything; `deep`: also compute anew what every active sync promises."""
-    report = _Check(graph).run()
+    work = _Check(graph)
+    report = work.run()
     if deep:
         from livingdb.maintenance.check_syncs import check_syncs
 
-        found = check_syncs(graph, engine, trust, progress)
-        report.problems += found.broken
-        report.syncs, report.not_checked = found.checked, found.not_checked
+        with work.collect_problems("syncs"):
+            found = check_syncs(graph, engine, trust, progress)
+            report.problems += found.broken
+            report.syncs, report.not_checked = found.checked, found.not_checked
     return report
 
 
@@ -129,13 +131,13 @@ class _Check:
             self._check_names,
         )
         for part in parts:
-            with self._collect_problems("catalog"):
+            with self.collect_problems("catalog"):
                 part()
         self.report.chunks = len(self.verified)
         return self.report
 
     @contextmanager
-    def _collect_problems(self, where: str) -> Iterator[None]:
+    def collect_problems(self, where: str) -> Iterator[None]:
         """Whatever goes wrong inside is a problem at that place."""
         try:
             yield
@@ -153,7 +155,7 @@ class _Check:
         for name in self.graph.catalog.packs.names():
             self.report.packs += 1
             where = f"pack {name}"
-            with self._collect_problems(where):
+            with self.collect_problems(where):
                 pack = Pack(self.graph.place.files.view(f"packs/{name}"), name)
                 for what in pack.verify():
                     self._report(where, what)
@@ -162,7 +164,7 @@ class _Check:
 
     def _check_journal(self) -> None:
         for chunk in self.store.journal.chunks():
-            with self._collect_problems(f"journal, chunk {short(chunk.address)}"):
+            with self.collect_problems(f"journal, chunk {short(chunk.address)}"):
                 self._read_columns(Chunk(chunk.address, chunk.data, self.store.get))
                 self.verified.add(chunk.address)
 
@@ -170,7 +172,7 @@ class _Check:
         """Read every column of a chunk, once."""
         if address in self.verified:
             return
-        with self._collect_problems(f"{where}, chunk {short(address)}"):
+        with self.collect_problems(f"{where}, chunk {short(address)}"):
             self._read_columns(Chunk(address, self.store.get(address), self.store.get))
             self.verified.add(address)
 
@@ -188,13 +190,13 @@ class _Check:
             found = connection.execute(select(schema.version)).all()
         rows: list[VersionRow] = []
         for values in found:
-            with self._collect_problems(f"version {short(values[0])}"):
+            with self.collect_problems(f"version {short(values[0])}"):
                 rows.append(read_row(values))
         self.versions = {row.address: row for row in rows}
         for row in rows:
             self.report.versions += 1
             where = f"version {short(row.address)}"
-            with self._collect_problems(where):
+            with self.collect_problems(where):
                 self._check_chunk(row.address, where)
                 self._check_version(row, where)
 
@@ -266,7 +268,7 @@ class _Check:
                 self._check_tree(row.definition, root, where)
 
     def _check_tree(self, definition: Address, root: Address, where: str) -> None:
-        with self._collect_problems(where):
+        with self.collect_problems(where):
             for address in self.trees.walk(definition, root):
                 self._check_chunk(address, where)
 
@@ -279,7 +281,7 @@ class _Check:
         for row in self.graph.snapshots.newest_first():
             self.report.snapshots += 1
             where = f"snapshot {short(row.address)}"
-            with self._collect_problems(where):
+            with self.collect_problems(where):
                 self._check_chunk(row.address, where)
                 self._check_snapshot(row, where)
         for sequence in self.touches:
@@ -330,7 +332,7 @@ class _Check:
         for number in sorted(set(logged) - {branch.number for branch in branches.all()}):
             self._report("branches", f"there is the log of a branch (number {number}) that is not")
         for branch in branches.all():
-            with self._collect_problems(f"branch {branch.name}"):
+            with self.collect_problems(f"branch {branch.name}"):
                 moves = branches.log(branch)
                 self.graph.snapshots.get_many({move.snapshot for move in moves})
                 last = moves[0] if moves else None
@@ -341,5 +343,5 @@ class _Check:
                 ):
                     self._report(f"branch {branch.name}", "its log does not lead to its head")
         for tag in branches.tags():
-            with self._collect_problems(f"tag {tag.name}"):
+            with self.collect_problems(f"tag {tag.name}"):
                 self.graph.snapshots.at(tag.snapshot)

@@ -728,3 +728,23 @@ def test_without_deep_nothing_is_said(db: livingdb.Database) -> None:
     assert report.ok
     assert report.syncs is None
     assert "syncs" not in str(report)
+
+
+def test_damage_is_told_and_not_raised(db: livingdb.Database, tmp_path: Path) -> None:
+    """What cannot be read cannot be compared: each sync says so, and advises nothing."""
+    main = db.branch("main")
+    main.derive("view", GROUPS, when="immediate")
+    main.evolve(AddColumn("t", "n", "int"), to="next", sync="both")
+    db.compact()
+    db.close()
+    for pack in (tmp_path / "db" / "packs").iterdir():
+        data = bytearray(pack.read_bytes())
+        for place in range(64, len(data) - 64, 16):
+            data[place] ^= 0xFF
+        pack.write_bytes(bytes(data))
+    with livingdb.open(tmp_path / "db", engine="embedded") as again:
+        report = again.check(deep=True)
+        assert report.is_damaged
+        told = {problem.sync for problem in report.problems if isinstance(problem, BrokenPromise)}
+        assert told == {"main/view", "main/next"}
+        assert not any(getattr(problem, "mend", "") for problem in report.problems)
