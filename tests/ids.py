@@ -8,6 +8,7 @@ from itertools import count
 
 import pytest
 
+from livingdb.catalog import ids as catalog_ids
 from livingdb.commit import evolve
 from livingdb.commit.table_writes import TableWrites
 from livingdb.tables import identity
@@ -32,7 +33,8 @@ def counted() -> Iterator[Counter]:
     """A counter that all new identities come from, in this process."""
     counter = Counter()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(identity, "secrets", counter)
+        for module in (identity, catalog_ids):
+            patch.setattr(module, "secrets", counter)
         yield counter
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.clock import stopped
+from tests.ids import counted
 
 import livingdb
 from livingdb.evolution import DropColumn
@@ -47,7 +48,7 @@ def make_shop(path: Path) -> None:
 @pytest.fixture(scope="session")
 def shop_made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("made") / "shop.ldb"
-    with stopped():
+    with stopped(), counted():
         make_shop(path)
     return path
 
