@@ -85,16 +85,6 @@ KNOWN: tuple[Known, ...] = (
     ),
     # --- another definition ----------------------------------------------------------------------
     # --- names that change -----------------------------------------------------------------------
-    Known(
-        "clone_follows_no_table",
-        "a clone stops when a table of its source that it changes is renamed",
-        fails("stopped", says="there is no table", sync="lens"),
-    ),
-    Known(
-        "clone_follows_no_column",
-        "a clone stops when a column that it masks or changes is renamed",
-        fails("stopped", says="there is no column", sync="lens"),
-    ),
     # --- lenses and views that meet --------------------------------------------------------------
     Known(
         "change_already_made",

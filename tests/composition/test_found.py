@@ -62,10 +62,6 @@ FOUND = {
             Merge("dev", "main", "fail"),
         ]
     ),
-    "clone_follows_no_table": Program([MASKED_LATER, RENAME_TABLE, Propagate()]),
-    "clone_follows_no_column": Program(
-        [MASKED_LATER, Evolve("main", (RenameColumn("orders", "note", "text"),)), Propagate()]
-    ),
     "merge_schema_change": Program(
         [
             Clone("main", "dev"),

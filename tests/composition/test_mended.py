@@ -160,6 +160,10 @@ MENDED = {
         ]
     ),
     "derived_at_before_table_rename": Program([VIEW, RENAME_TABLE, TimeTravel("main", 1)]),
+    "clone_follows_no_table": Program([MASKED_LATER, RENAME_TABLE, Propagate()]),
+    "clone_follows_no_column": Program(
+        [MASKED_LATER, Evolve("main", (RenameColumn("orders", "note", "text"),)), Propagate()]
+    ),
 }
 
 

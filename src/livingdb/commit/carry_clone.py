@@ -13,8 +13,15 @@ from livingdb.catalog.ids import BranchId
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.commit.carry_lens import LensCarrier
 from livingdb.commit.proposal import BranchChange, Tables
+from livingdb.errors import LivingDBError
+from livingdb.evolution.follow_names import follow_names
 from livingdb.evolution.lift import Lifter
-from livingdb.evolution.plan import apply_changes, definitions_of, plan_changes
+from livingdb.evolution.plan import (
+    EvolutionPlan,
+    apply_changes,
+    definitions_of,
+    plan_changes,
+)
 from livingdb.evolution.schema_change import SchemaChange
 from livingdb.graph.ancestry import is_ancestor
 from livingdb.graph.graph import Graph, tables_of
@@ -36,13 +43,19 @@ class CloneCarrier:
     staging: Staging
     made: list[Version] = field(default_factory=list)
 
+    def __post_init__(self) -> None:
+        self._named_for: Tables = {}
+        """The tables whose names the changes go by."""
+
     def first(self, source: SnapshotRow) -> Tables:
         """The clone of a snapshot: recipes, and no rows."""
+        self._named_for = self._visible(source)
         return self._planned(self._visible(source))
 
     def carry(self, held: Tables, then: SnapshotRow, source: SnapshotRow) -> Tables:
         """What a clone that has some tables is to have, its source having gone on."""
         before = self._visible(then)
+        self._named_for = self._visible(source)
         for row in self._stops(then, source):
             after = self._visible(row)
             if _has_same_schemas(before, after):
@@ -66,9 +79,18 @@ class CloneCarrier:
         found = tables_of(self.graph, row)
         return {name: version for name, version in found.items() if not is_hidden(name)}
 
+    def _plan(self, tables: Tables) -> EvolutionPlan:
+        """The changes on tables of some time, by the names they had then."""
+        then = definitions_of(self.graph, tables)
+        now = definitions_of(self.graph, self._named_for)
+        try:
+            return plan_changes(then, follow_names(self.changes, now, then))
+        except LivingDBError:
+            return plan_changes(then, self.changes)
+
     def _planned(self, tables: Tables) -> Tables:
         """Tables seen through the changes, as recipes."""
-        plan = plan_changes(definitions_of(self.graph, tables), self.changes)
+        plan = self._plan(tables)
         stages = apply_changes(self.graph, plan, tables, self.staging)
         self.made += [version for stage in stages for version in stage.made]
         return stages[-1].tables
@@ -77,7 +99,7 @@ class CloneCarrier:
         self, held: Tables, before: Tables, after: Tables, row: SnapshotRow
     ) -> Tables:
         """What the clone has after rows of its source changed."""
-        plan = plan_changes(definitions_of(self.graph, before), self.changes)
+        plan = self._plan(before)
         stages = apply_changes(self.graph, plan, before, self.staging)
         self.made += [version for stage in stages[:-1] for version in stage.made]
         carrier = LensCarrier(self.graph)
@@ -96,7 +118,7 @@ class CloneCarrier:
         touched = {
             name for name in {**before, **after} if _address(before, name) != _address(after, name)
         }
-        plan = plan_changes(definitions_of(self.graph, after), self.changes)
+        plan = self._plan(after)
         for lens in plan.lenses:
             if touched & set(lens.old):
                 touched |= set(lens.new)

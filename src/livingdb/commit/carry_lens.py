@@ -19,6 +19,7 @@ from livingdb.commit.carried import Carried
 from livingdb.commit.proposal import BranchChange, BranchMove, Tables
 from livingdb.derivation.hidden_tables import whole_tables
 from livingdb.errors import InvalidData, RuleViolation
+from livingdb.evolution.follow_names import follow_names
 from livingdb.evolution.lenses.lens import Lens, RowImages
 from livingdb.evolution.lenses.sides import (
     VersionSide,
@@ -191,8 +192,12 @@ class LensCarrier:
         graph = self._graph
         after = source.change.after
         held = whole_tables(tables_of(graph, head))
-        definitions = {name: graph.versions.definition(v) for name, v in after.items()}
-        plan = plan_changes(definitions, [SchemaChange.from_json(sync.spec["change"])])
+        before, definitions = (
+            {name: graph.versions.definition(v) for name, v in tables.items()}
+            for tables in (source.change.before, after)
+        )
+        changes = follow_names([SchemaChange.from_json(sync.spec["change"])], before, definitions)
+        plan = plan_changes(definitions, changes)
         made, between = new_tables(graph, plan, after, staging)
         whole = overlay_tables(after, made)
         (lens,) = plan.lenses
@@ -204,7 +209,7 @@ class LensCarrier:
             is_kept = is_same and not (is_touched if name in lens.new else name in source.changed)
             if not is_hidden(name) and not is_kept:
                 differing[name] = new
-        spec = {**sync.spec, "snapshot": source.address.hex()}
+        spec = {**sync.spec, "change": changes[0].to_json(), "snapshot": source.address.hex()}
         details = {**_edge_details(sync, source, True), "reason": "SCHEMA_CHANGED", "rows": {}}
         intent = self._intent(source, branch, head, differing, details, between)
         return Carried(intent, held, spec=spec, schema_changes=source.schema_changes)

@@ -8,7 +8,7 @@ sync what comes of it goes back.  All of it is one transaction.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sqlalchemy import Connection
@@ -23,6 +23,7 @@ from livingdb.commit.pipeline import Attempt, Pipeline
 from livingdb.commit.proposal import BranchChange, Proposal, Tables
 from livingdb.derivation.hidden_tables import whole_tables
 from livingdb.errors import RuleViolation, TransactionConflict
+from livingdb.evolution.follow_names import follow_names
 from livingdb.evolution.plan import definitions_of, new_tables, plan_changes
 from livingdb.evolution.schema_change import SchemaChange
 from livingdb.graph.diff import differing_keys
@@ -154,12 +155,12 @@ class _Rejoin:
                 "there were: drop the sync's branch and evolve anew"
             )
         graph = self._graph
-        plan = plan_changes(
-            definitions_of(graph, source.after), [SchemaChange.from_json(sync.spec["change"])]
-        )
+        before, after = (definitions_of(graph, t) for t in (source.base, source.after))
+        changes = follow_names([SchemaChange.from_json(sync.spec["change"])], before, after)
+        plan = plan_changes(after, changes)
         made, between = new_tables(graph, plan, source.after, self._staging)
         self._new_versions += between
-        source.planned = sync
+        source.planned = replace(sync, spec={**sync.spec, "change": changes[0].to_json()})
         return overlay_tables(source.after, made)
 
     def merge_target(self, on_conflict: Any) -> None:

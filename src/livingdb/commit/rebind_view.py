@@ -18,7 +18,10 @@ from livingdb.derivation.rebind_view import rebind_view as rebind_query
 from livingdb.derivation.source_positions import source_positions, source_versions
 from livingdb.derivation.view import SourceTable, View
 from livingdb.errors import LivingDBError
+from livingdb.evolution.follow_names import follow_names
+from livingdb.evolution.schema_change import SchemaChange
 from livingdb.graph.graph import Graph, now, tables_of
+from livingdb.graph.names import is_hidden
 from livingdb.guard.build_pending_change import visible_tables
 from livingdb.guard.conditions.kinds.model import METRICS
 from livingdb.guard.conditions.pending_change import Cost, PendingChange, VersionPair
@@ -142,7 +145,7 @@ def rebind_view(graph: Graph, view: View, move: BranchMove) -> View:
 def _rebind_view(graph: Graph, view: View, change: _SchemaTransition) -> View:
     """The view over the tables as they are now."""
     if view.what == "clone":
-        return view
+        return _follow_changes(graph, view, change)
     tables: dict[str, SourceTable] = {}
     uses = dict(view.uses)
     renamed: list[tuple[str, str]] = []
@@ -171,6 +174,21 @@ def _rebind_view(graph: Graph, view: View, change: _SchemaTransition) -> View:
     for plain, name in renamed:
         raise _ViewBroken(f"the column {name!r} of {plain!r} has another name, for a function")
     return moved
+
+
+def _follow_changes(graph: Graph, view: View, change: _SchemaTransition) -> View:
+    """A clone whose changes go by the names that its source has now."""
+    before, after = (
+        {
+            name: graph.versions.definition(graph.versions.require(at))
+            for name, at in tables.items()
+            if not is_hidden(name)
+        }
+        for tables in (change.before, change.after)
+    )
+    changes = [SchemaChange.from_json(item) for item in view.changes]
+    followed = [item.to_json() for item in follow_names(changes, before, after)]
+    return view if followed == list(view.changes) else replace(view, changes=tuple(followed))
 
 
 def _used_columns(view: View, schemas: Mapping[str, TableSchema]) -> dict[str, frozenset[str]]:
