@@ -121,7 +121,7 @@ def test_all_or_nothing(
         return db.at("main~1").clone("dev", derived=True)
 
     # The function is not trusted any more.
-    monkeypatch.setattr(db, "trust", ())
+    monkeypatch.setattr(db._pipeline, "trust", ())
     with pytest.raises(livingdb.Untrusted, match="'model' cannot be derived on 'dev'"):
         clone()
     assert everything(db) == before
