@@ -173,6 +173,8 @@ def _replaced_sync(graph: Graph, name: str, view: View) -> SyncRow | None:
             if far not in made_of_it:
                 made_of_it.add(far)
                 more.append(far)
+    if old.id in view.branches:
+        raise IllegalSync(f"{name!r} cannot be made of what it replaces")
     if made_of_it & set(view.branches):
         raise IllegalSync(f"{name!r} cannot be made of what is made of it")
     return known[0]

@@ -20,9 +20,7 @@ from livingdb.errors import LivingDBError, NotFound, RuleViolation
 from livingdb.graph.graph import Graph, now
 from livingdb.graph.names import is_hidden
 from livingdb.graph.snapshot_columns import to_datetime
-from livingdb.guard.sync_failure import NOBODY
-from livingdb.guard.sync_lag import sync_lag
-from livingdb.guard.sync_state import set_state
+from livingdb.guard.sync_state import NOBODY, set_state
 
 if TYPE_CHECKING:
     from livingdb.commit.refresh import Outcome
@@ -111,6 +109,8 @@ class Sync:
         It answers whatever became of the sources: None where there is nothing to count from, since
         what it reads was dropped; `reason` says so.
         """
+        from livingdb.guard.sync_lag import sync_lag
+
         return sync_lag(self.database._graph, self._chain)
 
     @property

@@ -23,6 +23,7 @@ from livingdb.graph.names import is_hidden
 __all__ = [
     "APPROVED",
     "AT",
+    "NOBODY",
     "PAIR",
     "approvers",
     "last_pair",
@@ -34,6 +35,8 @@ __all__ = [
 APPROVED = "approved"
 """A step that is no state: somebody lets a change that is held pass."""
 PAIR = "pair"
+NOBODY = "livingdb"
+"""Who does what nobody asked for."""
 _FAR = 100
 
 

@@ -52,7 +52,7 @@ def test_a_new_branch_stands_on_its_head_and_its_log_says_so(
     assert [row.name for row in catalog.branches.all()] == ["dev", "main"]
     assert catalog.branches.by_id(dev.id) == dev
     assert catalog.branches.by_ids([made.id, dev.id, "0" * 32]) == {made.id: made, dev.id: dev}
-    assert catalog.branches.by_id(999) is None
+    assert catalog.branches.by_id("9" * 32) is None
 
 
 def test_times_that_run_back(catalog: Catalog, line: list[SnapshotRow]) -> None:
