@@ -481,7 +481,7 @@ class DatabaseMachine(RuleBasedStateMachine):
         name = self.branch(at)
         refusal = Refusal(LivingDBError) if len(self.model.heads) == 1 else None
         with self.refusing(refusal):
-            self.db.drop_branch(name)
+            self.db.drop_branch(name, force=True)
         if refusal is None:
             del self.model.heads[name]
             with pytest.raises(NotFound):

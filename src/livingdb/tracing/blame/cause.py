@@ -15,13 +15,18 @@ from livingdb.catalog.ids import BranchId, SyncId
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.catalog.syncs import SyncRow, with_end_names
 from livingdb.chunks.address import Address
+from livingdb.commit.carry_clone import CloneCarrier
 from livingdb.commit.carry_lens import lens_of
 from livingdb.derivation.view import KIND, View
+from livingdb.errors import LivingDBError
 from livingdb.evolution.lenses.row_lens import RowLens
+from livingdb.evolution.schema_change import SchemaChange
 from livingdb.graph.edge_ends import AT, SYNC, SYNC_ID, find_sync, source_ids
 from livingdb.graph.graph import Graph
 from livingdb.graph.names import is_hidden
 from livingdb.graph.snapshot import Edge
+from livingdb.graph.storage.staging import Staging
+from livingdb.tables.index import Version
 from livingdb.tables.schema import TableSchema
 from livingdb.tracing.blame.lens_rows import Columns, SourceRows, trace_rows
 from livingdb.tracing.blame.row_blame import RowBlame, blame
@@ -101,11 +106,27 @@ class Causes:
         source = self.graph.snapshots.find(Address(bytes.fromhex(text)))
         if source is None:
             return None
-        found = self._blame_source(row, source, table, keys, column)
+        with self.graph.stage() as staging:
+            seen = self._clone_version(edge, source, table, staging)
+            found = self._blame_source(row, source, table, keys, column, seen)
         mine = found.who == 0
         found.via[:] = np.where(mine, 0, row.sequence)
         found.who[mine] = row.sequence
         return found
+
+    def _clone_version(
+        self, edge: Edge, source: SnapshotRow, table: str, staging: Staging
+    ) -> Version | None:
+        """A table of a clone as its source alone makes it; None if that is not known any more."""
+        view = self.view_of(edge)
+        if view is None or view.what != "clone":
+            return None
+        changes = [SchemaChange.from_json(change) for change in view.changes]
+        try:
+            carrier = CloneCarrier(self.graph, view.branches[0], changes, staging)
+            return carrier.first(source).get(table)
+        except LivingDBError:
+            return None
 
     def _blame_source(
         self,
@@ -114,15 +135,19 @@ class Causes:
         table: str,
         keys: KeyArray,
         column: str | None,
+        seen: Version | None = None,
     ) -> RowBlame:
-        """Who is to blame at a source for what a snapshot sees of it; 0 where it has none."""
+        """Who is to blame at a source for what a snapshot sees of it; 0 where it has none.
+
+        `seen` is the table through which it is seen, if it is not the snapshot's own.
+        """
         graph = self.graph
         tables = graph.tables(source)
         names = {address: name for name, address in tables.items()}
         if table in tables:
             names[tables[table]] = table
         columns: Columns = None if column is None else frozenset([column])
-        rows = trace_rows(graph, graph.version(row, table), keys, columns, names)
+        rows = trace_rows(graph, seen or graph.version(row, table), keys, columns, names)
         return self.newest_blame(
             len(keys), source, ((names[item.version.address], item) for item in rows)
         )

@@ -122,7 +122,7 @@ def _last_changes(
 def _is_new_table(graph: Graph, stretch: Stretch) -> bool:
     """Whether a snapshot's table is not one that was changed: it is new, or has another schema."""
     base, (version,) = stretch.base, stretch.versions
-    if base is None or base.rows == 0 or base.definition != version.definition:
+    if base is None or base.rows == 0 or not graph.versions.is_alike(base, version):
         return True
     return not stretch.is_linked and graph.snapshots.at(stretch.snapshots[0]).kind == _EVOLVED
 
@@ -167,7 +167,7 @@ def _blame_merge(
         is_first = parent.sequence == row.first
         if theirs is None or not len(mine):
             continue
-        if is_first and theirs.definition == version.definition:
+        if is_first and graph.versions.is_alike(theirs, version):
             continue
         name = _column_in(graph, version, theirs, column)
         if column is not None and name is None:
@@ -181,7 +181,7 @@ def _blame_merge(
 
 def _column_in(graph: Graph, version: Version, other: Version, column: str | None) -> str | None:
     """What a column is called in a version of the table with, perhaps, another schema."""
-    if column is None or version.definition == other.definition:
+    if column is None or graph.versions.is_alike(version, other):
         return column
     here, there = (graph.versions.definition(side).schema for side in (version, other))
     number = here.column(column).id
@@ -194,7 +194,7 @@ def _equal_rows_mask(
     """Which of the keys have the same row (or cell) in both versions."""
     mine, theirs = graph.versions.rows(one), graph.versions.rows(other)
     same = np.ones(len(keys), bool)
-    if one.definition == other.definition:
+    if graph.versions.is_alike(one, other):
         position = None if column is None else mine.schema.position(column)
         for batch in lookup_diff(mine, theirs, keys):
             kept = batch.keys if position is None else batch.keys[_cell_mask(batch, position)]

@@ -74,9 +74,9 @@ def _collect(
 
     They end where the table had another schema; the snapshot, if a schema change is why.
     """
-    definition = graph.version(head, table).definition
+    newest = graph.version(head, table)
     for stretch in stretches(graph, head, table):
-        if stretch.versions[0].definition != definition:
+        if not graph.versions.is_alike(stretch.versions[0], newest):
             return None  # a table that was dropped, and had the name before
         first = graph.snapshots.at(stretch.snapshots[0])
         is_change = first.kind == "schema_change" and not stretch.is_linked
@@ -96,7 +96,7 @@ def _collect(
                 if _has_same_schema(graph, row, parent, table):
                     _collect(graph, parent, table, fresh.keys, found, older, whole)
         base = stretch.base
-        if is_change or (base and base.definition != stretch.versions[-1].definition):
+        if is_change or (base and not graph.versions.is_alike(base, stretch.versions[-1])):
             return None
     return None
 
@@ -104,7 +104,7 @@ def _collect(
 def _has_same_schema(graph: Graph, row: SnapshotRow, parent: SnapshotRow, table: str) -> bool:
     """Whether a table has the same schema in two snapshots."""
     theirs = graph.find_version(parent, table)
-    return theirs is not None and theirs.definition == graph.version(row, table).definition
+    return theirs is not None and graph.versions.is_alike(theirs, graph.version(row, table))
 
 
 def _unknown_rows(event: Event, known: list[Event]) -> Event | None:
@@ -153,7 +153,7 @@ def _events(graph: Graph, stretch: Stretch, keys: KeyArray | None) -> Iterator[E
         return
     parts: list[Event] = []
     base, version = stretch.base, stretch.versions[0]
-    if base is not None and base.definition != version.definition:
+    if base is not None and not graph.versions.is_alike(base, version):
         base = None
     key_count = graph.versions.forest(version).shape.key_count
     for batch in diff_versions(graph.versions, base, version):

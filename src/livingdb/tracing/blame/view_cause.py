@@ -295,7 +295,7 @@ class ViewCause:
                 return
             after = versions.require(address)
             before = self._graph.find_version(self._graph.snapshots.at(row.first), source.table)
-            if before is not None and before.definition != after.definition:
+            if before is not None and not versions.is_alike(before, after):
                 continue
             schema = versions.definition(after).schema
             places = [schema.position(name) for name in columns]
@@ -318,10 +318,14 @@ class ViewCause:
             return
         if column is not None or len(left) > _MOST_ROWS:
             return
-        read = {source: self._span(source)[1] for _, source in self._source_tables()}
+        read = {
+            (source.branch, source.table): self._span(source)[1]
+            for _, source in self._source_tables()
+            if not source.snapshot
+        }
         for place in left.tolist():
             for origin in behind(self._row, self._table, keys[place : place + 1]):
-                table = SourceTable(origin.branch, origin.table)
+                table = origin.branch, origin.table
                 if table in read:
                     found = self._causes.blame(origin.snapshot, origin.table, origin.keys)
                     fresh = found.who[found.local > read[table]]
