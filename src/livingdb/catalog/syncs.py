@@ -157,6 +157,13 @@ class Syncs:
         values = {"guard": json.dumps(dict(guard))}
         connection.execute(_sync.update().where(_sync.c.id == sync).values(values))
 
+    def set_schedule(
+        self, connection: Connection, sync: SyncId, frequency: str, guard: Mapping[str, Any]
+    ) -> None:
+        """Change when a sync runs and what guards it, and nothing else."""
+        values = {"frequency": frequency, "guard": json.dumps(dict(guard))}
+        connection.execute(_sync.update().where(_sync.c.id == sync).values(values))
+
     def redefine(self, connection: Connection, sync: SyncRow) -> None:
         """Let a sync have another spec, sources, name, schedule and guard."""
         values = {

@@ -8,6 +8,7 @@ from typing import Any
 
 from sqlalchemy import Connection
 
+from livingdb.catalog.branches import EPOCH, BranchRow
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.catalog.syncs import SyncRow
 from livingdb.commit.derive import check_maintainable
@@ -16,12 +17,15 @@ from livingdb.commit.proposal import Proposal
 from livingdb.commit.refresh import is_behind, refresh
 from livingdb.derivation.source_positions import refresh_inputs, source_heads
 from livingdb.derivation.view import KIND, View
-from livingdb.errors import IllegalSync, RuleViolation
-from livingdb.graph.graph import HeadMoved, now
+from livingdb.errors import IllegalSync, NotFound, RuleViolation
+from livingdb.graph.graph import Graph, HeadMoved, now
 from livingdb.graph.schedule import parse_schedule
 from livingdb.guard.judge import check_guard
 
-__all__ = ["SyncChanges", "alter"]
+__all__ = ["ALTERED", "SyncChanges", "alter"]
+
+ALTERED = "altered"
+"""A step of a trail that is no state."""
 
 
 @dataclass(frozen=True)
@@ -60,45 +64,60 @@ def alter(
 
     One that becomes immediate is brought up to date first.
     """
-    graph, (first, *_) = pipeline.graph, chain
-    said = changes.describe(first)
-    if not said:
-        return
-    after = changes.of(first)
-    what = str(first.spec["what"]) if first.kind == KIND else "schema_change"
-    check_guard(after.guard, first.direction, after.frequency, what)
-    if first.kind != KIND and after.frequency != "immediate":
-        raise IllegalSync(
-            f"the sync {first.name!r} joins two schemas and is always immediate: "
-            f"when={after.frequency!r} is for derived objects and clones"
-        )
+    graph = pipeline.graph
 
     def propose(attempt: Attempt) -> Proposal | SnapshotRow:
-        numbers = {n for row in chain for n in (*row.sources, row.target)}
-        rows = graph.branches_by_ids(numbers)
-        head = graph.snapshots.at(rows[chain[-1].target].head)
-        is_checked = first.kind == KIND and after.frequency == "immediate" and first.is_active
-        if is_checked and first.frequency != "immediate":
+        # As they are now: somebody may have altered or redefined them since they were looked at.
+        epoch = graph.catalog.meta(EPOCH)
+        rows = _current_rows(graph, chain)
+        first, *_ = rows
+        target = graph.branches.by_id(rows[-1].target)
+        assert target is not None
+        head = graph.snapshots.at(target.head)
+        said = changes.describe(first)
+        if not said:
+            return head
+        after = changes.of(first)
+        _check(first, after)
+        becomes_immediate = after.frequency == "immediate" != first.frequency
+        seen: list[BranchRow] = []
+        if becomes_immediate and first.is_active:
             _bring_up_to_date(pipeline, first, after, head, by, engine)
-            rows = graph.branches_by_ids(numbers)
-            head = graph.snapshots.at(rows[chain[-1].target].head)
+            seen = list(graph.branches_by_ids({*first.sources, first.target}).values())
 
         def act(connection: Connection) -> None:
-            if is_checked and not all(graph.branches.is_at(connection, r) for r in rows.values()):
+            is_same = graph.catalog.meta(EPOCH, connection) == epoch
+            if not is_same or not all(graph.branches.is_at(connection, row) for row in seen):
                 raise HeadMoved
-            for row in chain:
-                graph.catalog.syncs.redefine(connection, changes.of(row))
-                trail = graph.catalog.trail
+            for row in rows:
+                altered = changes.of(row)
+                syncs, trail = graph.catalog.syncs, graph.catalog.trail
+                syncs.set_schedule(connection, row.id, altered.frequency, altered.guard)
                 trail.add(connection, row.id, now(), ALTERED, by, said, {})
             graph.catalog.raise_epoch(connection)
 
         return Proposal(actions=[act], at=head)
 
-    pipeline.run(first.name, propose)
+    pipeline.run(chain[0].name, propose)
 
 
-ALTERED = "altered"
-"""A step that is no state."""
+def _current_rows(graph: Graph, chain: Sequence[SyncRow]) -> list[SyncRow]:
+    known = {row.id: row for row in graph.catalog.syncs.all()}
+    missing = [row for row in chain if row.id not in known]
+    if missing:
+        raise NotFound(f"the sync {missing[0].name!r} was dropped")
+    return [known[row.id] for row in chain]
+
+
+def _check(sync: SyncRow, after: SyncRow) -> None:
+    """`IllegalSync` for what such a sync cannot be."""
+    what = str(sync.spec["what"]) if sync.kind == KIND else "schema_change"
+    check_guard(after.guard, sync.direction, after.frequency, what)
+    if sync.kind != KIND and after.frequency != "immediate":
+        raise IllegalSync(
+            f"the sync {sync.name!r} joins two schemas and is always immediate: "
+            f"when={after.frequency!r} is for derived objects and clones"
+        )
 
 
 def _bring_up_to_date(

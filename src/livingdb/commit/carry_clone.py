@@ -6,13 +6,13 @@ piece, so that a clone that follows later is what one that follows at once would
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from livingdb.catalog.ids import BranchId
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.commit.carry_lens import LensCarrier
-from livingdb.commit.proposal import BranchChange, Tables
+from livingdb.commit.proposal import BranchChange, Tables, have_same_schemas
 from livingdb.errors import LivingDBError
 from livingdb.evolution.follow_names import follow_names
 from livingdb.evolution.lift import Lifter
@@ -49,8 +49,8 @@ class CloneCarrier:
 
     def first(self, source: SnapshotRow) -> Tables:
         """The clone of a snapshot: recipes, and no rows."""
-        self._named_for = self._visible(source)
-        return self._planned(self._visible(source))
+        tables = self._named_for = self._visible(source)
+        return self._planned(self._plan(tables), tables)
 
     def carry(self, held: Tables, then: SnapshotRow, source: SnapshotRow) -> Tables:
         """What a clone that has some tables is to have, its source having gone on."""
@@ -58,7 +58,7 @@ class CloneCarrier:
         self._named_for = self._visible(source)
         for row in self._stops(then, source):
             after = self._visible(row)
-            if _has_same_schemas(before, after):
+            if have_same_schemas(before, after):
                 held = self._through_lenses(held, before, after, row)
             else:
                 held = self._anew(held, before, after)
@@ -88,9 +88,8 @@ class CloneCarrier:
         except LivingDBError:
             return plan_changes(then, self.changes)
 
-    def _planned(self, tables: Tables) -> Tables:
+    def _planned(self, plan: EvolutionPlan, tables: Tables) -> Tables:
         """Tables seen through the changes, as recipes."""
-        plan = self._plan(tables)
         stages = apply_changes(self.graph, plan, tables, self.staging)
         self.made += [version for stage in stages for version in stage.made]
         return stages[-1].tables
@@ -114,11 +113,11 @@ class CloneCarrier:
 
     def _anew(self, held: Tables, before: Tables, after: Tables) -> Tables:
         """What the clone has after its source's schema changed; what is not touched stays."""
-        whole = self._planned(after)
+        plan = self._plan(after)
+        whole = self._planned(plan, after)
         touched = {
             name for name in {**before, **after} if _address(before, name) != _address(after, name)
         }
-        plan = self._plan(after)
         for lens in plan.lenses:
             if touched & set(lens.old):
                 touched |= set(lens.new)
@@ -133,10 +132,3 @@ class CloneCarrier:
 def _address(tables: Tables, name: str) -> object:
     found = tables.get(name)
     return None if found is None else found.address
-
-
-def _has_same_schemas(before: Tables, after: Tables) -> bool:
-    definitions: list[Mapping[str, object]] = [
-        {name: version.definition for name, version in tables.items()} for tables in (before, after)
-    ]
-    return definitions[0] == definitions[1]

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from livingdb.catalog.ids import BranchId, SyncId
+from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.catalog.syncs import SyncRow
 from livingdb.chunks.address import Address
 from livingdb.commit.carried import Carried
@@ -178,6 +179,8 @@ class ViewCarrier:
         then = source_positions(graph, head)
         at = {n: moved[n].address if n in moved else then[n] for n in view.branches}
         names = {number: row.name for number, row in rows.items()}
+        said = cause.author, cause.message
+        sources = positions_by_name(at, names)
         rebound = view
         others = [m for n, m in moved.items() if n in view.branches and _is_other(m, view)]
         is_guarded = bool(sync.guard.get("conditions"))
@@ -188,37 +191,19 @@ class ViewCarrier:
         try:
             for move in others:
                 rebound = rebind_view(graph, rebound, move)
+        except TRANSIENT_ERRORS:
+            raise
         except LivingDBError as error:
-            if isinstance(error, TRANSIENT_ERRORS):
-                raise
             return Carried(None, pending=pending, broken=error)
         spec = rebound.to_json() if rebound != view else None
         if others:
             same = unchanged_tables(graph, sync, view, rebound, others, head)
             if same is not None:
-                details = {
-                    SYNC: sync.name,
-                    SYNC_ID: sync.id,
-                    "strategy": "none",
-                    "reason": "SCHEMA_CHANGED",
-                    "rows": 0,
-                    AT: _to_hex(at),
-                }
-                metrics = graph.record(head.address).edge.details.get(METRICS)
-                if metrics:
-                    details[METRICS] = metrics
-                intent = Intent(
-                    (head,),
-                    (target,),
-                    "propagate",
-                    "follow",
-                    cause.author,
-                    cause.message,
-                    same,
-                    positions_by_name(at, names),
-                    details,
+                details = self._follow_details(sync, at, head)
+                made = Intent(
+                    (head,), (target,), "propagate", "follow", *said, same, sources, details
                 )
-                return Carried(intent, pending=pending, spec=spec)
+                return Carried(made, pending=pending, spec=spec)
             if sync.frequency != "immediate":
                 return Carried(None, pending=pending, spec=spec)
         held = {n: graph.versions.require(a) for n, a in graph.tables(head).items()}
@@ -226,24 +211,24 @@ class ViewCarrier:
         request = RefreshRequest(rebound, inputs, whole_tables(held), at, self._trust)
         result = derive_version(graph, request, self._answers, staging, deltas)
         done = result.refresh_result
-        intent = Intent(
-            (head,),
-            (target,),
-            "propagate",
-            "refresh",
-            cause.author,
-            cause.message,
-            result.tables,
-            positions_by_name(at, names),
-            edge_details(sync.name, sync.id, at, done),
+        details = edge_details(sync.name, sync.id, at, done)
+        made = Intent(
+            (head,), (target,), "propagate", "refresh", *said, result.tables, sources, details,
             intermediates=result.intermediates,
-        )
+        )  # fmt: skip
         if is_guarded:
             pairs = {} if pending is None else pending.sources
             pending = pending_refresh(graph, sync, request, done.tables, done, head, [cause.author])
             pending.sources = {**pending.sources, **pairs}
             pending.drafted = {n: moved[n].addresses for n in view.branches if n in moved}
-        return Carried(intent, held, pending, spec=spec)
+        return Carried(made, held, pending, spec=spec)
+
+    def _follow_details(self, sync: SyncRow, at: At, head: SnapshotRow) -> dict[str, object]:
+        """What the edge of a view remembers that is as it was over another schema."""
+        same = RefreshResult({}, "none", "SCHEMA_CHANGED", 0, "embedded")
+        details = edge_details(sync.name, sync.id, at, same)
+        metrics = self._graph.record(head.address).edge.details.get(METRICS)
+        return {**details, METRICS: metrics} if metrics else details
 
     def _patched_columns(self, move: BranchMove, table: str) -> frozenset[str] | None:
         """The columns that a change sets in rows that stay; None if it may be more."""

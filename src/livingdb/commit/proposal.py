@@ -15,11 +15,12 @@ from livingdb.chunks.address import Address
 from livingdb.evolution.lenses.lens import RowImages
 from livingdb.graph.draft import Action, Draft, HeadMove, Intent
 from livingdb.graph.graph import Graph, now
+from livingdb.graph.names import is_hidden
 from livingdb.graph.snapshot import Edge
 from livingdb.tables.index import Version
 from livingdb.trees.delta import Delta
 
-__all__ = ["BranchChange", "BranchMove", "Proposal", "Tables"]
+__all__ = ["BranchChange", "BranchMove", "Proposal", "Tables", "have_same_schemas"]
 
 Tables = Mapping[str, Version]
 
@@ -172,3 +173,12 @@ class BranchMove:
             ):
                 found.add(name)
         return frozenset(found)
+
+
+def have_same_schemas(before: Tables, after: Tables) -> bool:
+    """Whether the tables that users see are the same ones, in the same schemas."""
+    old, new = (
+        {name: version.definition for name, version in tables.items() if not is_hidden(name)}
+        for tables in (before, after)
+    )
+    return old == new

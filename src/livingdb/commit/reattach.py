@@ -20,7 +20,7 @@ from livingdb.catalog.syncs import ACTIVE, SyncRow
 from livingdb.chunks.address import Address
 from livingdb.commit.judge_carried import JudgedChange, judge_carried
 from livingdb.commit.pipeline import Attempt, Pipeline
-from livingdb.commit.proposal import BranchChange, Proposal, Tables
+from livingdb.commit.proposal import BranchChange, Proposal, Tables, have_same_schemas
 from livingdb.derivation.hidden_tables import whole_tables
 from livingdb.errors import RuleViolation, TransactionConflict
 from livingdb.evolution.follow_names import follow_names
@@ -136,7 +136,7 @@ class _Rejoin:
         first.after = first.now
         before = first
         for sync, place in zip(self._ordered_chain, self._branch_states[1:], strict=True):
-            if _has_same_schemas(before.base, before.after):
+            if have_same_schemas(before.base, before.after):
                 step = self._branch_change(before, before.base, before.after)
                 place.after = self._push_change(step, sync, self._is_right, place.base)
             else:
@@ -307,14 +307,6 @@ class _Rejoin:
             intermediates=tuple(self._new_versions),
             in_transaction=set_plan,
         )
-
-
-def _has_same_schemas(before: Tables, after: Tables) -> bool:
-    old, new = (
-        {name: version.definition for name, version in tables.items() if not is_hidden(name)}
-        for tables in (before, after)
-    )
-    return old == new
 
 
 def _is_same(one: Version | None, other: Version | None) -> bool:

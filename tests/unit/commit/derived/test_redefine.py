@@ -8,7 +8,7 @@ import pytest
 
 import livingdb
 from livingdb import condition
-from livingdb.errors import IllegalSync, InvalidData, RuleViolation
+from livingdb.errors import IllegalSync, InvalidData, NotFound, RuleViolation
 from livingdb.evolution import RenameColumn
 
 TOTALS = "SELECT city, sum(amount) AS total FROM orders GROUP BY city"
@@ -181,3 +181,28 @@ def test_what_stays_is_not_written_down(db: livingdb.Database, main: livingdb.Br
     sync.alter(when="deferred")
     sync.alter()
     assert sync.trail == []
+
+
+def test_who_alters_it_undoes_nothing_that_others_did(
+    db: livingdb.Database, main: livingdb.Branch
+) -> None:
+    """A handle that was got before another process defined the view anew and gave it a guard."""
+    main.derive("v", TOTALS, when="deferred")
+    stale = db.sync("v")
+    with livingdb.open(db.name, engine="embedded") as other:
+        other.branch("main").derive("v", WIDER, when="deferred", replace=True)
+        other.sync("v").alter(conditions=[condition.row_count(at_most=9)])
+    stale.alter(when="immediate")
+    main.insert("orders", [{"id": 70, "city": "Bern", "customer": 1, "amount": 70}])
+    assert {"city": "Bern", "total": 70, "n": 1} in rows(db, "v")
+    assert len(db.sync("v").conditions) == 1
+
+
+def test_a_sync_that_was_dropped_is_not_altered(
+    db: livingdb.Database, main: livingdb.Branch
+) -> None:
+    main.derive("v", TOTALS, when="deferred")
+    sync = db.sync("v")
+    db.drop_branch("v")
+    with pytest.raises(NotFound, match="was dropped"):
+        sync.alter(when="immediate")
