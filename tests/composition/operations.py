@@ -21,6 +21,7 @@ from tests.composition.schema_operations import Evolve, TransformClone
 from tests.composition.step import Step
 from tests.composition.upkeep_operations import Compact, Inspect, Migrate, Reopen
 from tests.composition.view_operations import (
+    Alter,
     Approve,
     CloneDerived,
     CloneDerivedAt,
@@ -58,6 +59,7 @@ WEIGHTS: dict[type[Step], int] = {
     Twin: 4,
     Redefine: 2,
     Detach: 2,
+    Alter: 1,
     Reattach: 3,
     Approve: 2,
     Resume: 2,

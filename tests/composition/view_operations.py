@@ -335,6 +335,41 @@ class Detach(_OnSync):
 
 
 @dataclass(frozen=True)
+class Alter(_OnSync):
+    """Let a view be kept at another time."""
+
+    when: str = "deferred"
+
+    @classmethod
+    def draw(cls, model: Model, random: Random) -> Self | None:
+        found = sorted(s.target for s in views(model, "active") if s.kind == "view")
+        if not found:
+            return None
+        return cls(random.choice(found), random.choice(("immediate", "deferred")))
+
+    def expected(self, model: Model) -> Expected:
+        sync = self.sync(model)
+        if sync is None or sync.kind != "view":
+            return SKIPPED
+        if self.when in ("deferred", sync.when):
+            return DONE
+        return DONE if can_answer(model, sync) and sync.most_rows is None else maybe(LivingDBError)
+
+    def call_in(self, db: livingdb.Database, model: Model) -> Any:
+        sync = self.sync(model)
+        assert sync is not None
+        db.sync(sync.name).alter(when=self.when)
+
+    def apply(self, model: Model) -> Outcome:
+        sync = self.sync(model)
+        assert sync is not None
+        was, sync.when = sync.when, self.when
+        if self.when in ("deferred", was):
+            return Outcome()
+        return Outcome(moved={self.target}, check=lambda world: world.is_fresh(self.target))
+
+
+@dataclass(frozen=True)
 class Reattach(_OnSync):
     """Let a detached sync go on."""
 

@@ -24,6 +24,7 @@ from tests.unit.commit.derived.oracle import assert_same_rows, recomputed
 
 import livingdb
 from livingdb import Branch, Database
+from livingdb.commit.refresh import DEFINITION
 from livingdb.derivation.view import View
 
 SAMPLE = 1
@@ -128,6 +129,17 @@ VIEWS: dict[str, Scenario] = {
     "derive, deferred": Scenario(
         shop, opened(lambda db: derive(db.branch("main"), "deferred", named=JOIN))
     ),
+    "define anew": Scenario(
+        immediate,
+        opened(
+            lambda db: db.branch("main").derive(
+                "totals", sql=LARGEST, when="immediate", engine="embedded", replace=True
+            )
+        ),
+    ),
+    "alter": Scenario(
+        immediate, opened(lambda db: db.sync("totals").alter(when="deferred", by="bo"))
+    ),
     "refresh": Scenario(deferred, opened(lambda db: db.refresh("totals"))),
     "refresh in full": Scenario(deferred, opened(lambda db: db.refresh("named", full=True))),
     "propagate": Scenario(deferred, opened(lambda db: db.propagate())),
@@ -183,11 +195,20 @@ class State:
 def state(db: Database) -> State:
     return State(
         contents(db),
-        tuple(f"{sync.name} {sync.state}" for sync in db.syncs()),
+        tuple(f"{sync.name} {sync.state} {sync.when}" for sync in db.syncs()),
         tuple(alert.event for alert in db.alerts()),
         len(db.snapshots()),
         sum(len(sync.runs) for sync in db.syncs()),
     )
+
+
+def versions(db: Database, view: View) -> Iterator[tuple[livingdb.Snapshot, View]]:
+    """Every version of a view, newest first, with the definition that it was made by."""
+    log = db.branch(view.name).log()
+    edges = [db._graph.record(snapshot._row.address).edge for snapshot in log]
+    for at, snapshot in enumerate(log):
+        below = (edge.details[DEFINITION] for edge in edges[at:] if DEFINITION in edge.details)
+        yield snapshot, View.from_json(next(below))
 
 
 def check_views(db: Database) -> None:
@@ -195,10 +216,10 @@ def check_views(db: Database) -> None:
     for sync in db._graph.catalog.syncs.all():
         view = View.from_json(sync.spec)
         seen: list[dict[str, str]] = []
-        for snapshot in db.branch(view.name).log():
+        for snapshot, defined in versions(db, view):
             held = snapshot.table(view.name).to_arrow()
-            assert_same_rows(held, recomputed(db, view, snapshot._row), view.name)
-            seen.append(snapshot.sources)
+            assert_same_rows(held, recomputed(db, defined, snapshot._row), view.name)
+            seen.append({**snapshot.sources, "definition": defined.query})
         assert all(one != other for one, other in pairwise(seen))
         if sync.is_active and sync.frequency == "immediate":
             assert db.sync(view.name).lag == 0

@@ -113,6 +113,11 @@ def _check(sync: SyncRow, after: SyncRow) -> None:
     """`IllegalSync` for what such a sync cannot be."""
     what = str(sync.spec["what"]) if sync.kind == KIND else "schema_change"
     check_guard(after.guard, sync.direction, after.frequency, what)
+    if what == "clone" and after.frequency == "immediate":
+        raise IllegalSync(
+            f"the clone of {sync.name!r} follows later: one that follows at once is made so, by "
+            "clone(transform=…, sync='forward', when='immediate')"
+        )
     if sync.kind != KIND and after.frequency != "immediate":
         raise IllegalSync(
             f"the sync {sync.name!r} joins two schemas and is always immediate: "

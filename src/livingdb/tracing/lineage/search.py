@@ -185,7 +185,10 @@ class Search:
         """Every table that a version was made from, as far as it is known."""
         graph = self.graph
         if sync.kind != KIND:
-            number, before = sync.sources[0], self._paired_snapshot(sync, branch, row)
+            try:
+                number, before = sync.sources[0], self._paired_snapshot(sync, branch, row)
+            except UNANSWERABLE:
+                return
             for table in graph.tables(before):
                 if not is_hidden(table):
                     yield self._whole_origin(number, before, table)
@@ -325,6 +328,8 @@ class Search:
             return graph.snapshots.at(there.head)
         move = graph.branches.last_move_to(here, row.sequence)
         entry = None if move is None else movement_at(graph, there, move.time)
+        if entry is None and row.kind == "schema_change" and row.first is not None:
+            return graph.snapshots.at(row.first)  # the one that the sync began with
         if entry is None:
             raise NotFound(
                 f"the snapshot {row.address.hex()[:12]} was not made from {there.name!r}: "

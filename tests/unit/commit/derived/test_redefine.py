@@ -9,7 +9,7 @@ import pytest
 import livingdb
 from livingdb import condition
 from livingdb.errors import IllegalSync, InvalidData, NotFound, RuleViolation
-from livingdb.evolution import RenameColumn
+from livingdb.evolution import MaskColumn, RenameColumn
 
 TOTALS = "SELECT city, sum(amount) AS total FROM orders GROUP BY city"
 COUNTS = "SELECT city, count(*) AS total FROM orders GROUP BY city"
@@ -157,10 +157,12 @@ def test_its_conditions(db: livingdb.Database, main: livingdb.Branch) -> None:
 def test_what_is_not_possible_changes_nothing(db: livingdb.Database, main: livingdb.Branch) -> None:
     main.derive("v", TOTALS, when="deferred")
     main.evolve(RenameColumn("orders", "amount", "net"), keep="old", sync="both")
+    main.clone("c", transform=[MaskColumn("orders", "city")], sync="forward", when="deferred")
     before = [(s.name, s.when, s.trail) for s in db.syncs()]
     two_way = next(s for s in db.syncs() if s.direction == "both")
     for sync, changes, error in (
         (two_way, {"when": "deferred"}, IllegalSync),
+        (db.sync("c"), {"when": "immediate"}, IllegalSync),
         (two_way, {"conditions": [condition.row_count(at_most=3, action="hold")]}, IllegalSync),
         (
             db.sync("v"),
