@@ -10,6 +10,20 @@ from tests.composition.graph_operations import (
     TimeTravel,
 )
 from tests.composition.machine import Program, run
+from tests.composition.pieces import (
+    ADD,
+    ADD_RANK,
+    FILTER,
+    GROUP,
+    INSERT,
+    MASKED,
+    MASKED_LATER,
+    OTHER_ROW,
+    OVER,
+    RENAME,
+    RENAME_TABLE,
+    VIEW,
+)
 from tests.composition.queries import Query
 from tests.composition.row_operations import Write
 from tests.composition.schema_model import (
@@ -18,7 +32,6 @@ from tests.composition.schema_model import (
     DropTable,
     MaskColumn,
     RenameColumn,
-    RenameTable,
     RetypeColumn,
 )
 from tests.composition.schema_operations import Evolve, TransformClone
@@ -33,22 +46,6 @@ from tests.composition.view_operations import (
     Twin,
 )
 
-FILTER = Query("filter", ("orders",), (("k", "id"), ("n", "amount")))
-GROUP = Query("group", ("orders",), (("g", "city"), ("n", "amount")))
-UNION = Query("union", ("orders", "returns"), (("n", "amount"), ("m", "amount")))
-OVER = Query("filter", ("v",), (("k", "fk"), ("n", "fn")))
-VIEW = Derive("main", "v", FILTER, "immediate")
-RENAME = Evolve("main", (RenameColumn("orders", "amount", "net"),))
-RENAME_TABLE = Evolve("main", (RenameTable("orders", "sales"),))
-ADD_RANK = AddColumn("orders", "rank", "default")
-ADD = Evolve("main", (ADD_RANK,))
-MASK = MaskColumn("orders", "note", "constant")
-MASKED = TransformClone("main", "m", (MASK,), "immediate")
-MASKED_LATER = TransformClone("main", "m", (MASK,), "deferred")
-ROW = (("amount", 4), ("city", "a"), ("id", 9), ("note", "b"))
-OTHER_ROW = (("amount", 4), ("city", "a"), ("id", 8), ("note", "b"))
-KEPT = ("keep", "old", "both")
-INSERT = Write("main", (("insert", "orders", (ROW,)),))
 MENDED = {
     "merge_schema_into_source_of_one_way_lens": Program(
         [
