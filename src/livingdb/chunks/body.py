@@ -100,6 +100,8 @@ class _Decoder:
             raise Corruption("column body holds too many values")
         validity = None
         at = 1
+        if data[0] > 1:
+            raise Corruption("column body begins with neither nulls nor none")
         if data[0]:
             at += bitmap_bytes(rows)
             validity = np.frombuffer(data, np.uint8, bitmap_bytes(rows), 1)

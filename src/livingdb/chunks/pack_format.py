@@ -4,6 +4,7 @@
     bodies     the stored chunks, one right after the other
     padding    zeros, up to a multiple of 8
     digests    BLAKE3 of every block of 256 index entries              32 bytes a block
+               BLAKE3 of all up to the end of the bodies               32 bytes
     prefixes   the first 8 bytes of every address, as a number         uint64 each
     addresses  in ascending order, no two alike                        32 bytes each
     offsets    where the body begins                                   uint64 each
@@ -13,7 +14,8 @@
 
 Numbers are little endian, but a prefix reads its bytes as big endian, so that the order of the
 numbers is the order of the addresses.  Where the sections lie follows from the count and the
-end of the bodies; the trailer spells it out and must agree.
+end of the bodies; the trailer spells it out and must agree.  Packs of version 1 have no digest
+of their bodies.
 """
 
 from __future__ import annotations
@@ -31,14 +33,17 @@ __all__ = [
     "ENTRY_WIDTHS",
     "FORMAT_VERSION",
     "HEADER",
+    "HEADER_BYTES",
     "LENGTH_LIMIT",
     "TRAILER_BYTES",
     "Layout",
     "Trailer",
     "block_digest",
+    "header",
 ]
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
+BODIES_DIGEST_SINCE = 2
 BLOCK_ENTRIES = 256
 COUNT_LIMIT = 1 << 26
 LENGTH_LIMIT = (1 << 32) - 1
@@ -50,8 +55,16 @@ ALIGNMENT_BYTES = 8
 MAGIC = b"LDB pack"
 _HEADER = Struct("<8sQ")
 _TRAILER = Struct("<8sQ8Q32s")
-HEADER = _HEADER.pack(MAGIC, FORMAT_VERSION)
+HEADER_BYTES = _HEADER.size
 TRAILER_BYTES = _TRAILER.size + ADDRESS_BYTES
+
+
+def header(version: int) -> bytes:
+    """What a pack of a format version begins with."""
+    return _HEADER.pack(MAGIC, version)
+
+
+HEADER = header(FORMAT_VERSION)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +81,11 @@ class Layout:
     file_bytes: int
 
     @classmethod
-    def of(cls, count: int, bodies_end: int) -> Self:
+    def of(cls, count: int, bodies_end: int, version: int = FORMAT_VERSION) -> Self:
         """The one layout of a pack with `count` chunks whose bodies end at `bodies_end`."""
+        digests = -(-count // BLOCK_ENTRIES) + (version >= BODIES_DIGEST_SINCE)
         digests_at = -(-bodies_end // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
-        prefixes_at = digests_at + -(-count // BLOCK_ENTRIES) * ADDRESS_BYTES
+        prefixes_at = digests_at + digests * ADDRESS_BYTES
         addresses_at = prefixes_at + count * PREFIX_BYTES
         offsets_at = addresses_at + count * ADDRESS_BYTES
         lengths_at = offsets_at + count * OFFSET_BYTES
@@ -95,14 +109,20 @@ class Layout:
 
 @dataclass(frozen=True, slots=True)
 class Trailer:
-    """What the end of a pack says: its layout and the digest of its block digests."""
+    """What the end of a pack says: its layout and the digest of its digests."""
 
     layout: Layout
     index_digest: bytes
+    version: int = FORMAT_VERSION
+
+    @property
+    def has_bodies_digest(self) -> bool:
+        """Whether the last of the pack's digests is that of its bodies."""
+        return self.version >= BODIES_DIGEST_SINCE
 
     def to_bytes(self) -> bytes:
         """The trailer as it is stored, with its own digest at the end."""
-        body = _TRAILER.pack(MAGIC, FORMAT_VERSION, *astuple(self.layout), self.index_digest)
+        body = _TRAILER.pack(MAGIC, self.version, *astuple(self.layout), self.index_digest)
         return body + digest(body)
 
     @classmethod
@@ -111,7 +131,7 @@ class Trailer:
 
         `Unsupported` if it is sound and of a format version this code does not know.
         """
-        if len(data) != TRAILER_BYTES or file_bytes < Layout.of(0, len(HEADER)).file_bytes:
+        if len(data) != TRAILER_BYTES or file_bytes < Layout.of(0, HEADER_BYTES, 1).file_bytes:
             raise Corruption(f"pack {name}: {file_bytes} bytes are too few for a pack")
         body, sealed = data[: _TRAILER.size], data[_TRAILER.size :]
         magic, version, *sections, index_digest = _TRAILER.unpack(body)
@@ -119,18 +139,19 @@ class Trailer:
             raise Corruption(f"pack {name}: no trailer at its end; cut short, or not a pack")
         if digest(body) != sealed:
             raise Corruption(f"pack {name}: its trailer is damaged")
-        if version != FORMAT_VERSION:
+        if not 1 <= version <= FORMAT_VERSION:
             raise Unsupported(
-                f"pack {name}: format version {version}; this LivingDB reads {FORMAT_VERSION}"
+                f"pack {name}: format version {version}; this LivingDB reads up to {FORMAT_VERSION}"
             )
         layout = Layout(*sections)
         if layout.count > COUNT_LIMIT:
             raise Corruption(f"pack {name}: claims {layout.count} chunks")
-        if layout.bodies_end < len(HEADER) or layout != Layout.of(layout.count, layout.bodies_end):
+        fitting = Layout.of(layout.count, layout.bodies_end, version)
+        if layout.bodies_end < HEADER_BYTES or layout != fitting:
             raise Corruption(f"pack {name}: its sections do not fit together")
         if layout.file_bytes != file_bytes:
             raise Corruption(f"pack {name}: {file_bytes} bytes long, should be {layout.file_bytes}")
-        return cls(layout, index_digest)
+        return cls(layout, index_digest, version)
 
 
 def block_digest(columns: tuple[memoryview, ...], block: int) -> bytes:

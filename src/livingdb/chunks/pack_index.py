@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from livingdb.chunks.address import ADDRESS_BYTES, Address, digest
-from livingdb.chunks.pack_format import BLOCK_ENTRIES, HEADER, Trailer, block_digest
+from livingdb.chunks.pack_format import BLOCK_ENTRIES, HEADER_BYTES, Trailer, block_digest
 from livingdb.errors import Corruption, InvalidData
 
 __all__ = ["PackIndex"]
@@ -42,6 +42,9 @@ class PackIndex:
         self._digests = part(layout.digests_at, layout.prefixes_at)
         if digest(self._digests) != trailer.index_digest:
             raise Corruption(f"pack {name}: the digests of its index are damaged")
+        self.bodies_digest = (
+            bytes(self._digests[-ADDRESS_BYTES:]) if trailer.has_bodies_digest else None
+        )
         self._columns = (
             part(layout.prefixes_at, layout.addresses_at),
             part(layout.addresses_at, layout.offsets_at),
@@ -102,7 +105,7 @@ class PackIndex:
         self._check(place)
         start = int(self._offsets[place])
         stop = start + int(self._lengths[place])
-        if not len(HEADER) <= start <= stop <= self._layout.bodies_end:
+        if not HEADER_BYTES <= start <= stop <= self._layout.bodies_end:
             raise Corruption(f"pack {self._name}: a chunk at {start}–{stop} is not in its bodies")
         return start, stop
 
@@ -136,7 +139,7 @@ class PackIndex:
         order = np.lexsort((self._lengths, self._offsets))
         starts = self._offsets[order]
         stops = starts + self._lengths[order]
-        edges = np.uint64(len(HEADER)), np.uint64(self._layout.bodies_end)
+        edges = np.uint64(HEADER_BYTES), np.uint64(self._layout.bodies_end)
         if len(starts) and (starts.min() < edges[0] or stops.max() > edges[1]):
             yield f"pack {self._name}: a chunk lies outside of its bodies"
         if (stops < starts).any() or (starts[1:] < stops[:-1]).any():

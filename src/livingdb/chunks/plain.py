@@ -53,6 +53,8 @@ def decode_plain(data: memoryview, data_type: pa.DataType, rows: int) -> Column:
 def _decode(data: memoryview, data_type: pa.DataType, rows: int) -> tuple[Column, int]:
     column = Column(rows)
     at = 1
+    if data[0] > 1:
+        raise Corruption("column body begins with neither nulls nor none")
     if data[0]:
         column.validity = np.frombuffer(data, np.uint8, bitmap_bytes(rows), at)
         at += bitmap_bytes(rows)

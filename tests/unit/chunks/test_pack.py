@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from livingdb.chunks.address import Address, digest
+from livingdb.chunks.chunk import encode_record
 from livingdb.chunks.pack import Pack, PackWriter
 from livingdb.chunks.pack_format import (
     BLOCK_ENTRIES,
@@ -23,12 +24,13 @@ from livingdb.chunks.pack_format import (
     Layout,
     Trailer,
     block_digest,
+    header,
 )
 from livingdb.chunks.store import StoredChunk
 from livingdb.errors import Corruption, InvalidData, LivingDBError, Unsupported
 from livingdb.testing.store_contract import all_bytes, chunk_of, small_chunks
 
-GOLDEN = "13caedf8b748c559fb26b7f32d5f5787df33731a45ca7c8585a7031cca37075e"
+GOLDEN = "9f5dc566a965b51e4e45e4055a611f06e9bdf6407378e76b85909bb864a96d2f"
 
 Forgery = Callable[[dict[str, np.ndarray]], None]
 
@@ -75,8 +77,24 @@ def forged(data: bytes, forge: Forgery) -> bytes:
     columns = tuple(column.view(np.uint8).data for column in index.values())
     blocks = range(-(-layout.count // BLOCK_ENTRIES))
     digests = b"".join(block_digest(columns, block) for block in blocks)
+    digests += digest(data[: layout.bodies_end])
     trailer = Trailer(layout, digest(digests)).to_bytes()
     return b"".join((data[: layout.digests_at], digests, *columns, trailer))
+
+
+def of_version_1(data: bytes) -> bytes:
+    """The pack as it was written before its bodies had a digest."""
+    layout = layout_of(data)
+    old = Layout.of(layout.count, layout.bodies_end, 1)
+    digests = data[layout.digests_at : layout.prefixes_at - 32]
+    return b"".join(
+        (
+            header(1),
+            data[len(HEADER) : layout.prefixes_at - 32],
+            data[layout.prefixes_at : layout.trailer_at],
+            Trailer(old, digest(digests), 1).to_bytes(),
+        )
+    )
 
 
 def answers_are_right(data: bytes, chunks: list[StoredChunk], elsewhere: list[Address]) -> bool:
@@ -126,6 +144,26 @@ class TestReading:
         assert sorted(pack.find(addresses).tolist()) == list(range(count))
         assert all(all_bytes(pack.get(chunk.address)) == chunk.data for chunk in chunks)
         assert digest(b"elsewhere") not in pack
+
+    @pytest.mark.parametrize("count", [0, 1, 257])
+    def test_a_pack_of_version_1(self, count: int) -> None:
+        chunks = small_chunks(count)
+        pack = Pack(of_version_1(packed(chunks)))
+        assert pack.verify() == []
+        assert all(all_bytes(pack.get(chunk.address)) == chunk.data for chunk in chunks)
+
+    def test_a_header_of_another_version_than_the_trailer(self) -> None:
+        data = packed(small_chunks(3))
+        with pytest.raises(Corruption, match="header"):
+            Pack(header(1) + data[len(HEADER) :])
+
+    @pytest.mark.parametrize("mapped", [True, False])
+    def test_any_flipped_bit_of_a_body_is_found(self, mapped: bool) -> None:
+        data = packed([encode_record(b"compressed " * 40), encode_record(b"")])
+        for bit in range(8 * len(HEADER), 8 * layout_of(data).bodies_end):
+            damaged = flipped(data, bit)
+            pack = Pack(damaged if mapped else Ranged(damaged))
+            assert pack.verify() == ["pack (unnamed): its bodies do not have their digest"]
 
     def test_the_file_is_the_same_every_time(self) -> None:
         data = packed([chunk_of(b"%d" % number * number) for number in range(300)])
@@ -260,7 +298,7 @@ class TestDamage:
                 if digest(body) != chunk.address
             ]
             assert len(wrong) == 1
-            assert pack.verify() == []
+            assert pack.verify() == ["pack (unnamed): its bodies do not have their digest"]
 
     @pytest.mark.parametrize("kind", [bytes, Ranged])
     def test_every_truncation(self, kind: type) -> None:
@@ -297,8 +335,8 @@ class TestDamage:
     def test_a_later_format_version(self) -> None:
         data = packed(small_chunks(3))
         body = data[-TRAILER_BYTES:-32]
-        later = body[:8] + struct.pack("<Q", 2) + body[16:]
-        with pytest.raises(Unsupported, match="version 2"):
+        later = body[:8] + struct.pack("<Q", 3) + body[16:]
+        with pytest.raises(Unsupported, match="version 3"):
             Pack(data[:-TRAILER_BYTES] + later + digest(later))
 
 

@@ -357,7 +357,7 @@ def test_damage_is_found_and_named(graph: Graph, path: Path, plant: Plant, words
     assert re.search(words, str(at_place)), at_place
 
 
-@pytest.mark.parametrize("part", [0.3, 0.6, 0.999])
+@pytest.mark.parametrize("part", [0.0, 0.1, 0.3, 0.5, 0.6, 0.7, 0.9, 0.999])
 def test_a_wrong_byte_in_a_pack_is_found(path: Path, part: float) -> None:
     (pack,) = (path / "packs").glob("*.pack")
     data = bytearray(pack.read_bytes())
