@@ -224,9 +224,10 @@ class Branches:
         operation: str = "clone",
         author: str = "",
         message: str = "",
+        branch: BranchId | None = None,
     ) -> BranchId:
         """A new branch and its id; `AlreadyExists` if the name is taken."""
-        branch = new_id()
+        branch = branch or new_id()
         values = {
             "id": branch,
             "name": name,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -14,10 +14,10 @@ from livingdb.catalog.ids import BranchId, new_id
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.catalog.syncs import ACTIVE, SyncRow
 from livingdb.commit.derive_version import DerivedVersion, answers_for, derive_version
-from livingdb.commit.judge_carried import JudgedChange, judge_carried
+from livingdb.commit.judge_carried import judge_carried
 from livingdb.commit.pipeline import Attempt, Pipeline
 from livingdb.commit.proposal import Proposal
-from livingdb.commit.refresh import DEFINITION, InTransaction, version_intent
+from livingdb.commit.refresh import DEFINITION, version_intent
 from livingdb.commit.reuse_answer import nearest_answer, relabel_answer
 from livingdb.derivation.hidden_tables import whole_tables
 from livingdb.derivation.plan import Plan
@@ -27,7 +27,14 @@ from livingdb.derivation.refresh_view import RefreshInput, schemas_of
 from livingdb.derivation.source_positions import At, RefreshRequest, refresh_inputs, source_heads
 from livingdb.derivation.view import KIND, View
 from livingdb.errors import AlreadyExists, IllegalSync, InvalidName, NotFound, RuleViolation
-from livingdb.graph.graph import Graph, HeadMoved
+from livingdb.graph.catalog_changes import (
+    CatalogChange,
+    DroppedSync,
+    NewBranch,
+    NewSync,
+    RedefinedSync,
+)
+from livingdb.graph.graph import Graph, now
 from livingdb.graph.names import check_branch
 from livingdb.graph.schedule import Schedule
 from livingdb.guard.build_pending_change import authors_between, pending_refresh
@@ -57,7 +64,7 @@ class NewDerivation:
     when: Schedule
     author: str
     message: str
-    instead: Callable[[Connection], None] | None = None
+    instead: CatalogChange | None = None
     once: bool = False
     guard: Mapping[str, Any] = field(default_factory=dict)
     replaced: SyncRow | None = None
@@ -115,15 +122,20 @@ def derive(pipeline: Pipeline, wanted: NewDerivation, engine: str | None) -> Sna
             )
         details = {**judged.details, DEFINITION: view.to_json()}
         result = replace(result, tables=judged.tables, details=details)
-        seen = list(rows.values())
+        # An immediate object is made of what its sources are now.
+        seen = list(rows.values()) if when.kind == "immediate" else []
         if wanted.replaced is not None:
             sync = replace(sync, id=wanted.replaced.id, target=wanted.replaced.target)
-            return _redefinition(graph, sync, result, at, rows, wanted, judged)
-        along = _create_sync_action(graph, sync, seen, wanted, judged)
-        intent = version_intent(
-            view, sync.id, result, (), (), at, rows, wanted.author, wanted.message, along
-        )
-        return Proposal([intent])
+            proposal = _redefinition(graph, sync, result, at, rows, wanted)
+        else:
+            said = wanted.author, wanted.message
+            intent = version_intent(view, sync.id, result, (), (), at, rows, *said)
+            target = NewBranch(view.name, 0, None, "derive")
+            syncs = [] if wanted.once else [NewSync(replace(sync, target=target.id))]
+            instead = [] if wanted.instead is None else [wanted.instead]
+            proposal = Proposal([intent], changes=[*instead, target, *syncs])
+        actions = [*proposal.actions, *judged.warnings]
+        return replace(proposal, unmoved=seen, actions=actions)
 
     return pipeline.run(name, propose)
 
@@ -196,7 +208,6 @@ def _redefinition(
     at: At,
     rows: Mapping[BranchId, BranchRow],
     wanted: NewDerivation,
-    judged: JudgedChange,
 ) -> Proposal:
     """Another definition of a derived object: a snapshot more on its branch.
 
@@ -211,58 +222,18 @@ def _redefinition(
     )
     result = replace(result, tables={**gone, **result.tables})
 
-    def along(connection: Connection, snapshot: SnapshotRow) -> None:
-        _check_sources(graph, connection, sync, list(rows.values()))
-        for warn in judged.warnings:
-            warn(connection)
-        if wanted.once:
-            graph.catalog.syncs.drop(connection, sync.id)
-            graph.catalog.raise_epoch(connection)
-            return
-        graph.catalog.syncs.redefine(connection, sync)
+    def reactivate(connection: Connection) -> None:
         reason = f"defined anew: {wanted.message}"
-        set_state(graph, connection, [sync], ACTIVE, "", wanted.author, snapshot.time, why=reason)
+        set_state(graph, connection, [sync], ACTIVE, "", wanted.author, now(), why=reason)
         resolve_alerts(graph, connection, sync, wanted.author, "defined anew")
 
     view = View.from_json(sync.spec)
     said = wanted.author, wanted.message
-    intent = version_intent(view, sync.id, result, (head,), (target,), at, rows, *said, along)
-    return Proposal([replace(intent, kind="derive", operation="derive")])
-
-
-def _check_sources(
-    graph: Graph, connection: Connection, sync: SyncRow, seen: Sequence[BranchRow]
-) -> None:
-    """An immediate object is made of what its sources are now."""
-    is_moved = not all(graph.branches.is_at(connection, row) for row in seen)
-    if sync.frequency == "immediate" and is_moved:
-        raise HeadMoved
-
-
-def _create_sync_action(
-    graph: Graph,
-    sync: SyncRow,
-    seen: Sequence[BranchRow],
-    wanted: NewDerivation,
-    judged: JudgedChange,
-) -> InTransaction:
-    """What a first commit does beside: the branch and the sync, if nothing moved meanwhile."""
-
-    def along(connection: Connection, snapshot: SnapshotRow) -> None:
-        _check_sources(graph, connection, sync, seen)
-        if wanted.instead is not None:
-            wanted.instead(connection)
-        target = graph.branches.add(
-            connection, sync.spec["name"], snapshot.sequence, snapshot.time, None, "derive"
-        )
-        for warn in judged.warnings:
-            warn(connection)
-        if wanted.once:
-            return
-        graph.catalog.syncs.add(connection, replace(sync, target=target, time=snapshot.time))
-        graph.catalog.raise_epoch(connection)
-
-    return along
+    intent = version_intent(view, sync.id, result, (head,), (target,), at, rows, *said)
+    intent = replace(intent, kind="derive", operation="derive")
+    if wanted.once:
+        return Proposal([intent], changes=[DroppedSync(sync.id)])
+    return Proposal([intent], changes=[RedefinedSync(sync)], actions=[reactivate])
 
 
 def check_maintainable(

@@ -12,8 +12,6 @@ from dataclasses import dataclass, field, fields, is_dataclass, replace
 from itertools import pairwise
 from typing import Any
 
-from sqlalchemy import Connection
-
 from livingdb.catalog.branches import BranchRow
 from livingdb.catalog.ids import BranchId, new_id
 from livingdb.catalog.snapshots import SnapshotRow
@@ -33,8 +31,9 @@ from livingdb.evolution.plan import (
     plan_changes,
 )
 from livingdb.evolution.schema_change import SchemaChange, identify_changes
+from livingdb.graph.catalog_changes import CatalogChange, MovedSync, NewBranch, NewSync
 from livingdb.graph.draft import Intent
-from livingdb.graph.graph import Graph, HeadMoved, tables_of
+from livingdb.graph.graph import Graph, tables_of
 from livingdb.graph.names import check_branch
 from livingdb.graph.rules import check_new_sync
 from livingdb.graph.sync_groups import schema_syncs
@@ -54,6 +53,8 @@ class EvolveRequest:
     message: str
     guard: Mapping[str, Any] = field(default_factory=dict)
     """What guards the sync."""
+    instead: CatalogChange | None = None
+    """Takes what has the new branch's name away, in the same transaction."""
 
     def check(self) -> None:
         """`InvalidData` for what does not fit together."""
@@ -101,8 +102,14 @@ def evolve(pipeline: Pipeline, branch: str, wish: EvolveRequest) -> SnapshotRow:
         stages = apply_changes(graph, plan, tables, attempt.staging)
         # Syncs of schema changes stay with the schema.
         kept = () if wish.keep is None else schema_syncs(graph, row, of_branch=True)
+        intents = _intents(graph, row, head, wish, stages)
         return Proposal(
-            _intents(graph, row, head, wish, stages),
+            intents,
+            unmoved=() if wish.to is None else (row,),
+            changes=[
+                *(() if wish.instead is None else (wish.instead,)),
+                *_branches_and_syncs(graph, row, head, wish, len(intents)),
+            ],
             own_syncs=frozenset(sync.id for sync in kept),
         )
 
@@ -139,7 +146,6 @@ def _intents(
 
     Only the whole is a snapshot of a branch that users see.
     """
-    along = _BranchUpdates(graph, row, head, wish)
     tables = tables_of(graph, head)
     count = len(stages)
     return [
@@ -153,9 +159,6 @@ def _intents(
             changed_tables(tables, stages[number - 1].tables),
             details={"changes": [change.to_json() for change in wish.changes[:number]]},
             intermediates=new_versions(stages if number == count else stages[number - 1 : number]),
-            in_transaction=along.add_branch_and_syncs
-            if number == count
-            else along.add_hidden_branch,
         )
         for number in (range(1, count + 1) if wish.sync != "none" else (count,))
     ]
@@ -163,70 +166,64 @@ def _intents(
 
 @dataclass(frozen=True)
 class _SyncEnd:
-    """A side of a sync: a branch, and the snapshot whose schema it has."""
+    """A side of a sync: a branch by its id and name, and the snapshot whose schema it has."""
 
     branch: BranchId
     name: str
-    snapshot: SnapshotRow
+    snapshot: SnapshotRow | int
 
 
-class _BranchUpdates:
-    """What else the commit does: the other branch, the stages, and the syncs between them."""
+def _branches_and_syncs(
+    graph: Graph, row: BranchRow, head: SnapshotRow, wish: EvolveRequest, count: int
+) -> list[CatalogChange]:
+    """The branch that is new, the hidden ones between the changes, and everything's syncs.
 
-    def __init__(self, graph: Graph, row: BranchRow, head: SnapshotRow, wish: EvolveRequest):
-        self._graph, self._row, self._head, self._wish = graph, row, head, wish
-        self._between: list[_SyncEnd] = []
+    `count` snapshots are made, the last of which is the whole.
+    """
+    last = count - 1
+    if wish.to is not None:
+        other = NewBranch(wish.to, last, row.name, "evolve")
+        old, new = _SyncEnd(row.id, row.name, head), _SyncEnd(other.id, other.name, last)
+        moved: list[MovedSync] = []
+    elif wish.keep is not None:
+        kept = schema_syncs(graph, row, of_branch=True)
+        # So does where the branch has been since, which is what the other side was in step with.
+        log_of = (row, min(sync.time for sync in kept)) if kept else None
+        other = NewBranch(wish.keep, head, row.name, "keep", log_of)
+        old, new = _SyncEnd(other.id, other.name, head), _SyncEnd(row.id, row.name, last)
+        moved = _moved_syncs(graph, kept, row, other)
+    else:
+        return []
+    if wish.sync == "none":
+        return [other, *moved]
+    between = [
+        NewBranch(f"~{uuid.uuid4().hex[:12]}", number, row.name, "evolve") for number in range(last)
+    ]
+    inner = [_SyncEnd(hidden.id, hidden.name, hidden.at) for hidden in between]
+    syncs = [
+        _new_sync(change, wish, *ends)
+        for change, ends in zip(wish.changes, pairwise([old, *inner, new]), strict=True)
+    ]
+    return [*between, other, *moved, *syncs]
 
-    def add_hidden_branch(self, connection: Connection, made: SnapshotRow) -> None:
-        """Add a hidden branch between two of the changes."""
-        name = f"~{uuid.uuid4().hex[:12]}"
-        self._between.append(self._add_branch(connection, name, made, made.time, "evolve"))
 
-    def add_branch_and_syncs(self, connection: Connection, made: SnapshotRow) -> None:
-        """The branch that is new, and everything's syncs."""
-        graph, row, wish = self._graph, self._row, self._wish
-        if wish.to is not None:
-            if not graph.branches.is_at(connection, row):
-                raise HeadMoved
-            old = _SyncEnd(row.id, row.name, self._head)
-            new = self._add_branch(connection, wish.to, made, made.time, "evolve")
-        elif wish.keep is not None:
-            old = self._add_branch(connection, wish.keep, self._head, made.time, "keep")
-            _move_syncs(graph, connection, row, old.branch, old.name)
-            new = _SyncEnd(row.id, row.name, made)
-        else:
-            return
-        if wish.sync != "none":
-            self._add_syncs(connection, [old, *self._between, new], made.time)
-        graph.catalog.raise_epoch(connection)
-
-    def _add_branch(
-        self, connection: Connection, name: str, at: SnapshotRow, time: int, operation: str
-    ) -> _SyncEnd:
-        number = self._graph.branches.add(
-            connection, name, at.sequence, time, self._row.name, operation
-        )
-        return _SyncEnd(number, name, at)
-
-    def _add_syncs(self, connection: Connection, ends: Sequence[_SyncEnd], time: int) -> None:
-        """A sync of each change between its two sides."""
-        for change, (old, new) in zip(self._wish.changes, pairwise(ends), strict=True):
-            spec = {"change": change.to_json(), "snapshot": old.snapshot.address.hex()}
-            sync = SyncRow(
-                new_id(),
-                f"{old.name}/{new.name}",
-                "schema_change",
-                (old.branch,),
-                new.branch,
-                self._wish.sync,
-                "immediate",
-                ACTIVE,
-                "",
-                time,
-                spec,
-                self._wish.guard or {},
-            )
-            self._graph.catalog.syncs.add(connection, sync)
+def _new_sync(change: SchemaChange, wish: EvolveRequest, old: _SyncEnd, new: _SyncEnd) -> NewSync:
+    """The sync of a change between its two sides."""
+    row = SyncRow(
+        new_id(),
+        f"{old.name}/{new.name}",
+        "schema_change",
+        (old.branch,),
+        new.branch,
+        wish.sync,
+        "immediate",
+        ACTIVE,
+        "",
+        0,
+        {"change": change.to_json()},
+        wish.guard or {},
+    )
+    return NewSync(row, planned_on=old.snapshot)
 
 
 def _refuse_kept_syncs(graph: Graph, row: BranchRow) -> None:
@@ -240,20 +237,15 @@ def _refuse_kept_syncs(graph: Graph, row: BranchRow) -> None:
         )
 
 
-def _move_syncs(
-    graph: Graph, connection: Connection, row: BranchRow, kept: BranchId, name: str
-) -> None:
-    """Syncs of schema changes stay with the schema: they follow the branch that keeps it.
-
-    So does where the branch has been since, which is what the other side was in step with.
-    """
-    syncs = schema_syncs(graph, row, of_branch=True)
-    if syncs:
-        since = min(sync.time for sync in syncs)
-        graph.branches.copy_log(connection, row, kept, since)
-    names = {branch.id: branch.name for branch in graph.branches.all()} | {kept: name}
+def _moved_syncs(
+    graph: Graph, syncs: Sequence[SyncRow], row: BranchRow, kept: NewBranch
+) -> list[MovedSync]:
+    """Syncs of schema changes stay with the schema: they follow the branch that keeps it."""
+    names = {branch.id: branch.name for branch in graph.branches.all()} | {kept.id: kept.name}
+    moved = []
     for sync in syncs:
-        sources = tuple(kept if source == row.id else source for source in sync.sources)
-        target = kept if sync.target == row.id else sync.target
+        sources = tuple(kept.id if source == row.id else source for source in sync.sources)
+        target = kept.id if sync.target == row.id else sync.target
         title = f"{names[sources[0]]}/{names[target]}"
-        graph.catalog.syncs.set_ends(connection, sync.id, sources, target, title)
+        moved.append(MovedSync(sync.id, sources, target, title))
+    return moved

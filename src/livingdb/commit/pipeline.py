@@ -30,6 +30,7 @@ from livingdb.commit.proposal import BranchMove, Proposal
 from livingdb.commit.sync_order import rank_syncs
 from livingdb.errors import InvalidData, LivingDBError, RuleViolation, TransactionConflict
 from livingdb.evolution.lift import Lifter
+from livingdb.graph.catalog_changes import CatalogChange, RespecifiedSync
 from livingdb.graph.constraints import check_tables, check_targets
 from livingdb.graph.diff import delta_between
 from livingdb.graph.draft import Action, Draft, Propagation
@@ -110,9 +111,15 @@ class Pipeline:
         self._check(proposal, settled)
         own = [graph.draft(intent, staging) for intent in settled.snapshots]
         carried = self._carry(settled, own, staging)
-        actions = [*settled.actions, *carried.actions]
-        drafts = [*own, *carried.drafts]
-        rows = graph.store_drafts(drafts, staging, settled.moves, actions, held)
+        rows = graph.store_drafts(
+            [*own, *carried.drafts],
+            staging,
+            settled.moves,
+            settled.unmoved,
+            [*settled.changes, *carried.changes],
+            [*settled.actions, *carried.actions],
+            held,
+        )
         if rows is None:
             return None
         graph.upkeep.note(0, [v for draft in carried.drafts for v in draft.new_versions])
@@ -179,7 +186,7 @@ class Pipeline:
         if self._watches.watches_at(work.epoch):
             watched = [move.watched for move in work.moved.values()]
             work.actions += self._watches.alert_actions(watched)
-        return Propagation(work.drafts, work.actions)
+        return Propagation(work.drafts, work.changes, work.actions)
 
     def ranks(self, epoch: str) -> Mapping[SyncId, int]:
         """The order of the syncs, as of an epoch of the catalog."""
@@ -210,6 +217,7 @@ class _Work:
     staging: Staging
     own_syncs: Collection[SyncId] = ()
     drafts: list[Draft] = field(default_factory=list)
+    changes: list[CatalogChange] = field(default_factory=list)
     actions: list[Action] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -311,7 +319,7 @@ class _Work:
             self._cannot_carry(sync, branch, carried.broken)
             return
         if carried.spec is not None:
-            self.actions.append(_spec_action(self.graph, sync, carried.spec))
+            self.changes.append(RespecifiedSync(sync.id, carried.spec))
         if intent is None:
             return
         is_as_made = dict(tables) == dict(intent.tables)
@@ -383,11 +391,3 @@ class _Work:
             for draft in self.drafts
             if not any(branch.id in between for branch in draft.intent.moves)
         ]
-
-
-def _spec_action(graph: Graph, sync: SyncRow, spec: Mapping[str, object]) -> Action:
-    def act(connection: Connection) -> None:
-        graph.catalog.syncs.set_spec(connection, sync.id, spec)
-        graph.catalog.raise_epoch(connection)
-
-    return act

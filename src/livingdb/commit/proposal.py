@@ -13,6 +13,7 @@ from livingdb.catalog.ids import BranchId, SyncId
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.chunks.address import Address
 from livingdb.evolution.lenses.lens import RowImages
+from livingdb.graph.catalog_changes import CatalogChange
 from livingdb.graph.draft import Action, Draft, HeadMove, Intent
 from livingdb.graph.graph import Graph, now
 from livingdb.graph.names import is_hidden
@@ -30,13 +31,16 @@ class Proposal:
     """What an operation proposes, made on the heads as they were last seen.
 
     `snapshots` are stored in this order; what is asked for is the last.  `moves` are branches
-    that go to snapshots that are there.  `deltas` are what the last snapshot does to rows, where
-    that is known; it is held against constraints if `is_checked`, and `excuse` says why what was
-    right when it was written may be wrong now.
+    that go to snapshots that are there, `unmoved` ones that have to be where they were seen, and
+    `changes` what becomes of branches, syncs and runs.  `deltas` are what the last snapshot does
+    to rows, where that is known; it is held against constraints if `is_checked`, and `excuse` says
+    why what was right when it was written may be wrong now.
     """
 
     snapshots: Sequence[Intent] = ()
     moves: Sequence[HeadMove] = ()
+    unmoved: Sequence[BranchRow] = ()
+    changes: Sequence[CatalogChange] = ()
     actions: Sequence[Action] = ()
     deltas: Mapping[str, Delta] = field(default_factory=dict)
     is_checked: bool = False

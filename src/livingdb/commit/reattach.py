@@ -15,6 +15,7 @@ from sqlalchemy import Connection
 
 from livingdb.alerts.raise_alert import resolve_alerts
 from livingdb.catalog.branches import BranchRow
+from livingdb.catalog.ids import BranchId
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.catalog.syncs import ACTIVE, SyncRow
 from livingdb.chunks.address import Address
@@ -26,10 +27,11 @@ from livingdb.errors import RuleViolation, TransactionConflict
 from livingdb.evolution.follow_names import follow_names
 from livingdb.evolution.plan import definitions_of, new_tables, plan_changes
 from livingdb.evolution.schema_change import SchemaChange
+from livingdb.graph.catalog_changes import At, PlannedSync
 from livingdb.graph.diff import differing_keys
 from livingdb.graph.draft import Intent
 from livingdb.graph.edge_ends import FROM, SYNC, SYNC_ID
-from livingdb.graph.graph import HeadMoved, now, tables_of
+from livingdb.graph.graph import now, tables_of
 from livingdb.graph.merge import (
     MergeBase,
     MergedTables,
@@ -256,27 +258,24 @@ class _Rejoin:
         intents.append(self._intent(last, tables, judged))
         moving = [intent for intent in intents if intent.tables]
         moving.sort(key=lambda intent: not is_hidden(intent.moves[0].name))
-        return Proposal(moving, actions=[self._activate, *judged.warnings], at=last.head)
+        made: dict[BranchId, At] = {intent.moves[0].id: n for n, intent in enumerate(moving)}
+        return Proposal(
+            moving,
+            unmoved=[state.row for state in self._branch_states if state.row.id not in made],
+            changes=[
+                PlannedSync(state.planned, made.get(state.row.id, state.head))
+                for state in self._branch_states
+                if state.planned is not None
+            ],
+            actions=[self._activate, *judged.warnings],
+            at=last.head,
+        )
 
     def _activate(self, connection: Connection) -> None:
-        """The sync is active, if all is as it was seen."""
+        """The sync is active."""
         graph = self._graph
-        still = [state for state in self._branch_states if not self._is_moving(state)]
-        if not all(graph.branches.is_at(connection, state.row) for state in still):
-            raise HeadMoved
-        for state in still:
-            if state.planned is not None:
-                self._set_plan(connection, state.planned, state.head)
         set_state(graph, connection, self._chain, ACTIVE, "", self._by, now())
         resolve_alerts(graph, connection, self._name, self._by, "active again")
-
-    def _set_plan(self, connection: Connection, sync: SyncRow, on: SnapshotRow) -> None:
-        """A sync's lens is planned on the schema of a snapshot from now on."""
-        spec = {**sync.spec, "snapshot": on.address.hex()}
-        self._graph.catalog.syncs.set_spec(connection, sync.id, spec)
-
-    def _is_moving(self, state: _BranchState) -> bool:
-        return bool(_differing_tables(state.now, state.after))
 
     def _intent(
         self, place: _BranchState, changes: Mapping[str, Version | None], judged: JudgedChange
@@ -288,12 +287,6 @@ class _Rejoin:
             FROM: {p.row.id: p.head.address.hex() for p in others},
             "direction": self._chain[0].direction,
         }
-        planned = place.planned
-
-        def set_plan(connection: Connection, row: SnapshotRow) -> None:
-            if planned is not None:
-                self._set_plan(connection, planned, row)
-
         return Intent(
             (place.head,),
             (place.row,),
@@ -305,7 +298,6 @@ class _Rejoin:
             {p.row.name: p.head.address.hex() for p in others},
             {**details, **judged.details},
             intermediates=tuple(self._new_versions),
-            in_transaction=set_plan,
         )
 
 

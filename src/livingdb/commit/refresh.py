@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time as clock
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
@@ -29,7 +29,8 @@ from livingdb.derivation.source_positions import (
 )
 from livingdb.derivation.view import View
 from livingdb.errors import NotFound, TransactionConflict
-from livingdb.graph.draft import Action, Intent
+from livingdb.graph.catalog_changes import NewRun
+from livingdb.graph.draft import Intent
 from livingdb.graph.graph import Graph, HeadMoved, now, tables_of
 from livingdb.guard.build_pending_change import authors_between, pending_refresh
 from livingdb.tables.index import Version
@@ -37,7 +38,6 @@ from livingdb.tables.recipe import Derived
 
 __all__ = [
     "DEFINITION",
-    "InTransaction",
     "Outcome",
     "derived_tables_now",
     "is_behind",
@@ -47,8 +47,6 @@ __all__ = [
 
 DEFINITION = "definition"
 """What the details of an edge have the view under that it defines."""
-
-InTransaction = Callable[[Connection, SnapshotRow], None]
 
 
 @dataclass(frozen=True)
@@ -76,7 +74,6 @@ def version_intent(
     rows: Mapping[BranchId, BranchRow],
     author: str,
     message: str,
-    along: InTransaction,
 ) -> Intent:
     """The snapshot of a version of a derived object; of its first one, if it has no parents."""
     names = {number: row.name for number, row in rows.items()}
@@ -100,7 +97,6 @@ def version_intent(
         positions_by_name(at, names),
         details,
         intermediates=result.intermediates,
-        in_transaction=along,
     )
 
 
@@ -229,13 +225,13 @@ class _Refresh:
         )
         self.judged = judged = judge_carried(pending, held, result.tables, staging, self.guarded)
         if judged.is_stopped:
-            return Proposal(actions=[self._stop_action(target, judged)], at=head)
+            return self._stop(target, head, judged)
         self.result = result = replace(result, tables=judged.tables, details=judged.details)
         text = f"refresh {view.name}"
         intent = version_intent(
-            view, sync.id, result, (head,), (target,), at, rows, self.author, text, self._record_run
+            view, sync.id, result, (head,), (target,), at, rows, self.author, text
         )
-        return Proposal([intent], actions=judged.warnings)
+        return Proposal([intent], changes=[self._done(result)], actions=judged.warnings)
 
     def outcome(self, row: SnapshotRow) -> Outcome:
         """What was done, once it is stored."""
@@ -247,37 +243,25 @@ class _Refresh:
         done, spent = self.result.refresh_result, clock.perf_counter() - self.ticks
         return Outcome(name, row, done.strategy, done.reason, done.rows, done.engine, spent)
 
-    def _spent(self) -> int:
-        return int((clock.perf_counter() - self.ticks) * 1e6)
-
-    def _record_run(self, connection: Connection, snapshot: SnapshotRow) -> None:
-        """The refresh is written down as a run."""
-        assert self.result is not None
-        done = self.result.refresh_result
+    def _done(self, result: DerivedVersion) -> NewRun:
+        """The refresh, written down as a run."""
+        done = result.refresh_result
         details = {"strategy": done.strategy, "rows": done.rows, "engine": done.engine}
         if done.reason is not None:
             details["reason"] = done.reason
-        runs = self.pipeline.graph.catalog.runs
-        runs.add(
-            connection, self.sync.id, snapshot.sequence, self.began, self._spent(), "done", details
-        )
+        return NewRun(self.sync.id, 0, self.began, self.ticks, "done", details)
 
-    def _stop_action(self, target: BranchRow, judged: JudgedChange) -> Action:
+    def _stop(self, target: BranchRow, head: SnapshotRow, judged: JudgedChange) -> Proposal:
         """Hold or detach the sync, if it and its target are as they were seen."""
         graph, sync, judgement = self.pipeline.graph, self.sync, judged.judgement
         assert judgement is not None
         stop = judgement.stop_action(self.author)
 
         def act(connection: Connection) -> None:
-            is_seen = graph.branches.is_at(connection, target)
-            if sync.is_active:
-                is_seen = is_seen and graph.catalog.syncs.state(connection, sync.id) == ACTIVE
-            if not is_seen:
+            if sync.is_active and graph.catalog.syncs.state(connection, sync.id) != ACTIVE:
                 raise HeadMoved
             stop(connection)
-            details = {"stopped": judgement.action, "reason": judgement.reason}
-            graph.catalog.runs.add(
-                connection, sync.id, None, self.began, self._spent(), "stopped", details
-            )
 
-        return act
+        details = {"stopped": judgement.action, "reason": judgement.reason}
+        run = NewRun(sync.id, None, self.began, self.ticks, "stopped", details)
+        return Proposal(unmoved=[target], changes=[run], actions=[act], at=head)

@@ -18,15 +18,15 @@ from livingdb.catalog.ids import BranchId
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.catalog.syncs import SyncRow
 from livingdb.commit.carry_view import topological_order
+from livingdb.commit.drop_branch import drop_branches, plan_drop
 from livingdb.database import derive as objects
-from livingdb.database.sync import drop_branch_action
 from livingdb.derivation.plan_cache import columns_used
 from livingdb.derivation.source_positions import source_positions
 from livingdb.derivation.view import KIND, SourceTable, View
 from livingdb.derivation.view_names import is_on_branch, version_not_after
 from livingdb.errors import AlreadyExists, InvalidData, LivingDBError, NotFound, RuleViolation
 from livingdb.graph.ancestry import first_parents
-from livingdb.graph.graph import Graph
+from livingdb.graph.graph import Graph, now
 from livingdb.graph.schedule import parse_schedule
 from livingdb.sql.parse import parse_statement
 from livingdb.tables.schema import TableSchema
@@ -187,10 +187,7 @@ def _moved_changes(
 def _drop_all(graph: Graph, made: list[str]) -> None:
     """Drop branches and their syncs in one transaction, those that read others first."""
     rows = [row for row in map(graph.branches.find, reversed(made)) if row is not None]
-    acts = [drop_branch_action(graph, row, detach=True, is_view=True) for row in rows]
-    with graph.catalog.write() as connection:
-        for act in acts:
-            act(connection)
+    drop_branches(graph, [plan_drop(graph, row, detach=True, is_view=True) for row in rows], now())
 
 
 # --- definitions of that time --------------------------------------------------------------------

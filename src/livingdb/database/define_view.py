@@ -9,12 +9,13 @@ import pyarrow as pa
 
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.catalog.syncs import SyncRow
+from livingdb.commit.drop_branch import drop_branches
 from livingdb.database import derive as objects
 from livingdb.database.sync import updatable_sync
 from livingdb.database.view_versions import find_view_version
 from livingdb.derivation.view_names import view_on, views_of
 from livingdb.errors import AlreadyExists, IllegalSync, InvalidData, NotFound
-from livingdb.graph.graph import Graph
+from livingdb.graph.graph import Graph, now
 from livingdb.tables.letter_case import find_alike
 
 if TYPE_CHECKING:
@@ -65,9 +66,7 @@ def _drop(graph: Graph, statement: ViewStatement, known: str | None) -> None:
         others = find_alike(statement.name, [s.spec["name"] for s in _all_views(graph)])
         where = "" if not others else f", but one on another branch: {others[0]}"
         raise NotFound(f"there is no derived object {statement.name!r} here{where}")
-    act = objects.drop_view_action(graph, known)
-    with graph.catalog.write() as connection:
-        act(connection)
+    drop_branches(graph, [objects.plan_view_drop(graph, known)], now())
 
 
 def _all_views(graph: Graph) -> list[SyncRow]:

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
-
-from sqlalchemy import Connection
 
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.catalog.syncs import SyncRow
 from livingdb.commit import derive as deriving
+from livingdb.commit.drop_branch import DroppedBranch, plan_drop
 from livingdb.commit.past_versions import version_for
 from livingdb.commit.pipeline import Pipeline
-from livingdb.database.sync import drop_branch_action, updatable_sync
+from livingdb.database.sync import updatable_sync
 from livingdb.derivation.rebind_view import with_query
 from livingdb.derivation.source_tables import identified_source, resolve_sources
 from livingdb.derivation.trusted_functions import check_name, load_function
@@ -39,11 +38,9 @@ __all__ = [
     "derive_view",
     "derived_at",
     "derived_sync",
-    "drop_view_action",
+    "plan_view_drop",
     "query_view",
 ]
-
-Act = Callable[[Connection], None]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -106,7 +103,7 @@ def derive(branch: Branch, request: DeriveRequest) -> None:
     )
     replaced = _replaced_sync(graph, request.name, view) if request.replace else None
     is_other = request.replace and replaced is None
-    instead = _replace_action(graph, request.name) if is_other else None
+    instead = _plan_replaced(graph, request.name) if is_other else None
     derive_view(branch, view, when, request, instead, guard, replaced)
 
 
@@ -180,16 +177,16 @@ def _replaced_sync(graph: Graph, name: str, view: View) -> SyncRow | None:
     return known[0]
 
 
-def _replace_action(graph: Graph, name: str) -> Act | None:
-    """What takes the derived object of that name away; None if the name is free."""
-    return None if graph.branches.find(name) is None else drop_view_action(graph, name)
+def _plan_replaced(graph: Graph, name: str) -> DroppedBranch | None:
+    """The derived object of that name goes; None if the name is free."""
+    return None if graph.branches.find(name) is None else plan_view_drop(graph, name)
 
 
-def drop_view_action(graph: Graph, name: str) -> Act:
-    """What takes a derived object away, also one that can be written; `NotFound`: there is none."""
+def plan_view_drop(graph: Graph, name: str) -> DroppedBranch:
+    """A derived object goes, also one that can be written; `NotFound`: there is none."""
     if updatable_sync(graph, name) is None:
         derived_sync(graph, name)
-    return drop_branch_action(graph, graph.branch(name), detach=False, is_view=True)
+    return plan_drop(graph, graph.branch(name), detach=False, is_view=True)
 
 
 def derive_view(
@@ -197,7 +194,7 @@ def derive_view(
     view: View,
     when: Schedule,
     request: DeriveRequest,
-    instead: Act | None = None,
+    instead: DroppedBranch | None = None,
     guard: Mapping[str, Any] | None = None,
     replaced: SyncRow | None = None,
 ) -> None:
@@ -300,6 +297,7 @@ def clone_transformed(branch: Branch, transform: object, request: DeriveRequest)
 
 def _derive_updatable(branch: Branch, request: DeriveRequest) -> None:
     """A view that can be written: schema changes that make the view of the branch, both ways."""
+    from livingdb.database import evolve as schema
     from livingdb.evolution.updatable_views import changes_for
 
     if request.sql is None:
@@ -307,18 +305,18 @@ def _derive_updatable(branch: Branch, request: DeriveRequest) -> None:
     if request.params:
         raise InvalidData("params= are those of a function; write the values into the query")
     changes = changes_for(branch._graph, branch.name, request.name, request.sql)
-    instead = _replace_action(branch._graph, request.name) if request.replace else None
-    if instead is not None:
-        with branch._graph.catalog.write() as connection:
-            instead(connection)
-    branch.evolve(
+    schema.evolve(
+        branch._pipeline,
+        branch.name,
         changes,
-        to=request.name,
-        sync="both",
-        conditions=request.conditions,
-        alerts=request.alerts,
-        author=request.author,
-        message=request.message,
+        None,
+        request.name,
+        "both",
+        request.author,
+        request.message,
+        request.conditions,
+        request.alerts,
+        _plan_replaced(branch._graph, request.name) if request.replace else None,
     )
 
 

@@ -13,6 +13,7 @@ from livingdb.errors import InvalidData
 from livingdb.evolution.plan import Explanation
 from livingdb.evolution.plan import explain as explained
 from livingdb.evolution.schema_change import SchemaChange
+from livingdb.graph.catalog_changes import CatalogChange
 from livingdb.graph.graph import Graph, tables_of
 
 __all__ = ["evolve", "explain", "migrate"]
@@ -37,8 +38,12 @@ def evolve(
     message: str,
     conditions: object = None,
     alerts: object = None,
+    instead: CatalogChange | None = None,
 ) -> SnapshotRow:
-    """Make the changes, all or none; the snapshot in the new schema."""
+    """Make the changes, all or none; the snapshot in the new schema.
+
+    `instead` takes what has the new branch's name away, in the same transaction.
+    """
     guard: Mapping[str, Any] = {}
     if conditions is not None or alerts is not None:
         from livingdb.guard import judge as guards
@@ -50,7 +55,7 @@ def evolve(
     return evolved(
         pipeline,
         branch,
-        EvolveRequest(_as_changes(changes), keep, to, sync, author, message, guard),
+        EvolveRequest(_as_changes(changes), keep, to, sync, author, message, guard, instead),
     )
 
 

@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from sqlalchemy import Connection
 
 from livingdb.catalog.branches import BranchRow
 from livingdb.catalog.ids import BranchId
-from livingdb.catalog.syncs import ACTIVE, DETACHED, SyncRow, sync_chains
+from livingdb.catalog.syncs import ACTIVE, SyncRow, sync_chains
+from livingdb.commit.drop_branch import drop_branches, plan_drop
 from livingdb.database.pictures import notebook_html
 from livingdb.derivation.hidden_tables import quarantine_table
 from livingdb.derivation.lag import Lag
 from livingdb.derivation.view import KIND, View
-from livingdb.errors import LivingDBError, NotFound, RuleViolation
+from livingdb.errors import LivingDBError, NotFound
 from livingdb.graph.graph import Graph, now
 from livingdb.graph.names import is_hidden
 from livingdb.graph.snapshot_columns import to_datetime
-from livingdb.guard.sync_state import NOBODY, set_state
 
 if TYPE_CHECKING:
     from livingdb.commit.refresh import Outcome
@@ -29,7 +27,6 @@ if TYPE_CHECKING:
 __all__ = [
     "Sync",
     "drop_branch",
-    "drop_branch_action",
     "every_sync",
     "schema_sync_of",
     "updatable_sync",
@@ -313,9 +310,7 @@ class Sync:
 
 def drop_branch(graph: Graph, branch: BranchRow, detach: bool, force: bool) -> None:
     """Forget a branch; one in an active sync only with `detach`, and the sync with it."""
-    act = drop_branch_action(graph, branch, detach, force=force)
-    with graph.catalog.write() as connection:
-        act(connection)
+    drop_branches(graph, [plan_drop(graph, branch, detach, force=force)], now())
 
 
 def schema_sync_of(database: Database, name: str) -> Sync | None:
@@ -339,48 +334,3 @@ def updatable_sync(graph: Graph, name: str) -> SyncRow | None:
         if is_written and stages[-1].target == branch.id:
             return stages[0]
     return None
-
-
-def drop_branch_action(
-    graph: Graph, branch: BranchRow, detach: bool, is_view: bool = False, force: bool = False
-) -> Callable[[Connection], None]:
-    """What a transaction does to forget a branch; `RuleViolation` if it may not.
-
-    `is_view`: the sync that leads to it goes with it, as that of a derived object does.  `force`:
-    also if it is the default branch.
-    """
-    default = graph.catalog.default_branch()
-    if default is not None and default.id == branch.id and not force:
-        raise RuleViolation(
-            f"{branch.name!r} is the default branch: db.set_default_branch(name) makes another "
-            "one the default, and force=True drops it nevertheless"
-        )
-    chains, names = _chains(graph)
-    held = [c for c in chains if branch.id in (*c[0].sources, c[-1].target)]
-    readers = [c[0] for c in held if c[0].kind == KIND and branch.id in c[0].sources]
-    for stages in held:
-        is_own = (stages[0].kind == KIND or is_view) and stages[-1].target == branch.id
-        if stages[0].is_active and not detach and not is_own:
-            ends = f"{names.get(stages[0].sources[0])} and {names.get(stages[-1].target)}"
-            raise RuleViolation(
-                f"{branch.name!r} is in the sync of {ends}; detach=True drops the branch and lets "
-                "the other go its own way"
-            )
-
-    def act(connection: Connection) -> None:
-        for row in readers:
-            reason = f"the branch {branch.name!r}, which it reads, was dropped"
-            set_state(graph, connection, [row], DETACHED, reason, NOBODY, now())
-        for stages in held:
-            for row in stages:
-                if row not in readers:
-                    graph.catalog.syncs.drop(connection, row.id)
-            for row in stages[1:]:
-                hidden = graph.branches.by_id(row.sources[0])
-                if hidden is not None:
-                    graph.branches.drop(connection, hidden)
-        if held:
-            graph.catalog.raise_epoch(connection)
-        graph.branches.drop(connection, branch)
-
-    return act

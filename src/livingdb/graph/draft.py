@@ -11,6 +11,7 @@ from sqlalchemy import Connection
 from livingdb.catalog.branches import BranchRow
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.chunks.address import Address
+from livingdb.graph.catalog_changes import CatalogChange
 from livingdb.graph.snapshot import SnapshotRecord
 from livingdb.tables.index import Version
 from livingdb.trees.delta import Delta
@@ -37,7 +38,7 @@ class Intent:
     `changes` are the tables that differ from the first parent's (None: dropped), `moves` the
     branches that are to stand on it, as they were last seen, and `batch` the name of a stream and
     the number of its batch, if it is one.  `stages` are versions that are in no snapshot, but that
-    its tables are made of.  `along` does more in the transaction of the commit.
+    its tables are made of.
     """
 
     parents: Sequence[SnapshotRow]
@@ -51,7 +52,6 @@ class Intent:
     details: Mapping[str, Any] = field(default_factory=dict)
     batch: tuple[str, int] | None = None
     intermediates: Sequence[Version] = ()
-    in_transaction: Callable[[Connection, SnapshotRow], None] | None = None
 
 
 @dataclass(frozen=True)
@@ -86,6 +86,7 @@ class Propagation:
     """What a commit brings with it: snapshots of other branches, and more in its transaction."""
 
     drafts: Sequence[Draft] = ()
+    changes: Sequence[CatalogChange] = ()
     actions: Sequence[Action] = ()
 
 

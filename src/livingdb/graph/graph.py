@@ -22,6 +22,7 @@ from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.catalog.syncs import DETACHED, ActiveSyncs, with_end_names
 from livingdb.chunks.address import Address
 from livingdb.errors import LivingDBError, NotFound
+from livingdb.graph.catalog_changes import CatalogChange
 from livingdb.graph.draft import Action, Draft, HeadMove, Intent
 from livingdb.graph.large_work import LargeWork
 from livingdb.graph.names import is_hidden
@@ -236,13 +237,15 @@ class Graph:
         drafts: Sequence[Draft],
         staging: Staging,
         moves: Sequence[HeadMove] = (),
+        unmoved: Sequence[BranchRow] = (),
+        changes: Sequence[CatalogChange] = (),
         actions: Sequence[Action] = (),
         held: Connection | None = None,
     ) -> list[SnapshotRow] | None:
         """Store snapshots, move heads and do what else is asked for, all at one time.
 
-        None if a head had moved meanwhile: then nothing is done.  `held` is the connection of
-        somebody who is alone with a branch.
+        None if a head had moved meanwhile, or one of the branches that are to be `unmoved`: then
+        nothing is done.  `held` is the connection of somebody who is alone with a branch.
         """
         times = [draft.record.edge.time for draft in drafts]
         if moves:
@@ -260,10 +263,13 @@ class Graph:
                     to = move.to.sequence
                     if not self.branches.move(connection, move.branch, to, moment, move.operation):
                         raise HeadMoved
+                if not all(self.branches.is_at(connection, branch) for branch in unmoved):
+                    raise HeadMoved
                 # What changes the epoch comes after the moves, which compare it.
-                for draft, row in zip(drafts, rows, strict=True):
-                    if draft.intent.in_transaction is not None:
-                        draft.intent.in_transaction(connection, row)
+                for change in changes:
+                    change.store(catalog, connection, rows, moment)
+                if any(change.changes_syncs for change in changes):
+                    catalog.raise_epoch(connection)
                 for act in actions:
                     act(connection)
                 # Whatever becomes of the answer, what a commit may have named has to stay.

@@ -145,6 +145,32 @@ def test_another_two_way_view(db: livingdb.Database, main: livingdb.Branch) -> N
     )
 
 
+def test_another_definition_takes_its_place(db: livingdb.Database, main: livingdb.Branch) -> None:
+    main.derive("prices", "SELECT id, amount FROM orders", sync="both")
+    view = main.derive("prices", "SELECT id, city FROM orders", sync="both", replace=True)
+    assert view.table("prices").get(1) == {"id": 1, "city": "Rome"}
+    assert [sync.name for sync in db.syncs()] == ["main/prices"]
+    view.update("prices", [{"id": 1, "city": "Bern"}])
+    assert main.table("orders").get(1)["city"] == "Bern"
+
+
+def test_where_another_definition_fails_it_is_as_it_was(
+    db: livingdb.Database, main: livingdb.Branch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    view = main.derive("prices", "SELECT id, amount FROM orders", sync="both")
+
+    def fail(*values: object) -> None:
+        raise InvalidData("no room for another sync")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(db._graph.catalog.syncs, "add", fail)
+        with pytest.raises(InvalidData, match="no room"):
+            main.derive("prices", "SELECT id, city FROM orders", sync="both", replace=True)
+    view.update("prices", [{"id": 1, "amount": 77}])
+    assert main.table("orders").get(1)["amount"] == 77
+    assert db.sync("prices").state == "active"
+
+
 def test_detached_it_goes_its_own_way(db: livingdb.Database, main: livingdb.Branch) -> None:
     view = main.derive("prices", "SELECT id, amount FROM orders", sync="both")
     db.sync("prices").detach()

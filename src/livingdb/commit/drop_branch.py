@@ -1,0 +1,94 @@
+"""Dropping a branch: which of its syncs go with it, and which stop."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import Connection
+
+from livingdb.catalog.branches import BranchRow
+from livingdb.catalog.catalog import Catalog
+from livingdb.catalog.snapshots import SnapshotRow
+from livingdb.catalog.syncs import DETACHED, SyncRow, sync_chains
+from livingdb.derivation.view import KIND
+from livingdb.errors import RuleViolation
+from livingdb.graph.graph import Graph
+from livingdb.graph.names import is_hidden
+from livingdb.guard.sync_state import NOBODY, set_state
+
+__all__ = ["DroppedBranch", "drop_branches", "plan_drop"]
+
+
+@dataclass(frozen=True)
+class DroppedBranch:
+    """A branch that is no more: its syncs and what is hidden between go, what reads it stops."""
+
+    graph: Graph
+    branch: BranchRow
+    readers: Sequence[SyncRow]
+    syncs: Sequence[SyncRow]
+    hidden: Sequence[BranchRow]
+
+    @property
+    def changes_syncs(self) -> bool:
+        """Whether there are any."""
+        return bool(self.readers or self.syncs)
+
+    def store(
+        self, catalog: Catalog, connection: Connection, made: Sequence[SnapshotRow], moment: int
+    ) -> None:
+        """Write it down."""
+        for row in self.readers:
+            reason = f"the branch {self.branch.name!r}, which it reads, was dropped"
+            set_state(self.graph, connection, [row], DETACHED, reason, NOBODY, moment)
+        for row in self.syncs:
+            catalog.syncs.drop(connection, row.id)
+        for branch in (*self.hidden, self.branch):
+            catalog.branches.drop(connection, branch)
+
+
+def plan_drop(
+    graph: Graph, branch: BranchRow, detach: bool, is_view: bool = False, force: bool = False
+) -> DroppedBranch:
+    """What goes with a branch; `RuleViolation` if it may not go.
+
+    `is_view`: the sync that leads to it goes with it, as that of a derived object does.  `force`:
+    also if it is the default branch.
+    """
+    default = graph.catalog.default_branch()
+    if default is not None and default.id == branch.id and not force:
+        raise RuleViolation(
+            f"{branch.name!r} is the default branch: db.set_default_branch(name) makes another "
+            "one the default, and force=True drops it nevertheless"
+        )
+    branches = {row.id: row for row in graph.branches.all()}
+    between = {number for number, row in branches.items() if is_hidden(row.name)}
+    chains = sync_chains(graph.catalog.syncs.all(), between)
+    held = [c for c in chains if branch.id in (*c[0].sources, c[-1].target)]
+    for chain in held:
+        is_own = (chain[0].kind == KIND or is_view) and chain[-1].target == branch.id
+        if chain[0].is_active and not detach and not is_own:
+            ends = [branches.get(end) for end in (chain[0].sources[0], chain[-1].target)]
+            names = " and ".join("?" if end is None else end.name for end in ends)
+            raise RuleViolation(
+                f"{branch.name!r} is in the sync of {names}; detach=True drops the branch and lets "
+                "the other go its own way"
+            )
+    readers = [c[0] for c in held if c[0].kind == KIND and branch.id in c[0].sources]
+    return DroppedBranch(
+        graph,
+        branch,
+        readers,
+        [row for chain in held for row in chain if row not in readers],
+        [branches[row.sources[0]] for chain in held for row in chain[1:]],
+    )
+
+
+def drop_branches(graph: Graph, dropped: Sequence[DroppedBranch], moment: int) -> None:
+    """Forget branches in one transaction."""
+    with graph.catalog.write() as connection:
+        for change in dropped:
+            change.store(graph.catalog, connection, (), moment)
+        if any(change.changes_syncs for change in dropped):
+            graph.catalog.raise_epoch(connection)
