@@ -31,7 +31,10 @@ Rows = dict[str, pa.Table | None]
 def trace_lens(
     graph: Graph, lens: Lens, table: str, rows: pa.Table | None, old: Mapping[str, Version]
 ) -> Rows:
-    """The rows of old tables that rows of a new table are made of; None for all rows."""
+    """The rows of old tables that rows of a new table are made of; None for all rows.
+
+    Rows have all their columns, hidden ones too.
+    """
     if table not in lens.new:
         return {table: rows}
     if rows is None:
@@ -90,7 +93,8 @@ def _union_rows(one: pa.Table | None, other: pa.Table | None) -> pa.Table | None
 
 
 def _matching_rows(graph: Graph, version: Version, values: pa.Table) -> pa.Table:
-    return matching_rows(graph.versions.rows(version), values)
+    rows = graph.versions.rows(version)
+    return matching_rows(rows, values, rows.schema.whole.names)
 
 
 def _has_key_of(old: TableSchema, new: TableSchema) -> bool:
@@ -170,7 +174,8 @@ def carry_images(
             continue
     # The rows can neither go nor change: any row of the other side may be bound to them.
     for table in theirs:
-        every = graph.versions.rows(there[table]).to_arrow()
+        rows = graph.versions.rows(there[table])
+        every = rows.to_arrow(rows.schema.whole.names)
         found[table] = RowImages(every, every)
     return found
 
@@ -183,6 +188,6 @@ def _blank_nullable(graph: Graph, version: Version, delta: RowImages) -> RowImag
         pa.nulls(delta.before.num_rows, column.type)
         if column.nullable and column.name not in {*schema.key, *links}
         else delta.before.column(column.name)
-        for column in schema.visible_columns
+        for column in schema.columns
     ]
-    return RowImages(delta.before, pa.Table.from_arrays(columns, schema=schema.arrow))
+    return RowImages(delta.before, pa.Table.from_arrays(columns, schema=schema.whole))
