@@ -162,3 +162,13 @@ def test_every_expression_follows(db: livingdb.Database, kind: str, made: Make) 
             db.branch(name).table(db.branch("b").tables()[0]) for name in ("b", "beside")
         )
         assert mine.schema == other.schema
+
+
+def test_lineage_of_a_clone_that_has_not_followed_yet(db: livingdb.Database) -> None:
+    start(db, "clone", CHANGES["computed"]("orders", "amount", "city"), "deferred")
+    db.branch("main").evolve(RENAMES["both"])
+    found = db.lineage("b", key=2)
+    assert found["orders"].column("amount").to_pylist() == [20]
+    affected = db.forward_lineage("main~1", "orders", 2)
+    assert affected["b.orders"].to_pylist() == [{"id": 2}]
+    assert not affected.whole

@@ -25,7 +25,6 @@ from livingdb.errors import InvalidData
 from livingdb.evolution.lenses.lens import Lens, RowImages
 from livingdb.evolution.lenses.sides import delta_from_images as lens_changes
 from livingdb.evolution.plan import new_tables, plan_changes
-from livingdb.evolution.schema_change import SchemaChange
 from livingdb.graph.diff import diff_versions
 from livingdb.graph.graph import Graph, tables_of
 from livingdb.graph.names import is_hidden
@@ -34,7 +33,7 @@ from livingdb.tables import ingest
 from livingdb.tables.index import Version
 from livingdb.tables.rows import RowSet
 from livingdb.tracing.lineage.affected_answers import affected_rows
-from livingdb.tracing.lineage.lens_rows import carry_images
+from livingdb.tracing.lineage.lens_rows import carry_images, changes_at
 from livingdb.tracing.lineage.search import UNANSWERABLE, engine_answer
 from livingdb.trees.diff import DELETED, INSERTED
 
@@ -303,8 +302,7 @@ class AffectedRows:
         tables = tables_of(graph, before)
         touched = {t: item for (b, t), item in self._affected.items() if b == branch}
         tables = {**tables, **{t: item.old for t, item in touched.items()}}
-        for json in view.changes:
-            change = SchemaChange.from_json(json)
+        for change in changes_at(graph, view, branch, before):
             definitions = {n: graph.versions.definition(v) for n, v in tables.items()}
             plan = plan_changes(definitions, [change])
             changed, _ = new_tables(graph, plan, tables, graph.scratch())

@@ -35,7 +35,6 @@ from livingdb.errors import (
     Untrusted,
 )
 from livingdb.evolution.lift import tables_in_schema_of
-from livingdb.evolution.schema_change import SchemaChange
 from livingdb.graph.ancestry import is_ancestor
 from livingdb.graph.graph import Graph, tables_of
 from livingdb.graph.names import is_hidden
@@ -44,7 +43,7 @@ from livingdb.guard.sync_state import last_pair
 from livingdb.tables.batches import flat
 from livingdb.tables.index import Version
 from livingdb.tables.rows import RowSet
-from livingdb.tracing.lineage.lens_rows import trace_changes, trace_lens
+from livingdb.tracing.lineage.lens_rows import changes_at, trace_changes, trace_lens
 from livingdb.tracing.lineage.requested_rows import RequestedRows
 from livingdb.tracing.lineage.target import Target, makers
 from livingdb.tracing.lineage.trace_query import Answer, KnownTable, QueryTracer, TableTrace
@@ -296,7 +295,7 @@ class Search:
         ((branch, address),) = at.items()
         before = self.graph.snapshots.find(address)
         assert before is not None
-        changes = [SchemaChange.from_json(change) for change in view.changes]
+        changes = changes_at(self.graph, view, branch, before)
         old = tables_of(self.graph, before)
         rows = self._with_hidden_columns(row, table, rows)
         for name, some in trace_changes(self.graph, changes, table, rows, old).items():
