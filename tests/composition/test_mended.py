@@ -22,6 +22,7 @@ from tests.composition.pieces import (
     OVER,
     RENAME,
     RENAME_TABLE,
+    UNION,
     VIEW,
 )
 from tests.composition.queries import Query
@@ -160,6 +161,23 @@ MENDED = {
     "clone_follows_no_table": Program([MASKED_LATER, RENAME_TABLE, Propagate()]),
     "clone_follows_no_column": Program(
         [MASKED_LATER, Evolve("main", (RenameColumn("orders", "note", "text"),)), Propagate()]
+    ),
+    "clone_of_keyless_view": Program(
+        [
+            Derive("main", "v", UNION, "immediate"),
+            Evolve("v", (AddColumn("v", "rank"),), "to", "b", "forward"),
+        ]
+    ),
+    "reattach_clone_of_keyless_view": Program(
+        [
+            Derive("main", "v", UNION, "immediate"),
+            TransformClone("v", "m", (AddColumn("v", "rank"),), "deferred"),
+            Evolve("v", (AddColumn("v", "rank"),), "to", "b", "forward"),
+            Detach("b"),
+            INSERT,
+            Propagate(),
+            Reattach("b"),
+        ]
     ),
 }
 

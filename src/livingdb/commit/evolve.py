@@ -34,7 +34,7 @@ from livingdb.evolution.schema_change import SchemaChange, identify_changes
 from livingdb.graph.catalog_changes import CatalogChange, MovedSync, NewBranch, NewSync
 from livingdb.graph.draft import Intent
 from livingdb.graph.graph import Graph, tables_of
-from livingdb.graph.names import check_branch
+from livingdb.graph.names import check_branch, is_hidden
 from livingdb.graph.rules import check_new_sync
 from livingdb.graph.sync_groups import schema_syncs
 
@@ -90,6 +90,8 @@ def evolve(pipeline: Pipeline, branch: str, wish: EvolveRequest) -> SnapshotRow:
         row = graph.branch(branch)
         head = graph.snapshots.at(row.head)
         tables = tables_of(graph, head)
+        if wish.to is not None:  # what a view remembers in hidden tables stays with the view
+            tables = {name: v for name, v in tables.items() if not is_hidden(name)}
         known = definitions_of(graph, tables)
         plan = plan_changes(known, wish.changes)
         check_change_names(plan, known)

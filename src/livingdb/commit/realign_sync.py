@@ -133,7 +133,7 @@ class _Realignment:
         """A new table as the change makes it."""
         versions, definition = self._graph.versions, lens.new[table]
         created = lens.create(VersionSide(versions, believed))[table]
-        rows = pa.Table.from_batches(created, definition.schema.arrow)
+        rows = pa.Table.from_batches(created, definition.schema.whole)
         delta = whole_delta(versions.empty(definition), rows)
         self.rows += len(delta)
         columns = [column for column in delta.columns if column is not None]

@@ -28,7 +28,7 @@ def matching_rows(rows: RowSet, values: pa.Table, columns: Sequence[str] | None 
     """
     names = values.column_names
     wanted = rows.schema.arrow.names if columns is None else list(columns)
-    empty = pa.schema([rows.schema.arrow.field(name) for name in wanted]).empty_table()
+    empty = pa.schema([rows.schema.whole.field(name) for name in wanted]).empty_table()
     if not values.num_rows:
         return empty
     if set(names) == set(rows.schema.key):
@@ -68,7 +68,7 @@ def _matching_by_key(rows: RowSet, values: pa.Table, wanted: list[str]) -> pa.Ta
         columns = [array.filter(pa.array(possible)) for array in columns]
     keys = np.unique(rows.forest.shape.keys(columns))
     _, arrays = rows.lookup(keys, wanted)
-    schema = pa.schema([rows.schema.arrow.field(name) for name in wanted])
+    schema = pa.schema([rows.schema.whole.field(name) for name in wanted])
     return pa.Table.from_arrays(arrays, schema=schema)
 
 

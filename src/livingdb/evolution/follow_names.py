@@ -1,16 +1,19 @@
 """Schema changes by the names that tables and columns have in another schema of the same branch.
 
-A clone sees its source through changes that name tables and columns.  Where those have other names
-since, the changes follow them, by identity.  Expressions are left as they are written.
+A clone sees its source through changes that name tables and columns, also in expressions.  Where
+those have other names since, the changes follow them, by identity.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
+from livingdb.errors import LivingDBError
 from livingdb.evolution.schema_change import SchemaChange, Schemas
+from livingdb.sql.bindings import BoundTable
+from livingdb.sql.stored_expressions import StoredText, bound_table, follow_text
 from livingdb.tables.recipe import Definition
 
 __all__ = ["follow_names"]
@@ -29,8 +32,21 @@ _COLUMNS = {
     "Decompose": {"into"},
     "AddConstraint": {"not_null", "foreign_key"},
     "DropConstraint": {"not_null", "foreign_key"},
+    "JoinTables": {"on"},
 }
-"""The fields that name columns of `table`."""
+"""The fields that name columns of `table`, or of `left`."""
+_OTHER_TABLES = {("UnionTables", "default"), ("CreateTable", "foreign_keys")}
+"""Fields that name tables in some changes only."""
+_UP = ("computed", "up", "value", "check", "repair", "into")
+"""The fields with expressions over rows of the old table: texts, or several by name."""
+_DOWN = ("down",)
+"""The fields with expressions over rows of the new table."""
+_BY_COLUMN = {
+    ("ConcatColumns", "down"),
+    ("AddConstraint", "repair"),
+    ("DropConstraint", "repair"),
+}
+"""Expressions that are given by names of old columns."""
 
 
 def follow_names(
@@ -66,20 +82,87 @@ def _with_names(
     change: SchemaChange, before: Schemas, after: Schemas, tables: Mapping[str, str]
 ) -> SchemaChange:
     assert is_dataclass(change)
-    table = str(getattr(change, "table", ""))
-    columns = _names_of_columns(before.get(table), after.get(tables.get(table, table)))
+    table = str(getattr(change, "table", getattr(change, "left", "")))
+    old, new = before.get(table), after.get(tables.get(table, table))
+    columns = _names_of_columns(old, new)
     named = _COLUMNS.get(type(change).__name__, set())
     values: dict[str, Any] = {}
     for item in fields(change):
         given = getattr(change, item.name)
-        if item.name in _TABLES:
+        if item.name in _TABLES or (type(change).__name__, item.name) in _OTHER_TABLES:
             values[item.name] = _renamed(given, tables)
         elif item.name == "foreign_key" and item.name in named:
             values[item.name] = _renamed_link(given, columns, tables)
         elif item.name in named:
             values[item.name] = _renamed(given, columns)
-    followed: SchemaChange = replace(change, **values)
-    return followed if change.id is None else followed.with_id(change.id)
+    followed: SchemaChange = replace(change, **values).with_id(change.id)
+    if old is None or new is None:
+        return followed
+    ends = bound_table(old.schema), bound_table(new.schema)
+    followed = _with_expressions(change, followed, _UP, ends, columns)
+    if not any(getattr(change, field, None) for field in _DOWN):
+        return followed
+    ends = _tables_made(change, before), _tables_made(followed, after)
+    return _with_expressions(change, followed, _DOWN, ends, columns)
+
+
+def _tables_made(change: SchemaChange, tables: Schemas) -> BoundTable:
+    """The new table of a change of one table; what it makes keeps its name, whatever its id."""
+    assert is_dataclass(change)
+    forward: SchemaChange = replace(change, **dict.fromkeys(_DOWN)).with_id(change.id)
+    lens = forward.plan(tables)
+    known = {column.id for definition in lens.old.values() for column in definition.schema.columns}
+    (made,) = lens.new.values()
+    columns = [
+        column if column.id in known else replace(column, id=f"made:{column.name}")
+        for column in made.schema.columns
+    ]
+    return bound_table(replace(made.schema, columns=tuple(columns)))
+
+
+def _with_expressions(
+    change: SchemaChange,
+    followed: SchemaChange,
+    expressions: Collection[str],
+    ends: tuple[BoundTable, BoundTable],
+    columns: Mapping[str, str],
+) -> SchemaChange:
+    """A change whose expressions over one of its tables go by other names."""
+    assert is_dataclass(followed)
+    written = dict(followed.written)
+
+    def follow(place: str, text: str) -> str:
+        try:
+            made = follow_text(text, change.written.get(place), *ends)
+        except LivingDBError:
+            return text  # which the plan of the change speaks of
+        if isinstance(made, StoredText):
+            if made.written is not None:
+                written[place] = made.written
+            return made.text
+        return text
+
+    values: dict[str, Any] = {}
+    for field in expressions:
+        given = getattr(change, field, None)
+        if not _is_expression(change, field):
+            continue
+        if isinstance(given, Mapping):
+            names = columns if (type(change).__name__, field) in _BY_COLUMN else {}
+            values[field] = {
+                names.get(name, name): follow(f"{field}:{number}", text)
+                for number, (name, text) in enumerate(given.items())
+            }
+        elif isinstance(given, str):
+            values[field] = follow(field, given)
+    made: SchemaChange = replace(followed, **values)
+    return made.with_id(change.id).with_written(written)
+
+
+def _is_expression(change: SchemaChange, field: str) -> bool:
+    if field == "into":
+        return type(change).__name__ == "SplitTable"
+    return field != "value" or getattr(change, "method", "") == "expression"
 
 
 def _names_of_columns(old: Definition | None, new: Definition | None) -> dict[str, str]:

@@ -7,6 +7,7 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
+from types import MappingProxyType
 from typing import Any, ClassVar, Self
 
 import pyarrow as pa
@@ -29,10 +30,13 @@ class SchemaChange(ABC):
 
     Subclasses are frozen dataclasses; `plan` checks a change against the tables there are.  What
     a user gives is what is to be changed; that it was, on a branch, is a change with an `id`,
-    which it keeps wherever it is made again.  Changes of different ids may be equal.
+    which it keeps wherever it is made again.  Changes of different ids may be equal.  Where names
+    in its expressions are others than its user wrote, `written` has these as they were, bound to
+    columns by ids, by field (`sql.stored_expressions`).
     """
 
     id: str | None = None
+    written: Mapping[str, str] = MappingProxyType({})
 
     kinds: ClassVar[dict[str, type[SchemaChange]]] = {}
 
@@ -50,6 +54,12 @@ class SchemaChange(ABC):
         object.__setattr__(made, "id", identity)
         return made
 
+    def with_written(self, written: Mapping[str, str]) -> Self:
+        """This change, its expressions with other names than those that were written."""
+        made = copy.copy(self)
+        object.__setattr__(made, "written", dict(written))
+        return made
+
     @property
     def identity(self) -> str:
         """The id; of a change that has none, one that equal changes have in common."""
@@ -60,15 +70,18 @@ class SchemaChange(ABC):
         assert is_dataclass(self)
         values = {item.name: _encode(getattr(self, item.name)) for item in fields(self)}
         identity = {} if self.id is None else {"id": self.id}
-        return {"change": type(self).__name__, **identity, **values}
+        written = {"written": dict(self.written)} if self.written else {}
+        return {"change": type(self).__name__, **identity, **written, **values}
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> SchemaChange:
         """The inverse of `to_json`."""
         kind = _change_class(str(data.get("change")))
-        given = {name: value for name, value in data.items() if name not in ("change", "id")}
+        apart = ("change", "id", "written")
+        given = {name: value for name, value in data.items() if name not in apart}
         made = kind(**{name: _decode(value) for name, value in given.items()})
-        return made.with_id(data["id"]) if "id" in data else made
+        made = made.with_id(data["id"]) if "id" in data else made
+        return made.with_written(data["written"]) if "written" in data else made
 
 
 def identify_changes(changes: Sequence[SchemaChange]) -> tuple[SchemaChange, ...]:

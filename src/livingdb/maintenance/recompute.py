@@ -146,6 +146,6 @@ def _lens_rows(graph: Graph, lens: Lens, name: str, side: VersionSide) -> RowSet
     if source is not None:
         return replace(side.rows(source), schema=lens.new[name].schema)
     definition = lens.new[name]
-    rows = pa.Table.from_batches(lens.create(side)[name], definition.schema.arrow)
+    rows = pa.Table.from_batches(lens.create(side)[name], definition.schema.whole)
     empty = graph.versions.empty(definition)
     return replace(empty, tail=whole_delta(empty, rows))

@@ -8,7 +8,7 @@ names.  A text of which only the words are held is bound when a column is first 
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from livingdb.errors import InvalidData
 from livingdb.sql.bind_query import bind_expression
@@ -16,7 +16,14 @@ from livingdb.sql.bindings import BoundColumn, BoundQuery, BoundTable
 from livingdb.sql.render_query import BrokenQuery, render
 from livingdb.tables.schema import TableSchema
 
-__all__ = ["rename_column", "written_text"]
+__all__ = [
+    "StoredText",
+    "bound_table",
+    "follow_text",
+    "rename_column",
+    "with_written",
+    "written_text",
+]
 
 _TABLE = ""
 """The id of the one table an expression is about."""
@@ -28,13 +35,13 @@ def rename_column(schema: TableSchema, name: str, to: str) -> TableSchema:
     written: dict[str, str] = {}
 
     def follow(place: str, text: str) -> str:
-        bound = _bound(schema, place, text)
-        made = render(bound, [_table(new)])
+        held = dict(schema.written).get(place)
+        made = follow_text(text, held, bound_table(schema), bound_table(new))
         if isinstance(made, BrokenQuery):
             raise InvalidData(f"the column {name!r} cannot be called {to!r}: {made}")
-        if made != bound.text:
-            written[place] = json.dumps(bound.to_json(), sort_keys=True, ensure_ascii=False)
-        return made
+        if made.written is not None:
+            written[place] = made.written
+        return made.text
 
     checks = tuple((check, follow(f"check:{check}", text)) for check, text in schema.checks)
     columns = tuple(
@@ -46,22 +53,49 @@ def rename_column(schema: TableSchema, name: str, to: str) -> TableSchema:
     return replace(new, columns=columns, checks=checks, written=tuple(sorted(written.items())))
 
 
+@dataclass(frozen=True)
+class StoredText:
+    """A text with the names of some time; and what was written, bound, if those are other words."""
+
+    text: str
+    written: str | None = None
+
+
+def follow_text(
+    text: str, written: str | None, before: BoundTable, after: BoundTable
+) -> StoredText | BrokenQuery:
+    """A text over the columns of one table by the names that they have later."""
+    bound = _bound(text, written, before)
+    made = render(bound, [after])
+    if isinstance(made, BrokenQuery):
+        return made
+    if made == bound.text:
+        return StoredText(made)
+    return StoredText(made, json.dumps(bound.to_json(), sort_keys=True, ensure_ascii=False))
+
+
 def written_text(schema: TableSchema, place: str, text: str) -> str:
     """What the user wrote, of a text that the schema holds."""
-    return _bound(schema, place, text).text
+    return _bound(text, dict(schema.written).get(place), bound_table(schema)).text
 
 
-def _bound(schema: TableSchema, place: str, text: str) -> BoundQuery:
-    """A text of the schema with its names bound; as it was written, if that is still its source."""
-    table = _table(schema)
-    held = dict(schema.written).get(place)
-    if held is not None:
-        bound = BoundQuery.from_json(json.loads(held))
+def with_written(schema: TableSchema, place: str, written: str | None) -> TableSchema:
+    """The schema with what was written in one more place, if that is other words."""
+    if written is None:
+        return schema
+    return replace(schema, written=tuple(sorted({**dict(schema.written), place: written}.items())))
+
+
+def _bound(text: str, written: str | None, table: BoundTable) -> BoundQuery:
+    """A text with its names bound; as it was written, if that is still its source."""
+    if written is not None:
+        bound = BoundQuery.from_json(json.loads(written))
         if render(bound, [table]) == text:
             return bound
     return bind_expression(text, table)
 
 
-def _table(schema: TableSchema) -> BoundTable:
+def bound_table(schema: TableSchema) -> BoundTable:
+    """The columns that an expression over a table can name."""
     columns = (BoundColumn(str(column.id), column.name) for column in schema.columns)
     return BoundTable(_TABLE, "", tuple(columns))

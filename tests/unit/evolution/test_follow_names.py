@@ -12,6 +12,7 @@ from livingdb.evolution import (
     AddConstraint,
     ChangeKey,
     ConcatColumns,
+    CreateTable,
     Decompose,
     DropColumn,
     DropTable,
@@ -22,11 +23,13 @@ from livingdb.evolution import (
     RenameTable,
     RetypeColumn,
     SplitColumn,
+    SplitTable,
 )
 from livingdb.evolution.follow_names import follow_names
 from livingdb.evolution.plan import definitions_of
 from livingdb.evolution.schema_change import SchemaChange
 from livingdb.graph.graph import tables_of
+from livingdb.sql.stored_expressions import written_text
 from livingdb.tables.recipe import Definition
 
 RENAMES = [
@@ -74,6 +77,36 @@ def schemas(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Definit
         (JoinTables("orders", "items", "both"), JoinTables("sales", "lines", "both")),
         (DropTable("items"), DropTable("lines")),
         (RenameTable("orders", "x"), RenameTable("sales", "x")),
+        (AddColumn("orders", "x", "string", up="concat(city, note)"),
+         AddColumn("sales", "x", "string", up="concat(`note`, `city`)")),
+        (AddColumn("orders", "x", "string", computed="upper(note)"),
+         AddColumn("sales", "x", "string", computed="upper(`city`)")),
+        (MaskColumn("orders", "note", "expression", "left(note, 1)"),
+         MaskColumn("sales", "city", "expression", "left(`city`, 1)")),
+        (MaskColumn("orders", "note", "constant", "city"),
+         MaskColumn("sales", "city", "constant", "city")),
+        (DropColumn("orders", "city", down="upper(note)"),
+         DropColumn("sales", "note", down="upper(`city`)")),
+        (RetypeColumn("orders", "note", "int", up="length(note)", down="concat(city, note)"),
+         RetypeColumn("sales", "city", "int", up="length(`city`)", down="concat(`note`, `city`)")),
+        (SplitColumn("orders", "note", {"a": "string", "b": "string"},
+                     {"a": "upper(note)", "b": "city"}, "concat(a, city)"),
+         SplitColumn("sales", "city", {"a": "string", "b": "string"},
+                     {"a": "upper(`city`)", "b": "`note`"}, "concat(a, `note`)")),
+        (ConcatColumns("orders", ("city", "note"), "both", "concat(city, note)",
+                       {"city": "left(both, 1)", "note": "concat(both, amount)"}),
+         ConcatColumns("sales", ("note", "city"), "both", "concat(`note`, `city`)",
+                       {"note": "left(both, 1)", "city": "concat(both, amount)"})),
+        (AddConstraint("orders", "c", "note <> city", on_violation="repair",
+                       repair={"note": "concat(city, '!')"}),
+         AddConstraint("sales", "c", "`city` <> `note`", on_violation="repair",
+                       repair={"city": "concat(`note`, '!')"})),
+        (SplitTable("orders", {"a": "note = 'x'", "b": "city = 'x'"}),
+         SplitTable("sales", {"a": "`city` = 'x'", "b": "`note` = 'x'"})),
+        (CreateTable("n", {"id": "int", "order_id": "int"}, "id",
+                     foreign_keys={"order_id": "orders"}),
+         CreateTable("n", {"id": "int", "order_id": "int"}, "id",
+                     foreign_keys={"order_id": "sales"})),
     ],
     ids=lambda change: type(change).__name__,
 )  # fmt: skip
@@ -81,8 +114,9 @@ def test_a_change_follows(
     schemas: tuple[dict[str, Definition], ...], change: SchemaChange, followed: SchemaChange
 ) -> None:
     before, after = schemas
-    assert follow_names([change], before, after) == [followed]
-    assert follow_names([followed], after, before) == [change]
+    found = follow_names([change], before, after)
+    assert found == [followed]
+    assert follow_names(found, after, before) == [change]
 
 
 def test_each_goes_by_what_those_before_it_leave(
@@ -102,3 +136,19 @@ def test_it_stays_the_same_change(schemas: tuple[dict[str, Definition], ...]) ->
     change = MaskColumn("orders", "note").with_id("1" * 32)
     (followed,) = follow_names([change], *schemas)
     assert followed.id == change.id
+
+
+def test_what_was_written_comes_back_with_the_names(
+    schemas: tuple[dict[str, Definition], ...],
+) -> None:
+    before, after = schemas
+    change = AddColumn("orders", "x", "string", computed="upper( note )").with_id("1" * 32)
+    (followed,) = follow_names([change], before, after)
+    kept = SchemaChange.from_json(followed.to_json())
+    assert kept.computed == "upper( `city` )"  # type: ignore[attr-defined]
+    assert kept.written == followed.written != {}
+    (column,) = kept.plan(after).new["sales"].schema.columns[-1:]
+    assert written_text(kept.plan(after).new["sales"].schema, f"computed:{column.id}",
+                        str(column.computed)) == "upper( note )"  # fmt: skip
+    (again,) = follow_names([kept], after, before)
+    assert again.to_json() == change.to_json()

@@ -26,6 +26,7 @@ from livingdb.evolution.lenses.row_lens import TouchedRows
 from livingdb.evolution.made_ids import MadeIds
 from livingdb.evolution.schema_change import SchemaChange, Schemas, definition_of
 from livingdb.sql.expressions import Expression
+from livingdb.sql.stored_expressions import with_written
 from livingdb.tables.recipe import Definition
 from livingdb.tables.schema import Column
 
@@ -66,6 +67,9 @@ class AddColumn(SchemaChange):
             read_only=self.computed is not None,
         )
         new = replace_columns(old, (), (column,), MadeIds(self, [old]))
+        place = f"computed:{new.schema.column(self.name).id}"
+        schema = with_written(new.schema, place, self.written.get("computed"))
+        new = replace(new, schema=schema)
         return AddColumnLens(self.table, old, new, column, self.up)
 
 

@@ -14,6 +14,7 @@ from livingdb.evolution.lenses.lens import Lens
 from livingdb.evolution.schema_change import SchemaChange, Schemas, definition_of
 from livingdb.graph.constraints import check_new_table
 from livingdb.sql.expressions import Expression
+from livingdb.sql.stored_expressions import with_written
 from livingdb.tables.recipe import Definition
 from livingdb.tables.schema import TableSchema
 
@@ -56,6 +57,8 @@ class AddConstraint(SchemaChange):
             return _with_link(tables, self.table, self.foreign_key, self.on_violation)
         if self.check is not None:
             rule, schema = _with_check(old.schema, self.name, self.check)
+            place = f"check:{schema.checks[-1][0]}"
+            schema = with_written(schema, place, self.written.get("check"))
         else:
             assert self.not_null is not None
             rule, schema = _with_not_null(old.schema, self.not_null)

@@ -198,7 +198,7 @@ def _trace_lookup(
             yield SourceRows(wide, every, keys, used)
         return
     before = graph.versions.rows(wide)
-    table = before.to_arrow(before.schema.arrow.names)
+    table = before.to_arrow(before.schema.whole.names)
     reference = lookups.new_narrow_rows(table).column(lookups.reference).combine_chunks()
     held = np.flatnonzero(reference.is_valid().to_numpy(zero_copy_only=False))
     theirs = rows.forest.shape.keys([reference.take(pa.array(held))])

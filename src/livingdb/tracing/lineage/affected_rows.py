@@ -25,7 +25,6 @@ from livingdb.errors import InvalidData
 from livingdb.evolution.lenses.lens import Lens, RowImages
 from livingdb.evolution.lenses.sides import delta_from_images as lens_changes
 from livingdb.evolution.plan import new_tables, plan_changes
-from livingdb.evolution.schema_change import SchemaChange
 from livingdb.graph.diff import diff_versions
 from livingdb.graph.graph import Graph, tables_of
 from livingdb.graph.names import is_hidden
@@ -34,7 +33,7 @@ from livingdb.tables import ingest
 from livingdb.tables.index import Version
 from livingdb.tables.rows import RowSet
 from livingdb.tracing.lineage.affected_answers import affected_rows
-from livingdb.tracing.lineage.lens_rows import carry_images
+from livingdb.tracing.lineage.lens_rows import carry_images, changes_at
 from livingdb.tracing.lineage.search import UNANSWERABLE, engine_answer
 from livingdb.trees.diff import DELETED, INSERTED
 
@@ -144,7 +143,7 @@ class AffectedRows:
     def _add_whole(self, branch: BranchId, head: SnapshotRow) -> None:
         for table, version in tables_of(self._graph, head).items():
             if not is_hidden(table):
-                every = self._graph.versions.rows(version).to_arrow()
+                every = _all_rows(self._graph, version)
                 self._affected[branch, table] = _AffectedTable(
                     version, version, every, every.slice(0, 0), True
                 )
@@ -172,7 +171,7 @@ class AffectedRows:
         more = self._contributing_rows(sync, view, inputs, graph.versions.rows(old))
         whole = more is None
         if more is None:
-            rows = graph.versions.rows(old).to_arrow()
+            rows = _all_rows(graph, old)
         elif more.num_rows:
             rows = distinct_rows(pa.concat_tables([_as_nullable(rows), _as_nullable(more)]))
         if rows.num_rows or come.num_rows:
@@ -239,17 +238,20 @@ class AffectedRows:
         names = list(held.schema.visible_key) or shown
         positions = [shown.index(name) for name in names]
         answer = engine_answer(view, sync, self._engine, self._trust)
-        parts = [held.schema.arrow.empty_table()]
+        whole = held.schema.whole
+        parts = [whole.empty_table()]
         for name, source in view.tables.items():
             touched = None if source.snapshot else self._affected.get((source.branch, source.table))
             if touched is None or not touched.rows.num_rows:
                 continue
-            made = affected_rows(query, sources, name, touched.rows, positions, answer)
+            seen = touched.rows.select(schemas[name].arrow.names)
+            made = affected_rows(query, sources, name, seen, positions, answer)
             if made is None:
                 return None
             if made.num_rows and names:
-                fields = pa.schema([held.schema.arrow.field(n).with_nullable(True) for n in names])
-                parts.append(matching_rows(held, made.rename_columns(names).cast(fields)))
+                fields = pa.schema([whole.field(n).with_nullable(True) for n in names])
+                values = made.rename_columns(names).cast(fields)
+                parts.append(matching_rows(held, values, whole.names))
         return pa.concat_tables([_as_nullable(part) for part in parts])
 
     # --- schema changes ---------------------------------------------------------------------
@@ -300,8 +302,7 @@ class AffectedRows:
         tables = tables_of(graph, before)
         touched = {t: item for (b, t), item in self._affected.items() if b == branch}
         tables = {**tables, **{t: item.old for t, item in touched.items()}}
-        for json in view.changes:
-            change = SchemaChange.from_json(json)
+        for change in changes_at(graph, view, branch, before):
             definitions = {n: graph.versions.definition(v) for n, v in tables.items()}
             plan = plan_changes(definitions, [change])
             changed, _ = new_tables(graph, plan, tables, graph.scratch())
@@ -325,6 +326,11 @@ def _snapshot_row(graph: Graph, address: object) -> SnapshotRow:
     return row
 
 
+def _all_rows(graph: Graph, version: Version) -> pa.Table:
+    rows = graph.versions.rows(version)
+    return rows.to_arrow(rows.schema.whole.names)
+
+
 def _as_nullable(rows: pa.Table) -> pa.Table:
     return pa.Table.from_arrays(rows.columns, names=rows.column_names)
 
@@ -332,11 +338,11 @@ def _as_nullable(rows: pa.Table) -> pa.Table:
 def _changed_rows(graph: Graph, old: Version, new: Version) -> tuple[pa.Table, pa.Table]:
     """The rows that go or change, as they were; and those that come."""
     schema = graph.versions.definition(old).schema
-    gone, come = [schema.arrow.empty_table()], [schema.arrow.empty_table()]
-    places = [schema.position(column.name) for column in schema.visible_columns]
+    gone, come = [schema.whole.empty_table()], [schema.whole.empty_table()]
+    places = [schema.position(column.name) for column in schema.columns]
     for batch in diff_versions(graph.versions, old, new):
         for side, parts, absent in ((batch.before, gone, INSERTED), (batch.after, come, DELETED)):
-            rows = pa.Table.from_arrays([side[p] for p in places], names=schema.arrow.names)
+            rows = pa.Table.from_arrays([side[p] for p in places], names=schema.whole.names)
             there = pa.array(batch.kinds != absent)
             parts.append(rows.filter(there))
     made = [pa.concat_tables([_as_nullable(part) for part in parts]) for parts in (gone, come)]
@@ -347,7 +353,7 @@ def _row_images(graph: Graph, touched: Mapping[str, _AffectedTable]) -> dict[str
     """What goes and comes, in the types of the tables."""
     found = {}
     for table, item in touched.items():
-        schema = graph.versions.definition(item.old).schema.arrow
+        schema = graph.versions.definition(item.old).schema.whole
         sides = [
             pa.Table.from_arrays([c.combine_chunks() for c in rows.columns], schema=schema)
             for rows in (item.rows, item.come)

@@ -7,22 +7,27 @@ from collections.abc import Mapping, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from livingdb.catalog.ids import BranchId
+from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.derivation.find_rows import matching_rows
+from livingdb.derivation.view import View
 from livingdb.derivation.weighted_rows import distinct_rows
 from livingdb.errors import LivingDBError
 from livingdb.evolution.changes.join_tables import JoinReferencesLens
 from livingdb.evolution.changes.normalize import NormalizeLens
 from livingdb.evolution.changes.union_tables import OriginUnionLens
+from livingdb.evolution.follow_names import follow_names
 from livingdb.evolution.lenses.lens import Lens, RowImages
 from livingdb.evolution.lenses.row_lens import RowLens
 from livingdb.evolution.lenses.sides import VersionSide
-from livingdb.evolution.plan import new_tables, plan_changes
+from livingdb.evolution.plan import definitions_of, new_tables, plan_changes
 from livingdb.evolution.schema_change import SchemaChange
-from livingdb.graph.graph import Graph
+from livingdb.graph.graph import Graph, tables_of
+from livingdb.graph.names import is_hidden
 from livingdb.tables.index import Version
 from livingdb.tables.schema import TableSchema
 
-__all__ = ["carry_images", "trace_changes", "trace_lens"]
+__all__ = ["carry_images", "changes_at", "trace_changes", "trace_lens"]
 
 Rows = dict[str, pa.Table | None]
 """Rows of tables by name; None for all of them."""
@@ -31,7 +36,10 @@ Rows = dict[str, pa.Table | None]
 def trace_lens(
     graph: Graph, lens: Lens, table: str, rows: pa.Table | None, old: Mapping[str, Version]
 ) -> Rows:
-    """The rows of old tables that rows of a new table are made of; None for all rows."""
+    """The rows of old tables that rows of a new table are made of; None for all rows.
+
+    Rows have all their columns, hidden ones too.
+    """
     if table not in lens.new:
         return {table: rows}
     if rows is None:
@@ -54,6 +62,25 @@ def trace_lens(
     for name in [name for name in sources if name not in found]:
         found[name] = _equal_rows(graph, lens.old[name].schema, new, rows, old[name])
     return {name: some for name, some in found.items() if some is not None and some.num_rows}
+
+
+def changes_at(graph: Graph, view: View, branch: BranchId, then: SnapshotRow) -> list[SchemaChange]:
+    """The changes of a clone by the names that its source had in a snapshot.
+
+    They are kept by the names of the source as it is now.
+    """
+    changes = [SchemaChange.from_json(change) for change in view.changes]
+    source = graph.branches.by_id(branch)
+    if source is None:
+        return changes
+    now, past = (
+        definitions_of(graph, {n: v for n, v in tables_of(graph, row).items() if not is_hidden(n)})
+        for row in (graph.snapshots.at(source.head), then)
+    )
+    try:
+        return follow_names(changes, now, past)
+    except LivingDBError:
+        return changes
 
 
 def trace_changes(
@@ -90,7 +117,8 @@ def _union_rows(one: pa.Table | None, other: pa.Table | None) -> pa.Table | None
 
 
 def _matching_rows(graph: Graph, version: Version, values: pa.Table) -> pa.Table:
-    return matching_rows(graph.versions.rows(version), values)
+    rows = graph.versions.rows(version)
+    return matching_rows(rows, values, rows.schema.whole.names)
 
 
 def _has_key_of(old: TableSchema, new: TableSchema) -> bool:
@@ -170,7 +198,8 @@ def carry_images(
             continue
     # The rows can neither go nor change: any row of the other side may be bound to them.
     for table in theirs:
-        every = graph.versions.rows(there[table]).to_arrow()
+        rows = graph.versions.rows(there[table])
+        every = rows.to_arrow(rows.schema.whole.names)
         found[table] = RowImages(every, every)
     return found
 
@@ -183,6 +212,6 @@ def _blank_nullable(graph: Graph, version: Version, delta: RowImages) -> RowImag
         pa.nulls(delta.before.num_rows, column.type)
         if column.nullable and column.name not in {*schema.key, *links}
         else delta.before.column(column.name)
-        for column in schema.visible_columns
+        for column in schema.columns
     ]
-    return RowImages(delta.before, pa.Table.from_arrays(columns, schema=schema.arrow))
+    return RowImages(delta.before, pa.Table.from_arrays(columns, schema=schema.whole))

@@ -35,7 +35,6 @@ from livingdb.errors import (
     Untrusted,
 )
 from livingdb.evolution.lift import tables_in_schema_of
-from livingdb.evolution.schema_change import SchemaChange
 from livingdb.graph.ancestry import is_ancestor
 from livingdb.graph.graph import Graph, tables_of
 from livingdb.graph.names import is_hidden
@@ -44,7 +43,7 @@ from livingdb.guard.sync_state import last_pair
 from livingdb.tables.batches import flat
 from livingdb.tables.index import Version
 from livingdb.tables.rows import RowSet
-from livingdb.tracing.lineage.lens_rows import trace_changes, trace_lens
+from livingdb.tracing.lineage.lens_rows import changes_at, trace_changes, trace_lens
 from livingdb.tracing.lineage.requested_rows import RequestedRows
 from livingdb.tracing.lineage.target import Target, makers
 from livingdb.tracing.lineage.trace_query import Answer, KnownTable, QueryTracer, TableTrace
@@ -173,7 +172,7 @@ class Search:
             raise NotFound(f"{view.name!r} reads other branches now than when this was made")
         self._dropped |= source_names(self.graph, row)
         if view.what == "clone":
-            yield from self._trace_clone(view, at, table, rows)
+            yield from self._trace_clone(view, at, row, table, rows)
         elif view.what == "sql":
             yield from self._trace_query(sync, view, at, row, table, rows)
         else:
@@ -286,15 +285,21 @@ class Search:
     # --- schema changes ---------------------------------------------------------------------
 
     def _trace_clone(
-        self, view: View, at: dict[BranchId, Address], table: str, rows: pa.Table | None
+        self,
+        view: View,
+        at: dict[BranchId, Address],
+        row: SnapshotRow,
+        table: str,
+        rows: pa.Table | None,
     ) -> Iterator[Origin]:
         ((branch, address),) = at.items()
-        row = self.graph.snapshots.find(address)
-        assert row is not None
-        changes = [SchemaChange.from_json(change) for change in view.changes]
-        old = tables_of(self.graph, row)
+        before = self.graph.snapshots.find(address)
+        assert before is not None
+        changes = changes_at(self.graph, view, branch, before)
+        old = tables_of(self.graph, before)
+        rows = self._with_hidden_columns(row, table, rows)
         for name, some in trace_changes(self.graph, changes, table, rows, old).items():
-            yield self._snapshot_origin(branch, row, name, some)
+            yield self._snapshot_origin(branch, before, name, some)
 
     def _trace_schema_change(
         self, sync: SyncRow, branch: BranchId, row: SnapshotRow, table: str, rows: pa.Table | None
@@ -304,6 +309,7 @@ class Search:
         assert source is not None
         before = self._paired_snapshot(sync, branch, row)
         old = tables_of(graph, before)
+        rows = self._with_hidden_columns(row, table, rows)
         for name, some in trace_lens(graph, lens_of(graph, sync), table, rows, old).items():
             origin = self._snapshot_origin(source.id, before, name, some)
             inner = self._makers.get(source.id) if is_hidden(source.name) else None
@@ -311,6 +317,16 @@ class Search:
                 yield origin
             else:
                 yield from self._trace_schema_change(inner, source.id, before, name, some)
+
+    def _with_hidden_columns(
+        self, row: SnapshotRow, table: str, rows: pa.Table | None
+    ) -> pa.Table | None:
+        """Rows with all their columns; where nothing else tells them apart, all that look so."""
+        held = self.graph.versions.rows(self.graph.version(row, table))
+        whole = held.schema.whole.names
+        if rows is None or set(whole) <= set(rows.column_names):
+            return rows
+        return matching_rows(held, distinct_rows(rows.select(held.schema.arrow.names)), whole)
 
     def _paired_snapshot(self, sync: SyncRow, branch: BranchId, row: SnapshotRow) -> SnapshotRow:
         """Where the branch of the old schema was when that of the new one was at a snapshot."""
@@ -341,7 +357,7 @@ class Search:
         self, branch: BranchId, row: SnapshotRow, table: str, rows: pa.Table | None
     ) -> Origin:
         source = self.graph.versions.rows(self.graph.version(row, table))
-        every = source.to_arrow() if rows is None else rows
+        every = source.to_arrow() if rows is None else rows.select(source.schema.arrow.names)
         return Origin(branch, self._name(branch), table, row, every, source, False)
 
 

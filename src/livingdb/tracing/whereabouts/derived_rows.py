@@ -15,17 +15,13 @@ from livingdb.commit.carry_view import topological_order
 from livingdb.derivation.source_positions import source_positions
 from livingdb.derivation.view import KIND, View
 from livingdb.errors import LivingDBError
-from livingdb.evolution.schema_change import SchemaChange
 from livingdb.graph.graph import Graph
 from livingdb.tables.schema import TableSchema
 from livingdb.tracing.blame.view_columns import correspondences
+from livingdb.tracing.lineage.lens_rows import changes_at
 from livingdb.tracing.whereabouts.located_row import HistoryLines, LocatedRow, encode_key
 from livingdb.tracing.whereabouts.row_periods import Period, periods, periods_of_versions
-from livingdb.tracing.whereabouts.row_schemas import (
-    KnownRow,
-    changes_at,
-    translate_through_changes,
-)
+from livingdb.tracing.whereabouts.row_schemas import KnownRow, translate_through_changes
 
 __all__ = ["DerivedRowSearch"]
 
@@ -83,11 +79,7 @@ class DerivedRowSearch:
         if view.what == "clone":
             source = self._source(head, branch)
             if source is not None:
-                changes = [SchemaChange.from_json(data) for data in view.changes]
-                there = self._graph.branches.by_id(branch)
-                if there is not None:
-                    now = self._graph.snapshots.at(there.head)
-                    changes = changes_at(self._graph, changes, now, source)
+                changes = changes_at(self._graph, view, branch, source)
                 try:
                     rows = translate_through_changes(self._graph, source, changes, item.known)
                 except LivingDBError:  # what the clone changes is not there, so it is not a copy

@@ -9,13 +9,11 @@ from typing import Any
 import pyarrow as pa
 
 from livingdb.catalog.snapshots import SnapshotRow
-from livingdb.errors import LivingDBError
 from livingdb.evolution.changes.join_tables import JoinReferencesLens
 from livingdb.evolution.changes.mask_column import MaskLens
 from livingdb.evolution.changes.normalize import NormalizeLens
 from livingdb.evolution.changes.tables import TableLens
 from livingdb.evolution.changes.union_tables import OriginUnionLens
-from livingdb.evolution.follow_names import follow_names
 from livingdb.evolution.lenses.computed_lens import ComputedLens
 from livingdb.evolution.lenses.lens import Lens
 from livingdb.evolution.lenses.lookup_lens import Lookups
@@ -28,7 +26,7 @@ from livingdb.graph.graph import Graph, tables_of
 from livingdb.tables.recipe import Definition
 from livingdb.tables.schema import TableSchema
 
-__all__ = ["KnownRow", "changes_at", "translate_row", "translate_through_changes"]
+__all__ = ["KnownRow", "translate_row", "translate_through_changes"]
 
 
 @dataclass(frozen=True)
@@ -68,16 +66,6 @@ def translate_row(
         for lens in _lenses(graph, step, lifter.schema_changes_of(step)):
             found = [newer for row in found for newer in _through_lens(lens, row, is_right=True)]
     return found
-
-
-def changes_at(
-    graph: Graph, changes: Sequence[SchemaChange], now: SnapshotRow, then: SnapshotRow
-) -> list[SchemaChange]:
-    """Changes by the names of now, by those of a snapshot of some time."""
-    try:
-        return follow_names(changes, _definitions(graph, now), _definitions(graph, then))
-    except LivingDBError:
-        return list(changes)
 
 
 def translate_through_changes(
