@@ -109,7 +109,9 @@ class Pipeline:
         graph = self.graph
         settled = self._settle(proposal, staging)
         self._check(proposal, settled)
-        own = [graph.draft(intent, staging) for intent in settled.snapshots]
+        own: list[Draft] = []
+        for intent in settled.snapshots:
+            own.append(graph.draft(intent, staging, own[-1] if own else None))
         carried = self._carry(settled, own, staging)
         rows = graph.store_drafts(
             [*own, *carried.drafts],
@@ -137,15 +139,24 @@ class Pipeline:
         if not proposal.is_checked or not proposal.snapshots:
             return proposal
         *first, last = proposal.snapshots
-        settled = self.lenses.settle_intent(last, staging)
-        return proposal if settled is last else replace(proposal, snapshots=(*first, settled))
+        whole = last
+        if last.on_previous:
+            whole = replace(last, tables={**first[-1].tables, **last.tables})
+        settled = self.lenses.settle_intent(whole, staging)
+        if settled is whole:
+            return proposal
+        return replace(proposal, snapshots=(*first, replace(last, tables=settled.tables)))
 
     def _check(self, proposal: Proposal, settled: Proposal) -> None:
         """Conditions and foreign keys hold in the tables as they will be, once all is settled."""
         if not proposal.is_checked or not proposal.snapshots:
             return
         graph, given, last = self.graph, proposal.snapshots[-1].tables, settled.snapshots[-1]
-        before = tables_of(graph, last.parents[0])
+        if last.on_previous:
+            previous = settled.snapshots[-2]
+            before = overlay_tables(tables_of(graph, previous.parents[0]), previous.tables)
+        else:
+            before = tables_of(graph, last.parents[0])
         after = overlay_tables(before, last.tables)
 
         def delta_of(name: str) -> Delta:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -101,13 +101,17 @@ class BranchMove:
         edge = draft.record.edge
         if edge.kind == "schema_change":
             schema_changes = edge.details.get("changes", ())
+        head = graph.snapshots.at(branch.head)
+        changed: Iterable[str] = draft.addresses
+        if draft.record.parents[:1] != (head.address,):
+            changed = _differing_names(graph.tables(head), draft.record.tables)
         return cls(
             graph,
             branch,
-            graph.snapshots.at(branch.head),
+            head,
             draft.address,
             draft.record.tables,
-            frozenset(draft.addresses),
+            frozenset(changed),
             edge,
             schema_changes=schema_changes,
             known=known,
@@ -118,7 +122,7 @@ class BranchMove:
         """A branch that goes to a snapshot that is there."""
         head = graph.snapshots.at(move.branch.head)
         before, after = graph.tables(head), graph.tables(move.to)
-        changed = {name for name in {*before, *after} if before.get(name) != after.get(name)}
+        changed = _differing_names(before, after)
         edge = graph.record(move.to.address).edge
         return cls(
             graph,
@@ -177,6 +181,10 @@ class BranchMove:
             ):
                 found.add(name)
         return frozenset(found)
+
+
+def _differing_names(before: Mapping[str, Address], after: Mapping[str, Address]) -> set[str]:
+    return {name for name in {*before, *after} if before.get(name) != after.get(name)}
 
 
 def have_same_schemas(before: Tables, after: Tables) -> bool:

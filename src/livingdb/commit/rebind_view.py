@@ -33,7 +33,15 @@ __all__ = ["pending_schema_change", "rebind_view", "unchanged_tables"]
 
 _KEEPS_ROWS = {
     *("AddColumn", "DropColumn", "RenameColumn", "RetypeColumn", "MaskColumn", "SplitColumn"),
-    *("ConcatColumns", "RenameTable", "CreateTable", "DropTable", "Normalize", "DropConstraint"),
+    *(
+        "ReorderColumns",
+        "ConcatColumns",
+        "RenameTable",
+        "CreateTable",
+        "DropTable",
+        "Normalize",
+        "DropConstraint",
+    ),
 }
 """Changes after which a table that is still there has the same rows, but for columns named."""
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.commit import branch_operations as operations
+from livingdb.commit.merge import MergeOptions
 from livingdb.commit.transaction import BranchTransaction
 from livingdb.database.branch_movement import BranchMovement
 from livingdb.database.pictures import notebook_html
@@ -341,7 +342,7 @@ class Branch:
         `on_conflict` and `granularity` are those of `Database.merge`, for rows that were changed
         since: ours is what the branch has, theirs what there was before.
         """
-        options = operations.MergeOptions(on_conflict, granularity)
+        options = MergeOptions(on_conflict, granularity)
         target = self.database._resolve(ref).snapshot
         who = author or self.database.author
         made = operations.revert(self._pipeline, self.name, target, who, message, options)
@@ -360,7 +361,7 @@ class Branch:
 
         `on_conflict` and `granularity` are those of `Database.merge`: theirs is what is picked.
         """
-        options = operations.MergeOptions(on_conflict, granularity)
+        options = MergeOptions(on_conflict, granularity)
         target = self.database._resolve(ref).snapshot
         who = author or self.database.author
         made = operations.cherry_pick(self._pipeline, self.name, target, who, message, options)

@@ -17,7 +17,8 @@ from livingdb.alerts.dispatcher import Dispatcher
 from livingdb.catalog.connect import locate
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.commit import branch_operations as operations
-from livingdb.commit.branch_operations import MergeOptions
+from livingdb.commit import merge as merging
+from livingdb.commit.merge import MergeOptions, conflict_tables
 from livingdb.commit.pipeline import Pipeline
 from livingdb.database.alerting import Alerting
 from livingdb.database.apply_diff import apply_diffs
@@ -34,6 +35,7 @@ from livingdb.derivation.query_evaluator import QUERY, QueryEvaluator
 from livingdb.errors import AlreadyExists, InvalidData, LivingDBError, NotFound, RuleViolation
 from livingdb.evolution.lens_evaluator import KIND as LENS
 from livingdb.evolution.lens_evaluator import LensEvaluator
+from livingdb.evolution.schema_change import SchemaChange
 from livingdb.graph.graph import Graph, now
 from livingdb.graph.merge import conflict_table
 from livingdb.graph.names import check_tag, is_hidden
@@ -102,13 +104,15 @@ class MergePreview:
     """What a merge would do.
 
     `conflicts` has the rows in conflict per table, `changes` how many rows of each table would
-    change, and `schema_conflicts` why a table cannot be merged as a whole.
+    change, `schema` the schema changes that would come, and `schema_conflicts` why a table cannot
+    be merged as a whole; `conflicts` has these, too, as rows of the kind "schema".
     """
 
     conflicts: Mapping[str, pa.Table]
     changes: Mapping[str, Summary]
     schema_conflicts: Mapping[str, str]
     fast_forward: bool
+    schema: Sequence[SchemaChange] = ()
 
     @property
     def is_clean(self) -> bool:
@@ -423,7 +427,7 @@ class Database(Alerting, Tracing):
         target = str(into)
         resolved = self._resolve(target)
         check_write(Write(resolved.branch, target))
-        row = operations.merge(
+        row = merging.merge(
             self._pipeline, _ref(source), target, options, author or self.author, message
         )
         return Snapshot(self, row)
@@ -434,13 +438,18 @@ class Database(Alerting, Tracing):
         """What a merge would do; nothing is written."""
         graph = self._graph
         options = MergeOptions(on_conflict, granularity)
-        looked = operations.preview(self._pipeline, _ref(source), _ref(into), options)
+        looked = merging.preview(self._pipeline, _ref(source), _ref(into), options)
         conflicts = {
             name: conflict_table(graph.versions.definition(looked.tables[name]).schema, parts)
             for name, parts in looked.merged.conflicts.items()
         }
+        conflicts.update(conflict_tables(looked.schema_conflicts))
         changes = {name: Summary.of(found) for name, found in looked.changes.items()}
-        return MergePreview(conflicts, changes, dict(looked.merged.clashes), looked.fast_forward)
+        clashes = dict(looked.merged.clashes)
+        clashes.update((one.table, one.reason) for one in looked.schema_conflicts)
+        return MergePreview(
+            conflicts, changes, clashes, looked.fast_forward, tuple(looked.schema_changes)
+        )
 
     # --- pictures ----------------------------------------------------------------------------
 

@@ -16,7 +16,7 @@ from livingdb.sql.bindings import BoundTable
 from livingdb.sql.stored_expressions import StoredText, bound_table, follow_text
 from livingdb.tables.recipe import Definition
 
-__all__ = ["follow_names"]
+__all__ = ["follow_change", "follow_names"]
 
 _TABLES = {"table", "left", "right", "tables"}
 """The fields of changes that name tables of the old schema."""
@@ -27,6 +27,7 @@ _COLUMNS = {
     "RetypeColumn": {"name"},
     "SplitColumn": {"name"},
     "ConcatColumns": {"names"},
+    "ReorderColumns": {"columns"},
     "ChangeKey": {"key"},
     "Normalize": {"columns"},
     "Decompose": {"into"},
@@ -55,11 +56,29 @@ def follow_names(
     """Changes of one schema by the names of another, each as those before it leave them."""
     found = []
     for change in changes:
-        tables = _names_of_tables(before, after)
-        followed = _with_names(change, before, after, tables)
+        followed = follow_change(change, before, after)
         found.append(followed)
         before, after = _planned(change, before), _planned(followed, after)
     return found
+
+
+def follow_change(change: SchemaChange, before: Schemas, after: Schemas) -> SchemaChange:
+    """A change of one schema by the names of another."""
+    followed = _with_names(change, before, after, _names_of_tables(before, after))
+    if type(change).__name__ != "ReorderColumns":
+        return followed
+    return _with_all_columns(followed, after)
+
+
+def _with_all_columns(change: Any, tables: Schemas) -> SchemaChange:
+    """An order of columns without those that are gone, and with those that came at its end."""
+    if change.table not in tables:
+        return change  # type: ignore[no-any-return]
+    names = [column.name for column in tables[change.table].schema.visible_columns]
+    known = [name for name in change.columns if name in names]
+    columns = (*known, *(name for name in names if name not in known))
+    made: SchemaChange = replace(change, columns=columns).with_id(change.id)
+    return made
 
 
 def _planned(change: SchemaChange, tables: Schemas) -> dict[str, Definition]:

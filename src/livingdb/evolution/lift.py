@@ -14,7 +14,7 @@ from livingdb.evolution.lenses.sides import VersionSide, delta_from_images, imag
 from livingdb.evolution.plan import ChunkSink, apply_changes, new_tables, plan_changes
 from livingdb.evolution.schema_change import SchemaChange
 from livingdb.graph.ancestry import common_ancestors
-from livingdb.graph.draft import AlignedTables, TableWrite
+from livingdb.graph.draft import TableWrite
 from livingdb.graph.graph import Graph, tables_of
 from livingdb.graph.snapshot import overlay_tables
 from livingdb.graph.storage.staging import Staging
@@ -65,26 +65,7 @@ class Lifter:
         made, stages = new_tables(graph, plan_changes(definitions, changes), tables, staging)
         return overlay_tables(tables, made), stages
 
-    def lift_tables(
-        self,
-        base: Tables,
-        theirs: Tables,
-        steps: tuple[Sequence[SnapshotRow], Sequence[SnapshotRow]],
-        staging: Staging,
-    ) -> AlignedTables:
-        """Base and theirs in the schema of ours; what theirs changed, too, is not repeated."""
-        ours, yours = ([c for step in side for c in self.schema_changes_of(step)] for side in steps)
-        missing = _remaining_changes(ours, yours)
-        if missing is None:
-            return AlignedTables(base, theirs)
-        lost = self._lost_changes(
-            self.tables_after(base, yours, staging)[0], theirs, missing, staging
-        )
-        base, first = self.tables_after(base, ours, staging)
-        theirs, second = self.tables_after(theirs, missing, staging)
-        return AlignedTables(base, theirs, [*first, *second], lost)
-
-    def _lost_changes(
+    def lost_changes(
         self, base: Tables, theirs: Tables, changes: Sequence[SchemaChange], staging: Staging
     ) -> dict[str, str]:
         """A table in which theirs changed rows that schema changes leave no place for, and why.
@@ -106,7 +87,7 @@ class Lifter:
         try:
             self._carry(base, changes, deltas, {}, staging)
         except ChangeLost as lost:
-            return {lost.loss.table: f"{lost.loss} has no place in the schema that ours has"}
+            return {lost.loss.table: f"{lost.loss} has no place in the schema of the other side"}
         except (InvalidData, Unsupported) as error:
             return {next(iter(deltas)): f"what theirs changed does not fit the schema: {error}"}
         return {}

@@ -11,6 +11,7 @@ from livingdb.evolution.changes.join_tables import JoinTables
 from livingdb.evolution.changes.mask_column import MaskColumn
 from livingdb.evolution.changes.normalize import Normalize
 from livingdb.evolution.changes.rename_column import RenameColumn
+from livingdb.evolution.changes.reorder_columns import ReorderColumns
 from livingdb.evolution.changes.retype_column import RetypeColumn
 from livingdb.evolution.changes.split_concat_columns import ConcatColumns, SplitColumn
 from livingdb.evolution.changes.split_table import SplitTable
@@ -33,6 +34,7 @@ __all__ = [
     "Normalize",
     "RenameColumn",
     "RenameTable",
+    "ReorderColumns",
     "RetypeColumn",
     "SchemaChange",
     "SplitColumn",

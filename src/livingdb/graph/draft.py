@@ -18,7 +18,6 @@ from livingdb.trees.delta import Delta
 
 __all__ = [
     "Action",
-    "AlignedTables",
     "Draft",
     "HeadMove",
     "Intent",
@@ -38,7 +37,8 @@ class Intent:
     `changes` are the tables that differ from the first parent's (None: dropped), `moves` the
     branches that are to stand on it, as they were last seen, and `batch` the name of a stream and
     the number of its batch, if it is one.  `stages` are versions that are in no snapshot, but that
-    its tables are made of.
+    its tables are made of.  With `on_previous` its first parent is the snapshot before it in the
+    proposal, and `parents` are the others.
     """
 
     parents: Sequence[SnapshotRow]
@@ -52,6 +52,7 @@ class Intent:
     details: Mapping[str, Any] = field(default_factory=dict)
     batch: tuple[str, int] | None = None
     intermediates: Sequence[Version] = ()
+    on_previous: bool = False
 
 
 @dataclass(frozen=True)
@@ -88,19 +89,6 @@ class Propagation:
     drafts: Sequence[Draft] = ()
     changes: Sequence[CatalogChange] = ()
     actions: Sequence[Action] = ()
-
-
-@dataclass(frozen=True)
-class AlignedTables:
-    """Tables of two snapshots in one schema, and the versions that were made on the way.
-
-    `lost` says of a table what theirs changed there that the schema has no place for.
-    """
-
-    base: Mapping[str, Version]
-    theirs: Mapping[str, Version]
-    intermediates: Sequence[Version] = ()
-    lost: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

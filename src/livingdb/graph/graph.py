@@ -212,22 +212,28 @@ class Graph:
         """Where a transaction puts what it makes, until it is stored."""
         return Staging(self.store, self.index, limit_bytes)
 
-    def draft(self, intent: Intent, staging: Staging) -> Draft:
-        """The record of a snapshot to be."""
-        parents = intent.parents
+    def draft(self, intent: Intent, staging: Staging, previous: Draft | None = None) -> Draft:
+        """The record of a snapshot to be, and perhaps of one on another that is to be."""
+        parents = [(parent.address, parent.time) for parent in intent.parents]
+        before = TableMap.empty()
+        if intent.on_previous:
+            assert previous is not None
+            parents.insert(0, (previous.address, previous.record.edge.time))
+            before = previous.record.map
+        elif parents:
+            before = self.record(parents[0][0]).map
         edge = Edge(
             intent.kind,
             intent.operation,
             intent.author,
-            snapshot_time(now(), [parent.time for parent in parents]),
+            snapshot_time(now(), [time for _, time in parents]),
             intent.message,
             intent.sources,
             intent.details,
         )
         addresses = {n: None if v is None else v.address for n, v in intent.tables.items()}
-        before = self.record(parents[0].address).map if parents else TableMap.empty()
         tables = before.with_changes(addresses, staging.sink)
-        record = SnapshotRecord(tuple(parent.address for parent in parents), edge, tables)
+        record = SnapshotRecord(tuple(address for address, _ in parents), edge, tables)
         stored = record.to_chunk()
         staging.sink(stored)
         return Draft(intent, stored.address, record, addresses)
@@ -258,7 +264,10 @@ class Graph:
             with catalog.write() if held is None else catalog.commit_exclusive(held) as connection:
                 staging.write(connection)
                 self.index.save(connection, [v for draft in drafts for v in draft.new_versions])
-                rows = [self._store_draft(connection, draft, moment) for draft in drafts]
+                rows: list[SnapshotRow] = []
+                for draft in drafts:
+                    parents = (rows[-1],) if draft.intent.on_previous else ()
+                    rows.append(self._store_draft(connection, draft, parents, moment))
                 for move in moves:
                     to = move.to.sequence
                     if not self.branches.move(connection, move.branch, to, moment, move.operation):
@@ -285,12 +294,14 @@ class Graph:
         self._publish(rows, drafts, staging)
         return rows
 
-    def _store_draft(self, connection: Connection, draft: Draft, moment: int) -> SnapshotRow:
+    def _store_draft(
+        self, connection: Connection, draft: Draft, before: Sequence[SnapshotRow], moment: int
+    ) -> SnapshotRow:
         intent, edge = draft.intent, draft.record.edge
         row = self.snapshots.add(
             connection,
             draft.address,
-            intent.parents,
+            (*before, *intent.parents),
             edge.time,
             edge.kind,
             edge.author,

@@ -65,14 +65,10 @@ class MergedTables:
 
 @dataclass(frozen=True)
 class MergeBase:
-    """The tables both sides come from, and rows of them that are in conflict for good.
-
-    `lost` says of tables what theirs changed there that the schema of ours has no place for.
-    """
+    """The tables both sides come from, and rows of them that are in conflict for good."""
 
     tables: Tables
     contested_keys: Mapping[str, KeyArray] = field(default_factory=dict)
-    lost: Mapping[str, str] = field(default_factory=dict)
 
 
 def merge_base(graph: Graph, ours: SnapshotRow, theirs: SnapshotRow, staging: Staging) -> MergeBase:
@@ -125,9 +121,6 @@ def merge_tables(
             merged.clashes[name] = _difference(graph, mine, yours)
         else:
             _merge_rows(graph, merged, name, (old, mine, yours), contested, policies, staging)
-    for name, why in base.lost.items():
-        if (policies.tables or {}).get(name, policies.default) != "ours":
-            merged.clashes[name] = why
     _check_names(graph, merged, ours, theirs)
     return merged
 

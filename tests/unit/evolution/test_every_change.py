@@ -79,6 +79,10 @@ CHANGES: dict[str, tuple[object, Write]] = {
         ev.RenameColumn("orders", "id", "number"),
         lambda b: b.delete("orders", [1, 2]),
     ),
+    "reorder columns": (
+        ev.ReorderColumns("orders", ["zip", "amount", "id", "city"]),
+        lambda b: b.update("orders", {"id": [1], "zip": ["77"], "amount": [8.5]}),
+    ),
     "retype": (
         ev.RetypeColumn("orders", "amount", "int", policy="clamp"),
         lambda b: b.update("orders", {"id": [1], "amount": [99]}),

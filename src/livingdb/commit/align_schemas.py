@@ -1,0 +1,280 @@
+"""Brings the three sides of a merge to one schema: what both have changed, on all of them.
+
+Where the sides contradict each other about a table or column, a policy may say whose change counts:
+the other's is left out, with what follows from it, and values that only it would have are those of
+the winning side, of the base, or the default.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from livingdb.catalog.snapshots import SnapshotRow
+from livingdb.errors import InvalidData, RuleViolation
+from livingdb.evolution.changes.reorder_columns import ReorderColumns
+from livingdb.evolution.lift import Lifter
+from livingdb.evolution.merge_schemas import (
+    Histories,
+    SchemaConflict,
+    SchemaMerge,
+    merge_kept,
+    merge_schemas,
+)
+from livingdb.evolution.plan import changed_tables, definitions_of
+from livingdb.evolution.rebuild_table import can_rebuild, rebuild_table
+from livingdb.evolution.schema_change import SchemaChange, Schemas
+from livingdb.evolution.schema_history import (
+    fork_of,
+    schema_history,
+    table_key,
+    visible_schemas,
+)
+from livingdb.graph.ancestry import common_ancestors
+from livingdb.graph.graph import Graph, tables_of
+from livingdb.graph.merge import MergeBase, merge_base
+from livingdb.graph.names import is_hidden
+from livingdb.graph.storage.staging import Staging
+from livingdb.tables.index import Version
+
+__all__ = ["AlignedSides", "align_schemas"]
+
+Tables = Mapping[str, Version]
+
+
+@dataclass(frozen=True)
+class AlignedSides:
+    """Base, ours and theirs in one schema; what ours had to change for it, and what was made.
+
+    With `conflicts`, there is no such schema, and the sides are as they were.
+    """
+
+    base: MergeBase
+    ours: Tables
+    theirs: Tables
+    changes: Sequence[SchemaChange] = ()
+    intermediates: Sequence[Version] = ()
+    conflicts: Sequence[SchemaConflict] = ()
+    evolved: Mapping[str, Version | None] = field(default_factory=dict)
+    """The tables of ours that the changes made others of; None: gone."""
+
+
+def align_schemas(
+    graph: Graph,
+    lifter: Lifter,
+    ours: SnapshotRow,
+    theirs: SnapshotRow,
+    on_conflict: Any,
+    staging: Staging,
+) -> AlignedSides:
+    """What two snapshots come from, and both, in the schema that has the changes of both."""
+    common = common_ancestors(graph.snapshots, ours, theirs)
+    if not common:
+        raise RuleViolation(
+            "a merge needs a snapshot both sides come from, and there is none: what is derived is "
+            "not merged; insert its rows"
+        )
+    mine, yours = tables_of(graph, ours), tables_of(graph, theirs)
+    fork = fork_of(graph, common[0], ours, theirs)
+    if fork is None or not any(lifter.schema_changes_between(fork, row) for row in (ours, theirs)):
+        return AlignedSides(merge_base(graph, ours, theirs, staging), mine, yours)
+    schemas = [visible_schemas(graph, row) for row in common]
+    if all(known == schemas[0] for known in schemas):
+        base = merge_base(graph, ours, theirs, staging)
+    else:
+        base = MergeBase(tables_of(graph, common[0]))
+    in_base, in_ours, in_theirs = (
+        schema_history(graph, fork, row) for row in (common[0], ours, theirs)
+    )
+    work = _Alignment(
+        graph, lifter, base, mine, yours, (in_base, in_ours, in_theirs), on_conflict, staging
+    )
+    return work.align()
+
+
+@dataclass
+class _Alignment:
+    graph: Graph
+    lifter: Lifter
+    base: MergeBase
+    ours: Tables
+    theirs: Tables
+    made: Histories
+    on_conflict: Any
+    staging: Staging
+    versions: list[Version] = field(default_factory=list)
+
+    def align(self) -> AlignedSides:
+        """The three sides in one schema, if no conflict that is left stands in the way."""
+        schemas = (
+            self._schemas(self.base.tables), self._schemas(self.ours), self._schemas(self.theirs)
+        )  # fmt: skip
+        merged = merge_schemas(schemas, self.made)
+        conflicts = list(merged.conflicts) or self._broken_rows(merged) or self._losses(merged)
+        left = [one for one in conflicts if self._winner(one) is None]
+        if left:
+            return AlignedSides(self.base, self.ours, self.theirs, conflicts=left)
+        losing = self._losing_changes(conflicts)
+        if losing is not None:
+            return self._aligned_without(merge_kept(schemas, self.made, losing))
+        ours = self._after(self.ours, merged.onto_ours)
+        base = self._after(self._after(self.base.tables, merged.base_to_ours), merged.onto_ours)
+        theirs = self._in_order_of(ours, self._after(self.theirs, merged.onto_theirs))
+        return self._result(ours, theirs, self._in_order_of(ours, base), merged.onto_ours)
+
+    def _result(
+        self, ours: Tables, theirs: Tables, base: Tables, changes: Sequence[SchemaChange]
+    ) -> AlignedSides:
+        fought = self._renamed(self.base.contested_keys, base)
+        return AlignedSides(
+            MergeBase(base, fought),
+            ours,
+            theirs,
+            changes,
+            self.versions,
+            evolved=changed_tables(self.ours, ours),
+        )
+
+    def _renamed(self, by_name: Mapping[str, Any], after: Tables) -> dict[str, Any]:
+        """What is known of tables of the base, by the names they have now."""
+        keys = {table_key(n, d): n for n, d in self._schemas(after).items()}
+        before = self._schemas(self.base.tables)
+        found = {}
+        for name, value in by_name.items():
+            later = keys.get(table_key(name, before[name])) if name in before else name
+            if later is not None:
+                found[later] = value
+        return found
+
+    def _schemas(self, tables: Tables) -> Schemas:
+        known = definitions_of(self.graph, tables)
+        return {name: definition for name, definition in known.items() if not is_hidden(name)}
+
+    def _after(self, tables: Tables, changes: Sequence[SchemaChange]) -> Tables:
+        after, made = self.lifter.tables_after(tables, changes, self.staging)
+        self.versions += made
+        return after
+
+    def _in_order_of(self, ours: Tables, tables: Tables) -> Tables:
+        """Tables whose columns are in the order in which ours has them."""
+        definitions = self._schemas(tables)
+        orders = []
+        for name, known in self._schemas(ours).items():
+            other = definitions.get(name)
+            if other is None or other.is_alike(known):
+                continue
+            columns = [column.name for column in known.schema.visible_columns]
+            there = [column.name for column in other.schema.visible_columns]
+            if columns != there and sorted(columns) == sorted(there):
+                orders.append(ReorderColumns(name, columns))
+        return self._after(tables, orders)
+
+    # --- what stands in the way ------------------------------------------------------------------
+
+    def _broken_rows(self, merged: SchemaMerge) -> list[SchemaConflict]:
+        """Changes that the rows of a side do not allow, though its schema does."""
+        found = []
+        sides = (
+            (self.ours, merged.onto_ours, self.made[2]),
+            (self.theirs, merged.onto_theirs, self.made[1]),
+        )
+        for number, (tables, changes, made) in enumerate(sides):
+            for change in changes:
+                try:
+                    tables, _ = self.lifter.tables_after(tables, [change], self.staging)
+                except InvalidData as error:
+                    one = tuple(item for item in made if item.identity == change.identity)
+                    table = str(getattr(change, "table", ""))
+                    whose = (one, ()) if number else ((), one)
+                    reason = f"{type(change).__name__} does not fit the rows of "
+                    reason += f"{'theirs' if number else 'ours'}: {error}"
+                    found.append(SchemaConflict(table, None, reason, *whose))
+                    break
+        return found
+
+    def _losses(self, merged: SchemaMerge) -> list[SchemaConflict]:
+        """What one side did to rows that the changes of the other leave no place for."""
+        of_ours = self._after(self.base.tables, merged.base_to_ours)
+        of_theirs = self._after(self.base.tables, merged.base_to_theirs)
+        found = []
+        for base, side, changes, is_theirs in (
+            (of_theirs, self.theirs, merged.onto_theirs, True),
+            (of_ours, self.ours, merged.onto_ours, False),
+        ):
+            lost = self.lifter.lost_changes(base, side, changes, self.staging)
+            wanted = {change.identity for change in changes}
+            made = self.made[1] if is_theirs else self.made[2]
+            causes = tuple(item for item in made if item.identity in wanted)
+            for table, why in lost.items():
+                whose = (causes, ()) if is_theirs else ((), causes)
+                found.append(SchemaConflict(table, None, why, whose[0], whose[1], is_loss=True))
+        return found
+
+    def _winner(self, conflict: SchemaConflict) -> str | None:
+        """Whose change counts: "ours", "theirs", or nobody's yet."""
+        given = self.on_conflict
+        if isinstance(given, Mapping):
+            names = (conflict.element, conflict.table, "*")
+            given = next((given[name] for name in names if name in given), "fail")
+        return given if given in ("ours", "theirs") else None
+
+    def _losing_changes(
+        self, conflicts: Iterable[SchemaConflict]
+    ) -> tuple[set[str], set[str]] | None:
+        """The changes of ours and of theirs that do not count; None if all do."""
+        ours: set[str] = set()
+        theirs: set[str] = set()
+        for one in conflicts:
+            if self._winner(one) == "ours":
+                theirs |= {change.identity for change in one.theirs}
+            else:
+                ours |= {change.identity for change in one.ours}
+        return (ours, theirs) if ours or theirs else None
+
+    # --- where a change does not count -----------------------------------------------------------
+
+    def _aligned_without(self, kept: SchemaMerge) -> AlignedSides:
+        """The three sides in the schema that has the changes of both but some."""
+        base = self._after(self.base.tables, kept.base_to_ours)
+        others = (self.theirs, self.base.tables), (self.ours, self.base.tables)
+        if kept.leaves_out_ours:
+            mine = self._rebuilt(self.ours, kept.tables, base, others[0])
+        else:
+            mine = self._after(self.ours, kept.onto_ours)
+        if kept.leaves_out_theirs:
+            yours = self._rebuilt(self.theirs, kept.tables, base, others[1])
+        else:
+            yours = self._in_order_of(mine, self._after(self.theirs, kept.onto_theirs))
+        changes = [
+            item.change
+            for item in self.made[2]
+            if item.identity not in kept.left_out
+            and item.identity not in {one.identity for one in self.made[1]}
+        ]
+        shown = changes if kept.leaves_out_ours else kept.onto_ours
+        return self._result(mine, yours, self._in_order_of(mine, base), shown)
+
+    def _rebuilt(
+        self, tables: Tables, target: Schemas, base: Tables, others: Sequence[Tables]
+    ) -> Tables:
+        """Tables of a side in another schema: as they are, rebuilt, or as if it left them alone."""
+        own = self._by_key(tables)
+        elsewhere = [self._by_key(side) for side in others]
+        found = {name: version for name, version in tables.items() if is_hidden(name)}
+        for name, definition in target.items():
+            key = table_key(name, definition)
+            version = own.get(key)
+            if version is None or not can_rebuild(self.graph, version, definition):
+                found[name] = base[name]
+                continue
+            if self.graph.versions.definition(version).is_alike(definition):
+                found[name] = version
+                continue
+            more = [side[key] for side in elsewhere if key in side]
+            found[name] = rebuild_table(self.graph, version, definition, more, self.staging)
+            self.versions.append(found[name])
+        return found
+
+    def _by_key(self, tables: Tables) -> dict[str, Version]:
+        return {table_key(n, d): tables[n] for n, d in self._schemas(tables).items()}

@@ -1,0 +1,236 @@
+"""Merges branches: schemas first, then rows of one schema; and what a merge would do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from livingdb.catalog.branches import BranchRow
+from livingdb.catalog.snapshots import SnapshotRow
+from livingdb.commit.align_schemas import AlignedSides, align_schemas
+from livingdb.commit.pipeline import Attempt, Pipeline
+from livingdb.commit.proposal import Proposal
+from livingdb.errors import MergeConflict, RuleViolation
+from livingdb.evolution.merge_schemas import SchemaConflict
+from livingdb.evolution.schema_change import SchemaChange
+from livingdb.graph.ancestry import is_ancestor
+from livingdb.graph.diff import count_changes
+from livingdb.graph.draft import HeadMove, Intent
+from livingdb.graph.graph import Graph
+from livingdb.graph.merge import MergeBase, MergedTables, merge_error, merge_tables
+from livingdb.graph.merge_policy import Policies, check_policy
+from livingdb.graph.rules import check_writable, is_synced
+from livingdb.graph.storage.staging import Staging
+from livingdb.tables.index import Version
+
+__all__ = ["MergeOptions", "Preview", "merge", "merge_cleanly", "preview"]
+
+Tables = Mapping[str, Version]
+
+
+@dataclass(frozen=True)
+class MergeOptions:
+    """How to merge."""
+
+    on_conflict: Any = "fail"
+    granularity: str = "row"
+    symmetric: bool = False
+    fast_forward: bool = True
+
+    def __post_init__(self) -> None:
+        check_policy(self.on_conflict, self.granularity)
+
+
+def merge(
+    pipeline: Pipeline,
+    source: str,
+    into: str,
+    options: MergeOptions,
+    author: str,
+    message: str,
+) -> SnapshotRow:
+    """Put what the source changed on a branch; where the branch then stands."""
+    graph = pipeline.graph
+
+    def propose(attempt: Attempt) -> Proposal | SnapshotRow:
+        branch = graph.branch(into)
+        syncs = graph.syncs(branch.epoch)
+        check_writable(syncs, branch)
+        ours = graph.snapshots.at(branch.head)
+        resolved = graph.resolve(source)
+        theirs = resolved.snapshot
+        if options.symmetric and resolved.branch is None:
+            raise RuleViolation(
+                f"rule 1: a symmetric merge moves both heads, and {source!r} is no branch"
+            )
+        other = resolved.branch if options.symmetric else None
+        if other is not None:
+            check_writable(syncs, other)
+        is_free = not any(is_synced(syncs, moved) for moved in (branch, other) if moved is not None)
+        if is_ancestor(graph.snapshots, theirs, ours):
+            if other is None or other.head == branch.head:
+                return ours
+            if is_free:
+                return Proposal(moves=[HeadMove(other, ours, "merge")])
+        if options.fast_forward and is_free and is_ancestor(graph.snapshots, ours, theirs):
+            return Proposal(moves=[HeadMove(branch, theirs, "merge")])
+        moves = (branch,) if other is None else (branch, other)
+        text = message or f"merge {source} into {into}"
+        return _merge_heads(
+            pipeline, moves, ours, theirs, (source, options), author, text, attempt.staging
+        )
+
+    return pipeline.run(into, propose)
+
+
+def _merge_heads(
+    pipeline: Pipeline,
+    moves: tuple[BranchRow, ...],
+    ours: SnapshotRow,
+    theirs: SnapshotRow,
+    how: tuple[str, MergeOptions],
+    author: str,
+    message: str,
+    staging: Staging,
+) -> Proposal:
+    source, options = how
+    graph = pipeline.graph
+    sides = align_schemas(graph, pipeline.lifter, ours, theirs, options.on_conflict, staging)
+    if sides.conflicts:
+        raise schema_error(sides.conflicts)
+    merged = merge_cleanly(graph, sides.base, sides.ours, sides.theirs, options, staging)
+    rows = {name: len(changes) for name, changes in merged.deltas.items()}
+    is_evolved = bool(sides.changes or sides.evolved)
+    intent = Intent(
+        (theirs,) if is_evolved else (ours, theirs),
+        moves,
+        "merge",
+        "merge",
+        author,
+        message,
+        merged.tables,
+        {source: theirs.address.hex()},
+        {"granularity": options.granularity, "rows": rows},
+        intermediates=() if is_evolved else sides.intermediates,
+        on_previous=is_evolved,
+    )
+    intents = [intent]
+    if is_evolved:
+        intents.insert(0, _schema_intent(ours, source, theirs, sides, author, message))
+    return Proposal(intents, deltas=merged.deltas, is_checked=True)
+
+
+def _schema_intent(
+    ours: SnapshotRow,
+    source: str,
+    theirs: SnapshotRow,
+    sides: AlignedSides,
+    author: str,
+    message: str,
+) -> Intent:
+    """The snapshot of ours in the schema of both, before the rows of theirs come."""
+    return Intent(
+        (ours,),
+        (),
+        "schema_change",
+        "merge",
+        author,
+        message,
+        sides.evolved,
+        {source: theirs.address.hex()},
+        {"changes": [change.to_json() for change in sides.changes]},
+        intermediates=tuple(sides.intermediates),
+    )
+
+
+def schema_error(conflicts: Sequence[SchemaConflict]) -> MergeConflict:
+    """The error that says where the schemas of the sides contradict each other."""
+    what = "; ".join(f"{one.element}: {one.reason}" for one in conflicts)
+    error = MergeConflict(
+        f"the schema changes of the two sides contradict each other ({what}); choose on_conflict, "
+        "or look at .conflicts"
+    )
+    error.conflicts = conflict_tables(conflicts)
+    error.schema_conflicts = {one.table: one.reason for one in conflicts}
+    return error
+
+
+def conflict_tables(conflicts: Sequence[SchemaConflict]) -> dict[str, pa.Table]:
+    """For each table what the sides contradict each other about, a row each."""
+    found: dict[str, pa.Table] = {}
+    for table in sorted({one.table for one in conflicts}):
+        some = [one for one in conflicts if one.table == table]
+        changes = [
+            [[str(change.change) for change in side] for side in (one.ours, one.theirs)]
+            for one in some
+        ]
+        found[table] = pa.table(
+            {
+                "kind": pa.array(["schema"] * len(some)),
+                "column": pa.array([one.column for one in some], pa.string()),
+                "ours": pa.array([mine for mine, _ in changes], pa.list_(pa.string())),
+                "theirs": pa.array([yours for _, yours in changes], pa.list_(pa.string())),
+                "reason": pa.array([one.reason for one in some]),
+            }
+        )
+    return found
+
+
+def merge_cleanly(
+    graph: Graph,
+    base: MergeBase,
+    ours: Tables,
+    theirs: Tables,
+    options: MergeOptions,
+    staging: Staging,
+) -> MergedTables:
+    """The merged tables; `MergeConflict` if something stands in the way."""
+    policies = _policies(graph, options, ours, theirs)
+    merged = merge_tables(graph, base, ours, theirs, policies, staging)
+    if not merged.is_clean:
+        raise merge_error(graph, merged, {**theirs, **ours})
+    return merged
+
+
+def _policies(graph: Graph, options: MergeOptions, ours: Tables, theirs: Tables) -> Policies:
+    tables = {**theirs, **ours}
+    schemas = {name: graph.versions.definition(v).schema for name, v in tables.items()}
+    return Policies.of(options.on_conflict, options.granularity, schemas)
+
+
+@dataclass(frozen=True)
+class Preview:
+    """What a merge would do: the merged tables, all tables there are, rows changed by table.
+
+    `schema_changes` are those that ours would get, and `schema_conflicts` what contradicts.
+    """
+
+    merged: MergedTables
+    tables: Tables
+    changes: Mapping[str, tuple[int, int, int]]
+    fast_forward: bool
+    schema_changes: Sequence[SchemaChange] = ()
+    schema_conflicts: Sequence[SchemaConflict] = ()
+
+
+def preview(pipeline: Pipeline, source: str, into: str, options: MergeOptions) -> Preview:
+    """Merge and write nothing."""
+    graph = pipeline.graph
+    ours = graph.resolve(into).snapshot
+    theirs = graph.resolve(source).snapshot
+    forward = is_ancestor(graph.snapshots, ours, theirs)
+    with graph.stage() as staging:
+        sides = align_schemas(graph, pipeline.lifter, ours, theirs, options.on_conflict, staging)
+        tables = {**sides.theirs, **sides.ours}
+        if sides.conflicts:
+            return Preview(MergedTables(), tables, {}, forward, (), sides.conflicts)
+        policies = _policies(graph, options, sides.ours, sides.theirs)
+        merged = merge_tables(graph, sides.base, sides.ours, sides.theirs, policies, staging)
+        changes = {
+            name: count_changes(graph.versions, sides.ours.get(name), version)
+            for name, version in merged.tables.items()
+        }
+    return Preview(merged, tables, changes, forward, sides.changes)

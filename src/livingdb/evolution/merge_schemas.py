@@ -1,0 +1,358 @@
+"""Merges schemas: what each of two branches did to the schema since they parted, on the other.
+
+Each side is to have the changes that only the other has, by the names it knows their tables and
+columns by.  If both orders give one schema, that is the merged one.  Where a change cannot be made
+on the other side, or the orders give two schemas, the sides contradict each other; unless both did
+the same, or one renamed what the other dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from livingdb.errors import LivingDBError
+from livingdb.evolution.follow_names import follow_change
+from livingdb.evolution.schema_change import SchemaChange, Schemas
+from livingdb.evolution.schema_history import MadeChange, planned_tables, table_key
+from livingdb.tables.letter_case import check_new
+
+__all__ = ["Histories", "SchemaConflict", "SchemaMerge", "merge_kept", "merge_schemas"]
+
+Element = tuple[str, ...]
+"""What a change can change: a table, its key, a column, one of its attributes, a check."""
+
+ThreeSchemas = tuple[Schemas, Schemas, Schemas]
+"""Those of base, ours and theirs."""
+Histories = tuple[Sequence[MadeChange], Sequence[MadeChange], Sequence[MadeChange]]
+"""What each of them did since a time."""
+
+_ATTRIBUTES = ("name", "type", "nullable", "default", "computed", "read_only", "hidden")
+
+
+@dataclass(frozen=True)
+class SchemaConflict:
+    """A table, or a column of it, about which the two sides contradict each other."""
+
+    table: str
+    column: str | None
+    reason: str
+    ours: tuple[MadeChange, ...] = ()
+    theirs: tuple[MadeChange, ...] = ()
+    is_loss: bool = False
+    """Whether it is rows that one side changed that the other leaves no place for."""
+
+    @property
+    def element(self) -> str:
+        """What it is about, as policies name it."""
+        return self.table if self.column is None else f"{self.table}.{self.column}"
+
+
+@dataclass(frozen=True)
+class SchemaMerge:
+    """The changes that bring each side to the merged schema, and what stands in the way.
+
+    The base comes to it by way of either side.
+    """
+
+    onto_ours: Sequence[SchemaChange] = ()
+    onto_theirs: Sequence[SchemaChange] = ()
+    base_to_ours: Sequence[SchemaChange] = ()
+    base_to_theirs: Sequence[SchemaChange] = ()
+    tables: Schemas = field(default_factory=dict)
+    conflicts: Sequence[SchemaConflict] = ()
+    left_out: frozenset[str] = frozenset()
+    """The ids of changes that do not count."""
+    leaves_out_ours: bool = False
+    leaves_out_theirs: bool = False
+
+
+@dataclass
+class _Replay:
+    """Changes of one side, made on another."""
+
+    tables: Schemas
+    changes: list[SchemaChange] = field(default_factory=list)
+    failed: list[tuple[MadeChange, LivingDBError]] = field(default_factory=list)
+    aliases: dict[str, str] = field(default_factory=dict)
+    """The identities of columns and tables that came about twice: of one, that of the other."""
+
+
+def merge_schemas(schemas: ThreeSchemas, made: Histories) -> SchemaMerge:
+    """Merge the schemas of two sides; `made` are the changes of base, ours and theirs since a time.
+
+    The base may have made some of them itself.
+    """
+    base, ours, theirs = schemas
+    _, in_ours, in_theirs = made
+    has_base, has_ours, has_theirs = ({one.identity for one in some} for some in made)
+    onto_ours = _replay(in_theirs, ours, has_ours)
+    onto_theirs = _replay(in_ours, theirs, has_theirs)
+    whole = _replay(in_ours, base, has_base)
+    conflicts = [
+        *_failures(onto_ours.failed, in_ours, has_theirs, base, is_theirs=True),
+        *_failures(onto_theirs.failed, in_theirs, has_ours, base, is_theirs=False),
+    ]
+    if not conflicts:
+        aliases = onto_theirs.aliases
+        conflicts = _contradictions(
+            onto_ours.tables, onto_theirs.tables, aliases, (in_ours, in_theirs), base
+        )
+    return SchemaMerge(
+        onto_ours.changes,
+        onto_theirs.changes,
+        whole.changes,
+        _replay(in_theirs, base, has_base).changes,
+        onto_ours.tables,
+        _merged_conflicts(conflicts),
+    )
+
+
+def merge_kept(
+    schemas: ThreeSchemas, made: Histories, left_out: tuple[set[str], set[str]]
+) -> SchemaMerge:
+    """The schema with the changes of both sides but some, and but those that need them.
+
+    The base comes to it by `base_to_ours`; of the sides, only one that has nothing left out.
+    """
+    base, ours, theirs = schemas
+    in_base, in_ours, in_theirs = made
+    has_base = {one.identity for one in in_base}
+    no_ours, no_theirs = map(set, left_out)
+    while True:
+        mine = [one for one in in_ours if one.identity not in no_ours]
+        yours = [one for one in in_theirs if one.identity not in no_theirs]
+        first = _replay(mine, base, has_base)
+        known = has_base | {one.identity for one in mine}
+        second = _replay(yours, first.tables, known)
+        no_ours |= {one.identity for one, _ in first.failed}
+        no_theirs |= {one.identity for one, _ in second.failed}
+        if not first.failed and not second.failed:
+            break
+    return SchemaMerge(
+        _replay(yours, ours, {one.identity for one in in_ours}).changes,
+        _replay(mine, theirs, {one.identity for one in in_theirs}).changes,
+        [*first.changes, *second.changes],
+        (),
+        second.tables,
+        left_out=frozenset(no_ours | no_theirs),
+        leaves_out_ours=bool(no_ours),
+        leaves_out_theirs=bool(no_theirs),
+    )
+
+
+def _replay(made: Iterable[MadeChange], onto: Schemas, known: Collection[str]) -> _Replay:
+    """Make changes on other tables, but those that were made there."""
+    done = _Replay(onto)
+    for one in made:
+        if one.identity in known:
+            continue
+        change = follow_change(one.change, one.before, done.tables)
+        try:
+            tables = planned_tables(change, done.tables)
+            _check_names(tables, done.tables)
+        except LivingDBError as error:
+            if not (_is_made(one, done) or _unifies(one, done)):
+                done.failed.append((one, error))
+            continue
+        done.changes.append(change)
+        done.tables = tables
+    return done
+
+
+def _check_names(tables: Schemas, before: Schemas) -> None:
+    """`InvalidName` for a name that differs from another in case only."""
+    check_new(*({name: known.schema for name, known in some.items()} for some in (tables, before)))
+
+
+# --- what a change changes ------------------------------------------------------------------------
+
+
+def _elements(tables: Schemas, aliases: Mapping[str, str] | None = None) -> dict[Element, object]:
+    """All that a schema says, by what it says it of; identities are those of `aliases` for."""
+    also = aliases or {}
+    keys = {name: also.get(k := table_key(name, d), k) for name, d in tables.items()}
+    found: dict[Element, object] = {}
+    for name, definition in tables.items():
+        key, schema = keys[name], definition.schema
+        ids = {column.name: also.get(column.id, column.id) for column in schema.columns}
+        found[key,] = name
+        found[key, "key"] = tuple(ids[column] for column in schema.key)
+        for column in schema.columns:
+            place = key, ids[column.name]
+            found[place] = True
+            for attribute in _ATTRIBUTES:
+                value = getattr(column, attribute)
+                found[*place, attribute] = str(value) if attribute == "type" else value
+        for column_name, target in schema.foreign_keys:
+            found[key, ids[column_name], "link"] = keys.get(target, target)
+        for check, _ in schema.checks:
+            found[key, "check", check] = True
+    return found
+
+
+def _effects(one: MadeChange) -> dict[Element, object]:
+    """What is different after a change; None: it is gone."""
+    before, after = _elements(one.before), _elements(one.after)
+    return {
+        element: after.get(element)
+        for element in {**before, **after}
+        if before.get(element) != after.get(element)
+    }
+
+
+def _is_made(one: MadeChange, done: _Replay) -> bool:
+    """Whether what a change does is done already, or is a rename of what is gone."""
+    now = _elements(done.tables)
+    for element, value in _effects(one).items():
+        if now.get(element) == value:
+            continue
+        is_name = len(element) == 1 or element[2:] == ("name",)
+        is_gone = (element[0],) not in now or (len(element) > 1 and element[:2] not in now)
+        if not (is_name and is_gone and value is not None):
+            return False
+    return True
+
+
+def _unifies(one: MadeChange, done: _Replay) -> bool:
+    """Whether a change makes a table or column that came about here in the same form."""
+    known = {table_key(name, definition): name for name, definition in done.tables.items()}
+    made = _elements(one.before)
+    found: dict[str, str] = {}
+    for name, definition in one.after.items():
+        key = table_key(name, definition)
+        here = done.tables.get(known.get(done.aliases.get(key, key), name))
+        if (key,) not in made:
+            if here is None or not definition.is_alike(here):
+                return False
+            found[key] = table_key(name, here)
+            pairs = zip(definition.schema.columns, here.schema.columns, strict=True)
+            found.update((mine.id, other.id) for mine, other in pairs)
+            continue
+        for column in definition.schema.columns:
+            if (key, column.id) in made:
+                continue
+            twins = (
+                [] if here is None else [c for c in here.schema.columns if c.name == column.name]
+            )
+            if not twins or replace(twins[0], id="") != replace(column, id=""):
+                return False
+            found[column.id] = twins[0].id
+    done.aliases.update(found)
+    return bool(found)
+
+
+# --- contradictions -------------------------------------------------------------------------------
+
+
+def _failures(
+    failed: Sequence[tuple[MadeChange, LivingDBError]],
+    others: Sequence[MadeChange],
+    known: Collection[str],
+    base: Schemas,
+    is_theirs: bool,
+) -> list[SchemaConflict]:
+    """Changes of one side that cannot be made on the other, with those there that prevent it."""
+    found = []
+    for one, error in failed:
+        against = _against(one, [other for other in others if other.identity not in known])
+        table, column = _place(one, against, base)
+        sides = ((one,), against) if is_theirs else (against, (one,))
+        words = _title(one), "; ".join(_title(other) for other in against) or "the other side"
+        reason = f"{words[0]} does not go with {words[1]}: {error}"
+        found.append(SchemaConflict(table, column, reason, sides[1], sides[0]))
+    return found
+
+
+def _against(one: MadeChange, others: Sequence[MadeChange]) -> tuple[MadeChange, ...]:
+    """The changes of the other side that have to do with what a change changes."""
+    effects = _effects(one)
+    tables = {element[0] for element in effects} | {
+        table_key(name, definition) for name, definition in one.before.items()
+        if definition not in one.after.values()
+    }  # fmt: skip
+    names = {value for element, value in effects.items() if element[2:] == ("name",)}
+    names |= {value for element, value in effects.items() if len(element) == 1}
+    close: list[MadeChange] = []
+    near: list[MadeChange] = []
+    for other in others:
+        theirs = _effects(other)
+        said = {v for e, v in theirs.items() if e[2:] == ("name",) or len(e) == 1} - {None}
+        if effects.keys() & theirs.keys() or names & said:
+            close.append(other)
+        elif tables & {element[0] for element in theirs}:
+            near.append(other)
+    return tuple(close or near)
+
+
+def _place(one: MadeChange, against: Sequence[MadeChange], base: Schemas) -> tuple[str, str | None]:
+    """The table, and column if it is one, that two changes contradict each other about."""
+    effects = _effects(one)
+    shared = [set(_effects(other)) & effects.keys() for other in against]
+    both = sorted(set().union(*shared), key=str) if shared else []
+    return _named(both or sorted(effects, key=str), one.after, one.before, base)
+
+
+def _named(elements: Sequence[Element], *schemas: Schemas) -> tuple[str, str | None]:
+    """The table and column that elements are of, by the names of the last schema that has them."""
+    names: dict[str, str] = {}
+    columns: dict[Element, str] = {}
+    for tables in schemas:
+        for name, definition in tables.items():
+            key = table_key(name, definition)
+            names[key] = name
+            columns.update(((key, c.id), c.name) for c in definition.schema.columns)
+    table = min((names.get(element[0], element[0]) for element in elements), default="")
+    if any(len(element) == 1 for element in elements):
+        return table, None
+    named = {columns[e[:2]] for e in elements if e[:2] in columns and names.get(e[0]) == table}
+    return table, next(iter(named)) if len(named) == 1 else None
+
+
+def _contradictions(
+    one: Schemas,
+    other: Schemas,
+    aliases: Mapping[str, str],
+    made: tuple[Sequence[MadeChange], Sequence[MadeChange]],
+    base: Schemas,
+) -> list[SchemaConflict]:
+    """What the two orders of changes do not agree about."""
+    back = {theirs: ours for ours, theirs in aliases.items()}
+    mine, yours = _elements(one), _elements(other, back)
+    differing = {e for e in {**mine, **yours} if mine.get(e) != yours.get(e)}
+    found = []
+    for place in sorted({element[:2] for element in differing}, key=str):
+        some = [element for element in differing if element[:2] == place]
+        sides = [
+            tuple(change for change in side if any(e in _effects(change) for e in some))
+            for side in made
+        ]
+        table, column = _named(some, other, one, base)
+        values = [sorted({str(side.get(e)) for e in some}) for side in (mine, yours)]
+        reason = (
+            f"ours says {', '.join(values[1])} and theirs {', '.join(values[0])}"
+            if all(sides)
+            else "the two sides make different schemas of it"
+        )
+        found.append(SchemaConflict(table, column, reason, sides[0], sides[1]))
+    return found
+
+
+def _merged_conflicts(conflicts: Sequence[SchemaConflict]) -> list[SchemaConflict]:
+    """One conflict for each element."""
+    found: dict[str, SchemaConflict] = {}
+    for one in conflicts:
+        known = found.get(one.element)
+        if known is None:
+            found[one.element] = one
+            continue
+        ours = (*known.ours, *(c for c in one.ours if c not in known.ours))
+        theirs = (*known.theirs, *(c for c in one.theirs if c not in known.theirs))
+        found[one.element] = replace(known, ours=ours, theirs=theirs)
+    return list(found.values())
+
+
+def _title(one: MadeChange) -> str:
+    data = one.change.to_json()
+    words = [str(data[name]) for name in ("table", "name", "to") if isinstance(data.get(name), str)]
+    return " ".join([str(data["change"]), *words])

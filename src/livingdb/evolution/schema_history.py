@@ -1,0 +1,168 @@
+"""What happened to the schema along a line of snapshots: its changes, each with both its sides.
+
+Tables that transactions and merges made or dropped are changes, too, though their edges are none of
+schema changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from livingdb.catalog.snapshots import SnapshotRow
+from livingdb.errors import LivingDBError
+from livingdb.evolution.changes.tables import CreateTable, DropTable, creation_of
+from livingdb.evolution.lift import Lifter
+from livingdb.evolution.schema_change import SchemaChange, Schemas
+from livingdb.graph.ancestry import last_common_position
+from livingdb.graph.graph import Graph, tables_of
+from livingdb.graph.names import is_hidden
+from livingdb.tables.identity import recorded_change_id
+from livingdb.tables.recipe import Definition
+
+__all__ = [
+    "MadeChange",
+    "fork_of",
+    "planned_tables",
+    "schema_history",
+    "table_key",
+    "visible_schemas",
+]
+
+
+@dataclass(frozen=True)
+class MadeChange:
+    """A change that was made, and the tables before and after it."""
+
+    change: SchemaChange
+    before: Schemas
+    after: Schemas
+
+    @property
+    def identity(self) -> str:
+        """The id of the change, wherever it was made."""
+        return self.change.identity
+
+
+def table_key(name: str, definition: Definition) -> str:
+    """What tells a table from others: its identity; of one without, its name."""
+    return definition.id or f"name {name}"
+
+
+def visible_schemas(graph: Graph, row: SnapshotRow) -> dict[str, Definition]:
+    """The tables of a snapshot that users see."""
+    return {
+        name: graph.versions.definition(version)
+        for name, version in tables_of(graph, row).items()
+        if not is_hidden(name)
+    }
+
+
+def planned_tables(change: SchemaChange, tables: Schemas) -> dict[str, Definition]:
+    """The tables after a change; `InvalidData` or `NotFound` says why it cannot be made."""
+    lens = change.plan(tables)
+    rest = {name: known for name, known in tables.items() if name not in lens.old}
+    return {**rest, **lens.new}
+
+
+def fork_of(graph: Graph, *rows: SnapshotRow) -> SnapshotRow | None:
+    """The newest snapshot on the lines of first parents of all of them; None if there is none."""
+    found: SnapshotRow | None = rows[0]
+    for row in rows[1:]:
+        if found is None:
+            return None
+        found = last_common_position(graph.snapshots, found, row)
+    return found
+
+
+def schema_history(graph: Graph, since: SnapshotRow, head: SnapshotRow) -> list[MadeChange]:
+    """The changes of the schema from a snapshot to a later one of its line, in their order."""
+    lifter = Lifter(graph)
+    found: list[MadeChange] = []
+    now: Schemas = visible_schemas(graph, since)
+    for step in lifter.schema_changes_between(since, head):
+        assert step.first is not None
+        parent = graph.snapshots.at(step.first)
+        before = visible_schemas(graph, parent)
+        found += _made_between(graph, since, parent, now, before)
+        now = before
+        for change in lifter.schema_changes_of(step):
+            after = planned_tables(change, now)
+            found.append(MadeChange(change, now, after))
+            now = after
+        now = visible_schemas(graph, step)
+    found += _made_between(graph, since, head, now, visible_schemas(graph, head))
+    return found
+
+
+def _made_between(
+    graph: Graph, since: SnapshotRow, upto: SnapshotRow, before: Schemas, after: Schemas
+) -> Iterator[MadeChange]:
+    """The tables that went and came between two schemas without a schema change."""
+    now = dict(before)
+    gone = _by_key(before).keys() - _by_key(after).keys()
+    come = _by_key(after).keys() - _by_key(before).keys()
+    for name in _dependents_first(now, {n for n, d in now.items() if table_key(n, d) in gone}):
+        change = DropTable(name).with_id(recorded_change_id(f"drop {table_key(name, now[name])}"))
+        later = {other: known for other, known in now.items() if other != name}
+        yield MadeChange(change, now, later)
+        now = later
+    new = {n for n, d in after.items() if table_key(n, d) in come}
+    for name in reversed(_dependents_first(dict(after), new)):
+        later = {**now, name: after[name]}
+        made = _creation(graph, since, upto, name, after[name], now)
+        yield MadeChange(made, now, later)
+        now = later
+
+
+def _by_key(tables: Schemas) -> dict[str, str]:
+    return {table_key(name, definition): name for name, definition in tables.items()}
+
+
+def _dependents_first(tables: Schemas, some: set[str]) -> list[str]:
+    """Tables, those with foreign keys before those that they refer to."""
+    found: list[str] = []
+
+    def visit(name: str) -> None:
+        if name in found:
+            return
+        for other in sorted(some):
+            links = dict(tables[other].schema.foreign_keys).values()
+            if other != name and name in links:
+                visit(other)
+        if name not in found:
+            found.append(name)
+
+    for name in sorted(some):
+        visit(name)
+    return found
+
+
+def _creation(
+    graph: Graph,
+    since: SnapshotRow,
+    upto: SnapshotRow,
+    name: str,
+    definition: Definition,
+    before: Schemas,
+) -> SchemaChange:
+    """The change that made a table, as an edge of the line has it."""
+    snapshots = graph.snapshots
+    for number, _ in graph.catalog.touches.changes_between(name, since.sequence + 1, upto.sequence):
+        row = snapshots.at(number)
+        if row.depth > upto.depth or snapshots.ancestor(upto, row.depth) != row:
+            continue
+        for data in graph.record(row.address).edge.details.get("changes", ()):
+            if data["change"] == "CreateTable" and data["table"] == name:
+                change = SchemaChange.from_json(data)
+                if _makes(change, name, definition, before):
+                    return change
+    made: CreateTable = creation_of(name, definition)
+    return made.with_id(recorded_change_id(f"create {table_key(name, definition)}"))
+
+
+def _makes(change: SchemaChange, name: str, definition: Definition, before: Schemas) -> bool:
+    try:
+        return change.plan(before).new.get(name) == definition
+    except LivingDBError:
+        return False

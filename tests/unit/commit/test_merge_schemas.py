@@ -1,0 +1,263 @@
+"""A merge brings schema changes of either side, or says what contradicts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import livingdb
+from livingdb.errors import MergeConflict
+from livingdb.evolution import (
+    AddColumn,
+    AddConstraint,
+    ChangeKey,
+    CreateTable,
+    DropColumn,
+    DropTable,
+    JoinTables,
+    Normalize,
+    RenameColumn,
+    RenameTable,
+    RetypeColumn,
+    SplitTable,
+)
+
+Rows = list[dict[str, object]]
+
+
+@pytest.fixture
+def db(tmp_path: Path) -> Iterator[livingdb.Database]:
+    with livingdb.create(tmp_path / "shop.ldb", author="ann", engine="embedded") as database:
+        main = database.branch("main")
+        schema = {"id": "bigint", "city": "string", "amount": "int"}
+        main.create_table("orders", schema, key="id")
+        main.insert(
+            "orders", {"id": [1, 2, 3], "city": ["Oslo", "Bodø", None], "amount": [1, 2, 3]}
+        )
+        main.clone("dev")
+        yield database
+
+
+def rows(branch: livingdb.Branch, table: str = "orders") -> Rows:
+    found: Rows = branch.table(table).to_arrow().to_pylist()
+    return found
+
+
+def test_a_change_of_the_merged_branch_comes_with_its_rows(db: livingdb.Database) -> None:
+    main, dev = db.branch("main"), db.branch("dev")
+    dev.evolve(AddColumn("orders", "vat", "int", default=25))
+    dev.update("orders", {"id": [1], "vat": [12]})
+    main.update("orders", {"id": [2], "amount": [20]})
+    merged = db.merge("dev", into="main")
+    assert rows(main) == [
+        {"id": 1, "city": "Oslo", "amount": 1, "vat": 12},
+        {"id": 2, "city": "Bodø", "amount": 20, "vat": 25},
+        {"id": 3, "city": None, "amount": 3, "vat": 25},
+    ]
+    kinds = [main.head.edge.kind, db.at("main~1").edge.kind]
+    assert kinds == ["merge", "schema_change"]
+    assert merged.id == main.head.id
+    assert db.merge("dev", into="main").id == merged.id
+    db.merge("main", into="dev")
+    assert rows(dev) == rows(main)
+    assert db.check().ok
+
+
+@pytest.mark.parametrize("fast_forward", [True, False])
+def test_where_only_theirs_changed(db: livingdb.Database, fast_forward: bool) -> None:
+    dev = db.branch("dev")
+    dev.evolve([RenameColumn("orders", "city", "town"), RenameTable("orders", "sales")])
+    dev.update("sales", {"id": [3], "town": ["Hamar"]})
+    db.merge("dev", into="main", fast_forward=fast_forward)
+    assert db.branch("main").tables() == ["sales"]
+    assert rows(db.branch("main"), "sales") == rows(dev, "sales")
+
+
+def test_both_sides_changed_other_things(db: livingdb.Database) -> None:
+    main, dev = db.branch("main"), db.branch("dev")
+    main.evolve(RenameColumn("orders", "city", "town"))
+    main.evolve(AddColumn("orders", "m", "int", default=7))
+    main.insert("orders", {"id": [4], "town": ["Ørsta"], "amount": [4]})
+    dev.evolve([AddColumn("orders", "d", "string"), RetypeColumn("orders", "amount", "bigint")])
+    dev.evolve(RenameTable("orders", "sales"))
+    dev.upsert("sales", {"id": [5], "city": ["Moss"], "amount": [5_000_000_000], "d": ["x"]})
+    db.merge("dev", into="main")
+    assert main.tables() == ["sales"]
+    assert rows(main, "sales") == [
+        {"id": 1, "town": "Oslo", "amount": 1, "m": 7, "d": None},
+        {"id": 2, "town": "Bodø", "amount": 2, "m": 7, "d": None},
+        {"id": 3, "town": None, "amount": 3, "m": 7, "d": None},
+        {"id": 4, "town": "Ørsta", "amount": 4, "m": 7, "d": None},
+        {"id": 5, "town": "Moss", "amount": 5_000_000_000, "m": 7, "d": "x"},
+    ]
+    db.merge("main", into="dev")
+    assert rows(dev, "sales") == rows(main, "sales")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        RenameColumn("orders", "city", "town"),
+        AddColumn("orders", "vat", "int", default=25),
+        DropColumn("orders", "city"),
+        RetypeColumn("orders", "amount", "bigint"),
+        RenameTable("orders", "sales"),
+        AddConstraint("orders", check="amount > 0"),
+        CreateTable("extra", {"id": "int", "v": "int"}, key="id"),
+    ],
+    ids=lambda change: type(change).__name__,
+)
+def test_both_sides_did_the_same(db: livingdb.Database, change: object) -> None:
+    main, dev = db.branch("main"), db.branch("dev")
+    main.evolve(change)
+    dev.evolve(change)
+    (table,) = [name for name in dev.tables() if name != "extra"]
+    dev.update(table, {"id": [1], "amount": [11]})
+    before = dev.table(table).to_arrow()
+    db.merge("dev", into="main")
+    assert main.tables() == dev.tables()
+    assert main.table(table).to_arrow() == before
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "place"),
+    [
+        (RenameColumn("orders", "city", "a"), RenameColumn("orders", "city", "b"), "orders.city"),
+        (
+            RetypeColumn("orders", "amount", "bigint"),
+            RetypeColumn("orders", "amount", "string"),
+            "orders.amount",
+        ),
+        (AddColumn("orders", "x", "int"), AddColumn("orders", "x", "string"), "orders.x"),
+        (AddColumn("orders", "x", "int"), AddColumn("orders", "X", "int"), "orders.X"),
+        (
+            RetypeColumn("orders", "amount", "bigint"),
+            DropColumn("orders", "amount"),
+            "orders.amount",
+        ),
+        (RenameTable("orders", "a"), RenameTable("orders", "b"), "orders"),
+        (ChangeKey("orders", ["id", "amount"]), ChangeKey("orders", ["amount", "id"]), "orders"),
+        (AddColumn("orders", "x", "int"), DropTable("orders"), "orders"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else type(value).__name__,
+)
+@pytest.mark.parametrize("swapped", [False, True])
+def test_what_contradicts_is_a_conflict(
+    db: livingdb.Database, ours: object, theirs: object, place: str, swapped: bool
+) -> None:
+    main, dev = db.branch("main"), db.branch("dev")
+    main.evolve(theirs if swapped else ours)
+    dev.evolve(ours if swapped else theirs)
+    before = main.head.id
+    with pytest.raises(MergeConflict) as caught:
+        db.merge("dev", into="main")
+    assert main.head.id == before
+    table = place.split(".", maxsplit=1)[0]
+    (found,) = caught.value.conflicts.values()
+    assert set(found.column("kind").to_pylist()) == {"schema"}
+    assert list(caught.value.conflicts) == [table]
+    seen = db.preview_merge("dev", into="main")
+    assert not seen.is_clean
+    for policy in ("ours", "theirs"):
+        wanted = main if policy == "ours" else dev
+        expected = {name: wanted.table(name).to_arrow() for name in wanted.tables()}
+        trial = main.clone(f"try_{policy}")
+        db.merge("dev", into=trial.name, on_conflict=policy)
+        found_tables = {name: trial.table(name).to_arrow() for name in trial.tables()}
+        assert found_tables == expected
+
+
+def test_renamed_here_and_dropped_there_is_dropped(db: livingdb.Database) -> None:
+    main, dev = db.branch("main"), db.branch("dev")
+    main.evolve(RenameColumn("orders", "city", "town"))
+    dev.evolve(DropColumn("orders", "city"))
+    db.merge("dev", into="main")
+    assert rows(main) == rows(dev)
+    main.evolve(RenameTable("orders", "sales"))
+    dev.evolve(DropTable("orders"))
+    db.merge("dev", into="main")
+    assert main.tables() == []
+
+
+def test_rows_that_have_no_place_any_more(db: livingdb.Database) -> None:
+    main, dev = db.branch("main"), db.branch("dev")
+    main.update("orders", {"id": [1], "amount": [9]})
+    dev.evolve(DropTable("orders"))
+    with pytest.raises(MergeConflict, match="no place"):
+        db.merge("dev", into="main")
+    with pytest.raises(MergeConflict, match="no place"):
+        db.merge("main", into="dev")
+    kept = main.clone("kept")
+    db.merge("dev", into="kept", on_conflict="ours")
+    assert rows(kept) == rows(main)
+    db.merge("dev", into="main", on_conflict="theirs")
+    assert main.tables() == []
+
+
+def test_rows_that_a_change_of_the_other_side_does_not_allow(db: livingdb.Database) -> None:
+    main, dev = db.branch("main"), db.branch("dev")
+    dev.evolve(AddConstraint("orders", check="amount < 100", on_violation="reject"))
+    main.insert("orders", {"id": [4], "city": ["x"], "amount": [1000]})
+    with pytest.raises(MergeConflict, match="does not fit the rows of ours"):
+        db.merge("dev", into="main")
+
+
+def test_tables_split_joined_and_looked_up(db: livingdb.Database) -> None:
+    main, dev = db.branch("main"), db.branch("dev")
+    main.update("orders", {"id": [1], "city": ["Hamar"]})
+    dev.evolve(SplitTable("orders", {"small": "amount < 3", "large": "amount >= 3"}))
+    dev.insert("large", {"id": [9], "city": ["Moss"], "amount": [90]})
+    db.merge("dev", into="main")
+    assert main.tables() == ["large", "small"]
+    assert rows(main, "small")[0]["city"] == "Hamar"
+    assert [row["id"] for row in rows(main, "large")] == [3, 9]
+    db.merge("main", into="dev")
+    main.evolve(AddColumn("large", "n", "int", default=1))
+    dev.create_table("notes", {"id": "bigint", "text": "string"}, key="id")
+    dev.insert("notes", {"id": [1], "text": ["hello"]})
+    dev.evolve(JoinTables("small", "notes", "noted"))
+    db.merge("dev", into="main")
+    assert main.tables() == ["large", "noted"]
+    assert rows(main, "noted") == rows(dev, "noted")
+    assert rows(main, "noted")[0]["text"] == "hello"
+    assert [row["n"] for row in rows(main, "large")] == [1, 1]
+
+
+def test_a_lookup_of_one_side_and_rows_of_the_other(db: livingdb.Database) -> None:
+    main, dev = db.branch("main"), db.branch("dev")
+    dev.evolve(Normalize("orders", ["city"], "cities"))
+    main.insert("orders", {"id": [7], "city": ["Vadsø"], "amount": [7]})
+    db.merge("dev", into="main")
+    cities = {row["city"] for row in rows(main, "cities")}
+    assert "Vadsø" in cities
+    assert [row["id"] for row in rows(main)] == [1, 2, 3, 7]
+
+
+def test_views_and_syncs_follow_a_merged_change(db: livingdb.Database) -> None:
+    main, dev = db.branch("main"), db.branch("dev")
+    main.derive("n", "SELECT city, sum(amount) AS s FROM orders GROUP BY city", when="immediate")
+    main.clone("copy", transform=[AddColumn("orders", "c", "int", default=1)], sync="forward")
+    dev.evolve([RenameColumn("orders", "city", "town"), RenameTable("orders", "sales")])
+    dev.insert("sales", {"id": [4], "town": ["Oslo"], "amount": [40]})
+    main.update("orders", {"id": [1], "amount": [5]})
+    db.merge("dev", into="main")
+    assert db.branch("n").table("n").get("Oslo") == {"city": "Oslo", "s": 45}
+    assert db.branch("copy").table("sales").get(4) == {
+        "id": 4, "town": "Oslo", "amount": 40, "c": 1,
+    }  # fmt: skip
+    assert [sync.state for sync in db.syncs()] == ["active", "active"]
+    assert db.check(deep=True).ok
+
+
+def test_a_preview_says_which_changes_come(db: livingdb.Database) -> None:
+    dev = db.branch("dev")
+    db.branch("main").update("orders", {"id": [1], "amount": [5]})
+    dev.evolve(RenameColumn("orders", "city", "town"))
+    dev.update("orders", {"id": [2], "town": ["x"]})
+    seen = db.preview_merge("dev", into="main")
+    assert seen.is_clean
+    assert list(seen.schema) == [RenameColumn("orders", "city", "town")]
+    assert seen.changes["orders"].updated == 1
+    assert db.branch("main").table("orders").schema.names == ["id", "city", "amount"]
