@@ -16,9 +16,10 @@ from livingdb.graph.dropped import REMADE
 from livingdb.graph.graph import Graph
 from livingdb.graph.names import is_hidden
 from livingdb.tables.identity import recorded_table_id
+from livingdb.tables.recipe import Definition
 from livingdb.tables.schema import TableSchema
 
-__all__ = ["matching_columns", "matching_tables", "table_id"]
+__all__ = ["matching_columns", "matching_tables", "names_later", "table_id"]
 
 _KEPT = 4096
 _FIRST_SNAPSHOTS = 256
@@ -50,6 +51,17 @@ def matching_tables(graph: Graph, one: SnapshotRow, other: SnapshotRow) -> dict[
             if identity in known:
                 found[name] = known[identity]
     return found
+
+
+def names_later(one: Definition, other: Definition) -> dict[str, str]:
+    """What the columns of a table are called in another definition of it, where it has them.
+
+    Columns of what is no table of its own, as the answer of a query, go by their names.
+    """
+    if one.id is not None and one.id == other.id:
+        return matching_columns(one.schema, other.schema)
+    known = {column.name for column in other.schema.columns}
+    return {column.name: column.name for column in one.schema.columns if column.name in known}
 
 
 def matching_columns(one: TableSchema, other: TableSchema) -> dict[str, str]:
