@@ -12,6 +12,7 @@ from livingdb.derivation.source_positions import At, RefreshRequest, source_posi
 from livingdb.graph.ancestry import first_parents
 from livingdb.graph.graph import Graph, now
 from livingdb.graph.names import is_hidden
+from livingdb.graph.table_ids import names_before
 from livingdb.guard.conditions.pending_change import Cost, PendingChange, VersionPair
 from livingdb.tables.index import Version
 from livingdb.tables.versions import Versions
@@ -40,20 +41,11 @@ def pair_tables(
     after = {name: version for name, version in new.items() if not is_hidden(name)}
     names = {name: name for name in after if name in before}
     if any(before[n].definition != after[n].definition for n in names) or len(names) < len(after):
-        known = _names_before(versions, before, after)
+        known = names_before(versions, before, after)
         names = {name: name for name in names if name not in known.values()} | known
     found = {name: VersionPair(before.get(names.get(name, "")), v) for name, v in after.items()}
     gone = before.keys() - names.values() - after.keys()
     return found | {name: VersionPair(before[name], None) for name in sorted(gone)}
-
-
-def _names_before(
-    versions: Versions, old: Mapping[str, Version], new: Mapping[str, Version]
-) -> dict[str, str]:
-    """What tables that have other names now were called, by what they are."""
-    were = {versions.definition(version).id: name for name, version in old.items()}
-    now = {versions.definition(version).id: name for name, version in new.items()}
-    return {name: were[id] for id, name in now.items() if id is not None and id in were}
 
 
 def pending_refresh(

@@ -165,3 +165,34 @@ def test_what_was_measured_is_known_after_a_rename(
     main.update("orders", [{"id": 1, "net": 10_000}])
     assert db.sync("b").state == "held"
     assert "zscore" in db.sync("b").reason
+
+
+@pytest.mark.parametrize("names", ["column", "table", "both"])
+@pytest.mark.parametrize("kind", ["lens", "later"])
+def test_rows_set_aside_stay_so(db: livingdb.Database, kind: str, names: str) -> None:
+    start(db, kind, c.in_range("amount", 0, 100, table="orders", action="quarantine"))
+    main = db.branch("main")
+    main.insert("orders", [{"id": 8, "amount": 800}, {"id": 9, "amount": 900}])
+    changes, table, amount = RENAMES[names]
+    main.evolve(changes)
+    main.insert(table, [{"id": 10, amount: 1000}])
+    main.update(table, [{"id": 8, amount: 8}])
+    db.propagate()
+    is_active(db)
+    aside = db.sync("b").quarantined(table)
+    assert aside.select(["id", amount]).to_pylist() == [
+        {"id": 9, amount: 900},
+        {"id": 10, amount: 1000},
+    ]
+    assert db.branch("b").table(table).to_arrow().column("id").to_pylist() == [1, 2, 3, 4, 5, 6, 8]
+    assert not db.check(deep=True).problems
+
+
+def test_a_row_set_aside_that_is_written_as_it_is_stays_so(db: livingdb.Database) -> None:
+    start(db, "lens", c.in_range("amount", 0, 100, table="orders", action="quarantine"))
+    main = db.branch("main")
+    main.insert("orders", [{"id": 9, "amount": 900}])
+    rows = [{"id": number, "amount": number} for number in range(1, 7)]
+    main.update("orders", [*rows, {"id": 9, "amount": 900}])
+    assert db.sync("b").quarantined("orders").column("id").to_pylist() == [9]
+    assert db.branch("b").table("orders").get(9) is None
