@@ -105,3 +105,69 @@ def test_spark_gives_the_same_by_other_names(spark: SparkSession, text: str) -> 
         made = render(bound, [later, U])
         assert isinstance(made, str)
         assert _answer(spark, made) == expected, made
+
+
+L = table("l", _0="k", _1="a", _2="c")
+R = table("r", _0="k", _1="e", _2="c")
+W = table("w", _0="k", _1="d")
+JOINED = (L, R, W)
+JOINED_ROWS = {
+    "l": "VALUES (1, 10, 1), (2, 20, 2), (2, 5, 3), (null, 7, 1), (6, 1, 9) AS v(`0`, `1`, `2`)",
+    "r": "VALUES (1, 11, 1), (3, 30, 2), (2, 9, 3), (null, 8, 1), (8, 2, 9) AS v(`0`, `1`, `2`)",
+    "w": "VALUES (1, 12), (3, 31), (4, 40), (8, 3), (6, 4) AS v(`0`, `1`)",
+}
+JOINED_LATER = {
+    "left": (table("l", _0="p", _1="a", _2="c"), R, W),
+    "right": (L, table("r", _0="a", _1="k", _2="c"), table("w", _0="d", _1="k")),
+    "both": (table("l", _0="c", _1="k", _2="a"), table("r", _0="x", _1="e", _2="y"), W),
+    "same": (table("l", _0="n", _1="a", _2="c"), table("r", _0="n", _1="e", _2="c"), W),
+    "more": (
+        table("l", _9="d", _0="k", _1="a", _2="c", _8="e"),
+        R,
+        table("w", _9="a", _0="k", _1="d"),
+    ),
+}
+USING = [
+    "SELECT * FROM l JOIN w USING (k)",
+    "SELECT * FROM l LEFT JOIN w USING (k)",
+    "SELECT * FROM l RIGHT JOIN w USING (k)",
+    "SELECT * FROM l FULL JOIN w USING (k)",
+    "SELECT * FROM l FULL JOIN r USING (k, c)",
+    "SELECT * FROM l FULL JOIN r USING (c, k)",
+    "SELECT k, a, e FROM l FULL JOIN r USING (k)",
+    "SELECT k, l.k AS lk, r.k AS rk, l.c AS lc FROM l FULL JOIN r USING (k)",
+    "SELECT k + 1 AS n, l.*, e FROM l RIGHT JOIN r USING (k)",
+    "SELECT * FROM l JOIN r USING (k, c) JOIN w USING (k)",
+    "SELECT k, a, e, d FROM l FULL JOIN r USING (k) FULL JOIN w USING (k)",
+    "SELECT k, a, e, d FROM l LEFT JOIN r USING (k) RIGHT JOIN w USING (k) WHERE k > 1",
+    "SELECT * FROM l LEFT SEMI JOIN r USING (k)",
+    "SELECT * FROM l LEFT ANTI JOIN r USING (k, c)",
+    "SELECT * FROM l NATURAL JOIN r",
+    "SELECT * FROM l NATURAL FULL JOIN w",
+    "SELECT k, c FROM l NATURAL LEFT JOIN r ORDER BY k",
+    "SELECT k, count(*) AS n FROM l FULL JOIN r USING (k) GROUP BY k HAVING k > 0",
+    "SELECT x.k, k FROM l x JOIN l y USING (k)",
+    "SELECT k FROM l FULL JOIN (SELECT k, e FROM r) AS s USING (k)",
+]
+
+
+def _define_all(spark: SparkSession, tables: tuple[BoundTable, ...]) -> None:
+    for one in tables:
+        known = "012"[: 2 if one.id == "w" else 3]
+        values = [f"v.`{c.id}`" if c.id in known else "99" for c in one.columns]
+        columns = ", ".join(
+            f"{value} AS `{c.name}`" for value, c in zip(values, one.columns, strict=True)
+        )
+        spark.sql(f"SELECT {columns} FROM {JOINED_ROWS[one.id]}").createOrReplaceTempView(one.name)
+
+
+@pytest.mark.parametrize("text", USING)
+def test_spark_joins_the_same_by_other_names(spark: SparkSession, text: str) -> None:
+    _define_all(spark, JOINED)
+    expected = _answer(spark, text)
+    bound = bind_query(text, {one.name: one for one in JOINED})
+    for later in JOINED_LATER.values():
+        _define_all(spark, later)
+        made = render(bound, later)
+        assert isinstance(made, str)
+        assert _answer(spark, made) == expected, made

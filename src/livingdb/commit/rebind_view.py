@@ -130,7 +130,7 @@ def pending_schema_change(
     return PendingChange(
         graph,
         sync,
-        visible_tables(tables_of(graph, head), {}),
+        visible_tables(graph.versions, tables_of(graph, head), {}),
         sources,
         at,
         head,

@@ -190,4 +190,11 @@ def _clone_inputs(graph: Graph, view: View, old: At | None, new: At) -> dict[str
             }
         )
     then, now = sides
-    return {name: RefreshInput(then.get(name), item) for name, item in now.items()}
+    were = {graph.versions.definition(item.version).id: item for item in then.values()}
+    were.pop(None, None)
+    return {
+        name: RefreshInput(
+            were.get(graph.versions.definition(item.version).id, then.get(name)), item
+        )
+        for name, item in now.items()
+    }

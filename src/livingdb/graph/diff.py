@@ -6,7 +6,7 @@ Others are compared tree by tree, equal subtrees skipped, with the keys of their
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 import numpy.typing as npt
@@ -27,6 +27,8 @@ from livingdb.trees.scan import ALL, Span
 __all__ = [
     "changed_keys",
     "count_changes",
+    "count_rows",
+    "cross_schema_diff",
     "delta_between",
     "delta_since",
     "diff_versions",
@@ -98,8 +100,13 @@ def count_changes(
     if before is not None and after is not None and after.base == before.address:
         counts = versions.summary(after)
         return counts.inserted, counts.updated, counts.deleted
+    return count_rows(diff_versions(versions, before, after))
+
+
+def count_rows(batches: Iterable[DiffBatch]) -> tuple[int, int, int]:
+    """How many rows of a difference were inserted, updated and deleted."""
     found = np.zeros(3, np.int64)
-    for batch in diff_versions(versions, before, after):
+    for batch in batches:
         found += np.bincount(batch.kinds, minlength=3)
     return int(found[INSERTED]), int(found[UPDATED]), int(found[DELETED])
 

@@ -16,9 +16,12 @@ from livingdb.graph.dropped import REMADE
 from livingdb.graph.graph import Graph
 from livingdb.graph.names import is_hidden
 from livingdb.tables.identity import recorded_table_id
+from livingdb.tables.index import Version
+from livingdb.tables.recipe import Definition
 from livingdb.tables.schema import TableSchema
+from livingdb.tables.versions import Versions
 
-__all__ = ["matching_columns", "matching_tables", "table_id"]
+__all__ = ["matching_columns", "matching_tables", "names_before", "names_later", "table_id"]
 
 _KEPT = 4096
 _FIRST_SNAPSHOTS = 256
@@ -50,6 +53,26 @@ def matching_tables(graph: Graph, one: SnapshotRow, other: SnapshotRow) -> dict[
             if identity in known:
                 found[name] = known[identity]
     return found
+
+
+def names_before(
+    versions: Versions, old: Mapping[str, Version], new: Mapping[str, Version]
+) -> dict[str, str]:
+    """What tables were called before a change, by what they are called after it."""
+    were = {versions.definition(version).id: name for name, version in old.items()}
+    now = {versions.definition(version).id: name for name, version in new.items()}
+    return {name: were[id] for id, name in now.items() if id is not None and id in were}
+
+
+def names_later(one: Definition, other: Definition) -> dict[str, str]:
+    """What the columns of a table are called in another definition of it, where it has them.
+
+    Columns of what is no table of its own, as the answer of a query, go by their names.
+    """
+    if one.id is not None and one.id == other.id:
+        return matching_columns(one.schema, other.schema)
+    known = {column.name for column in other.schema.columns}
+    return {column.name: column.name for column in one.schema.columns if column.name in known}
 
 
 def matching_columns(one: TableSchema, other: TableSchema) -> dict[str, str]:

@@ -12,8 +12,10 @@ from livingdb.derivation.source_positions import At, RefreshRequest, source_posi
 from livingdb.graph.ancestry import first_parents
 from livingdb.graph.graph import Graph, now
 from livingdb.graph.names import is_hidden
+from livingdb.graph.table_ids import names_before
 from livingdb.guard.conditions.pending_change import Cost, PendingChange, VersionPair
 from livingdb.tables.index import Version
+from livingdb.tables.versions import Versions
 
 __all__ = ["authors_between", "pending_refresh", "pending_schema_sync", "visible_tables"]
 
@@ -21,11 +23,29 @@ _FAR = 10_000
 
 
 def visible_tables(
-    held: Mapping[str, Version], made: Mapping[str, Version | None]
+    versions: Versions, held: Mapping[str, Version], made: Mapping[str, Version | None]
 ) -> dict[str, VersionPair]:
     """The tables of a branch that users see, before and after some of them change."""
-    names = [name for name in {**held, **made} if not is_hidden(name)]
-    return {n: VersionPair(held.get(n), made[n] if n in made else held.get(n)) for n in names}
+    after = {name: version for name, version in {**held, **made}.items() if version is not None}
+    return pair_tables(versions, held, after)
+
+
+def pair_tables(
+    versions: Versions, old: Mapping[str, Version], new: Mapping[str, Version]
+) -> dict[str, VersionPair]:
+    """The tables that users see before and after a change, by the names of now.
+
+    A table that has another name is the same one.
+    """
+    before = {name: version for name, version in old.items() if not is_hidden(name)}
+    after = {name: version for name, version in new.items() if not is_hidden(name)}
+    names = {name: name for name in after if name in before}
+    if any(before[n].definition != after[n].definition for n in names) or len(names) < len(after):
+        known = names_before(versions, before, after)
+        names = {name: name for name in names if name not in known.values()} | known
+    found = {name: VersionPair(before.get(names.get(name, "")), v) for name, v in after.items()}
+    gone = before.keys() - names.values() - after.keys()
+    return found | {name: VersionPair(before[name], None) for name in sorted(gone)}
 
 
 def pending_refresh(
@@ -48,7 +68,7 @@ def pending_refresh(
     return PendingChange(
         graph,
         sync,
-        visible_tables({} if head is None else request.held, tables),
+        visible_tables(graph.versions, {} if head is None else request.held, tables),
         sources,
         request.at,
         head,
@@ -80,15 +100,11 @@ def pending_schema_sync(
     they were and as they are.
     """
     old, new = theirs
-    sources = {
-        name: VersionPair(old.get(name), new.get(name))
-        for name in {**old, **new}
-        if not is_hidden(name)
-    }
+    sources = pair_tables(graph.versions, old, new)
     return PendingChange(
         graph,
         sync,
-        visible_tables(*ours),
+        visible_tables(graph.versions, *ours),
         sources,
         at,
         head,

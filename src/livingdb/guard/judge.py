@@ -20,8 +20,8 @@ from livingdb.catalog.syncs import DETACHED, HELD, SyncRow
 from livingdb.chunks.address import Address
 from livingdb.errors import IllegalSync, InvalidData, LivingDBError, RuleViolation
 from livingdb.guard.conditions.condition import STRENGTH, Condition, Verdict, from_json, to_json
-from livingdb.guard.conditions.follow_names import follow_names
-from livingdb.guard.conditions.pending_change import CONDITIONS, PendingChange
+from livingdb.guard.conditions.follow_names import FollowedNames
+from livingdb.guard.conditions.pending_change import CONDITIONS, HISTORY, PendingChange
 from livingdb.guard.conditions.statistics import STATISTICS
 from livingdb.guard.sync_failure import TRANSIENT_ERRORS
 from livingdb.guard.sync_state import approvers, stop_sync_action
@@ -131,6 +131,7 @@ class Judgement:
     broken: Sequence[tuple[Condition, Verdict]]
     measured: Mapping[str, float | int | bool] = field(default_factory=dict)
     approved_by: Sequence[str] = ()
+    history: Mapping[str, float | int] = field(default_factory=dict)
 
     @property
     def action(self) -> str | None:
@@ -178,10 +179,12 @@ class Judgement:
         """
         ends = "; "
         texts = pc.binary_join_element_wise("", rows.column("_condition"), "", ends)
-        for one in conditions_of(self.pending.sync):
+        names = FollowedNames(self.pending)
+        for given in conditions_of(self.pending.sync):
+            one = names.follow(given)
             mended = _release_mask(one, rows, self.pending, table) if rows.num_rows else None
             if mended is not None:
-                less = pc.replace_substring(texts, f"{ends}{one.text}{ends}", ends)
+                less = pc.replace_substring(texts, f"{ends}{given.text}{ends}", ends)
                 texts = pc.if_else(mended, less, texts)
         inner = pc.utf8_slice_codeunits(texts, len(ends), -len(ends))
         at = rows.column_names.index("_condition")
@@ -192,6 +195,8 @@ class Judgement:
         found: dict[str, Any] = {}
         if self.measured:
             found[CONDITIONS] = dict(self.measured)
+        if self.history:
+            found[HISTORY] = dict(self.history)
         kept = self.pending.kept_statistics()
         if kept:
             found[STATISTICS] = kept
@@ -305,26 +310,29 @@ def judge_change(pending: PendingChange) -> Judgement | None:
         pending.approved_by = approvers(pending.graph, pending.sync, pending.at)
     broken: list[tuple[Condition, Verdict]] = []
     measured: dict[str, float | int | bool] = {}
+    history: dict[str, float | int] = {}
+    names = FollowedNames(pending)
     for one in conditions:
         if pending.head is None and one.is_of_change:
             continue
         if pending.is_schema_change and one.is_of_model:
             continue
-        verdict = _judge_condition(one, pending)
+        verdict = _judge_condition(one, pending, names)
         measured |= verdict.parts
+        history |= verdict.history
         measured[one.text] = verdict.holds if verdict.measured is None else verdict.measured
         if not verdict.holds:
             broken.append((one, verdict))
-    found = Judgement(pending, broken, measured)
+    found = Judgement(pending, broken, measured, history=history)
     if found.action == "hold" and not any(one.needs_approval for one, _ in broken):
         by = approvers(pending.graph, pending.sync, pending.at)
-        found = Judgement(pending, broken, measured, by)
+        found = replace(found, approved_by=by)
     return found
 
 
-def _judge_condition(one: Condition, pending: PendingChange) -> Verdict:
+def _judge_condition(one: Condition, pending: PendingChange, names: FollowedNames) -> Verdict:
     try:
-        return follow_names(one, pending).judge(pending)
+        return names.follow(one).judge(pending)
     except TRANSIENT_ERRORS:
         raise
     except LivingDBError as error:

@@ -15,14 +15,16 @@ import pyarrow.compute as pc
 
 from livingdb.derivation.hidden_tables import ASIDE, WHOLE, whole_tables
 from livingdb.derivation.stage_tables import definition_for
-from livingdb.graph.diff import changed_keys
+from livingdb.graph.diff import changed_keys, differing_keys
 from livingdb.graph.storage.staging import Staging
+from livingdb.graph.table_ids import names_before
 from livingdb.guard.judge import Judgement
 from livingdb.tables import ingest
 from livingdb.tables.batches import flat
 from livingdb.tables.index import Version
 from livingdb.tables.recipe import Counts, Definition
 from livingdb.tables.versions import Versions
+from livingdb.trees.delta import PATCH
 from livingdb.trees.keys import KeyArray, member
 
 __all__ = ["quarantine_rows"]
@@ -51,8 +53,10 @@ def quarantine_rows(
         for name, version in whole.items()
         if name in broken or (judgement is not None and ASIDE + name in held)
     }
+    then = _names_then(versions, whole, made)
     for name, version in {**stays, **made}.items():
-        before = held.get(ASIDE + name)
+        was = name if version is None else then.get(name, name)
+        before = held.get(ASIDE + was)
         if name not in broken and before is None:
             continue
         if version is None:
@@ -60,7 +64,7 @@ def quarantine_rows(
             continue
         definition = _quarantine_definition(versions, version)
         left = _unchanged_quarantined(
-            versions, before, held.get(WHOLE + name, held.get(name)), version, definition
+            versions, before, held.get(WHOLE + was, held.get(was)), version, definition
         )
         count = left.num_rows
         if judgement is not None:
@@ -72,6 +76,18 @@ def quarantine_rows(
         found[ASIDE + name] = aside
         found[name] = _visible_version(versions, version, aside, staging)
     return found
+
+
+def _names_then(
+    versions: Versions, whole: Mapping[str, Version], made: Mapping[str, Version | None]
+) -> dict[str, str]:
+    """What tables with other names were called; one whose name another had was called nothing."""
+    after = {name: version for name, version in made.items() if version is not None}
+    if after.keys() <= whole.keys() and len(after) == len(made):
+        return {}
+    known = names_before(versions, whole, {**whole, **after})
+    found = {name: was for name, was in known.items() if name in after and name != was}
+    return {**dict.fromkeys(after.keys() & found.values(), ""), **found}
 
 
 def _quarantine_definition(versions: Versions, whole: Version) -> Definition:
@@ -129,12 +145,15 @@ def _quarantine_version(
 
 
 def _touched_keys(versions: Versions, before: Version | None, after: Version) -> KeyArray:
+    """The keys of rows that conditions were asked about, as `PendingChange.come` says."""
     if before is None or before.definition != after.definition:
         rows = versions.rows(after)
         return rows.forest.shape.keys(
             [flat(column) for column in rows.to_arrow(list(rows.schema.key)).columns]
         )
-    return changed_keys(versions, before, after)
+    if after.base == before.address and not (versions.delta(after).ops == PATCH).any():
+        return changed_keys(versions, before, after)
+    return differing_keys(versions, before, after)
 
 
 def _merge_duplicates(rows: pa.Table, keys: KeyArray) -> pa.Table:

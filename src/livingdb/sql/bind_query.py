@@ -255,12 +255,15 @@ class _Resolver:
         for name in join.args.get("using") or ():
             left, right = scope.plain(name.name.casefold()), relation.find(name.name.casefold())
             merged[name.name.casefold()] = self._using(name, left, right, scope)
+        plain_columns = {name: scope.plain(name) for name in merged}
         scope.add(relation)
         scope.clause = "ON"
         if join.args.get("on") is not None:
             self.expression(join.args["on"], scope)
         if join.kind.upper() in ("SEMI", "ANTI"):
+            # They are those of the left side, and come first in a star nevertheless.
             scope.relations.remove(relation)
+            scope.merged |= {n: found for n, found in plain_columns.items() if found is not None}
         else:
             scope.merged |= merged
 

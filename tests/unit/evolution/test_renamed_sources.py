@@ -172,3 +172,32 @@ def test_lineage_of_a_clone_that_has_not_followed_yet(db: livingdb.Database) -> 
     affected = db.forward_lineage("main~1", "orders", 2)
     assert affected["b.orders"].to_pylist() == [{"id": 2}]
     assert not affected.whole
+
+
+@pytest.mark.parametrize("names", RENAMES)
+def test_a_view_that_is_written_goes_on_with_the_kept_names(
+    db: livingdb.Database, names: str
+) -> None:
+    main = db.branch("main")
+    main.derive("cheap", "SELECT id, amount AS a FROM orders WHERE amount < 25", sync="both")
+    with pytest.raises(livingdb.RuleViolation, match="keep="):
+        main.evolve(RENAMES[names])
+    main.evolve(RENAMES[names], keep="main_v1", sync="both")
+    cheap, (table, amount, _) = db.branch("cheap"), NAMES[names]
+
+    def is_same() -> None:
+        rows = main.table(table).to_arrow(where=f"{amount} < 25").select(["id", amount])
+        shown = cheap.table("cheap").to_arrow().rename_columns(["id", amount])
+        assert shown.to_pylist() == rows.to_pylist()
+        assert not db.check(deep=True).problems
+
+    cheap.update("cheap", [{"id": 1, "a": 3}])
+    cheap.insert("cheap", [{"id": 7, "a": 4}])
+    main.update(table, [{"id": 2, amount: 5}])
+    main.insert(table, [{"id": 8, amount: 6}])
+    is_same()
+    db.sync("cheap").detach()
+    cheap.insert("cheap", [{"id": 9, "a": 4}])
+    main.insert(table, [{"id": 10, amount: 6}])
+    db.sync("cheap").reattach()
+    is_same()

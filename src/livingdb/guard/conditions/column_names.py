@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 from livingdb.catalog.ids import BranchId
 from livingdb.errors import InvalidData
+from livingdb.guard.conditions.condition import NamedValue
 from livingdb.tables.index import Version
 
 if TYPE_CHECKING:
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ReferencedTable",
+    "identified_text",
     "resolve_column",
     "resolve_reference",
     "resolve_source",
@@ -36,6 +39,31 @@ def resolve_column(
     if len(found) > 1:
         raise InvalidData(f"the column {column!r} is in {', '.join(found)}: say table='{found[0]}'")
     return found[0], column
+
+
+def identified_text(one: NamedValue, pending: PendingChange) -> str:
+    """The text of what is measured, by the ids of what it is about where it names a column."""
+    return _identified(one, pending).text
+
+
+def _identified(one: NamedValue, pending: PendingChange) -> NamedValue:
+    made: dict[str, Any] = {}
+    for at in dataclasses.fields(cast("Any", one)):
+        value = getattr(one, at.name)
+        if isinstance(value, NamedValue):
+            made[at.name] = _identified(value, pending)
+    column, table = getattr(one, "column", None), getattr(one, "table", None)
+    of = getattr(one, "of", "target")
+    if isinstance(column, str):
+        table, column = resolve_column(pending, column, table, of)
+    both = pending.side(of).get(table) if table is not None else None
+    if both is not None and both.new is not None:
+        definition = pending.versions.definition(both.new)
+        if definition.id is not None:  # else it is the answer of a query, which keeps its names
+            made["table"] = definition.id
+            if isinstance(column, str):
+                made["column"] = definition.schema.column(column).id
+    return dataclasses.replace(cast("Any", one), **made) if made else one
 
 
 def _has_column(pending: PendingChange, column: str, of: str) -> bool:

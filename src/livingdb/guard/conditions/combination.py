@@ -33,6 +33,10 @@ def _measured_parts(found: Sequence[tuple[Condition, Verdict]]) -> dict[str, flo
     return parts
 
 
+def _history(found: Sequence[tuple[Condition, Verdict]]) -> dict[str, float | int]:
+    return {key: value for _, verdict in found for key, value in verdict.history.items()}
+
+
 @dataclass(frozen=True)
 class _Combination(Condition):
     conditions: tuple[Condition, ...]
@@ -80,7 +84,8 @@ class AllOf(_Combination):
         """See `Condition.judge`."""
         found = [(one, one.judge(pending)) for one in self.conditions]
         problems = [str(verdict.problem) for _, verdict in found if not verdict.holds]
-        return Verdict("; ".join(problems) or None, parts=_measured_parts(found))
+        parts, history = _measured_parts(found), _history(found)
+        return Verdict("; ".join(problems) or None, parts=parts, history=history)
 
 
 @register
@@ -97,9 +102,10 @@ class AnyOf(_Combination):
         for one in self.conditions:
             found.append((one, one.judge(pending)))
             if found[-1][1].holds:
-                return Verdict(parts=_measured_parts(found))
+                return Verdict(parts=_measured_parts(found), history=_history(found))
         problems = [str(verdict.problem) for _, verdict in found]
-        return Verdict(" and ".join(problems), parts=_measured_parts(found))
+        parts, history = _measured_parts(found), _history(found)
+        return Verdict(" and ".join(problems), parts=parts, history=history)
 
 
 @register
@@ -140,7 +146,8 @@ class NotOne(Condition):
         """See `Condition.judge`."""
         verdict = self.condition.judge(pending)
         problem = f"{self.condition.text} holds, and is not to" if verdict.holds else None
-        return Verdict(problem, parts=_measured_parts([(self.condition, verdict)]))
+        parts = _measured_parts([(self.condition, verdict)])
+        return Verdict(problem, parts=parts, history=verdict.history)
 
 
 @register_constructor

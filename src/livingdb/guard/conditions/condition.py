@@ -45,7 +45,8 @@ class Verdict:
 
     `problem` says in words what is wrong; None: the condition holds.  `rows` are, by table of the
     target, the rows that break it, if it is one about rows.  `parts` are what the conditions
-    measured that it is made of, by their texts.  Not `is_judged`: nothing could be found out, and
+    measured that it is made of, by their texts.  `history` is what later changes are compared with,
+    by what it is about, whatever that is called.  Not `is_judged`: nothing could be found out, and
     `problem` says why.
     """
 
@@ -53,6 +54,7 @@ class Verdict:
     measured: float | int | None = None
     rows: Mapping[str, pa.Table] = field(default_factory=dict)
     parts: Mapping[str, float | int] = field(default_factory=dict)
+    history: Mapping[str, float | int] = field(default_factory=dict)
     is_judged: bool = True
 
     @property

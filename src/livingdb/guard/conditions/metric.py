@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from livingdb.errors import InvalidData
+from livingdb.guard.conditions.column_names import identified_text
 from livingdb.guard.conditions.condition import (
     Condition,
     NamedValue,
@@ -31,6 +32,9 @@ class Metric(NamedValue, ABC):
 
     IS_SHARE: ClassVar[bool] = False
     """Whether it is shown in percent."""
+
+    HAS_HISTORY: ClassVar[bool] = False
+    """Whether it is compared with what it was at earlier changes."""
 
     @abstractmethod
     def measure(self, pending: PendingChange) -> float | int | None:
@@ -114,7 +118,10 @@ class Bound(Condition):
         value, kept = self.metric.measurement_pair(pending, self.text)
         if kept is not None and not math.isfinite(kept):
             kept = None
-        return Verdict(None if value is None else self._problem(value), kept)
+        history = {}
+        if kept is not None and self.metric.HAS_HISTORY:
+            history[identified_text(self.metric, pending)] = kept
+        return Verdict(None if value is None else self._problem(value), kept, history=history)
 
     def _problem(self, value: float) -> str | None:
         shown = f"{self.metric.text} is {self.metric.render_value(value)}"

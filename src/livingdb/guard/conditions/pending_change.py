@@ -7,7 +7,7 @@ refresh knows already; whole tables are read only by what cannot do without.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -23,10 +23,11 @@ from livingdb.derivation.plan import WEIGHT
 from livingdb.derivation.stage_inputs import weighted_diff
 from livingdb.errors import InvalidData
 from livingdb.evolution.lenses.sides import images_between
-from livingdb.graph.diff import count_changes
+from livingdb.graph.diff import count_changes, count_rows, cross_schema_diff
+from livingdb.graph.table_ids import names_later
 from livingdb.guard.conditions.statistics import ColumnStatistics, Statistics
 from livingdb.tables.index import Version
-from livingdb.tables.recipe import Counts
+from livingdb.tables.recipe import Counts, Definition
 from livingdb.tables.rows import RowSet
 from livingdb.tables.schema import TableSchema
 from livingdb.tables.versions import Versions
@@ -35,12 +36,14 @@ from livingdb.trees.delta import PATCH, UPSERT, Delta
 if TYPE_CHECKING:
     from livingdb.graph.graph import Graph
 
-__all__ = ["CONDITIONS", "Cost", "PendingChange", "VersionPair"]
+__all__ = ["CONDITIONS", "HISTORY", "Cost", "PendingChange", "VersionPair"]
 
 _FAR = 1000
 """Nothing older counts as history."""
 CONDITIONS = "conditions"
 """What the details of an edge have the findings of conditions under."""
+HISTORY = "history"
+"""What they have measurements under that later ones are compared with, by what they are about."""
 
 
 @dataclass(frozen=True)
@@ -104,6 +107,8 @@ class PendingChange:
         self._after_images: dict[tuple[str, str], pa.Table] = {}
         self._before_images: dict[tuple[str, str], pa.Table] = {}
         self._counts: dict[tuple[str, str], Counts] = {}
+        self.texts_given: dict[str, str] = {}
+        """The texts of conditions as they were given, by those with the names of now."""
 
     # --- which tables ------------------------------------------------------------------------
 
@@ -150,9 +155,24 @@ class PendingChange:
         """How many rows are inserted, updated and deleted."""
         at = of, table
         if at not in self._counts:
-            both = self.side(of)[table]
-            self._counts[at] = Counts(*count_changes(self.versions, both.old, both.new))
+            self._counts[at] = self._count_changes(self.side(of)[table])
         return self._counts[at]
+
+    def _count_changes(self, both: VersionPair) -> Counts:
+        old, new = both.old, both.new
+        if old is None or new is None or self.versions.is_alike(old, new):
+            return Counts(*count_changes(self.versions, old, new))
+        batches = cross_schema_diff(self._old_rows(both), self.versions.rows(new))
+        return Counts(*count_rows(batches))
+
+    def _old_rows(self, both: VersionPair) -> RowSet:
+        """A table before the change, with the names that its columns have after it."""
+        assert both.old is not None
+        rows = self.versions.rows(both.old)
+        if both.new is None or both.old.definition == both.new.definition:
+            return rows
+        then, later = (self.versions.definition(version) for version in (both.old, both.new))
+        return replace(rows, schema=_with_names(then, later))
 
     def rows_before(self, table: str, of: str = "target") -> int:
         """How many rows there were."""
@@ -214,20 +234,22 @@ class PendingChange:
 
     def values(self, table: str, column: str, of: str = "target", old: bool = False) -> pa.Array:
         """All values of a column, before or after the change."""
-        both = self.side(of)[table]
-        version = both.old if old else both.new
-        if version is None:
+        rows = self.rows(table, of, old)
+        if rows is None:
             return pa.array([], self.schema(table, of).column(column).type)
-        rows = self.versions.rows(version)
         if column not in rows.schema.arrow.names:
             return pa.array([], self.schema(table, of).column(column).type)
         return rows.to_arrow([column]).column(column).combine_chunks()
 
     def rows(self, table: str, of: str = "target", old: bool = False) -> RowSet | None:
-        """A table before or after the change, to be read; None where it is not there."""
+        """A table before or after the change, to be read; None where it is not there.
+
+        Its columns have the names that they have after it.
+        """
         both = self.side(of)[table]
-        version = both.old if old else both.new
-        return None if version is None else self.versions.rows(version)
+        if old:
+            return None if both.old is None else self._old_rows(both)
+        return None if both.new is None else self.versions.rows(both.new)
 
     # --- what is known of columns ------------------------------------------------------------
 
@@ -254,18 +276,38 @@ class PendingChange:
 
     # --- what was before ---------------------------------------------------------------------
 
-    def past_measurements(self, text: str, last: int) -> list[float]:
-        """What a condition measured at the last changes of the target, newest first."""
+    def past_measurements(self, key: str, text: str, last: int) -> list[float]:
+        """What was measured at the last changes of the target, newest first.
+
+        By what it is about; older edges know it by the text of the condition.
+        """
         found: list[float] = []
+        given = self.texts_given.get(text, text)
         row, left = self.head, max(_FAR, last)
         while row is not None and len(found) < last and left:
             left -= 1
-            edge = self.graph.record(row.address).edge
-            value = edge.details.get(CONDITIONS, {}).get(text)
+            details = self.graph.record(row.address).edge.details
+            value = details.get(HISTORY, {}).get(key)
+            if HISTORY not in details:
+                value = details.get(CONDITIONS, {}).get(given)
             if isinstance(value, (int, float)) and not isinstance(value, bool):
                 found.append(float(value))
             row = None if row.first is None else self.graph.snapshots.at(row.first)
         return found
+
+
+def _with_names(then: Definition, later: Definition) -> TableSchema:
+    """A schema whose columns have the names that they have in another one of the same table."""
+    schema, names = then.schema, names_later(then, later)
+    free = {column.name for column in later.schema.columns}
+    columns = tuple(
+        replace(c, name=names.get(c.name, f"~{c.id}" if c.name in free else c.name))
+        for c in schema.columns
+    )
+    names = {old.name: new.name for old, new in zip(schema.columns, columns, strict=True)}
+    return replace(
+        schema, columns=columns, key=tuple(names[n] for n in schema.key), foreign_keys=(), checks=()
+    )
 
 
 def _upserted_rows(schema: TableSchema, upserts: Delta) -> pa.Table:

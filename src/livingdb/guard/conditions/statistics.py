@@ -23,6 +23,7 @@ import pyarrow.compute as pc
 
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.derivation.plan import WEIGHT
+from livingdb.graph.table_ids import names_later
 from livingdb.tables.index import Version
 
 if TYPE_CHECKING:
@@ -220,10 +221,12 @@ class Statistics:
         if version is None:
             return ColumnStatistics()
         if old:
-            known = self._known.get(f"{of} {table}.{column}")
-            if known is not None and known[0] == version.address.hex()[:16]:
-                return ColumnStatistics.from_json(known[1:])
-            return self._scan_column(version, column)
+            then = self._name_then(version, after, column)
+            for place, known in self._known.items():
+                is_place = place.startswith(f"{of} ") and place.endswith(f".{then}")
+                if is_place and known[0] == version.address.hex()[:16]:
+                    return ColumnStatistics.from_json(known[1:])
+            return self._scan_column(version, then)
         if before is None or before.definition != version.definition:
             return self._scan_column(version, column)
         was = self.get(before, after, table, column, of, True)
@@ -235,6 +238,13 @@ class Statistics:
         found = grown - ColumnStatistics.of(gone)
         is_sure = found.is_finite and not found.has_lost_precision(grown)
         return found if is_sure else self._scan_column(version, column)
+
+    def _name_then(self, before: Version, after: Version | None, column: str) -> str:
+        """What a column was called before the change."""
+        if after is None or before.definition == after.definition:
+            return column
+        definition = self._graph.versions.definition
+        return names_later(definition(after), definition(before)).get(column, column)
 
     def _scan_column(self, version: Version, column: str) -> ColumnStatistics:
         rows = self._graph.versions.rows(version)

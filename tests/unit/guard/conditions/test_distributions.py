@@ -309,11 +309,11 @@ def test_zscore_within_others(db: livingdb.Database, main: livingdb.Branch) -> N
 def test_zscore_of_what_never_changed(db: livingdb.Database, main: livingdb.Branch) -> None:
     given = crossing(db, None, "main")
     for past, z in (([10.0] * 4, None), ([10.0] * 5, 0.0), ([9.0] * 5, math.inf)):
-        given.past_measurements = lambda text, last, past=past: past  # type: ignore[method-assign]
+        given.past_measurements = lambda key, text, last, past=past: past  # type: ignore[method-assign]
         assert c.zscore(c.rows("orders")).measure(given) == z
         assert (c.zscore(c.rows("orders")) <= 3).judge(given).measured == 10
     past = [8.0, 9.0, 10.0, 11.0, 12.0]
-    given.past_measurements = lambda text, last: past  # type: ignore[method-assign]
+    given.past_measurements = lambda key, text, last: past  # type: ignore[method-assign]
     wanted = abs(10 - 10) / statistics.pstdev(past)
     assert c.zscore("rows").measure(given) is not None
     assert c.zscore(c.rows("orders")).measure(given) == wanted

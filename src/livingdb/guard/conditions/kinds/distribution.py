@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from livingdb.errors import InvalidData
-from livingdb.guard.conditions.column_names import resolve_column
+from livingdb.guard.conditions.column_names import identified_text, resolve_column
 from livingdb.guard.conditions.kinds.distances import (
     deviation_of,
     distinct_count,
@@ -292,6 +292,7 @@ class Zscore(Metric):
     last: int = 20
 
     NAME: ClassVar[str] = "zscore"
+    HAS_HISTORY: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "metric", metric_of(self.metric))
@@ -316,7 +317,7 @@ class Zscore(Metric):
         value = self.metric.measure(pending)
         if value is None:
             return None, None
-        past = pending.past_measurements(text, self.last)
+        past = pending.past_measurements(identified_text(self, pending), text, self.last)
         if len(past) < _FEW:
             return None, value
         usual, spread = statistics.fmean(past), statistics.pstdev(past)
