@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from livingdb.errors import LivingDBError
 from livingdb.evolution.schema_change import SchemaChange, Schemas
-from livingdb.sql.bindings import BoundTable
-from livingdb.sql.stored_expressions import StoredText, bound_table, follow_text
 from livingdb.tables.recipe import Definition
+
+if TYPE_CHECKING:
+    from livingdb.sql.bindings import BoundTable
 
 __all__ = ["follow_change", "follow_names"]
 
@@ -115,8 +116,10 @@ def _with_names(
         elif item.name in named:
             values[item.name] = _renamed(given, columns)
     followed: SchemaChange = replace(change, **values).with_id(change.id)
-    if old is None or new is None:
+    if old is None or new is None or not _has_expressions(change):
         return followed
+    from livingdb.sql.stored_expressions import bound_table
+
     ends = bound_table(old.schema), bound_table(new.schema)
     followed = _with_expressions(change, followed, _UP, ends, columns)
     if not any(getattr(change, field, None) for field in _DOWN):
@@ -125,8 +128,14 @@ def _with_names(
     return _with_expressions(change, followed, _DOWN, ends, columns)
 
 
+def _has_expressions(change: SchemaChange) -> bool:
+    return any(getattr(change, f, None) and _is_expression(change, f) for f in (*_UP, *_DOWN))
+
+
 def _tables_made(change: SchemaChange, tables: Schemas) -> BoundTable:
     """The new table of a change of one table; what it makes keeps its name, whatever its id."""
+    from livingdb.sql.stored_expressions import bound_table
+
     assert is_dataclass(change)
     forward: SchemaChange = replace(change, **dict.fromkeys(_DOWN)).with_id(change.id)
     lens = forward.plan(tables)
@@ -147,6 +156,8 @@ def _with_expressions(
     columns: Mapping[str, str],
 ) -> SchemaChange:
     """A change whose expressions over one of its tables go by other names."""
+    from livingdb.sql.stored_expressions import StoredText, follow_text
+
     assert is_dataclass(followed)
     written = dict(followed.written)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import livingdb
-from livingdb.commit.branch_operations import MergeOptions, merge, preview
+from livingdb.commit.merge import MergeOptions, merge, preview
 from livingdb.errors import InvalidData, MergeConflict, NotFound, RuleViolation
 from livingdb.evolution import AddColumn
 from livingdb.graph.graph import Graph

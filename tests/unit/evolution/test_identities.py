@@ -26,6 +26,7 @@ from livingdb.evolution import (
     Normalize,
     RenameColumn,
     RenameTable,
+    ReorderColumns,
     RetypeColumn,
     SchemaChange,
     SplitColumn,
@@ -195,6 +196,10 @@ PROMISES: list[tuple[SchemaChange, dict[str, tuple[str, Sequence[str]]]]] = [
     ),
     (DropColumn("t", "a"), {"t": (OLD["t"], same("t", "id", "b", "n"))}),
     (RenameColumn("t", "a", "x"), {"t": (OLD["t"], same("t", "id", "a", "b", "n"))}),
+    (
+        ReorderColumns("t", ["n", "b", "a", "id"]),
+        {"t": (OLD["t"], same("t", "n", "b", "a", "id"))},
+    ),
     (RetypeColumn("t", "n", "bigint"), {"t": (OLD["t"], same("t", "id", "a", "b", "n"))}),
     (MaskColumn("t", "a", "null"), {"t": (OLD["t"], same("t", "id", "a", "b", "n"))}),
     (ChangeKey("t", ["n"]), {"t": (OLD["t"], same("t", "id", "a", "b", "n"))}),
