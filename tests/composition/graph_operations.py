@@ -141,6 +141,9 @@ class Merge(Step):
         if model.heads[self.source] in model.ancestors(model.heads[self.into]):
             return Outcome({self.into: model.branches[self.into]})
         after = self._after(model)
+        if shapes(model.branches[self.source]) != shapes(model.branches[self.into]):
+            for sync in model.two_way(self.into):
+                sync.spoiled = True  # its lens has hidden parts now, which the model does not know
         if after is None or isinstance(after, Conflict):
             return Outcome(moved={self.into}, like={self.into: self._shapes(model)})
         return Outcome({self.into: after})
@@ -253,6 +256,8 @@ class _Replay(Step):
         if model.is_read_only(self.branch):
             return refused(ReadOnlyBranch)
         after = self._after(model)
+        if self._changes_schema(model):
+            return maybe(MergeConflict, InvalidData, RuleViolation)
         if after is None:
             return maybe(MergeConflict, InvalidData)
         if isinstance(after, Conflict):
@@ -263,10 +268,17 @@ class _Replay(Step):
             return refused(InvalidData)
         return maybe(InvalidData) if held_to(model, self.branch) else DONE
 
+    def _changes_schema(self, model: Model) -> bool:
+        places = self._places(model)
+        assert places is not None
+        return shapes(places[0]) != shapes(places[1])
+
     def _after(self, model: Model) -> State | Conflict | None:
         places = self._places(model)
         assert places is not None
         ours = model.branches[self.branch]
+        if self._changes_schema(model):
+            return places[1] if ours == places[0] else None
         base, theirs = (in_names_of(ours, place) for place in places)
         if shapes(base) == shapes(theirs) and _same_where_changed(base, theirs, ours):
             return _merged(base, ours, theirs, "fail")

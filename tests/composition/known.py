@@ -68,48 +68,11 @@ def any_of(*matches: Callable[[Failure], bool]) -> Callable[[Failure], bool]:
 
 KNOWN: tuple[Known, ...] = (
     # --- what is not there yet, or is refused ----------------------------------------------------
-    Known(
-        "revert_schema_change",
-        "a schema change is not reverted, also where its lens has an inverse",
-        fails("refused", "Revert", says="a schema change is not reverted"),
-    ),
-    Known(
-        "cherry_pick_schema_change",
-        "a schema change is not cherry-picked",
-        fails("refused", "CherryPick", says="a schema change is not picked"),
-    ),
-    Known(
-        "merge_schema_into_synced",
-        "a merge that brings a schema change to a branch in a two-way sync is refused",
-        fails("refused", "Merge", says="rule 4: .* stays with its present schema"),
-    ),
-    # --- another definition ----------------------------------------------------------------------
-    # --- names that change -----------------------------------------------------------------------
     # --- lenses and views that meet --------------------------------------------------------------
     Known(
         "change_already_made",
         "a lens stops at a change that its source has made already, by a merge of the target",
         fails("stopped", says="there is a (table|column) .* already", sync="lens"),
-    ),
-    # --- merging schemas -------------------------------------------------------------------------
-    Known(
-        "merge_schema_change",
-        "a schema change of the merged branch does not come along: the merge is refused",
-        fails("refused", "Merge", says="MergeConflict"),
-    ),
-    Known(
-        "merge_within_pair",
-        "a merge between the two sides of a sync leaves them out of step",
-        any_of(
-            fails("true", "Merge", sync="^(both|forward) immediate lens"),
-            fails("true", "Reattach", sync="immediate lens", met="Merge"),
-            fails("true", "Write", sync="CreateTable", met="Merge"),
-        ),
-    ),
-    Known(
-        "replay_over_rename",
-        "a snapshot from before a rename is not reverted or picked after it",
-        fails("refused", "Revert", "CherryPick", says="MergeConflict"),
     ),
     # --- what is not whole -----------------------------------------------------------------------
     Known(

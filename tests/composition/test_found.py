@@ -7,26 +7,14 @@ from __future__ import annotations
 
 import pytest
 from tests.composition.graph_operations import (
-    CherryPick,
-    Clone,
     Merge,
-    Revert,
 )
 from tests.composition.known import KNOWN
 from tests.composition.machine import Failure, Program, run
-from tests.composition.pieces import (
-    INSERT,
-    KEPT,
-    RENAME,
-    ROW,
-)
-from tests.composition.row_operations import Write
 from tests.composition.schema_model import (
     AddColumn,
     CreateTable,
     Normalize,
-    RenameColumn,
-    SplitTable,
 )
 from tests.composition.schema_operations import Evolve, TransformClone
 from tests.composition.view_operations import (
@@ -35,33 +23,6 @@ from tests.composition.view_operations import (
 )
 
 FOUND = {
-    "revert_schema_change": Program([RENAME, Revert("main", "main", 0)]),
-    "cherry_pick_schema_change": Program(
-        [Clone("main", "dev"), RENAME, CherryPick("dev", "main", 0)]
-    ),
-    "merge_schema_into_synced": Program(
-        [
-            Clone("main", "dev"),
-            Evolve("dev", (AddColumn("orders", "rank"),)),
-            Evolve("main", (RenameColumn("items", "size", "width"),), "to", "b", "both"),
-            Merge("dev", "main", "fail"),
-        ]
-    ),
-    "merge_schema_change": Program(
-        [
-            Clone("main", "dev"),
-            Evolve("dev", (AddColumn("orders", "rank"),)),
-            INSERT,
-            Merge("dev", "main", "fail"),
-        ]
-    ),
-    "merge_within_pair": Program(
-        [
-            Evolve("main", (SplitTable("orders", "amount", 3, ("high", "low")),), *KEPT),
-            Write("old", (("insert", "orders", (ROW,)),)),
-            Merge("main", "old", "ours"),
-        ]
-    ),
     "change_already_made": Program(
         [
             TransformClone("main", "m", (CreateTable("new"),), "immediate"),
@@ -70,7 +31,6 @@ FOUND = {
             Propagate(),
         ]
     ),
-    "replay_over_rename": Program([INSERT, RENAME, Revert("main", "main", 1)]),
     "unreadable_after_overflow": Program(
         [
             Evolve("main", (Normalize("orders", "city", "cities"),)),

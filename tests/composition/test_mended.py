@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 from tests.composition.graph_operations import (
+    CherryPick,
     Clone,
     Merge,
     Reset,
+    Revert,
     TimeTravel,
 )
 from tests.composition.machine import Program, run
@@ -16,12 +18,14 @@ from tests.composition.pieces import (
     FILTER,
     GROUP,
     INSERT,
+    KEPT,
     MASKED,
     MASKED_LATER,
     OTHER_ROW,
     OVER,
     RENAME,
     RENAME_TABLE,
+    ROW,
     UNION,
     VIEW,
 )
@@ -34,6 +38,7 @@ from tests.composition.schema_model import (
     MaskColumn,
     RenameColumn,
     RetypeColumn,
+    SplitTable,
 )
 from tests.composition.schema_operations import Evolve, TransformClone
 from tests.composition.view_operations import (
@@ -48,6 +53,34 @@ from tests.composition.view_operations import (
 )
 
 MENDED = {
+    "merge_schema_into_synced": Program(
+        [
+            Clone("main", "dev"),
+            Evolve("dev", (AddColumn("orders", "rank"),)),
+            Evolve("main", (RenameColumn("items", "size", "width"),), "to", "b", "both"),
+            Merge("dev", "main", "fail"),
+        ]
+    ),
+    "revert_schema_change": Program([RENAME, Revert("main", "main", 0)]),
+    "cherry_pick_schema_change": Program(
+        [Clone("main", "dev"), RENAME, CherryPick("dev", "main", 0)]
+    ),
+    "merge_schema_change": Program(
+        [
+            Clone("main", "dev"),
+            Evolve("dev", (AddColumn("orders", "rank"),)),
+            INSERT,
+            Merge("dev", "main", "fail"),
+        ]
+    ),
+    "merge_within_pair": Program(
+        [
+            Evolve("main", (SplitTable("orders", "amount", 3, ("high", "low")),), *KEPT),
+            Write("old", (("insert", "orders", (ROW,)),)),
+            Merge("main", "old", "ours"),
+        ]
+    ),
+    "replay_over_rename": Program([INSERT, RENAME, Revert("main", "main", 1)]),
     "merge_schema_into_source_of_one_way_lens": Program(
         [
             Clone("main", "dev"),

@@ -55,6 +55,8 @@ class EvolveRequest:
     """What guards the sync."""
     instead: CatalogChange | None = None
     """Takes what has the new branch's name away, in the same transaction."""
+    is_merged: bool = False
+    """Whether the changes were made elsewhere; they keep their ids, and what is kept is hidden."""
 
     def check(self) -> None:
         """`InvalidData` for what does not fit together."""
@@ -76,14 +78,15 @@ class EvolveRequest:
                 "name: to= names it"
             )
         for name in (self.keep, self.to):
-            if name is not None:
+            if name is not None and not (self.is_merged and is_hidden(name)):
                 check_branch(name)
 
 
 def evolve(pipeline: Pipeline, branch: str, wish: EvolveRequest) -> SnapshotRow:
     """Make the changes, all or none; the snapshot in the new schema."""
     wish.check()
-    wish = replace(wish, changes=identify_changes(wish.changes))
+    if not wish.is_merged:
+        wish = replace(wish, changes=identify_changes(wish.changes))
     graph = pipeline.graph
 
     def propose(attempt: Attempt) -> Proposal:
@@ -201,12 +204,29 @@ def _branches_and_syncs(
     between = [
         NewBranch(f"~{uuid.uuid4().hex[:12]}", number, row.name, "evolve") for number in range(last)
     ]
-    inner = [_SyncEnd(hidden.id, hidden.name, hidden.at) for hidden in between]
+    ends = [old, *(_SyncEnd(hidden.id, hidden.name, hidden.at) for hidden in between), new]
+    changes: Sequence[SchemaChange] = wish.changes
+    if wish.is_merged and any(sync.sources == (other.id,) for sync in moved):
+        # What the branch is in step with is behind the hidden branch: a chain leads from it.
+        ends, changes = ends[::-1], _reverts(graph, head, wish.changes)
     syncs = [
-        _new_sync(change, wish, *ends)
-        for change, ends in zip(wish.changes, pairwise([old, *inner, new]), strict=True)
+        _new_sync(change, wish, *pair) for change, pair in zip(changes, pairwise(ends), strict=True)
     ]
     return [*between, other, *moved, *syncs]
+
+
+def _reverts(
+    graph: Graph, head: SnapshotRow, changes: Sequence[SchemaChange]
+) -> list[SchemaChange]:
+    """What takes changes back that are made on a snapshot, the last first."""
+    from livingdb.evolution.changes.revert_change import revert_of
+
+    tables = definitions_of(graph, tables_of(graph, head))
+    found: list[SchemaChange] = []
+    for change in changes:
+        found.insert(0, revert_of(change, tables).with_id(new_id()))
+        tables = dict(plan_changes(tables, [change]).tables)
+    return found
 
 
 def _new_sync(change: SchemaChange, wish: EvolveRequest, old: _SyncEnd, new: _SyncEnd) -> NewSync:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +12,7 @@ import pyarrow as pa
 from livingdb.catalog.branches import BranchRow
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.commit.align_schemas import AlignedSides, align_schemas
+from livingdb.commit.evolve import EvolveRequest, evolve
 from livingdb.commit.pipeline import Attempt, Pipeline
 from livingdb.commit.proposal import Proposal
 from livingdb.errors import MergeConflict, RuleViolation
@@ -24,6 +26,7 @@ from livingdb.graph.merge import MergeBase, MergedTables, merge_error, merge_tab
 from livingdb.graph.merge_policy import Policies, check_policy
 from livingdb.graph.rules import check_writable, is_synced
 from livingdb.graph.storage.staging import Staging
+from livingdb.graph.sync_groups import schema_syncs
 from livingdb.tables.index import Version
 
 __all__ = ["MergeOptions", "Preview", "merge", "merge_cleanly", "preview"]
@@ -52,7 +55,11 @@ def merge(
     author: str,
     message: str,
 ) -> SnapshotRow:
-    """Put what the source changed on a branch; where the branch then stands."""
+    """Put what the source changed on a branch; where the branch then stands.
+
+    A branch in two-way syncs first gets the schema changes alone: its present schema is kept as a
+    hidden branch, between it and those that it is in step with.
+    """
     graph = pipeline.graph
 
     def propose(attempt: Attempt) -> Proposal | SnapshotRow:
@@ -78,12 +85,26 @@ def merge(
         if options.fast_forward and is_free and is_ancestor(graph.snapshots, ours, theirs):
             return Proposal(moves=[HeadMove(branch, theirs, "merge")])
         moves = (branch,) if other is None else (branch, other)
-        text = message or f"merge {source} into {into}"
         return _merge_heads(
             pipeline, moves, ours, theirs, (source, options), author, text, attempt.staging
         )
 
-    return pipeline.run(into, propose)
+    text = message or f"merge {source} into {into}"
+    try:
+        return pipeline.run(into, propose)
+    except _SchemaKept as kept:
+        hidden = f"~{uuid.uuid4().hex[:12]}"
+        wish = EvolveRequest(kept.changes, hidden, None, "both", author, text, is_merged=True)
+        evolve(pipeline, into, wish)
+        return pipeline.run(into, propose)
+
+
+class _SchemaKept(Exception):
+    """A branch whose present schema has to stay, for those that it is in step with."""
+
+    def __init__(self, changes: Sequence[SchemaChange]):
+        super().__init__()
+        self.changes = tuple(changes)
 
 
 def _merge_heads(
@@ -104,6 +125,8 @@ def _merge_heads(
     merged = merge_cleanly(graph, sides.base, sides.ours, sides.theirs, options, staging)
     rows = {name: len(changes) for name, changes in merged.deltas.items()}
     is_evolved = bool(sides.changes or sides.evolved)
+    if sides.changes and len(moves) == 1 and _keeps_schema(graph, moves[0]):
+        raise _SchemaKept(sides.changes)
     intent = Intent(
         (theirs,) if is_evolved else (ours, theirs),
         moves,
@@ -121,6 +144,12 @@ def _merge_heads(
     if is_evolved:
         intents.insert(0, _schema_intent(ours, source, theirs, sides, author, message))
     return Proposal(intents, deltas=merged.deltas, is_checked=True)
+
+
+def _keeps_schema(graph: Graph, branch: BranchRow) -> bool:
+    """Whether a branch is in one two-way sync, and a hidden branch can keep its schema there."""
+    syncs = schema_syncs(graph, branch, of_branch=True)
+    return len(syncs) == 1 and syncs[0].direction == "both"
 
 
 def _schema_intent(

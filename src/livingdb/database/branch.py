@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.commit import branch_operations as operations
+from livingdb.commit import replay
 from livingdb.commit.merge import MergeOptions
 from livingdb.commit.transaction import BranchTransaction
 from livingdb.database.branch_movement import BranchMovement
@@ -345,7 +346,7 @@ class Branch:
         options = MergeOptions(on_conflict, granularity)
         target = self.database._resolve(ref).snapshot
         who = author or self.database.author
-        made = operations.revert(self._pipeline, self.name, target, who, message, options)
+        made = replay.revert(self._pipeline, self.name, target, who, message, options)
         return Snapshot(self.database, made)
 
     def cherry_pick(
@@ -364,7 +365,7 @@ class Branch:
         options = MergeOptions(on_conflict, granularity)
         target = self.database._resolve(ref).snapshot
         who = author or self.database.author
-        made = operations.cherry_pick(self._pipeline, self.name, target, who, message, options)
+        made = replay.cherry_pick(self._pipeline, self.name, target, who, message, options)
         return Snapshot(self.database, made)
 
     # --- as a name ---------------------------------------------------------------------------

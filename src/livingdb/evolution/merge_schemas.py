@@ -17,7 +17,14 @@ from livingdb.evolution.schema_change import SchemaChange, Schemas
 from livingdb.evolution.schema_history import MadeChange, planned_tables, table_key
 from livingdb.tables.letter_case import check_new
 
-__all__ = ["Histories", "SchemaConflict", "SchemaMerge", "merge_kept", "merge_schemas"]
+__all__ = [
+    "Histories",
+    "SchemaConflict",
+    "SchemaMerge",
+    "merge_kept",
+    "merge_schemas",
+    "replay_changes",
+]
 
 Element = tuple[str, ...]
 """What a change can change: a table, its key, a column, one of its attributes, a check."""
@@ -85,7 +92,10 @@ def merge_schemas(schemas: ThreeSchemas, made: Histories) -> SchemaMerge:
     """
     base, ours, theirs = schemas
     _, in_ours, in_theirs = made
-    has_base, has_ours, has_theirs = ({one.identity for one in some} for some in made)
+    has_base, has_ours, has_theirs = map(_identities, made)
+    in_ours = _without_reverted(in_ours, has_base | has_theirs)
+    in_theirs = _without_reverted(in_theirs, has_base | has_ours)
+    has_ours, has_theirs = _identities(in_ours), _identities(in_theirs)
     onto_ours = _replay(in_theirs, ours, has_ours)
     onto_theirs = _replay(in_ours, theirs, has_theirs)
     whole = _replay(in_ours, base, has_base)
@@ -106,6 +116,31 @@ def merge_schemas(schemas: ThreeSchemas, made: Histories) -> SchemaMerge:
         onto_ours.tables,
         _merged_conflicts(conflicts),
     )
+
+
+def _identities(made: Iterable[MadeChange]) -> set[str]:
+    return {one.identity for one in made}
+
+
+def _without_reverted(made: Sequence[MadeChange], elsewhere: set[str]) -> list[MadeChange]:
+    """Changes without those that were taken back, where nobody else has made them."""
+    reverted = {
+        known: one.identity
+        for one in made
+        if (known := one.change.reverts) is not None and known not in elsewhere
+    }
+    own = _identities(made)
+    gone = {i for pair in reverted.items() if pair[0] in own for i in pair}
+    return [one for one in made if one.identity not in gone]
+
+
+def replay_changes(
+    made: Sequence[MadeChange], ours: Schemas, known: Collection[str]
+) -> SchemaMerge:
+    """Changes made again on other tables, but those that are known there."""
+    done = _replay(made, ours, known)
+    conflicts = _failures(done.failed, (), (), ours, is_theirs=True)
+    return SchemaMerge(done.changes, tables=done.tables, conflicts=_merged_conflicts(conflicts))
 
 
 def merge_kept(

@@ -65,6 +65,11 @@ class SchemaChange(ABC):
         """The id; of a change that has none, one that equal changes have in common."""
         return self.id or recorded_change_id(json.dumps(self.to_json(), sort_keys=True))
 
+    @property
+    def reverts(self) -> str | None:
+        """The id of the change that this one takes back; None if it takes back none."""
+        return None
+
     def to_json(self) -> dict[str, Any]:
         """The change as plain values."""
         assert is_dataclass(self)
@@ -98,6 +103,8 @@ def _change_class(name: str) -> type[SchemaChange]:
 
     if name not in SchemaChange.kinds and name in known.__all__:
         getattr(known, name)
+    if name == "RevertChange":  # which nobody makes but a revert
+        pass
     if name not in SchemaChange.kinds:
         raise Corruption(f"there is no schema change {name!r}")
     return SchemaChange.kinds[name]

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 import livingdb
-from livingdb.errors import MergeConflict
+from livingdb.errors import MergeConflict, RuleViolation
 from livingdb.evolution import (
     AddColumn,
     AddConstraint,
@@ -261,3 +263,225 @@ def test_a_preview_says_which_changes_come(db: livingdb.Database) -> None:
     assert list(seen.schema) == [RenameColumn("orders", "city", "town")]
     assert seen.changes["orders"].updated == 1
     assert db.branch("main").table("orders").schema.names == ["id", "city", "amount"]
+
+
+# --- cherry-pick and revert -----------------------------------------------------------------------
+
+
+def test_a_schema_change_is_picked_once(db: livingdb.Database) -> None:
+    main, dev = db.branch("main"), db.branch("dev")
+    change = dev.evolve([RenameColumn("orders", "city", "town"), AddColumn("orders", "n", "int")])
+    main.evolve(RenameTable("orders", "sales"))
+    picked = main.cherry_pick(change)
+    assert main.table("sales").schema.names == ["id", "town", "amount", "n"]
+    assert picked.edge.kind == "schema_change"
+    assert main.cherry_pick(change).id == picked.id
+    dev.update("orders", {"id": [1], "n": [5]})
+    db.merge("dev", into="main")
+    assert main.table("sales").get(1) == {"id": 1, "town": "Oslo", "amount": 1, "n": 5}
+
+
+def test_a_schema_change_that_cannot_be_picked(db: livingdb.Database) -> None:
+    main, dev = db.branch("main"), db.branch("dev")
+    change = dev.evolve(AddColumn("orders", "x", "int"))
+    main.evolve(AddColumn("orders", "x", "string"))
+    before = main.head.id
+    with pytest.raises(MergeConflict, match="AddColumn orders x"):
+        main.cherry_pick(change)
+    assert main.head.id == before
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        RenameColumn("orders", "city", "town"),
+        AddColumn("orders", "vat", "int", default=25),
+        DropColumn("orders", "city"),
+        RetypeColumn("orders", "amount", "bigint", policy="null"),
+        RenameTable("orders", "sales"),
+        AddConstraint("orders", check="amount > 0"),
+        CreateTable("extra", {"id": "int", "v": "int"}, key="id"),
+        SplitTable("orders", {"small": "amount < 3", "large": "amount >= 3"}),
+        Normalize("orders", ["city"], "cities"),
+        [RenameColumn("orders", "city", "town"), DropColumn("orders", "amount")],
+        DropTable("orders"),
+    ],
+    ids=lambda change: type(change).__name__,
+)
+def test_a_schema_change_is_reverted(db: livingdb.Database, change: object) -> None:
+    main = db.branch("main")
+    before = main.table("orders").to_arrow()
+    made = main.evolve(change)
+    reverted = main.revert(made)
+    assert reverted.edge.kind == "schema_change"
+    assert main.tables() == ["orders"]
+    assert main.table("orders").to_arrow() == before
+    main.update("orders", {"id": [1], "amount": [10]})
+    assert main.table("orders").get(1) == {"id": 1, "city": "Oslo", "amount": 10}
+    assert db.check().ok
+
+
+def test_what_was_written_since_stays(db: livingdb.Database) -> None:
+    main = db.branch("main")
+    made = main.evolve([RenameColumn("orders", "amount", "sum"), DropColumn("orders", "city")])
+    main.upsert("orders", {"id": [1, 4], "sum": [10, 40]})
+    main.delete("orders", [2])
+    main.revert(made)
+    assert rows(main) == [
+        {"id": 1, "city": "Oslo", "amount": 10},
+        {"id": 3, "city": None, "amount": 3},
+        {"id": 4, "city": None, "amount": 40},
+    ]
+
+
+def test_what_has_changed_since_is_reverted_first(db: livingdb.Database) -> None:
+    main = db.branch("main")
+    first = main.evolve(RenameColumn("orders", "city", "town"))
+    second = main.evolve(AddColumn("orders", "n", "int"))
+    with pytest.raises(RuleViolation, match="revert first what changed its schema since"):
+        main.revert(first)
+    main.revert(second)
+    main.create_table("other", {"id": "int"}, key="id")
+    main.revert(first)
+    assert main.table("orders").schema.names == ["id", "city", "amount"]
+    assert main.tables() == ["orders", "other"]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        RenameColumn("orders", "city", "town"),
+        RenameTable("orders", "sales"),
+        AddColumn("orders", "n", "int", default=3),
+        DropColumn("orders", "city"),
+    ],
+    ids=lambda change: type(change).__name__,
+)
+def test_rows_from_before_a_schema_change_are_reverted_and_picked(
+    db: livingdb.Database, change: object
+) -> None:
+    main, dev = db.branch("main"), db.branch("dev")
+    written = main.upsert("orders", {"id": [1, 7], "city": ["x", "y"], "amount": [11, 77]})
+    main.evolve(change)
+    (table,) = main.tables()
+    if "n" in main.table(table).schema.names:
+        main.update(table, {"id": [1], "n": [9]})
+    dev.cherry_pick(written)
+    assert dev.table("orders").get(7) == {"id": 7, "city": "y", "amount": 77}
+    main.revert(written)
+    first = main.table(table).get(1)
+    assert first["amount"] == 1
+    assert first.get("city", first.get("town", "Oslo")) == "Oslo"
+    assert first.get("n", 9) == 9
+    assert main.table(table).get(7) is None
+    again = dev.upsert("orders", {"id": [8], "city": ["z"], "amount": [8]})
+    main.cherry_pick(again)
+    assert main.table(table).get(8)["amount"] == 8
+
+
+def test_rows_of_a_column_that_has_another_type_are_not_picked(db: livingdb.Database) -> None:
+    main, dev = db.branch("main"), db.branch("dev")
+    written = dev.update("orders", {"id": [1], "amount": [11]})
+    main.evolve(RetypeColumn("orders", "amount", "string"))
+    with pytest.raises(MergeConflict, match="'amount' has another type"):
+        main.cherry_pick(written)
+
+
+def test_a_revert_is_known_to_who_opens_the_database_anew(db: livingdb.Database) -> None:
+    main = db.branch("main")
+    main.revert(main.evolve(DropColumn("orders", "city")))
+    program = (
+        "import sys, livingdb\n"
+        "db = livingdb.open(sys.argv[1], engine='embedded')\n"
+        "main = db.branch('main')\n"
+        "main.update('orders', {'id': [1], 'amount': [5]})\n"
+        "db.merge('dev', into='main')\n"
+        "print(main.table('orders').get(1), db.at('main~2', schema='main').table('orders').get(1))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, db.name], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("'city': 'Oslo'") == 1
+    assert done.stdout.count("'city': None") == 1
+
+
+def test_a_change_that_was_taken_back_is_no_change(db: livingdb.Database) -> None:
+    main, dev = db.branch("main"), db.branch("dev")
+    main.revert(main.evolve(DropColumn("orders", "city")))
+    dev.update("orders", {"id": [1], "city": ["Hamar"]})
+    main.update("orders", {"id": [2], "city": ["Moss"]})
+    db.merge("dev", into="main")
+    assert [row["city"] for row in rows(main)] == ["Hamar", "Moss", None]
+
+
+def test_a_change_that_the_other_side_has_is_taken_back_there(db: livingdb.Database) -> None:
+    main, dev = db.branch("main"), db.branch("dev")
+    made = main.evolve(RenameColumn("orders", "city", "town"))
+    db.merge("main", into="dev")
+    main.revert(made)
+    dev.update("orders", {"id": [1], "town": ["Hamar"]})
+    db.merge("main", into="dev")
+    assert dev.table("orders").get(1) == {"id": 1, "city": "Hamar", "amount": 1}
+
+
+# --- two-way syncs --------------------------------------------------------------------------------
+
+
+def test_a_branch_in_step_with_another_gets_changes_and_stays_in_step(
+    db: livingdb.Database,
+) -> None:
+    main = db.branch("main")
+    main.evolve(RenameColumn("orders", "amount", "net"), keep="old", sync="both")
+    dev = main.clone("feature")
+    dev.evolve([AddColumn("orders", "vat", "int", default=25), RenameTable("orders", "sales")])
+    dev.update("sales", {"id": [1], "net": [100], "vat": [12]})
+    main.update("orders", {"id": [2], "net": [20]})
+    db.merge("feature", into="main")
+    old = db.branch("old")
+    assert main.tables() == ["sales"]
+    assert main.table("sales").get(1) == {"id": 1, "city": "Oslo", "net": 100, "vat": 12}
+    assert old.table("orders").get(1) == {"id": 1, "city": "Oslo", "amount": 100}
+    assert old.table("orders").get(2)["amount"] == 20
+    old.insert("orders", {"id": [9], "city": ["Moss"], "amount": [90]})
+    assert main.table("sales").get(9) == {"id": 9, "city": "Moss", "net": 90, "vat": 25}
+    main.delete("sales", [1])
+    assert old.table("orders").get(1) is None
+    (sync,) = db.syncs()
+    assert (sync.sources, sync.target, sync.state) == (["old"], "main", "active")
+    assert db.branches() == ["dev", "feature", "main", "old"]
+    assert db.check(deep=True).ok
+
+
+def test_the_old_side_gets_changes_and_stays_in_step(db: livingdb.Database) -> None:
+    main = db.branch("main")
+    main.evolve(RenameColumn("orders", "amount", "net"), to="new", sync="both")
+    dev = db.branch("dev")
+    dev.evolve([AddColumn("orders", "vat", "int", default=25), DropColumn("orders", "city")])
+    dev.update("orders", {"id": [1], "vat": [12]})
+    db.merge("dev", into="main")
+    new = db.branch("new")
+    assert rows(main)[0] == {"id": 1, "amount": 1, "vat": 12}
+    assert new.table("orders").get(1) == {"id": 1, "city": "Oslo", "net": 1}
+    main.update("orders", {"id": [1], "amount": [50], "vat": [13]})
+    assert new.table("orders").get(1) == {"id": 1, "city": "Oslo", "net": 50}
+    new.upsert("orders", {"id": [1, 8], "city": ["Moss", "Bergen"], "net": [60, 80]})
+    assert main.table("orders").get(1) == {"id": 1, "amount": 60, "vat": 13}
+    assert main.table("orders").get(8) == {"id": 8, "amount": 80, "vat": 25}
+    (sync,) = db.syncs()
+    assert (sync.sources, sync.target, sync.state) == (["main"], "new", "active")
+    assert db.check(deep=True).ok
+
+
+def test_in_conflict_nothing_of_the_schema_comes(db: livingdb.Database) -> None:
+    main = db.branch("main")
+    main.evolve(RenameColumn("orders", "amount", "net"), keep="old", sync="both")
+    dev = main.clone("feature")
+    dev.evolve(AddColumn("orders", "vat", "int"))
+    dev.update("orders", {"id": [1], "net": [100]})
+    main.update("orders", {"id": [1], "net": [101]})
+    before = main.head.id
+    with pytest.raises(MergeConflict):
+        db.merge("feature", into="main")
+    assert main.head.id == before
+    assert len(db.syncs()) == 1

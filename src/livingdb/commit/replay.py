@@ -1,0 +1,303 @@
+"""Revert and cherry-pick: what a snapshot changed, taken back or made again on a branch.
+
+Rows are merged, by the names that the branch has for their tables and columns.  A schema change is
+made again as the change it was; taken back, the branch is as it would be without it: each row with
+what was written since, and with what the change had hidden.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from livingdb.catalog.snapshots import SnapshotRow
+from livingdb.commit.merge import MergeOptions, merge_cleanly, schema_error
+from livingdb.commit.pipeline import Attempt, Pipeline
+from livingdb.commit.proposal import BranchChange, Proposal
+from livingdb.errors import InvalidData, LivingDBError, MergeConflict, RuleViolation
+from livingdb.evolution.changes.revert_change import InverseLens, revert_of
+from livingdb.evolution.lenses.sides import images_between
+from livingdb.evolution.merge_schemas import replay_changes
+from livingdb.evolution.plan import apply_changes, changed_tables, definitions_of, plan_changes
+from livingdb.evolution.rebuild_table import can_rebuild, rebuild_table
+from livingdb.evolution.schema_change import SchemaChange
+from livingdb.evolution.schema_history import (
+    MadeChange,
+    fork_of,
+    planned_tables,
+    schema_history,
+    table_key,
+    visible_schemas,
+)
+from livingdb.graph.draft import Intent
+from livingdb.graph.graph import Graph, tables_of
+from livingdb.graph.merge import MergeBase
+from livingdb.graph.names import is_hidden
+from livingdb.graph.rules import check_writable
+from livingdb.graph.storage.staging import Staging
+from livingdb.tables import ingest
+from livingdb.tables.identity import new_id
+from livingdb.tables.index import Version
+
+__all__ = ["cherry_pick", "revert"]
+
+Tables = Mapping[str, Version]
+
+
+def revert(
+    pipeline: Pipeline,
+    name: str,
+    which: SnapshotRow,
+    author: str,
+    message: str,
+    options: MergeOptions | None = None,
+) -> SnapshotRow:
+    """A snapshot that undoes what another one changed, on a branch."""
+    if which.first is None:
+        raise InvalidData("the first snapshot of a database cannot be reverted")
+    parent = pipeline.graph.snapshots.at(which.first)
+    text = message or f"revert {which.message or which.address.hex()[:12]}"
+    if which.kind == "schema_change":
+        return _take_back(pipeline, name, which, parent, author, text)
+    return _replay(pipeline, name, (which, parent), ("revert", which), author, text, options)
+
+
+def cherry_pick(
+    pipeline: Pipeline,
+    name: str,
+    which: SnapshotRow,
+    author: str,
+    message: str,
+    options: MergeOptions | None = None,
+) -> SnapshotRow:
+    """A snapshot with what another one changed, on a branch."""
+    if which.first is None:
+        raise InvalidData("the first snapshot of a database changes nothing to pick")
+    parent = pipeline.graph.snapshots.at(which.first)
+    text = message or which.message
+    if which.kind == "schema_change":
+        return _make_again(pipeline, name, which, parent, author, text)
+    return _replay(pipeline, name, (parent, which), ("cherry_pick", which), author, text, options)
+
+
+# --- rows -----------------------------------------------------------------------------------------
+
+
+def _replay(
+    pipeline: Pipeline,
+    name: str,
+    step: tuple[SnapshotRow, SnapshotRow],
+    how: tuple[str, SnapshotRow],
+    author: str,
+    message: str,
+    options: MergeOptions | None,
+) -> SnapshotRow:
+    """Put the difference of two snapshots on a branch."""
+    graph, (before, after), (operation, which) = pipeline.graph, step, how
+
+    def propose(attempt: Attempt) -> Proposal | SnapshotRow:
+        branch = graph.branch(name)
+        check_writable(graph.syncs(branch.epoch), branch)
+        ours = graph.snapshots.at(branch.head)
+        mine = tables_of(graph, ours)
+        sides = tables_of(graph, before), tables_of(graph, after)
+        base, theirs = _in_schema_of(graph, mine, *sides, attempt.staging)
+        how_to = options or MergeOptions()
+        merged = merge_cleanly(graph, MergeBase(base), mine, theirs, how_to, attempt.staging)
+        if not merged.tables:
+            return ours
+        intent = Intent(
+            (ours,),
+            (branch,),
+            "transaction",
+            operation,
+            author,
+            message,
+            merged.tables,
+            {"snapshot": which.address.hex()},
+        )
+        return Proposal([intent], deltas=merged.deltas, is_checked=True)
+
+    return pipeline.run(name, propose)
+
+
+def _in_schema_of(
+    graph: Graph, ours: Tables, before: Tables, after: Tables, staging: Staging
+) -> tuple[Tables, Tables]:
+    """What differs between two snapshots of one schema, in the schema that a branch has.
+
+    Tables that have another schema there are of the rows that differ, and no others.
+    """
+    mine = {table_key(n, d): n for n, d in definitions_of(graph, ours).items() if not is_hidden(n)}
+    base, theirs = dict(before), dict(after)
+    for name in sorted({*before, *after}):
+        old, new = before.get(name), after.get(name)
+        if old is None or new is None or old.address == new.address:
+            continue
+        key = table_key(name, graph.versions.definition(new))
+        here = mine.get(key)
+        if here is None or not graph.versions.is_alike(old, new):
+            continue
+        if here == name and graph.versions.is_alike(ours[here], new):
+            continue
+        del base[name], theirs[name]
+        base[here], theirs[here] = _small_versions(graph, ours[here], here, old, new, staging)
+    return base, theirs
+
+
+def _small_versions(
+    graph: Graph, mine: Version, name: str, old: Version, new: Version, staging: Staging
+) -> tuple[Version, Version]:
+    """The rows that differ between two versions, in the definition of another one."""
+    versions = graph.versions
+    definition, target = versions.definition(new), versions.definition(mine)
+    if not can_rebuild(graph, new, target):
+        raise _conflict(name, "it has another key since")
+    later = {column.id: column for column in target.schema.columns}
+    for column in definition.schema.columns:
+        if column.id in later and later[column.id].type != column.type:
+            raise _conflict(name, f"the column {later[column.id].name!r} has another type since")
+    images = images_between(versions, old, new)
+    found = []
+    for rows in (images.before, images.after):
+        shape = versions.forest(new).shape
+        delta = ingest.carried_upserts(definition.schema, shape, rows)
+        columns = [column for column in delta.columns if column is not None]
+        small = versions.create(definition, [columns] if len(delta) else [], staging.sink)
+        found.append(rebuild_table(graph, small, target, [mine], staging))
+    return found[0], found[1]
+
+
+def _conflict(table: str, why: str) -> MergeConflict:
+    error = MergeConflict(f"what was changed in {table!r} has no place there: {why}")
+    error.schema_conflicts = {table: why}
+    return error
+
+
+# --- schema changes -------------------------------------------------------------------------------
+
+
+def _made_by(pipeline: Pipeline, which: SnapshotRow, parent: SnapshotRow) -> list[MadeChange]:
+    now = visible_schemas(pipeline.graph, parent)
+    found = []
+    for change in pipeline.lifter.schema_changes_of(which):
+        after = planned_tables(change, now)
+        found.append(MadeChange(change, now, after))
+        now = after
+    return found
+
+
+def _make_again(
+    pipeline: Pipeline,
+    name: str,
+    which: SnapshotRow,
+    parent: SnapshotRow,
+    author: str,
+    message: str,
+) -> SnapshotRow:
+    """Make the schema change of a snapshot on a branch, unless it was made there."""
+    graph = pipeline.graph
+    made = _made_by(pipeline, which, parent)
+
+    def propose(attempt: Attempt) -> Proposal | SnapshotRow:
+        branch = graph.branch(name)
+        check_writable(graph.syncs(branch.epoch), branch)
+        ours = graph.snapshots.at(branch.head)
+        fork = fork_of(graph, which, ours)
+        known: set[str] = set()
+        if fork is not None:
+            if fork.sequence == which.sequence:
+                return ours
+            known = {one.identity for one in schema_history(graph, fork, ours)}
+        done = replay_changes(made, visible_schemas(graph, ours), known)
+        if done.conflicts:
+            raise schema_error(done.conflicts)
+        if not done.onto_ours:
+            return ours
+        mine = tables_of(graph, ours)
+        after, versions = pipeline.lifter.tables_after(mine, done.onto_ours, attempt.staging)
+        details = {"changes": [change.to_json() for change in done.onto_ours]}
+        intent = Intent(
+            (ours,),
+            (branch,),
+            "schema_change",
+            "cherry_pick",
+            author,
+            message,
+            changed_tables(mine, after),
+            {"snapshot": which.address.hex()},
+            details,
+            intermediates=versions,
+        )
+        return Proposal([intent])
+
+    return pipeline.run(name, propose)
+
+
+def _take_back(
+    pipeline: Pipeline,
+    name: str,
+    which: SnapshotRow,
+    parent: SnapshotRow,
+    author: str,
+    message: str,
+) -> SnapshotRow:
+    """Take back the schema change of a snapshot: the branch as it would be without it."""
+    graph = pipeline.graph
+    changes = pipeline.lifter.schema_changes_of(which)
+
+    def propose(attempt: Attempt) -> Proposal:
+        branch = graph.branch(name)
+        check_writable(graph.syncs(branch.epoch), branch)
+        ours = graph.snapshots.at(branch.head)
+        old = tables_of(graph, parent)
+        plan = plan_changes(definitions_of(graph, old), changes)
+        stages = apply_changes(graph, plan, old, attempt.staging)
+        before = [old, *(stage.tables for stage in stages)]
+        mine = now = tables_of(graph, ours)
+        made: list[Version] = []
+        back: list[SchemaChange] = []
+        for number in reversed(range(len(changes))):
+            undo = revert_of(changes[number], definitions_of(graph, before[number]))
+            undo = undo.with_id(new_id())
+            lens = _planned(undo, graph, now)
+            step = BranchChange(branch.id, branch.name, before[number + 1], now, ours.address)
+            there = {n: before[number][n] for n in lens.new}
+            touched = {n: v for n, v in now.items() if n in lens.old}
+            mended = pipeline.lenses.translate_tables(
+                lens.inner, False, _of_tables(step, touched), there, attempt.staging
+            )
+            made += [version for version in mended.values() if version is not None]
+            rest = {n: v for n, v in now.items() if n not in lens.old}
+            now = {**rest, **there, **{n: v for n, v in mended.items() if v is not None}}
+            back.append(undo)
+        intent = Intent(
+            (ours,),
+            (branch,),
+            "schema_change",
+            "revert",
+            author,
+            message,
+            changed_tables(mine, now),
+            {"snapshot": which.address.hex()},
+            {"changes": [change.to_json() for change in back]},
+            intermediates=made,
+        )
+        return Proposal([intent])
+
+    return pipeline.run(name, propose)
+
+
+def _planned(undo: SchemaChange, graph: Graph, tables: Tables) -> InverseLens:
+    """The lens that takes a change back; `RuleViolation` says why it cannot be."""
+    try:
+        lens = undo.plan(definitions_of(graph, tables))
+    except LivingDBError as error:
+        raise RuleViolation(f"the schema change is not reverted: {error}") from None
+    assert isinstance(lens, InverseLens)
+    return lens
+
+
+def _of_tables(step: BranchChange, touched: Tables) -> BranchChange:
+    """The change of some tables alone."""
+    before = {name: step.before[name] for name in touched}
+    return BranchChange(step.branch, step.name, before, dict(touched), step.snapshot)
