@@ -73,6 +73,8 @@ def test_a_change_says_what_it_has_to() -> None:
          livingdb.InvalidData, "each time"),
         ("id BIGINT PRIMARY KEY, x STRING GENERATED ALWAYS AS (soundex(cast(id AS STRING)))",
          livingdb.Unsupported, "soundex"),
+        ("id BIGINT PRIMARY KEY, x STRING GENERATED ALWAYS AS (hex(id))",
+         livingdb.Unsupported, "hex.* is not tested to be the same on every engine"),
         ("id BIGINT PRIMARY KEY, x BIGINT GENERATED ALWAYS AS (sum(id))",
          livingdb.Unsupported, "aggregates"),
         ("id BIGINT PRIMARY KEY, x STRING GENERATED ALWAYS AS (getenv('HOME'))",

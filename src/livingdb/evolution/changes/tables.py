@@ -85,6 +85,7 @@ def _with_computed(schema: TableSchema, computed: Mapping[str, str]) -> TableSch
         text = computed.get(column.name)
         if text is not None:
             Expression(text).check(pa.schema(known), column.type)
+            Expression(text).require_portable(pa.schema(known))
             known.append(column.field)
             column = replace(column, computed=text, read_only=True)
         columns.append(column)
