@@ -93,6 +93,23 @@ def test_what_only_spark_can_goes_to_spark(
     assert shop.sql(text, engine="auto").engine == "spark"
 
 
+def test_percentiles_are_those_of_spark(shop: livingdb.Branch) -> None:
+    """The continuous and the discrete one are neither the approximate one nor each other."""
+    shop.sql("CREATE TABLE numbers (id BIGINT PRIMARY KEY, g STRING)")
+    shop.insert("numbers", [{"id": n, "g": "ab"[n > 3]} for n in (1, 2, 4, 9)])
+    text = (
+        "SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY id) AS c, "
+        "percentile_disc(0.5) WITHIN GROUP (ORDER BY id DESC) AS d, "
+        "percentile_approx(id, 0.5) AS a, "
+        "percentile_cont(0.25) WITHIN GROUP (ORDER BY id) FILTER (WHERE id > 1) AS f FROM numbers"
+    )
+    answer = shop.sql(text, engine="spark")
+    assert answer.to_arrow().to_pylist() == [{"c": 3.0, "d": 4.0, "a": 2, "f": 3.0}]
+    plain = shop.sql("SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY id) FROM numbers")
+    name = "percentile_cont(0.5) WITHIN GROUP (ORDER BY id)"
+    assert plain.to_arrow().to_pylist() == [{name: 3.0}]
+
+
 def test_a_database_has_an_engine(shop: livingdb.Branch) -> None:
     with livingdb.open(shop.database.name, engine="spark") as db:
         assert db.branch("main").sql("SELECT 1 AS one").engine == "spark"

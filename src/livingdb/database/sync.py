@@ -130,7 +130,10 @@ class Sync:
 
     @property
     def conditions(self) -> list[Any]:
-        """What has to hold of a change before it is carried."""
+        """What has to hold of a change before it is carried.
+
+        One that nothing here knows says its text, and that is all that can be asked of it.
+        """
         from livingdb.guard import judge as guard
 
         return list(guard.conditions_of(self._chain[-1]))

@@ -16,6 +16,7 @@ import pyarrow as pa
 from sqlglot import ErrorLevel, exp
 
 from livingdb.engines.spark_functions import ALLOWED, REFUSED
+from livingdb.engines.spark_text import spark_text
 from livingdb.errors import Unsupported, Untrusted
 
 __all__ = ["UnknownFunction", "check_calls", "text_for_spark"]
@@ -80,7 +81,7 @@ def text_for_spark(
 
 
 def _text(node: exp.Expr) -> str:
-    return node.sql("spark", unsupported_level=ErrorLevel.IGNORE, comments=False)
+    return spark_text(node, unsupported_level=ErrorLevel.IGNORE)
 
 
 def _is_trusted(name: str, trust: Sequence[str]) -> bool:

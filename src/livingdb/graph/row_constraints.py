@@ -89,9 +89,9 @@ def check_conditions(name: str, rows: RowSet, changes: Delta) -> None:
     """`InvalidData` names the first changed row that breaks a condition of its table."""
     schema = rows.schema
     touched = changes.keys[changes.ops != DELETE]
-    _, arrays = rows.lookup(touched, schema.arrow.names)
+    _, arrays = rows.lookup(touched, schema.whole.names)
     try:
-        check_rows(schema, pa.Table.from_arrays(arrays, schema=schema.arrow))
+        check_rows(schema, pa.Table.from_arrays(arrays, schema=schema.whole))
     except InvalidData as error:
         raise InvalidData(f"table {name!r}: {error}") from None
 

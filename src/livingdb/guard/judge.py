@@ -19,7 +19,14 @@ from livingdb.catalog.ids import BranchId
 from livingdb.catalog.syncs import DETACHED, HELD, SyncRow
 from livingdb.chunks.address import Address
 from livingdb.errors import IllegalSync, InvalidData, LivingDBError, RuleViolation
-from livingdb.guard.conditions.condition import STRENGTH, Condition, Verdict, from_json, to_json
+from livingdb.guard.conditions.condition import (
+    STRENGTH,
+    Condition,
+    UnknownCondition,
+    Verdict,
+    from_json,
+    to_json,
+)
 from livingdb.guard.conditions.follow_names import FollowedNames
 from livingdb.guard.conditions.pending_change import CONDITIONS, HISTORY, PendingChange
 from livingdb.guard.conditions.statistics import STATISTICS
@@ -83,7 +90,7 @@ def _to_conditions(given: object) -> list[Condition]:
 
 
 def conditions_of(sync: SyncRow) -> tuple[Condition, ...]:
-    """The conditions of a sync."""
+    """The conditions of a sync; for those that nothing here knows, others stand in."""
     given = sync.guard.get("conditions")
     if not given:
         return ()
@@ -91,13 +98,20 @@ def conditions_of(sync: SyncRow) -> tuple[Condition, ...]:
     if known is None or known[0] is not sync.guard:
         if len(_known) > _MOST_KNOWN:
             _known.clear()
-        made = []
-        for data in given:
-            one = from_json({name: value for name, value in data.items() if name != "text"})
-            assert isinstance(one, Condition)
-            made.append(one)
-        known = _known[id(sync.guard)] = sync.guard, tuple(made)
+        made = tuple(_known_condition(data) for data in given)
+        known = _known[id(sync.guard)] = sync.guard, made
     return known[1]
+
+
+def _known_condition(data: Mapping[str, Any]) -> Condition:
+    """A condition that was written down; one that stands in for it, if nothing here knows it."""
+    try:
+        one = from_json({name: value for name, value in data.items() if name != "text"})
+    except LivingDBError as error:
+        return UnknownCondition.of(data, str(error))
+    if isinstance(one, Condition):
+        return one
+    return UnknownCondition.of(data, f"{data.get('name')!r} is no condition")
 
 
 def check_guard(guard: Mapping[str, Any], direction: str, when: str, what: str) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pyarrow as pa
 from sqlglot import exp
 
+from livingdb.engines.spark_text import spark_text
+
 __all__ = ["title_of", "with_spark_titles"]
 
 
@@ -45,6 +47,6 @@ def title_of(item: exp.Expr) -> str | None:
     for star in list(plain.find_all(exp.Star)):
         if isinstance(star.parent, exp.Count):
             star.replace(exp.Literal.number(1))
-    text = plain.sql("spark", normalize_functions="lower", comments=False)
+    text = spark_text(plain, normalize_functions="lower")
     is_operator = isinstance(plain, exp.Binary) and not isinstance(plain, (exp.Func, exp.Dot))
     return f"({text})" if is_operator else text

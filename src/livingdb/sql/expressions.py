@@ -95,6 +95,17 @@ class Expression:
             raise InvalidData(f"{self.text!r} gives something else each time it is computed")
         self.values(schema.empty_table(), target)
 
+    def require_portable(self, schema: pa.Schema) -> None:
+        """`Unsupported` says why it may differ between engines, over columns of a schema."""
+        from sqlglot import exp
+
+        from livingdb.engines.portable.portability import check_portability
+
+        query = exp.select(exp.alias_(self.tree.copy(), "value")).from_("row")
+        found = check_portability(query, {"row": schema})
+        if isinstance(found, str):
+            raise Unsupported(f"{self.text!r}: {found}")
+
     def values(self, rows: pa.Table, target: pa.DataType | None = None) -> pa.Array:
         """Its value for each row, as the type wanted."""
         from sqlglot import exp

@@ -21,6 +21,9 @@ from livingdb.sql.token_reader import TokenReader
 
 __all__ = ["SchemaStatement", "parse_schema_statement", "without_sync"]
 
+_OF_COLUMNS = {"default": "defaults", "references": "foreign_keys", "computed": "computed"}
+"""What may be said of a column, and the field of `CreateTable` that has it."""
+
 
 @dataclass(frozen=True)
 class SchemaStatement:
@@ -106,31 +109,25 @@ def _create(tree: exp.Create, options: dict[str, Any], text: str) -> SchemaState
     if tree.args.get("expression") is not None or tree.args.get("replace"):
         raise Unsupported("CREATE TABLE makes an empty table: INSERT INTO fills it")
     name = _table(tree.this.this)
-    schema: dict[str, str] = {}
+    columns: list[dict[str, Any]] = []
     key: list[str] = []
-    defaults: dict[str, object] = {}
-    links: dict[str, str] = {}
     for item in tree.this.expressions:
         if isinstance(item, exp.PrimaryKey):
             key += [part.name for part in item.expressions]
             continue
         if not isinstance(item, exp.ColumnDef):
             raise Unsupported(f"{item.sql('spark')!r} is not possible in CREATE TABLE")
-        column = _column(item, text)
-        schema[column["name"]] = column["type"]
-        if column.get("key"):
-            key.append(column["name"])
-        if "default" in column:
-            defaults[column["name"]] = column["default"]
-        if "references" in column:
-            links[column["name"]] = column["references"]
+        columns.append(_column(item, text))
+        if columns[-1].get("key"):
+            key.append(item.name)
     if not key:
         raise InvalidData(f"table {name!r} needs a PRIMARY KEY")
+    schema = {column["name"]: column["type"] for column in columns}
     change: dict[str, Any] = {"table": name, "schema": schema, "key": tuple(key)}
-    if defaults:
-        change["defaults"] = defaults
-    if links:
-        change["foreign_keys"] = links
+    for said, field_name in _OF_COLUMNS.items():
+        given = {column["name"]: column[said] for column in columns if said in column}
+        if given:
+            change[field_name] = given
     return SchemaStatement(
         name, (("CreateTable", change),), options, if_missing=bool(tree.args.get("exists"))
     )

@@ -225,3 +225,9 @@ def test_a_refusal_says_why_and_what_to_do() -> None:
 )
 def test_no_text_has_a_variable_that_spark_would_replace(literal: str, expected: str) -> None:
     assert sent(f"SELECT {literal} AS x FROM t") == f"SELECT {expected} AS x FROM t"
+
+
+@pytest.mark.parametrize("name", ["PERCENTILE_CONT", "PERCENTILE_DISC"])
+def test_percentiles_are_sent_as_they_are(name: str) -> None:
+    text = f"SELECT {name}(0.5) WITHIN GROUP (ORDER BY a DESC) AS p FROM t"
+    assert sent(text) == text

@@ -125,6 +125,42 @@ def test_definitions(db: livingdb.Database, call: str) -> None:
     assert [branch.name for branch in db.branches()] == ["main"]
 
 
+def definition(db: livingdb.Database, name: str) -> tuple[object, ...]:
+    """All that is known of a derived object."""
+    sync, (row,) = db.sync(name), db.sync(name)._chain
+    return row, sync.condition_texts, sync.trail, db.branch(name).head, db.branch(name).log()
+
+
+@pytest.mark.parametrize("call", FOREIGN)
+def test_other_definitions(db: livingdb.Database, call: str) -> None:
+    main = db.branch("main")
+    known = livingdb.condition.not_null("id")
+    main.derive("v", "SELECT id FROM orders", when="immediate", conditions=[known])
+    before = definition(db, "v")
+    with pytest.raises(livingdb.Untrusted):
+        main.derive("v", f"SELECT id, {call} AS x FROM orders", when="immediate", replace=True)
+    wrong = livingdb.condition.sql(f"SELECT id FROM v WHERE {call} = ''")
+    for condition in (wrong, wrong & known, "sql('SELECT id FROM v WHERE getenv(1) = 2')"):
+        with pytest.raises(livingdb.Untrusted):
+            db.sync("v").alter(conditions=[condition])
+        with pytest.raises(livingdb.Untrusted):
+            sql = "SELECT id, city FROM orders"
+            main.derive("v", sql, when="immediate", replace=True, conditions=[condition])
+    assert definition(db, "v") == before
+    main.insert("orders", [{"id": 2, "city": "Rome"}])
+    assert len(db.branch("v").table("v")) == 2
+
+
+def test_a_function_in_another_definition(db: livingdb.Database) -> None:
+    main = db.branch("main")
+    main.derive("v", "SELECT id FROM orders", when="immediate")
+    before = definition(db, "v")
+    for made_by in ({"model": "os:getcwd"}, {"spark": "os:getcwd"}):
+        with pytest.raises(livingdb.Untrusted, match="os"):
+            main.derive("v", **made_by, replace=True)  # type: ignore[arg-type]
+    assert definition(db, "v") == before
+
+
 # --- when run -----------------------------------------------------------------------------------
 
 
@@ -219,3 +255,40 @@ def test_variables_of_spark_are_plain_text(db: livingdb.Database) -> None:
     assert main.table("orders").get(1) == {"id": 1, "city": "${env:HOME}"}
     (row,) = main.sql("SELECT '${env:HOME}' AS a, '${spark.app.name}' AS b, '${hiveconf:x}' AS c")
     assert row == {"a": "${env:HOME}", "b": "${spark.app.name}", "c": "${hiveconf:x}"}
+
+
+def test_names_of_branches_need_no_trust(place: Path) -> None:
+    """What a database names and may not run does not matter to what its branches are called."""
+    guard = livingdb.condition.function("os.path:exists", action="hold")
+    with livingdb.open(place, trust=["os.path"]) as db:
+        main = db.branch("main")
+        main.clone("dev")
+        main.derive("v", "SELECT id FROM orders", when="deferred", engine="embedded")
+        db.sync("v").alter(conditions=[guard])
+    with livingdb.open(place, trust=[]) as db:
+        db.rename_branch("dev", "trial")
+        db.rename_branch("main", "trunk")
+        db.set_default_branch("trial")
+        sync = db.sync("v")
+        sync.alter(when="on demand", alerts=[livingdb.alert.log()])
+        assert (sync.state, sync.when, sync.sources) == ("active", "on demand", ["trunk"])
+        assert sync.condition_texts == [{"text": guard.text, "action": "hold"}]
+        with pytest.raises(livingdb.LivingDBError):
+            db.rename_branch("v", "w")
+        with pytest.raises(livingdb.NotFound):
+            db.set_default_branch("nothing")
+        assert db.default_branch.name == "trial"
+
+
+def test_what_may_not_run_is_not_made_immediate(place: Path) -> None:
+    guard = livingdb.condition.function("os.path:exists", action="hold")
+    with livingdb.open(place, trust=["os.path"]) as db:
+        db.branch("main").derive("v", "SELECT id FROM orders", when="deferred", engine="embedded")
+        db.sync("v").alter(conditions=[guard])
+    with livingdb.open(place, trust=[]) as db:
+        db.branch("main").insert("orders", [{"id": 2, "city": "Rome"}])
+        head = db.branch("v").head
+        with pytest.raises((livingdb.Untrusted, livingdb.RuleViolation)):
+            db.sync("v").alter(when="immediate")
+        assert db.sync("v").when == "deferred"
+        assert db.branch("v").head == head

@@ -11,7 +11,7 @@ import typer
 
 from livingdb.cli.open_database import Engine, Message, Settings, Trust
 
-__all__ = ["derive"]
+__all__ = ["Action", "derive", "parse_guards"]
 
 
 class Refresh(StrEnum):
@@ -121,7 +121,7 @@ def derive(
         )
     if action is not None and not condition:
         raise typer.BadParameter("goes with --condition", param_hint="--action")
-    options = _guards(condition or [], action, alert or [])
+    options = parse_guards(condition or [], action, alert or [])
     settings = Settings.of(context)
     query = _query(file) if file is not None else sql
     with settings.open(trust) as db:
@@ -166,8 +166,8 @@ def _params(text: str | None) -> dict[str, Any] | None:
     return given
 
 
-def _guards(conditions: list[str], action: Action | None, alerts: list[str]) -> dict[str, Any]:
-    """What guards the sync, as `Branch.derive` takes it; nothing if nothing was said."""
+def parse_guards(conditions: list[str], action: Action | None, alerts: list[str]) -> dict[str, Any]:
+    """What guards a sync, as `Branch.derive` takes it; nothing of what was not said."""
     options: dict[str, Any] = {}
     if conditions:
         from livingdb import condition

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from livingdb.cli.commands.derive import Action, parse_guards
 from livingdb.cli.complete import syncs as sync_names
 from livingdb.cli.conflict_policy import OnConflict, conflict_policy
 from livingdb.cli.open_database import Settings, Trust
@@ -22,6 +23,7 @@ class Act(StrEnum):
     reattach = "reattach"
     resume = "resume"
     approve = "approve"
+    alter = "alter"
 
 
 _TAKES: dict[Act, tuple[str, ...]] = {
@@ -30,6 +32,7 @@ _TAKES: dict[Act, tuple[str, ...]] = {
     Act.reattach: ("on_conflict", "by"),
     Act.resume: ("by",),
     Act.approve: ("by", "note"),
+    Act.alter: ("when", "condition", "action", "no_conditions", "alert", "no_alerts", "by"),
 }
 """What may be said with each act."""
 
@@ -44,9 +47,37 @@ def sync(
     by: Annotated[str | None, typer.Option("--by", help="In whose name.")] = None,
     note: Annotated[str, typer.Option("--note", help="What is approved of.")] = "",
     on_conflict: OnConflict = None,
+    when: Annotated[
+        str | None,
+        typer.Option("--when", help="When it runs from now on: deferred, every 10 minutes, …"),
+    ] = None,
+    condition: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--condition",
+            help="What has to hold from now on, in place of what had to. May be given again.",
+        ),
+    ] = None,
+    action: Annotated[
+        Action | None, typer.Option("--action", help="What is done where a condition fails.")
+    ] = None,
+    no_conditions: Annotated[
+        bool, typer.Option("--no-conditions", help="Nothing has to hold from now on.")
+    ] = False,
+    alert: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--alert",
+            help="Who is told from now on, in place of who was: webhook:https://…. May be given "
+            "again.",
+        ),
+    ] = None,
+    no_alerts: Annotated[
+        bool, typer.Option("--no-alerts", help="Nobody is told from now on.")
+    ] = False,
     trust: Trust = None,
 ) -> None:
-    """Show a sync, detach or reattach it, let one that is held go on.
+    """Show a sync, detach or reattach it, let one that is held go on, alter it.
 
     \b
     Example:
@@ -55,14 +86,19 @@ def sync(
       livingdb sync totals reattach
       livingdb sync totals reattach --on-conflict ours
       livingdb sync totals approve --by eva
+      livingdb sync totals alter --when "every 10 minutes" --condition "max_changed_share(0.2)"
     """
     policy = conflict_policy(on_conflict) if on_conflict else None
-    options = {"reason": reason, "by": by, "note": note, "on_conflict": policy}
+    options: dict[str, Any] = {"reason": reason, "by": by, "note": note, "on_conflict": policy}
+    options |= {"when": when, "condition": condition, "action": action, "alert": alert}
+    options |= {"no_conditions": no_conditions, "no_alerts": no_alerts}
     given = {option: value for option, value in options.items() if value}
     for option in given:
         if option not in _TAKES[act]:
             hint = f"--{option.replace('_', '-')}"
             raise typer.BadParameter(f"does not go with {act.value}", param_hint=hint)
+    if act is Act.alter:
+        given = _changes(given)
     from livingdb.cli.commands.syncs import sync_row
 
     settings = Settings.of(context)
@@ -75,3 +111,24 @@ def sync(
         told["conditions"] = seen.condition_texts
         told |= {"trail": seen.trail, "runs": seen.runs}
         settings.output().write_record(told, seen.explain())
+
+
+def _changes(given: dict[str, Any]) -> dict[str, Any]:
+    """What becomes another, as `Sync.alter` takes it."""
+    for option, none in (("condition", "no_conditions"), ("alert", "no_alerts")):
+        if option in given and none in given:
+            hint = f"--{none.replace('_', '-')}"
+            raise typer.BadParameter(f"does not go with --{option}", param_hint=hint)
+    if "action" in given and "condition" not in given:
+        raise typer.BadParameter("goes with --condition", param_hint="--action")
+    guards = parse_guards(given.get("condition", []), given.get("action"), given.get("alert", []))
+    found = {option: given[option] for option in ("when", "by") if option in given} | guards
+    if "no_conditions" in given:
+        found["conditions"] = []
+    if "no_alerts" in given:
+        found["alerts"] = []
+    if not found.keys() - {"by"}:
+        raise typer.BadParameter(
+            "one of --when, --condition and --alert says what becomes another", param_hint="alter"
+        )
+    return found

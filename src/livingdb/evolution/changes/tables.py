@@ -17,6 +17,7 @@ from livingdb.evolution.lenses.lens import Lens, Loss, Side, TableImages, Verdic
 from livingdb.evolution.schema_change import SchemaChange, Schemas, check_free, definition_of
 from livingdb.graph.constraints import check_new_table
 from livingdb.graph.names import check_table
+from livingdb.sql.expressions import Expression
 from livingdb.tables.layout import Layout
 from livingdb.tables.recipe import Definition
 from livingdb.tables.schema import TableSchema
@@ -27,7 +28,10 @@ __all__ = ["CreateTable", "DropTable", "RenameTable", "creation_of"]
 
 @dataclass(frozen=True)
 class CreateTable(SchemaChange):
-    """A new table; the old side does not see it."""
+    """A new table; the old side does not see it.
+
+    computed   for columns that nobody writes, the expressions that always give them
+    """
 
     table: str
     schema: Mapping[str, TypeLike] | pa.Schema
@@ -35,6 +39,7 @@ class CreateTable(SchemaChange):
     defaults: Mapping[str, object] | None = None
     foreign_keys: Mapping[str, str] | None = None
     layout: Mapping[str, Any] | Layout | None = None
+    computed: Mapping[str, str] | None = None
 
     def __post_init__(self) -> None:
         if isinstance(self.schema, pa.Schema):
@@ -46,16 +51,45 @@ class CreateTable(SchemaChange):
             values = {**given.to_json(), "groups": given.groups}
             object.__setattr__(self, "layout", values)
 
+    def to_json(self) -> dict[str, Any]:
+        """See `SchemaChange.to_json`; nothing is said of computed columns where there are none."""
+        found = super().to_json()
+        if self.computed is None:
+            del found["computed"]
+        return found
+
     def plan(self, tables: Schemas) -> Lens:
         check_table(self.table)
         check_free(tables, self.table)
         schema = TableSchema.of(self.schema, self.key, self.defaults, self.foreign_keys)
+        if self.computed:
+            schema = _with_computed(schema, self.computed)
         known = {name: definition.schema for name, definition in tables.items()}
         check_new_table(self.table, schema, known.get)
         made = check_layout(Definition(schema, _parse_layout(self.layout)))
         if self.id is not None:
             made = made.identified(self.id)
         return TableLens({}, {self.table: made}, {})
+
+
+def _with_computed(schema: TableSchema, computed: Mapping[str, str]) -> TableSchema:
+    """The schema with expressions for some columns, over those written and those before them."""
+    for name in computed:
+        if name in schema.key:
+            raise InvalidData(f"column {name!r} is in the key: it is written, and not computed")
+        if schema.column(name).default is not None:
+            raise InvalidData(f"column {name!r}: give 'default' or 'computed', not both")
+    known = [column.field for column in schema.columns if column.name not in computed]
+    columns = []
+    for column in schema.columns:
+        text = computed.get(column.name)
+        if text is not None:
+            Expression(text).check(pa.schema(known), column.type)
+            Expression(text).require_portable(pa.schema(known))
+            known.append(column.field)
+            column = replace(column, computed=text, read_only=True)
+        columns.append(column)
+    return replace(schema, columns=tuple(columns))
 
 
 @dataclass(frozen=True)
@@ -150,6 +184,7 @@ def creation_of(table: str, definition: Definition) -> CreateTable:
     """The change that makes such a table."""
     schema = definition.schema
     defaults = {c.name: c.default for c in schema.columns if c.default is not None}
+    computed = {c.name: c.computed for c in schema.columns if c.computed is not None}
     return CreateTable(
         table,
         schema.whole,
@@ -157,6 +192,7 @@ def creation_of(table: str, definition: Definition) -> CreateTable:
         defaults or None,
         dict(schema.foreign_keys) or None,
         definition.layout,
+        computed or None,
     )
 
 

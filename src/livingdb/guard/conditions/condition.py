@@ -26,6 +26,7 @@ __all__ = [
     "SEVERITIES",
     "Condition",
     "NamedValue",
+    "UnknownCondition",
     "Verdict",
     "from_json",
     "render_literal",
@@ -143,6 +144,8 @@ def render_literal(value: object) -> str:
 
 def to_json(item: NamedValue) -> dict[str, Any]:
     """It as plain values."""
+    if isinstance(item, UnknownCondition):
+        return {**json.loads(item.plain)}
     found: dict[str, Any] = {"name": item.NAME}
     for at in dataclasses.fields(cast("Any", item)):
         value = getattr(item, at.name)
@@ -250,3 +253,44 @@ class Condition(NamedValue, ABC):
         from livingdb.guard.conditions.combination import NotOne
 
         return NotOne(self, action=self.action, severity=self.severity)
+
+
+@dataclass(frozen=True)
+class UnknownCondition(Condition):
+    """Stands in for a condition that nothing here knows, as one of a later version.
+
+    It can be looked at and given again.  Nobody can judge it, so it does not hold.
+    """
+
+    plain: str
+    """The condition as plain values, as JSON."""
+    written: str
+    """Its text."""
+    why: str
+    """Why it is not known."""
+
+    NAME: ClassVar[str] = "unknown_condition"
+    BY_ROW: ClassVar[bool] = True
+
+    @classmethod
+    def of(cls, data: Mapping[str, Any], why: str) -> UnknownCondition:
+        """The one that stands in for what plain values say."""
+        plain = {name: value for name, value in data.items() if name != "text"}
+        written = str(data.get("text") or data.get("name", "?"))
+        action, severity = data.get("action"), data.get("severity")
+        return cls(
+            json.dumps(plain),
+            written,
+            why,
+            action=action if action in ACTIONS else "detach",
+            severity=severity if severity in SEVERITIES else None,
+        )
+
+    @property
+    def text(self) -> str:
+        """The text that was written down with it."""
+        return self.written
+
+    def judge(self, pending: PendingChange) -> Verdict:
+        """See `Condition.judge`."""
+        return Verdict(f"it cannot be judged: {self.why}", is_judged=False)
