@@ -89,7 +89,10 @@ KNOWN: tuple[Known, ...] = (
     Known(
         "change_already_made",
         "a lens stops at a change that its source has made already, by a merge of the target",
-        fails("stopped", says="there is a (table|column) .* already", sync="lens"),
+        any_of(
+            fails("stopped", says="there is a (table|column) .* already", sync="lens"),
+            fails("refused", "Reattach", says="there is a (table|column) .* already"),
+        ),
     ),
     # --- merging schemas -------------------------------------------------------------------------
     Known(

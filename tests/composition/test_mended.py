@@ -13,6 +13,8 @@ from tests.composition.machine import Program, run
 from tests.composition.pieces import (
     ADD,
     ADD_RANK,
+    COUNT,
+    COUNT_OVER,
     FILTER,
     GROUP,
     INSERT,
@@ -32,9 +34,11 @@ from tests.composition.schema_model import (
     DropTable,
     MaskColumn,
     RenameColumn,
+    RenameTable,
     RetypeColumn,
 )
 from tests.composition.schema_operations import Evolve, TransformClone
+from tests.composition.upkeep_operations import Compact, Inspect, Reopen
 from tests.composition.view_operations import (
     Approve,
     Derive,
@@ -160,6 +164,49 @@ MENDED = {
     "clone_follows_no_table": Program([MASKED_LATER, RENAME_TABLE, Propagate()]),
     "clone_follows_no_column": Program(
         [MASKED_LATER, Evolve("main", (RenameColumn("orders", "note", "text"),)), Propagate()]
+    ),
+    "count_reads_a_column": Program(
+        [VIEW, Derive("v", "w", COUNT_OVER, "deferred"), Redefine("v", GROUP, "immediate")]
+    ),
+    "reattach_with_another_type": Program(
+        [
+            Derive("main", "v", Query("distinct", ("orders",), (("g", "amount"),)), "immediate"),
+            Evolve("main", (RetypeColumn("orders", "amount", "string"),)),
+            Reattach("v"),
+        ]
+    ),
+    "reset_refreshes_what_follows_later": Program(
+        [
+            INSERT,
+            Derive("main", "v", FILTER, "deferred"),
+            Evolve("main", (RenameColumn("items", "size", "length"),)),
+            Reset("main", 2),
+        ]
+    ),
+    "reattach_pair_over_rename": Program(
+        [
+            Evolve("main", (ADD_RANK,), "to", "b", "both"),
+            Detach("b"),
+            Evolve("b", (RenameTable("items", "parts"),)),
+            Reattach("b"),
+        ]
+    ),
+    "lineage_through_lens_of_now": Program(
+        [
+            VIEW,
+            Evolve("v", (RenameTable("v", "w"),), "to", "b", "forward"),
+            Derive("b", "u", Query("filter", ("w",), (("k", "fk"), ("n", "fn"))), "on demand"),
+            Redefine("v", GROUP, "immediate"),
+            Inspect(),
+        ]
+    ),
+    "compact_after_redefine": Program(
+        [
+            Derive("main", "v", COUNT, "on demand", "none"),
+            Redefine("v", Query("count", ("returns",), ()), "immediate"),
+            Reopen(),
+            Compact(),
+        ]
     ),
 }
 
