@@ -116,15 +116,6 @@ KNOWN: tuple[Known, ...] = (
     ),
     # --- what is not whole -----------------------------------------------------------------------
     Known(
-        "clone_of_keyless_view",
-        "a lens over a view whose rows have a hidden key cannot be read",
-        any_of(
-            fails("read", says="Schema and number of arrays unequal|_row"),
-            fails("error", "Reattach", says="Schema and number of arrays unequal"),
-        ),
-        goes_on=False,
-    ),
-    Known(
         "unreadable_after_overflow",
         "a column whose expression overflows for a row that is there makes the branch unreadable",
         fails("read", "AddColumn", says="overflow in multiplication"),

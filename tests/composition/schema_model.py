@@ -183,6 +183,7 @@ class RenameTable(Change):
         return evolution.RenameTable(self.table, self.to)
 
     def get(self, state: State, uid: str) -> dict[str, Table]:
+        state[self.table]
         if self.to == self.table:
             return dict(state)
         if self.to in state:
@@ -275,6 +276,8 @@ class DropColumn(Change):
             refuse_used(table, self.name)
         if not column.nullable:
             raise ValueError("not null")
+        if len(table.columns) == 1:
+            raise ValueError("the only column")
         names = [name for name in table.names if name != self.name]
         columns = tuple(c for c in table.columns if c.name != self.name)
         doubled = tuple(pair for pair in table.doubled if pair[0] != column.id)
@@ -526,14 +529,16 @@ class JoinTables(Change):
         refuse_referenced(state, self.left, self.right)
         made = without(state, self.left, self.right)
         for table in (left, right):
-            if table.checks or table.links or table.doubled or self.left == self.right:
+            if table.checks or table.doubled or self.left == self.right:
                 raise ValueError("simple tables only")
+            if {link for link, _ in table.links} & set(table.key):
+                raise ValueError("a key that refers to another table")
         if self.into in made or left.key_names != right.key_names:
             raise ValueError("other keys")
         if set(left.names) & set(right.names) != set(left.key_names):
             raise ValueError("names twice")
         columns = (*left.columns, *(c for c in right.columns if c.id not in right.key))
-        whole = Table(f"{uid}.t", columns, left.key)
+        whole = Table(f"{uid}.t", columns, left.key, links=(*left.links, *right.links))
         made[self.into] = replace(whole, rows=joined(whole, [left, right]))
         return made
 
@@ -812,7 +817,7 @@ class MaskColumn(Change):
         table = state[self.table]
         column = table.named(self.name)
         refuse_used(table, self.name)
-        if column.type != "string" or column.fixed:
+        if column.type != "string":
             raise ValueError("a text")
         default = "***" if self.method == "constant" else None
         masked = replace(column, fixed=True, default=default)
@@ -892,7 +897,7 @@ class BoundChanges:
         changes = self.rebound(old)
         if len(changes) == 1:
             return changes[0].agrees(old, new, f"{self.uid}.0")
-        return shared_agree(self.get(old), new, {table.id for table in old.values()})
+        return shared_agree(self.get(old), new, old)
 
     def touched(self, state: State) -> set[str]:
         """The ids of columns of the old side that are not the same on the new one."""
@@ -912,19 +917,24 @@ class BoundChanges:
         return any(change.PARTIAL for change in self.changes)
 
 
-def shared_agree(one: State, other: State, known: set[str]) -> bool:
+def shared_agree(one: State, other: State, source: State) -> bool:
     """Whether the keys of tables agree; where several changes compose no more is known.
 
-    Only of tables that are known: halves of a table may hold rows against their conditions, and
-    ids of lookup rows are the database's own.
+    Only of tables and columns that the source has: halves of a table may hold rows against their
+    conditions, and ids of lookup rows are the database's own.
     """
+    known = {table.id for table in source.values()}
+    known |= {column.id for table in source.values() for column in table.columns}
     if set(one) != set(other):
         return False
     for name, table in one.items():
         twin = other[name]
         if table.names != twin.names or table.key_names != twin.key_names:
             return False
-        if table.key and table.id in known and table.by_key().keys() != twin.by_key().keys():
+        if not table.key or table.id not in known:
+            continue
+        mine, theirs = table.by_key().keys(), twin.by_key().keys()
+        if len(mine) != len(theirs) or (known.issuperset(table.key) and mine != theirs):
             return False
     return True
 

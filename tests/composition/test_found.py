@@ -19,7 +19,6 @@ from tests.composition.pieces import (
     KEPT,
     RENAME,
     ROW,
-    UNION,
 )
 from tests.composition.row_operations import Write
 from tests.composition.schema_model import (
@@ -31,7 +30,6 @@ from tests.composition.schema_model import (
 )
 from tests.composition.schema_operations import Evolve, TransformClone
 from tests.composition.view_operations import (
-    Derive,
     Propagate,
     Twin,
 )
@@ -73,12 +71,6 @@ FOUND = {
         ]
     ),
     "replay_over_rename": Program([INSERT, RENAME, Revert("main", "main", 1)]),
-    "clone_of_keyless_view": Program(
-        [
-            Derive("main", "v", UNION, "immediate"),
-            Evolve("v", (AddColumn("v", "rank"),), "to", "b", "forward"),
-        ]
-    ),
     "unreadable_after_overflow": Program(
         [
             Evolve("main", (Normalize("orders", "city", "cities"),)),

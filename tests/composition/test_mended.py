@@ -24,6 +24,7 @@ from tests.composition.pieces import (
     OVER,
     RENAME,
     RENAME_TABLE,
+    UNION,
     VIEW,
 )
 from tests.composition.queries import Query
@@ -33,9 +34,11 @@ from tests.composition.schema_model import (
     CreateTable,
     DropTable,
     MaskColumn,
+    Normalize,
     RenameColumn,
     RenameTable,
     RetypeColumn,
+    SplitTable,
 )
 from tests.composition.schema_operations import Evolve, TransformClone
 from tests.composition.upkeep_operations import Compact, Inspect, Reopen
@@ -198,6 +201,34 @@ MENDED = {
             Derive("b", "u", Query("filter", ("w",), (("k", "fk"), ("n", "fn"))), "on demand"),
             Redefine("v", GROUP, "immediate"),
             Inspect(),
+        ]
+    ),
+    "clone_of_keyless_view": Program(
+        [
+            Derive("main", "v", UNION, "immediate"),
+            Evolve("v", (AddColumn("v", "rank"),), "to", "b", "forward"),
+            INSERT,
+        ]
+    ),
+    "lineage_through_keyless_lens": Program(
+        [
+            Derive("main", "v", UNION, "immediate"),
+            Evolve("v", (RenameColumn("v", "un", "number"),), "to", "b", "forward"),
+            Derive("b", "w", COUNT_OVER, "deferred"),
+            Inspect(),
+        ]
+    ),
+    "parts_of_keyless_view": Program(
+        [
+            Derive("main", "v", UNION, "immediate"),
+            TransformClone("v", "m", (SplitTable("v", "un", 3, ("high", "low")),), "deferred"),
+        ]
+    ),
+    "check_of_lookup_that_follows_later": Program(
+        [
+            TransformClone("main", "m", (Normalize("orders", "amount", "amounts"),), "deferred"),
+            Write("main", (("update", "orders", ((("amount", 9), ("id", 1)),)),)),
+            Propagate(),
         ]
     ),
     "compact_after_redefine": Program(

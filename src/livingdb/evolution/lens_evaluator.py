@@ -92,7 +92,7 @@ class LensEvaluator:
         definition = lens.new[part]
         side = VersionSide(versions, self.inputs(recipe, versions))
         batches = list(lens.create(side)[part])
-        whole = pa.Table.from_batches(batches, schema=definition.schema.arrow)
+        whole = pa.Table.from_batches(batches, schema=definition.schema.whole)
         forest = versions.forest_of(definition)
         changes = ingest.carried_upserts(definition.schema, forest.shape, whole)
         return forest.build([[c for c in changes.columns if c is not None]], sink)

@@ -254,6 +254,6 @@ def _row_images(rows: RowSet, changes: Delta) -> RowImages:
     names = [column.name for column in rows.schema.stored_columns]
     found, old = rows.lookup(changes.keys, names)
     _, new = changes.apply(changes.keys[found], old)
-    order = rows.schema.arrow.names
+    order = rows.schema.whole.names
     tables = [pa.Table.from_arrays(list(side), names=names).select(order) for side in (old, new)]
-    return RowImages(*(table.cast(rows.schema.arrow) for table in tables))
+    return RowImages(*(table.cast(rows.schema.whole) for table in tables))

@@ -190,7 +190,7 @@ class SplitLens(_Split):
         """Of two rows one for each key, where one is there."""
         names = [column.name for column in self.schema.columns]
         columns = [choose(one.column(name), other.column(name), take_other) for name in names]
-        rows = pa.Table.from_arrays(columns, schema=self.schema.arrow)
+        rows = pa.Table.from_arrays(columns, schema=self.schema.whole)
         return rows.filter(pa.array(there))
 
 

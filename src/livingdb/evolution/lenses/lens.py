@@ -225,6 +225,6 @@ def _images(tables: Mapping[str, Definition], side: Side) -> TableImages:
     """All rows of tables, as a change that leaves them as they are."""
     found = {}
     for name, definition in tables.items():
-        rows = pa.Table.from_batches(side.scan(name), definition.schema.arrow)
+        rows = pa.Table.from_batches(side.scan(name), definition.schema.whole)
         found[name] = RowImages(rows, rows)
     return found

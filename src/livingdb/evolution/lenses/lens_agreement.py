@@ -138,7 +138,7 @@ class _Pair:
                 continue
             expected = self._expected(is_new) if expected is None else expected
             rows = self.versions.rows(tables[name])
-            arrow = rows.schema.arrow
+            arrow = rows.schema.whole
             parts = [part.cast(arrow) for part in expected.get(name, ())]
             wanted = whole_delta(rows, pa.concat_tables([arrow.empty_table(), *parts]))
             allowed = partial(self.lens.own_rows, name, is_new)

@@ -111,7 +111,7 @@ class Lookups:
         What a narrow row refers to stays if it has the values of the wide row.
         """
         name, schema = self.wide
-        rows = pa.Table.from_batches(wide.scan(name), schema.arrow)
+        rows = pa.Table.from_batches(wide.scan(name), schema.whole)
         touched = self._touched_rows(RowImages(rows, rows), side)
         parents = self._match_references(touched.references, self.parents(side, touched.held))
         is_empty = all_null(touched.after, self.moved)

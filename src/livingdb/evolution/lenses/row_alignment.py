@@ -19,7 +19,7 @@ Mask = npt.NDArray[np.bool_]
 
 def empty_rows(schema: TableSchema) -> pa.Table:
     """No rows of a table."""
-    return schema.arrow.empty_table()
+    return schema.whole.empty_table()
 
 
 def keys_of(schema: TableSchema, rows: pa.Table) -> KeyArray:

@@ -208,7 +208,7 @@ def _build_rows(
     whole = table if carried.there.all() else table.filter(pa.array(carried.there))
     check_not_null(target, whole)
     return pa.Table.from_arrays(
-        [_cast(whole.column(c.name), c.type) for c in target.columns], schema=target.arrow
+        [_cast(whole.column(c.name), c.type) for c in target.columns], schema=target.whole
     )
 
 

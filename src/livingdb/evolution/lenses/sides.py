@@ -65,8 +65,8 @@ class VersionSide:
         rows = self.rows(table)
         columns = [flat(keys.column(name)) for name in rows.schema.key]
         encoded = np.unique(rows.forest.shape.keys(columns))
-        _, arrays = rows.lookup(encoded, rows.schema.arrow.names)
-        return pa.Table.from_arrays(arrays, schema=rows.schema.arrow)
+        _, arrays = rows.lookup(encoded, rows.schema.whole.names)
+        return pa.Table.from_arrays(arrays, schema=rows.schema.whole)
 
     def matching_rows(self, table: str, values: pa.Table) -> pa.Table:
         """The rows whose columns hold one of the rows of values; nulls match nothing."""
@@ -85,12 +85,12 @@ class VersionSide:
             if len(places):
                 hit = places[member(codec.encode(taken), wanted)]
                 parts.append(batch.take(pa.array(hit)))
-        return pa.Table.from_batches(parts, schema=rows.schema.arrow)
+        return pa.Table.from_batches(parts, schema=rows.schema.whole)
 
     def scan(self, table: str, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
         """All rows, in key order."""
         rows = self.rows(table)
-        return rows.batches(rows.schema.arrow.names if columns is None else columns)
+        return rows.batches(rows.schema.whole.names if columns is None else columns)
 
 
 def images_between(versions: Versions, before: Version | None, after: Version | None) -> RowImages:
@@ -115,9 +115,9 @@ def _side_rows(
     for batch in batches:
         arrays, there = side(batch)
         columns = [arrays[schema.position(column.name)] for column in schema.columns]
-        whole = pa.Table.from_arrays(columns, schema=schema.arrow)
+        whole = pa.Table.from_arrays(columns, schema=schema.whole)
         parts.append(whole.filter(pa.array(there)))
-    return pa.concat_tables(parts) if parts else schema.arrow.empty_table()
+    return pa.concat_tables(parts) if parts else schema.whole.empty_table()
 
 
 def effective_delta(changes: Delta, found: Mask, old: Sequence[pa.Array | None]) -> Delta:
@@ -227,7 +227,7 @@ def _upserted_rows(schema: TableSchema, changes: Delta) -> pa.Table:
         for column, array in zip(schema.stored_columns, changes.columns, strict=True)
     }
     return pa.Table.from_arrays(
-        [by_name[column.name] for column in schema.columns], schema=schema.arrow
+        [by_name[column.name] for column in schema.columns], schema=schema.whole
     )
 
 

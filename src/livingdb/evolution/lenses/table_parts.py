@@ -138,7 +138,7 @@ def fitting_layout(layout: Layout, schema: TableSchema) -> Layout:
 def rows_of(schema: TableSchema, rows: pa.Table | pa.RecordBatch) -> pa.Table:
     """Rows in the columns of a schema, as Arrow sees it."""
     columns = [rows.column(column.name) for column in schema.columns]
-    return pa.Table.from_arrays(columns, schema=schema.arrow)
+    return pa.Table.from_arrays(columns, schema=schema.whole)
 
 
 def images_of(deltas: TableImages, name: str, schema: TableSchema) -> RowImages:
@@ -196,7 +196,7 @@ def assemble_rows(
 ) -> pa.Table:
     """Rows of a schema from their columns: those that are there."""
     whole = [columns[column.name] for column in schema.columns]
-    return pa.Table.from_arrays(whole, schema=schema.arrow).filter(pa.array(there))
+    return pa.Table.from_arrays(whole, schema=schema.whole).filter(pa.array(there))
 
 
 def all_null(rows: AlignedRows, names: Sequence[str]) -> Mask:
