@@ -66,6 +66,8 @@ def any_of(*matches: Callable[[Failure], bool]) -> Callable[[Failure], bool]:
     return lambda failure: any(one(failure) for one in matches)
 
 
+ALREADY_MADE = "there is a (table|column) .* already|has that name already"
+
 KNOWN: tuple[Known, ...] = (
     # --- what is not there yet, or is refused ----------------------------------------------------
     Known(
@@ -90,8 +92,8 @@ KNOWN: tuple[Known, ...] = (
         "change_already_made",
         "a lens stops at a change that its source has made already, by a merge of the target",
         any_of(
-            fails("stopped", says="there is a (table|column) .* already", sync="lens"),
-            fails("refused", "Reattach", says="there is a (table|column) .* already"),
+            fails("stopped", says=ALREADY_MADE, sync="lens"),
+            fails("refused", "Reattach", says=ALREADY_MADE),
         ),
     ),
     # --- merging schemas -------------------------------------------------------------------------

@@ -820,7 +820,8 @@ class MaskColumn(Change):
         if column.type != "string":
             raise ValueError("a text")
         default = "***" if self.method == "constant" else None
-        masked = replace(column, fixed=True, default=default)
+        nullable = column.nullable or self.method != "constant"
+        masked = replace(column, fixed=True, default=default, nullable=nullable)
         columns = tuple(masked if c == column else c for c in table.columns)
         rows = [{**row, self.name: self.value(row[self.name])} for row in table.dicts()]
         return {**state, self.table: replace(table, columns=columns).with_rows(rows)}

@@ -231,6 +231,20 @@ MENDED = {
             Propagate(),
         ]
     ),
+    "derived_at_before_first_definition": Program(
+        [INSERT, VIEW, Redefine("v", GROUP, "immediate"), TimeTravel("main", 1)]
+    ),
+    "derived_at_by_later_definition": Program(
+        [
+            VIEW,
+            Write("main", (("delete", "items", ((1,),)),)),
+            Redefine("v", GROUP, "immediate"),
+            TimeTravel("main", 1),
+        ]
+    ),
+    "reattach_leaves_table": Program(
+        [VIEW, Detach("v"), Evolve("v", (CreateTable("new"),)), Reattach("v")]
+    ),
     "compact_after_redefine": Program(
         [
             Derive("main", "v", COUNT, "on demand", "none"),

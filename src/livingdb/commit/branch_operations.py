@@ -10,7 +10,7 @@ from livingdb.catalog.branches import BranchRow
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.commit.pipeline import Attempt, Pipeline
 from livingdb.commit.proposal import Proposal
-from livingdb.errors import InvalidData, RuleViolation
+from livingdb.errors import InvalidData, MergeConflict, NotFound, RuleViolation
 from livingdb.graph.ancestry import common_ancestors, is_ancestor
 from livingdb.graph.diff import count_changes
 from livingdb.graph.draft import HeadMove, Intent
@@ -159,7 +159,12 @@ def _align_schemas(
     )
     if not any(steps):
         return base, tables, ()
-    lifted = lifter.lift_tables(base.tables, tables, steps, staging)
+    try:
+        lifted = lifter.lift_tables(base.tables, tables, steps, staging)
+    except NotFound as error:
+        raise MergeConflict(
+            f"a schema change of one side has no place in the schema of the other: {error}"
+        ) from None
     return replace(base, tables=lifted.base, lost=lifted.lost), lifted.theirs, lifted.intermediates
 
 

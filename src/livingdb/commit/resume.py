@@ -192,7 +192,10 @@ def _check_discarded_rows(
         for name, yours in written.items():
             old = base.get(name)
             mine = result.get(name, old)
-            if is_hidden(name) or old is None or old.address == yours.address:
+            if is_hidden(name) or (old is not None and old.address == yours.address):
+                continue
+            if old is None:
+                found.clashes[name] = "the target alone has the table"
                 continue
             if mine is None or mine.definition != yours.definition:
                 found.clashes[name] = "the two sides have different schemas"
