@@ -116,11 +116,4 @@ KNOWN: tuple[Known, ...] = (
         "a snapshot from before a rename is not reverted or picked after it",
         fails("refused", "Revert", "CherryPick", says="MergeConflict"),
     ),
-    # --- what is not whole -----------------------------------------------------------------------
-    Known(
-        "unreadable_after_overflow",
-        "a column whose expression overflows for a row that is there makes the branch unreadable",
-        fails("read", "AddColumn", says="overflow in multiplication"),
-        goes_on=False,
-    ),
 )

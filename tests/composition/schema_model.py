@@ -18,7 +18,12 @@ from livingdb import evolution
 __all__ = ["EVERY", "BoundChanges", "Change", "bind"]
 
 SEPARATOR = "-"
+LARGEST = {"int": (1 << 31) - 1, "bigint": (1 << 63) - 1}
 Rows = list[dict[str, Any]]
+
+
+class Overflow(ValueError):
+    """A number that its column cannot hold."""
 
 
 @dataclass(frozen=True)
@@ -63,9 +68,11 @@ class Change:
         return type(self).__name__
 
     def fits(self, state: State) -> bool:
-        """Whether the model can make the change at all."""
+        """Whether the model can make the change at all; `Overflow` if but for large numbers."""
         try:
             made = self.get(state, "?")
+        except Overflow:
+            raise
         except (KeyError, ValueError):
             return False
         names = [len(set(table.names)) == len(table.names) for table in made.values()]
@@ -236,6 +243,9 @@ class AddColumn(Change):
             doubled = (*doubled, (column.id, table.named(self.of).id))
         made = replace(table, columns=(*table.columns, column), doubled=doubled)
         rows = [{**row, self.name: self.value(row)} for row in table.dicts()]
+        largest = LARGEST[table.named(self.of).type] if self.of else 5
+        if any(abs(row[self.name] or 0) > largest for row in rows):
+            raise Overflow(self.name)
         return {**state, self.table: made.with_rows(rows)}
 
     def value(self, row: Mapping[str, Any]) -> Any:

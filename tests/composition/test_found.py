@@ -24,7 +24,6 @@ from tests.composition.row_operations import Write
 from tests.composition.schema_model import (
     AddColumn,
     CreateTable,
-    Normalize,
     RenameColumn,
     SplitTable,
 )
@@ -71,12 +70,6 @@ FOUND = {
         ]
     ),
     "replay_over_rename": Program([INSERT, RENAME, Revert("main", "main", 1)]),
-    "unreadable_after_overflow": Program(
-        [
-            Evolve("main", (Normalize("orders", "city", "cities"),)),
-            Evolve("main", (AddColumn("cities", "twice", "computed", "id"),)),
-        ]
-    ),
 }
 ENTRIES = {entry.name: entry for entry in KNOWN}
 

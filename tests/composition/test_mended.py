@@ -245,6 +245,12 @@ MENDED = {
     "reattach_leaves_table": Program(
         [VIEW, Detach("v"), Evolve("v", (CreateTable("new"),)), Reattach("v")]
     ),
+    "unreadable_after_overflow": Program(
+        [
+            Evolve("main", (Normalize("orders", "city", "cities"),)),
+            Evolve("main", (AddColumn("cities", "twice", "computed", "id"),)),
+        ]
+    ),
     "compact_after_redefine": Program(
         [
             Derive("main", "v", COUNT, "on demand", "none"),
