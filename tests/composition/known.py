@@ -66,19 +66,16 @@ def any_of(*matches: Callable[[Failure], bool]) -> Callable[[Failure], bool]:
     return lambda failure: any(one(failure) for one in matches)
 
 
+ALREADY_MADE = "there is a (table|column) .* already|has that name already"
+
 KNOWN: tuple[Known, ...] = (
-    # --- what is not there yet, or is refused ----------------------------------------------------
     # --- lenses and views that meet --------------------------------------------------------------
     Known(
         "change_already_made",
         "a lens stops at a change that its source has made already, by a merge of the target",
-        fails("stopped", says="there is a (table|column) .* already", sync="lens"),
-    ),
-    # --- what is not whole -----------------------------------------------------------------------
-    Known(
-        "unreadable_after_overflow",
-        "a column whose expression overflows for a row that is there makes the branch unreadable",
-        fails("read", "AddColumn", says="overflow in multiplication"),
-        goes_on=False,
+        any_of(
+            fails("stopped", says=ALREADY_MADE, sync="lens"),
+            fails("refused", "Reattach", says=ALREADY_MADE),
+        ),
     ),
 )

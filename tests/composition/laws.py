@@ -11,7 +11,7 @@ named     SQL knows a view by its name at every ref of its source, in the versio
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tests.composition.model import State, Sync, canonical, shown
 from tests.composition.queries import BoundQuery
@@ -37,6 +37,7 @@ __all__ = [
     "check_total",
     "check_true",
     "check_whole",
+    "definition_at",
 ]
 
 
@@ -151,7 +152,7 @@ def _agrees(world: World, sync: Sync, found: State, made: State) -> bool:
     source = world.model.branches[sync.sources[0]]
     if len(sync.definition.changes) == 1:
         return bool(sync.definition.agrees(source, found))
-    return shared_agree(made, found, {table.id for table in source.values()})
+    return shared_agree(made, found, source)
 
 
 def check_carried(world: World, branch: str, before: Mapping[str, State]) -> None:
@@ -321,17 +322,35 @@ def check_named(world: World, branch: str, steps: int) -> None:
                 world.fail("named", f"{found} instead of {table.names} {table.rows}", sync)
 
 
+def definition_at(world: World, sync: Sync, snapshot: str) -> Any:
+    """The definition of the newest version whose source is not after a snapshot; else the first."""
+    if not sync.defined:
+        return sync.definition
+    past = world.model.ancestors(snapshot)
+    found = definition = sync.defined[""]
+    for version in reversed(_versions(world, sync)):
+        definition = sync.defined.get(version, definition)
+        if world.db.at(f"id:{version}").sources.get(sync.sources[0]) in past:
+            found = definition
+    return found
+
+
+def _versions(world: World, sync: Sync) -> list[str]:
+    """The versions of a view, newest first."""
+    line = [world.model.heads[sync.target]]
+    while world.model.parents[line[-1]]:
+        line.append(world.model.parents[line[-1]][0])
+    return line
+
+
 def _version_not_after(
     world: World, sync: Sync, branch: str, past: set[str], is_head: bool
 ) -> str | None:
     """The version of a view whose source is the newest among these snapshots."""
     model = world.model
-    line = [model.heads[sync.target]]
-    while model.parents[line[-1]]:
-        line.append(model.parents[line[-1]][0])
     found: tuple[str, str] | None = None
     sources: dict[str, str] = {}
-    for version in reversed(line):
+    for version in reversed(_versions(world, sync)):
         own = world.db.at(f"id:{version}").sources
         if not own and not is_head:
             continue  # what somebody wrote to a detached view

@@ -298,13 +298,14 @@ class World:
             self.fail("history", f"{ref}: {difference(found, state)}")
 
     def compare_derived(self, branch: str, snapshot: str) -> None:
-        """The versions of views made from a snapshot are their queries over it."""
+        """The versions of views made from a snapshot are their queries of then over it."""
         for sync in self.model.syncs.values():
             if sync.kind != "view" or sync.sources != (branch,):
                 continue
-            assert isinstance(sync.definition, BoundQuery)
+            definition = laws.definition_at(self, sync, snapshot)
+            assert isinstance(definition, BoundQuery)
             try:
-                answer = sync.definition.answer(self.model.history[snapshot], sync.target)
+                answer = definition.answer(self.model.history[snapshot], sync.target)
             except KeyError:
                 continue
             try:

@@ -194,6 +194,8 @@ class Sync:
     """The heads of its branches when somebody detached it."""
     since: str | None = None
     """The snapshot that its first version was made from, if nothing else could be its first."""
+    defined: dict[str, Any] = field(default_factory=dict)
+    """Its definitions by the versions that they began with; the first of several by no version."""
 
     @property
     def name(self) -> str:

@@ -18,6 +18,8 @@ from tests.composition.view_operations import (
 FILTER = Query("filter", ("orders",), (("k", "id"), ("n", "amount")))
 GROUP = Query("group", ("orders",), (("g", "city"), ("n", "amount")))
 UNION = Query("union", ("orders", "returns"), (("n", "amount"), ("m", "amount")))
+COUNT = Query("count", ("orders",), ())
+COUNT_OVER = Query("count", ("v",), ())
 OVER = Query("filter", ("v",), (("k", "fk"), ("n", "fn")))
 VIEW = Derive("main", "v", FILTER, "immediate")
 RENAME = Evolve("main", (RenameColumn("orders", "amount", "net"),))

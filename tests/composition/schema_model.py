@@ -18,7 +18,12 @@ from livingdb import evolution
 __all__ = ["EVERY", "BoundChanges", "Change", "bind"]
 
 SEPARATOR = "-"
+LARGEST = {"int": (1 << 31) - 1, "bigint": (1 << 63) - 1}
 Rows = list[dict[str, Any]]
+
+
+class Overflow(ValueError):
+    """A number that its column cannot hold."""
 
 
 @dataclass(frozen=True)
@@ -63,9 +68,11 @@ class Change:
         return type(self).__name__
 
     def fits(self, state: State) -> bool:
-        """Whether the model can make the change at all."""
+        """Whether the model can make the change at all; `Overflow` if but for large numbers."""
         try:
             made = self.get(state, "?")
+        except Overflow:
+            raise
         except (KeyError, ValueError):
             return False
         names = [len(set(table.names)) == len(table.names) for table in made.values()]
@@ -183,6 +190,7 @@ class RenameTable(Change):
         return evolution.RenameTable(self.table, self.to)
 
     def get(self, state: State, uid: str) -> dict[str, Table]:
+        state[self.table]
         if self.to == self.table:
             return dict(state)
         if self.to in state:
@@ -235,6 +243,9 @@ class AddColumn(Change):
             doubled = (*doubled, (column.id, table.named(self.of).id))
         made = replace(table, columns=(*table.columns, column), doubled=doubled)
         rows = [{**row, self.name: self.value(row)} for row in table.dicts()]
+        largest = LARGEST[table.named(self.of).type] if self.of else 5
+        if any(abs(row[self.name] or 0) > largest for row in rows):
+            raise Overflow(self.name)
         return {**state, self.table: made.with_rows(rows)}
 
     def value(self, row: Mapping[str, Any]) -> Any:
@@ -275,6 +286,8 @@ class DropColumn(Change):
             refuse_used(table, self.name)
         if not column.nullable:
             raise ValueError("not null")
+        if len(table.columns) == 1:
+            raise ValueError("the only column")
         names = [name for name in table.names if name != self.name]
         columns = tuple(c for c in table.columns if c.name != self.name)
         doubled = tuple(pair for pair in table.doubled if pair[0] != column.id)
@@ -526,14 +539,16 @@ class JoinTables(Change):
         refuse_referenced(state, self.left, self.right)
         made = without(state, self.left, self.right)
         for table in (left, right):
-            if table.checks or table.links or table.doubled or self.left == self.right:
+            if table.checks or table.doubled or self.left == self.right:
                 raise ValueError("simple tables only")
+            if {link for link, _ in table.links} & set(table.key):
+                raise ValueError("a key that refers to another table")
         if self.into in made or left.key_names != right.key_names:
             raise ValueError("other keys")
         if set(left.names) & set(right.names) != set(left.key_names):
             raise ValueError("names twice")
         columns = (*left.columns, *(c for c in right.columns if c.id not in right.key))
-        whole = Table(f"{uid}.t", columns, left.key)
+        whole = Table(f"{uid}.t", columns, left.key, links=(*left.links, *right.links))
         made[self.into] = replace(whole, rows=joined(whole, [left, right]))
         return made
 
@@ -812,10 +827,11 @@ class MaskColumn(Change):
         table = state[self.table]
         column = table.named(self.name)
         refuse_used(table, self.name)
-        if column.type != "string" or column.fixed:
+        if column.type != "string":
             raise ValueError("a text")
         default = "***" if self.method == "constant" else None
-        masked = replace(column, fixed=True, default=default)
+        nullable = column.nullable or self.method != "constant"
+        masked = replace(column, fixed=True, default=default, nullable=nullable)
         columns = tuple(masked if c == column else c for c in table.columns)
         rows = [{**row, self.name: self.value(row[self.name])} for row in table.dicts()]
         return {**state, self.table: replace(table, columns=columns).with_rows(rows)}
@@ -892,7 +908,7 @@ class BoundChanges:
         changes = self.rebound(old)
         if len(changes) == 1:
             return changes[0].agrees(old, new, f"{self.uid}.0")
-        return shared_agree(self.get(old), new, {table.id for table in old.values()})
+        return shared_agree(self.get(old), new, old)
 
     def touched(self, state: State) -> set[str]:
         """The ids of columns of the old side that are not the same on the new one."""
@@ -912,19 +928,24 @@ class BoundChanges:
         return any(change.PARTIAL for change in self.changes)
 
 
-def shared_agree(one: State, other: State, known: set[str]) -> bool:
+def shared_agree(one: State, other: State, source: State) -> bool:
     """Whether the keys of tables agree; where several changes compose no more is known.
 
-    Only of tables that are known: halves of a table may hold rows against their conditions, and
-    ids of lookup rows are the database's own.
+    Only of tables and columns that the source has: halves of a table may hold rows against their
+    conditions, and ids of lookup rows are the database's own.
     """
+    known = {table.id for table in source.values()}
+    known |= {column.id for table in source.values() for column in table.columns}
     if set(one) != set(other):
         return False
     for name, table in one.items():
         twin = other[name]
         if table.names != twin.names or table.key_names != twin.key_names:
             return False
-        if table.key and table.id in known and table.by_key().keys() != twin.by_key().keys():
+        if not table.key or table.id not in known:
+            continue
+        mine, theirs = table.by_key().keys(), twin.by_key().keys()
+        if len(mine) != len(theirs) or (known.issuperset(table.key) and mine != theirs):
             return False
     return True
 

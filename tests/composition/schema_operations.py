@@ -10,7 +10,7 @@ from typing import Any, Self
 from tests.composition import schema_model as changes_
 from tests.composition.graph_operations import has_room
 from tests.composition.model import Model, State, Sync, Table
-from tests.composition.schema_model import EVERY, BoundChanges, Change, bind
+from tests.composition.schema_model import EVERY, BoundChanges, Change, Overflow, bind
 from tests.composition.step import (
     DONE,
     SKIPPED,
@@ -64,6 +64,8 @@ class Evolve(Step):
 
     def expected(self, model: Model) -> Expected:
         state = model.branches.get(self.branch)
+        if state is not None and overflows(self.changes, state):
+            return refused(InvalidData, AlreadyExists, IllegalSync, ReadOnlyBranch, RuleViolation)
         if state is None or after(self.changes, state) is None:
             return SKIPPED
         if any(self.sync not in change.ONLY for change in self.changes):
@@ -183,6 +185,15 @@ def after(changes: Sequence[Change], state: State) -> dict[str, Table] | None:
     return made
 
 
+def overflows(changes: Sequence[Change], state: State) -> bool:
+    """Whether changes fit but for numbers that are too large."""
+    try:
+        after(changes, state)
+    except Overflow:
+        return True
+    return False
+
+
 @dataclass(frozen=True)
 class TransformClone(Step):
     """A clone that sees a branch through schema changes, and follows it."""
@@ -203,6 +214,8 @@ class TransformClone(Step):
 
     def expected(self, model: Model) -> Expected:
         state = model.branches.get(self.branch)
+        if state is not None and overflows(self.changes, state):
+            return refused(InvalidData, AlreadyExists, IllegalSync)
         if state is None or after(self.changes, state) is None:
             return SKIPPED
         if self.name in model.branches:
@@ -244,7 +257,11 @@ def drawn_changes(
             masked = is_masked and number == 0 and random.random() < 0.6
             kind = changes_.MaskColumn if masked else random.choice(EVERY)
             change = _drawn(kind, model, now, random)
-            if change is not None and sync in change.ONLY and change.fits(now):
+            if change is None or sync not in change.ONLY:
+                continue
+            if overflows([change], now):
+                return (*made, change)
+            if change.fits(now):
                 made.append(change)
                 now = change.get(now, f"?{number}")
                 break

@@ -11,12 +11,8 @@ from tests.composition.graph_operations import (
 )
 from tests.composition.known import KNOWN
 from tests.composition.machine import Failure, Program, run
-from tests.composition.schema_model import (
-    AddColumn,
-    CreateTable,
-    Normalize,
-)
-from tests.composition.schema_operations import Evolve, TransformClone
+from tests.composition.schema_model import CreateTable
+from tests.composition.schema_operations import TransformClone
 from tests.composition.view_operations import (
     Propagate,
     Twin,
@@ -29,12 +25,6 @@ FOUND = {
             Twin("m", "t"),
             Merge("m", "main", "fail"),
             Propagate(),
-        ]
-    ),
-    "unreadable_after_overflow": Program(
-        [
-            Evolve("main", (Normalize("orders", "city", "cities"),)),
-            Evolve("main", (AddColumn("cities", "twice", "computed", "id"),)),
         ]
     ),
 }

@@ -15,6 +15,8 @@ from tests.composition.machine import Program, run
 from tests.composition.pieces import (
     ADD,
     ADD_RANK,
+    COUNT,
+    COUNT_OVER,
     FILTER,
     GROUP,
     INSERT,
@@ -36,11 +38,14 @@ from tests.composition.schema_model import (
     CreateTable,
     DropTable,
     MaskColumn,
+    Normalize,
     RenameColumn,
+    RenameTable,
     RetypeColumn,
     SplitTable,
 )
 from tests.composition.schema_operations import Evolve, TransformClone
+from tests.composition.upkeep_operations import Compact, Inspect, Reopen
 from tests.composition.view_operations import (
     Approve,
     Derive,
@@ -195,6 +200,41 @@ MENDED = {
     "clone_follows_no_column": Program(
         [MASKED_LATER, Evolve("main", (RenameColumn("orders", "note", "text"),)), Propagate()]
     ),
+    "count_reads_a_column": Program(
+        [VIEW, Derive("v", "w", COUNT_OVER, "deferred"), Redefine("v", GROUP, "immediate")]
+    ),
+    "reattach_with_another_type": Program(
+        [
+            Derive("main", "v", Query("distinct", ("orders",), (("g", "amount"),)), "immediate"),
+            Evolve("main", (RetypeColumn("orders", "amount", "string"),)),
+            Reattach("v"),
+        ]
+    ),
+    "reset_refreshes_what_follows_later": Program(
+        [
+            INSERT,
+            Derive("main", "v", FILTER, "deferred"),
+            Evolve("main", (RenameColumn("items", "size", "length"),)),
+            Reset("main", 2),
+        ]
+    ),
+    "reattach_pair_over_rename": Program(
+        [
+            Evolve("main", (ADD_RANK,), "to", "b", "both"),
+            Detach("b"),
+            Evolve("b", (RenameTable("items", "parts"),)),
+            Reattach("b"),
+        ]
+    ),
+    "lineage_through_lens_of_now": Program(
+        [
+            VIEW,
+            Evolve("v", (RenameTable("v", "w"),), "to", "b", "forward"),
+            Derive("b", "u", Query("filter", ("w",), (("k", "fk"), ("n", "fn"))), "on demand"),
+            Redefine("v", GROUP, "immediate"),
+            Inspect(),
+        ]
+    ),
     "clone_of_keyless_view": Program(
         [
             Derive("main", "v", UNION, "immediate"),
@@ -210,6 +250,56 @@ MENDED = {
             INSERT,
             Propagate(),
             Reattach("b"),
+            INSERT,
+        ]
+    ),
+    "lineage_through_keyless_lens": Program(
+        [
+            Derive("main", "v", UNION, "immediate"),
+            Evolve("v", (RenameColumn("v", "un", "number"),), "to", "b", "forward"),
+            Derive("b", "w", COUNT_OVER, "deferred"),
+            Inspect(),
+        ]
+    ),
+    "parts_of_keyless_view": Program(
+        [
+            Derive("main", "v", UNION, "immediate"),
+            TransformClone("v", "m", (SplitTable("v", "un", 3, ("high", "low")),), "deferred"),
+        ]
+    ),
+    "check_of_lookup_that_follows_later": Program(
+        [
+            TransformClone("main", "m", (Normalize("orders", "amount", "amounts"),), "deferred"),
+            Write("main", (("update", "orders", ((("amount", 9), ("id", 1)),)),)),
+            Propagate(),
+        ]
+    ),
+    "derived_at_before_first_definition": Program(
+        [INSERT, VIEW, Redefine("v", GROUP, "immediate"), TimeTravel("main", 1)]
+    ),
+    "derived_at_by_later_definition": Program(
+        [
+            VIEW,
+            Write("main", (("delete", "items", ((1,),)),)),
+            Redefine("v", GROUP, "immediate"),
+            TimeTravel("main", 1),
+        ]
+    ),
+    "reattach_leaves_table": Program(
+        [VIEW, Detach("v"), Evolve("v", (CreateTable("new"),)), Reattach("v")]
+    ),
+    "unreadable_after_overflow": Program(
+        [
+            Evolve("main", (Normalize("orders", "city", "cities"),)),
+            Evolve("main", (AddColumn("cities", "twice", "computed", "id"),)),
+        ]
+    ),
+    "compact_after_redefine": Program(
+        [
+            Derive("main", "v", COUNT, "on demand", "none"),
+            Redefine("v", Query("count", ("returns",), ()), "immediate"),
+            Reopen(),
+            Compact(),
         ]
     ),
 }

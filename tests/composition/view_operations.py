@@ -268,6 +268,7 @@ class Redefine(Step):
         sync = target_of(model, self.name)
         assert sync is not None
         state = model.branches[sync.sources[0]]
+        sync.defined.setdefault("", sync.definition)
         sync.definition = self.query.bind(state, sync.sources[0])
         sync.when, sync.materialize, sync.most_rows, sync.twin = self.when, "full", None, None
         sync.state, sync.since = "active", None
@@ -278,6 +279,7 @@ class Redefine(Step):
         answer = sync.definition.answer(state, self.name)
 
         def check(world: Any) -> None:
+            sync.defined[world.model.heads[self.name]] = sync.definition
             if before not in world.model.parents.get(world.model.heads[self.name], ()):
                 world.fail("versions", f"{self.name} has lost the versions before", sync)
 
@@ -389,6 +391,8 @@ class Reattach(_OnSync):
             return refused(*GONE, MergeConflict)
         if not can_answer(model, sync) or sync.direction == "both":
             return maybe(*GONE, MergeConflict)
+        if sync.direction == "reverse" and _is_evolved(model, sync):
+            return maybe(RuleViolation)
         if self.on_conflict == "fail":
             return maybe(MergeConflict)
         return DONE
@@ -404,6 +408,16 @@ class Reattach(_OnSync):
         sync.state = "active"
         ends = {*sync.sources, sync.target} if sync.direction == "both" else {str(sync.written)}
         return Outcome(moved={other for name in ends for other in model.group(name)})
+
+
+def _is_evolved(model: Model, sync: Sync) -> bool:
+    """Whether what a sync reads may have another schema than when it stopped."""
+    (source,) = sync.read
+    then = model.history.get(sync.stood.get(source) or "")
+    if then is None:
+        return True
+    now = model.branches[source]
+    return {n: t.shape() for n, t in then.items()} != {n: t.shape() for n, t in now.items()}
 
 
 @dataclass(frozen=True)
@@ -526,8 +540,10 @@ class CloneDerived(Step):
         if self.name in model.branches:
             return refused(AlreadyExists)
         copied = _copied(model, self.branch, self.name)
-        is_fine = all(can_answer(model, old) for old, _, _ in copied)
-        return DONE if is_fine else maybe(*GONE, IllegalSync)
+        if not all(can_answer(model, old) for old, _, _ in copied):
+            return maybe(*GONE, IllegalSync)
+        seen = replace(model, branches={**model.branches, self.name: model.branches[self.branch]})
+        return refused(RuleViolation) if _is_too_large(seen, copied) else DONE
 
     def call(self, db: livingdb.Database) -> Any:
         return db.branch(self.branch).clone(self.name, derived=True)
@@ -588,8 +604,12 @@ class CloneDerivedAt(Step):
         assert at is not None
         then, now = model.history[at], model.branches[self.branch]
         is_same = {t.shape() for t in then.values()} == {t.shape() for t in now.values()}
-        is_same = is_same and set(then) == set(now)
-        return DONE if is_same else maybe(*GONE, IllegalSync)
+        if not (is_same and set(then) == set(now)):
+            return maybe(*GONE, IllegalSync)
+        views_then = self._then(model) or []
+        copied = [part for part in _copied(model, self.branch, self.name) if part[0] in views_then]
+        seen = replace(model, branches={**model.branches, self.name: then})
+        return refused(RuleViolation) if _is_too_large(seen, copied) else DONE
 
     def call(self, db: livingdb.Database) -> Any:
         return db.at(f"{self.branch}~{self.steps}").clone(self.name, derived=True)
@@ -605,6 +625,17 @@ class CloneDerivedAt(Step):
                 model.syncs[new.name] = new
                 states[new.target] = answer_of(seen, new)
         return Outcome(states)
+
+
+def _is_too_large(seen: Model, copied: list[tuple[Sync, Sync, str]]) -> bool:
+    """Whether a view of a clone would have more rows from the start than its condition allows."""
+    branches = dict(seen.branches)
+    seen = replace(seen, branches=branches)
+    for _, new, _ in copied:
+        branches[new.target] = answer_of(seen, new)
+        if new.most_rows is not None and len(branches[new.target][new.target].rows) > new.most_rows:
+            return True
+    return False
 
 
 def _copied(model: Model, branch: str, name: str) -> list[tuple[Sync, Sync, str]]:

@@ -30,7 +30,7 @@ from livingdb.evolution.lenses.sides import (
     narrow_delta,
     narrow_images,
 )
-from livingdb.evolution.plan import new_tables, plan_changes
+from livingdb.evolution.plan import definitions_of, new_tables, plan_changes
 from livingdb.evolution.schema_change import SchemaChange
 from livingdb.graph.constraints import check_tables
 from livingdb.graph.diff import delta_between
@@ -42,10 +42,11 @@ from livingdb.graph.snapshot import overlay_tables
 from livingdb.graph.storage.staging import Staging
 from livingdb.graph.sync_groups import schema_syncs
 from livingdb.tables.index import Version
+from livingdb.tables.recipe import Definition
 from livingdb.tables.versions import Versions
 from livingdb.trees.delta import Delta, merge_deltas
 
-__all__ = ["LensCarrier", "lens_of"]
+__all__ = ["LensCarrier", "lens_of", "lens_over"]
 
 
 class LensCarrier:
@@ -341,13 +342,25 @@ def _changed_row_images(
 
 def lens_of(graph: Graph, sync: SyncRow) -> Lens:
     """The lens of a sync: its change, on the tables as they were when it was made."""
+    return SchemaChange.from_json(sync.spec["change"]).plan(_planned_on(graph, sync))
+
+
+def lens_over(graph: Graph, sync: SyncRow, tables: Tables) -> Lens:
+    """The lens of a sync over tables of another time: its change, by the names they had."""
+    then = definitions_of(graph, tables)
+    change = SchemaChange.from_json(sync.spec["change"])
+    (followed,) = follow_names([change], _planned_on(graph, sync), then)
+    return followed.plan(then)
+
+
+def _planned_on(graph: Graph, sync: SyncRow) -> dict[str, Definition]:
+    """The tables that the change of a sync was planned on."""
     record = graph.record(Address(bytes.fromhex(sync.spec["snapshot"])))
     versions = graph.versions
-    tables = {
+    return {
         name: versions.definition(versions.require(address))
         for name, address in record.tables.items()
     }
-    return SchemaChange.from_json(sync.spec["change"]).plan(tables)
 
 
 def _edge_details(sync: SyncRow, source: BranchMove, is_right: bool) -> dict[str, Any]:

@@ -150,14 +150,7 @@ class ViewCarrier:
                     places.update(some)
         if move.other_schemas or move.schema_changes:
             places.update(
-                place
-                for place, (_, view) in enumerate(views.every)
-                if any(
-                    table.branch == move.branch.id
-                    and not table.snapshot
-                    and table.table in move.changed
-                    for table in view.tables.values()
-                )
+                place for place, (_, view) in enumerate(views.every) if _is_other(move, view)
             )
         return [views.every[place][0] for place in sorted(places)]
 

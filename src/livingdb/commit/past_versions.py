@@ -36,7 +36,7 @@ __all__ = ["version_for"]
 def version_for(
     pipeline: Pipeline, sync: SyncRow, source: SnapshotRow, engine: str | None
 ) -> SnapshotRow:
-    """The version of a derived object for a snapshot of what it reads.
+    """The version of a derived object for a snapshot of what it reads, by the definition of then.
 
     One that was made from tables as they are there, if there is one; else a new snapshot beside
     the branch, made of the nearest version there is.
@@ -48,24 +48,12 @@ def version_for(
     head = last_derived_snapshot(graph, graph.snapshots.at(target.head))
     if head is None:
         raise NotFound(f"no version of {now.name!r} is left on its branch: somebody reset it")
-    definitions = _definitions(graph, now, head)
-    view = now
-    nearest, branch = head, _branch_of(graph, view, source, head)
-    for row in first_parents(graph.snapshots, head):
-        view = next(known for since, known in definitions if since <= row.sequence)
-        if branch not in view.branches:
-            branch = _branch_of(graph, view, source, row)
+    view, branch, versions = _versions_of_time(graph, now, source, head)
+    for row in versions:
         then = source_positions(graph, row)
-        if not set(view.branches) <= set(then):
-            continue  # somebody else wrote it
-        at = {**then, branch: source.address}
-        if _is_same_input(graph, view, then, at):
+        if _is_same_input(graph, view, then, {**then, branch: source.address}):
             return row
-        if branch in then:
-            seen = graph.snapshots.find(then[branch])
-            if seen is not None and is_ancestor(graph.snapshots, seen, source):
-                nearest = row
-                break
+    nearest = versions[-1]
     then = source_positions(graph, nearest)
     at = {**then, branch: source.address}
 
@@ -94,6 +82,33 @@ def version_for(
         return Proposal([intent])
 
     return pipeline.run(view.name, propose)
+
+
+def _versions_of_time(
+    graph: Graph, now: View, source: SnapshotRow, head: SnapshotRow
+) -> tuple[View, BranchId, list[SnapshotRow]]:
+    """The definition that a derived object had when a snapshot was the source, and its versions.
+
+    Which branch the snapshot is of, too.  The versions are newest first, down to the one that the
+    object had then; the oldest ones of all for a snapshot from before.
+    """
+    definitions = _definitions(graph, now, head)
+    view, branch = now, _branch_of(graph, now, source, head)
+    found: list[SnapshotRow] = []
+    for row in first_parents(graph.snapshots, head):
+        known = next(known for since, known in definitions if since <= row.sequence)
+        then = source_positions(graph, row)
+        if not set(known.branches) <= set(then):
+            continue  # somebody else wrote it
+        if known is not view:
+            view, found = known, []
+            if branch not in view.branches:
+                branch = _branch_of(graph, view, source, row)
+        found.append(row)
+        seen = graph.snapshots.find(then[branch]) if branch in then else None
+        if seen is not None and is_ancestor(graph.snapshots, seen, source):
+            break
+    return view, branch, found or [head]
 
 
 def _definitions(graph: Graph, now: View, head: SnapshotRow) -> list[tuple[int, View]]:

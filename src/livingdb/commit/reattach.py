@@ -151,11 +151,7 @@ class _Rejoin:
         `RuleViolation` for a sync that writes both sides: its lens is that of the old schema.
         """
         if sync.direction != "forward":
-            raise RuleViolation(
-                f"rule 4: the schema of {source.row.name!r} was changed while the sync "
-                f"{self._name!r} was stopped, and it carries changes between the schemas that "
-                "there were: drop the sync's branch and evolve anew"
-            )
+            raise self._other_schema(source)
         graph = self._graph
         before, after = (definitions_of(graph, t) for t in (source.base, source.after))
         changes = follow_names([SchemaChange.from_json(sync.spec["change"])], before, after)
@@ -165,8 +161,19 @@ class _Rejoin:
         source.planned = replace(sync, spec={**sync.spec, "change": changes[0].to_json()})
         return overlay_tables(source.after, made)
 
+    def _other_schema(self, state: _BranchState) -> RuleViolation:
+        """Why a sync that writes both sides does not go on: its lens is that of old schemas."""
+        return RuleViolation(
+            f"rule 4: the schema of {state.row.name!r} was changed while the sync "
+            f"{self._name!r} was stopped, and it carries changes between the schemas that "
+            "there were: drop the sync's branch and evolve anew"
+        )
+
     def merge_target(self, on_conflict: Any) -> None:
-        """What the last branch did, too."""
+        """What the last branch did, too.
+
+        `RuleViolation` if that leaves a branch of a two-way sync with another schema.
+        """
         last = self._branch_states[-1]
         self._carried_tables = last.after
         shown = {name: v for name, v in last.now.items() if not is_hidden(name)}
@@ -189,6 +196,8 @@ class _Rejoin:
         if not found.is_clean:
             raise merge_error(self._graph, found, last.after)
         last.after = overlay_tables(last.after, found.tables)
+        if not have_same_schemas(last.base, last.after):
+            raise self._other_schema(last)
 
     def _check_discarded_rows(self, last: _BranchState, on_conflict: Any) -> None:
         """What was written to the target of a one-way sync goes, if somebody says so."""

@@ -15,9 +15,15 @@ from livingdb.chunks.address import Address
 from livingdb.commit.proposal import BranchMove
 from livingdb.derivation.plan_cache import columns_used, view_plan
 from livingdb.derivation.rebind_view import rebind_view as rebind_query
-from livingdb.derivation.source_positions import source_positions, source_versions
+from livingdb.derivation.source_positions import (
+    At,
+    source_heads,
+    source_positions,
+    source_versions,
+    view_over_heads,
+)
 from livingdb.derivation.view import SourceTable, View
-from livingdb.errors import LivingDBError
+from livingdb.errors import InvalidData, LivingDBError, NotFound
 from livingdb.evolution.follow_names import follow_names
 from livingdb.evolution.schema_change import SchemaChange
 from livingdb.graph.graph import Graph, now, tables_of
@@ -29,7 +35,7 @@ from livingdb.sql.render_query import BrokenQuery
 from livingdb.tables.index import Version
 from livingdb.tables.schema import TableSchema
 
-__all__ = ["pending_schema_change", "rebind_view", "unchanged_tables"]
+__all__ = ["pending_schema_change", "rebind_to_heads", "rebind_view", "unchanged_tables"]
 
 _KEEPS_ROWS = {
     *("AddColumn", "DropColumn", "RenameColumn", "RetypeColumn", "MaskColumn", "SplitColumn"),
@@ -148,6 +154,51 @@ def pending_schema_change(
 def rebind_view(graph: Graph, view: View, move: BranchMove) -> View:
     """The view over the tables as they are where a branch moves."""
     return _rebind_view(graph, view, _describe_transition(move))
+
+
+def rebind_to_heads(graph: Graph, view: View, then: At) -> View:
+    """A view that has stopped, over its tables as they are now; `then` it was last made.
+
+    A column that is gone is the one that has its name now.  `InvalidData` if one that it reads has
+    another type than it had, so that the view would not be what was defined.
+    """
+    at, _ = source_heads(graph, view)
+    followed = view_over_heads(graph, view)
+    if view.what != "sql":
+        return followed
+    try:
+        old, new = source_versions(graph, view, then), source_versions(graph, view, at)
+    except (NotFound, KeyError):
+        return followed
+    before, after = (
+        {plain: graph.versions.definition(item.version).schema for plain, item in side.items()}
+        for side in (old, new)
+    )
+    used = _used_columns(view, before)
+    for plain, columns in used.items():
+        _check_types(view, before[plain], after[plain], columns)
+    found = rebind_query(followed, before, after, used)
+    if isinstance(found, BrokenQuery):
+        return followed
+    return replace(
+        found, uses={plain: sorted(c) for plain, c in _used_columns(found, after).items()}
+    )
+
+
+def _check_types(
+    view: View, before: TableSchema, after: TableSchema, columns: frozenset[str]
+) -> None:
+    """`InvalidData` if a column that a view reads has another type."""
+    by_id = {column.id: column for column in after.columns}
+    by_name = {column.name: column for column in after.columns}
+    for name in sorted(columns):
+        old = before.column(name)
+        new = by_id.get(old.id) or by_name.get(name)
+        if new is not None and new.type != old.type:
+            raise InvalidData(
+                f"{view.name!r} cannot go on: the column {new.name!r}, which it reads, has another "
+                "type; change it back, or define the view anew with replace=True"
+            )
 
 
 def _rebind_view(graph: Graph, view: View, change: _SchemaTransition) -> View:

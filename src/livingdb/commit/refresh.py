@@ -17,7 +17,7 @@ from livingdb.commit.carry_view import edge_details
 from livingdb.commit.derive_version import DerivedVersion, answers_for, derive_version
 from livingdb.commit.judge_carried import JudgedChange, judge_carried
 from livingdb.commit.pipeline import Attempt, Pipeline
-from livingdb.commit.proposal import Proposal
+from livingdb.commit.proposal import Proposal, Tables
 from livingdb.derivation.hidden_tables import quarantine_table, whole_tables
 from livingdb.derivation.source_positions import (
     At,
@@ -32,6 +32,7 @@ from livingdb.errors import NotFound, TransactionConflict
 from livingdb.graph.catalog_changes import NewRun
 from livingdb.graph.draft import Intent
 from livingdb.graph.graph import Graph, HeadMoved, now, tables_of
+from livingdb.graph.names import is_hidden
 from livingdb.guard.build_pending_change import authors_between, pending_refresh
 from livingdb.tables.index import Version
 from livingdb.tables.recipe import Derived
@@ -152,6 +153,13 @@ def _evict_answers(graph: Graph, tables: Mapping[str, Version]) -> None:
             graph.versions.evict(version)
 
 
+def _stray_tables(view: View, held: Tables, full: bool) -> dict[str, Version | None]:
+    """Tables that somebody else made on the branch of a view, which go when it is made anew."""
+    if not full or view.what == "clone":
+        return {}
+    return dict.fromkeys(name for name in held if name != view.name and not is_hidden(name))
+
+
 def refresh(
     pipeline: Pipeline,
     sync: SyncRow,
@@ -226,7 +234,8 @@ class _Refresh:
         self.judged = judged = judge_carried(pending, held, result.tables, staging, self.guarded)
         if judged.is_stopped:
             return self._stop(target, head, judged)
-        self.result = result = replace(result, tables=judged.tables, details=judged.details)
+        tables = {**_stray_tables(view, held, full), **judged.tables}
+        self.result = result = replace(result, tables=tables, details=judged.details)
         text = f"refresh {view.name}"
         intent = version_intent(
             view, sync.id, result, (head,), (target,), at, rows, self.author, text

@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from sqlalchemy import Connection
-
 from livingdb.alerts.raise_alert import resolve_alerts
 from livingdb.catalog.branches import EPOCH, BranchRow
 from livingdb.catalog.ids import BranchId
@@ -16,7 +14,7 @@ from livingdb.catalog.syncs import ACTIVE, DETACHED, HELD, ActiveSyncs, SyncRow
 from livingdb.chunks.address import Address
 from livingdb.commit.pipeline import Pipeline
 from livingdb.commit.reattach import rejoin
-from livingdb.derivation.source_positions import view_over_heads
+from livingdb.derivation.source_positions import source_positions
 from livingdb.derivation.view import KIND, View
 from livingdb.errors import RuleViolation, TransactionConflict
 from livingdb.graph.diff import differing_keys
@@ -134,6 +132,7 @@ def _reactivate_view(
     What its sources do in between, it follows once it is active.
     """
     from livingdb.commit.derive import plan_of
+    from livingdb.commit.rebind_view import rebind_to_heads
     from livingdb.commit.refresh import refresh
 
     graph = pipeline.graph
@@ -144,6 +143,8 @@ def _reactivate_view(
     assert target is not None
     head = graph.snapshots.at(target.head)
     made = _last_derived_snapshot(graph, target, head)
+    then = source_positions(graph, made)
+    rebind_to_heads(graph, view, then)
     if not guarded and made.sequence != head.sequence:
         _check_discarded_rows(pipeline, sync, made, head, on_conflict, engine)
     full = made.sequence != head.sequence
@@ -151,17 +152,14 @@ def _reactivate_view(
     if outcome.stopped:
         raise RuleViolation(f"rule 7: it is still held: {outcome.error}")
 
-    def act(connection: Connection) -> None:
-        followed = view_over_heads(graph, view)
+    with graph.catalog.write() as connection:
+        followed = rebind_to_heads(graph, view, then)
         if followed != view:
             graph.catalog.syncs.set_spec(connection, sync.id, followed.to_json())
         set_state(graph, connection, [sync], ACTIVE, "", by, now())
         resolve_alerts(graph, connection, sync, by, "active again")
-
-    with graph.catalog.write() as connection:
-        act(connection)
     if sync.frequency == "immediate":
-        again = replace(sync, state=ACTIVE, reason="", spec=view_over_heads(graph, view).to_json())
+        again = replace(sync, state=ACTIVE, reason="", spec=followed.to_json())
         refresh(pipeline, again, by, engine)
 
 
@@ -194,7 +192,10 @@ def _check_discarded_rows(
         for name, yours in written.items():
             old = base.get(name)
             mine = result.get(name, old)
-            if is_hidden(name) or old is None or old.address == yours.address:
+            if is_hidden(name) or (old is not None and old.address == yours.address):
+                continue
+            if old is None:
+                found.clashes[name] = "the target alone has the table"
                 continue
             if mine is None or mine.definition != yours.definition:
                 found.clashes[name] = "the two sides have different schemas"

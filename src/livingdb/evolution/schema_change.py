@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from livingdb.errors import Corruption, InvalidData, NotFound
 from livingdb.evolution.lenses.lens import Lens
+from livingdb.graph.names import is_hidden
 from livingdb.tables.identity import new_id, recorded_change_id
 from livingdb.tables.recipe import Definition
 from livingdb.tables.schema import decode_value, encode_value
@@ -136,7 +137,7 @@ def definition_of(tables: Schemas, name: str) -> Definition:
     """A table that a change names; `NotFound` names those there are."""
     found = tables.get(name)
     if found is None:
-        known = ", ".join(sorted(tables)) or "none"
+        known = ", ".join(sorted(name for name in tables if not is_hidden(name))) or "none"
         raise NotFound(f"there is no table {name!r} to change; there are: {known}")
     return found
 

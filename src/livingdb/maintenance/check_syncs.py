@@ -10,6 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
 from livingdb.catalog.branches import EPOCH, BranchRow
 from livingdb.catalog.ids import BranchId
 from livingdb.catalog.snapshots import SnapshotRow
@@ -285,7 +289,9 @@ class _ChainCheck:
                 continue
             rows = self._graph.versions.rows(version)
             wanted_rows = whole_delta(rows, table.rows)
-            self._tell_difference(name, compare_rows(rows, wanted_rows, unordered=unordered))
+            allowed = _all_rows if table.keeps_rows else None
+            found = compare_rows(rows, wanted_rows, allowed, unordered=unordered)
+            self._tell_difference(name, found)
 
     # --- schema syncs --------------------------------------------------------------------------
 
@@ -369,6 +375,10 @@ class _ChainCheck:
 
 def _visible(tables: Mapping[str, Version]) -> dict[str, Version]:
     return {name: version for name, version in tables.items() if not is_hidden(name)}
+
+
+def _all_rows(rows: pa.Table) -> npt.NDArray[np.bool_]:
+    return np.ones(rows.num_rows, bool)
 
 
 def _shown(table: str) -> str:

@@ -23,8 +23,10 @@ from livingdb.derivation.stage_tables import IDENTITY, definition_for, identify_
 from livingdb.derivation.view import View
 from livingdb.engines.portable.portability import PortableQuery
 from livingdb.engines.request import Source
+from livingdb.evolution.changes.normalize import NormalizeLens
 from livingdb.evolution.lenses.lens import Lens
 from livingdb.evolution.lenses.lens_agreement import whole_delta
+from livingdb.evolution.lenses.row_lens import RowLens
 from livingdb.evolution.lenses.sides import VersionSide
 from livingdb.evolution.plan import plan_changes
 from livingdb.evolution.schema_change import SchemaChange
@@ -40,10 +42,14 @@ __all__ = ["RecomputedTable", "recompute_clone", "recompute_view"]
 
 @dataclass(frozen=True)
 class RecomputedTable:
-    """A table as it should be: its schema, and its rows with all columns, hidden ones too."""
+    """A table as it should be: its schema, and its rows with all columns, hidden ones too.
+
+    One that `keeps_rows` may have more: lookup rows that no row refers to any more.
+    """
 
     schema: TableSchema
     rows: pa.Table
+    keeps_rows: bool = False
 
 
 def recompute_view(
@@ -128,16 +134,31 @@ def recompute_clone(
     definitions = {name: graph.versions.definition(v) for name, v in tables.items()}
     changes = [SchemaChange.from_json(change) for change in view.changes]
     made: dict[str, RowSet] = {}
+    lookups: frozenset[str] = frozenset()
     for lens in plan_changes(definitions, changes).lenses:
+        lookups = _lookup_tables(lens, lookups)
         side = VersionSide(graph.versions, tables, made)
         rows = {name: _lens_rows(graph, lens, name, side) for name in lens.new}
         made = {name: known for name, known in made.items() if name not in lens.old} | rows
         tables = {name: version for name, version in tables.items() if name not in lens.old}
     found = {
-        name: RecomputedTable(rows.schema, rows.to_arrow([c.name for c in rows.schema.columns]))
+        name: RecomputedTable(
+            rows.schema, rows.to_arrow([c.name for c in rows.schema.columns]), name in lookups
+        )
         for name, rows in made.items()
     }
     return found, tables
+
+
+def _lookup_tables(lens: Lens, before: frozenset[str]) -> frozenset[str]:
+    """The tables that keep rows that nothing refers to any more, after a change."""
+    if isinstance(lens, NormalizeLens):
+        return before | {lens.lookups.lookup[0]}
+    if isinstance(lens, RowLens):
+        sources: dict[str, str | None] = {lens.new_name: lens.old_name}
+    else:
+        sources = {name: lens.unchanged_source(name) for name in lens.new}
+    return (before - lens.old.keys()) | {name for name, one in sources.items() if one in before}
 
 
 def _lens_rows(graph: Graph, lens: Lens, name: str, side: VersionSide) -> RowSet:

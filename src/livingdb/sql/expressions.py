@@ -36,6 +36,15 @@ _VOLATILE = {
 }
 
 
+_TOTAL = {
+    *("Column", "Identifier", "Literal", "Null", "Boolean", "Paren"),
+    *("And", "Or", "Not", "Is", "Coalesce", "Case", "If"),
+    *("Concat", "DPipe", "Upper", "Lower", "Trim", "Length"),
+}
+"""The parts of expressions that give something for all values of all types they take."""
+_TOTAL_FOR_FLOATS = {"Add", "Sub", "Mul", "Neg", "Abs"}
+
+
 @dataclass(frozen=True)
 class Expression:
     """An expression as text; it names columns of one table and nothing else."""
@@ -106,6 +115,17 @@ class Expression:
         if isinstance(found, str):
             raise Unsupported(f"{self.text!r}: {found}")
 
+    def is_total(self, schema: pa.Schema, target: pa.DataType) -> bool:
+        """Whether it can be computed for all values of these types, as the type wanted.
+
+        Whole numbers may overflow, texts may be no numbers, and nothing divides by zero.
+        """
+        kinds = [schema.field(name).type for name in sorted(self.columns)]
+        given = self.values(schema.empty_table()).type
+        nodes = {type(node).__name__ for node in self.tree.walk()}
+        known = _TOTAL | (_TOTAL_FOR_FLOATS if all(map(pa.types.is_floating, kinds)) else set())
+        return nodes <= known and _is_wider(given, target)
+
     def values(self, rows: pa.Table, target: pa.DataType | None = None) -> pa.Array:
         """Its value for each row, as the type wanted."""
         from sqlglot import exp
@@ -159,6 +179,15 @@ def _with_fields(tree: exp.Expr) -> exp.Expr:
             return made
         column.replace(made)
     return tree
+
+
+def _is_wider(given: pa.DataType, target: pa.DataType) -> bool:
+    """Whether a type holds all values of another."""
+    if given == target or pa.types.is_null(given):
+        return True
+    if pa.types.is_integer(given) and pa.types.is_integer(target):
+        return bool(given.bit_width <= target.bit_width)
+    return bool(pa.types.is_float32(given) and pa.types.is_float64(target))
 
 
 def _cast(values: pa.Array, target: pa.DataType, text: str) -> pa.Array:

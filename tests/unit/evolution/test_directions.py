@@ -79,7 +79,12 @@ VARIANTS = [
     variant("add nullable column", AddColumn("orders", "x", "int")),
     variant("add column with default", AddColumn("orders", "x", "int", default=7)),
     variant("add NOT NULL column with default", AddColumn("orders", "x", "int not null", 7)),
-    variant("add computed column", AddColumn("orders", "x", "bigint", computed="large * 2")),
+    variant(
+        "add computed column", AddColumn("orders", "x", "bigint", computed="large * 2"), scans=True
+    ),
+    variant(
+        "add total computed column", AddColumn("orders", "x", "string", computed="upper(note)")
+    ),
     variant(
         "add NOT NULL column",
         AddColumn("fresh", "x", "int not null"),

@@ -17,6 +17,9 @@ from livingdb.derivation.operators.node import Leaf, Node
 
 __all__ = ["Flow"]
 
+_NO_COLUMN = "_1"
+"""What stands for a row of which no column matters."""
+
 
 class Flow:
     """Sources under inner joins, with conditions."""
@@ -89,9 +92,8 @@ class Flow:
         if with_keys and all(node.key is not None for node in self.sources.values()):
             for name, node in self.sources.items():
                 spoken |= {(name, column): None for column in node.key or ()}
-        if not spoken and not extra:
-            first = next(iter(self.sources))
-            spoken[first, self.sources[first].columns[0]] = None
+        if not spoken and not extra:  # only how many rows there are matters
+            extra = [(_NO_COLUMN, exp.Literal.number(1))]
         items = [(f"{name}_{column}", trees.column(name, column)) for name, column in spoken]
         return self.project([*items, *((name, self.substitute(item)) for name, item in extra)])
 

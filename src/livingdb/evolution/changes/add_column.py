@@ -97,12 +97,26 @@ class AddColumnLens(ColumnLens):
         )
         return verdicts(reason if self.is_undetermined else None, None)
 
+    @property
+    def _expression(self) -> Expression | None:
+        """What gives old rows their value, if it is computed."""
+        text = self.column.computed or self.up
+        return None if text is None else Expression(text)
+
     def scan_reason(self) -> str | None:
+        expression = self._expression
+        if expression is not None:
+            if expression.is_total(self.old_schema.arrow, self.column.type):
+                return None
+            return f"{expression.text} must give a value of {self.column.name!r} for each row"
         if not self.is_undetermined:
             return None
         return f"{self.column.name!r} is NOT NULL and has no default: the table must be empty"
 
     def check(self, old: Side) -> None:
+        expression = self._expression
+        if expression is not None:
+            self._check_values(old, expression)
         if not self.is_undetermined:
             return
         if any(batch.num_rows for batch in old.scan(self.old_name, self.old_schema.key)):
@@ -110,6 +124,18 @@ class AddColumnLens(ColumnLens):
                 f"the rows of {self.old_name!r} have no value for {self.column.name!r}, which is "
                 "NOT NULL: give a default or an `up` expression"
             )
+
+    def _check_values(self, old: Side, expression: Expression) -> None:
+        """`InvalidData` if the column cannot be computed for a row that is there."""
+        columns = list(dict.fromkeys([*self.old_schema.key, *sorted(expression.columns)]))
+        for batch in old.scan(self.old_name, columns):
+            try:
+                expression.values(pa.Table.from_batches([batch]), self.column.type)
+            except InvalidData as error:
+                raise InvalidData(
+                    f"the column {self.column.name!r} cannot be computed for all rows of "
+                    f"{self.old_name!r}: {error}"
+                ) from None
 
     def follower(self, table: str, is_right: bool) -> Follower | None:
         recomputes = is_right and self.column.computed is not None
@@ -122,7 +148,7 @@ class AddColumnLens(ColumnLens):
         return {self.column.name: recompute_outdated(touched, held, need, self._value())}
 
     def _value(self) -> Callable[[pa.Table], pa.Array]:
-        text = self.column.computed or self.up
-        if text is None:
+        expression = self._expression
+        if expression is None:
             return constant_column(self.column.default, self.column.type)
-        return lambda rows: Expression(text).values(rows, self.column.type)
+        return lambda rows: expression.values(rows, self.column.type)

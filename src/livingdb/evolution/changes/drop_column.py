@@ -45,6 +45,8 @@ class DropColumn(SchemaChange):
         column = old.schema.column(self.name)
         refuse_key(old.schema, self.name, "dropped")
         refuse_used(old.schema, self.name, "dropped")
+        if old.schema.visible_columns == (column,):
+            raise InvalidData(f"the column {self.name!r} is the only one: drop the table instead")
         if self.default is not None and self.down is not None:
             raise InvalidData(f"column {self.name!r}: give 'default' or 'down', not both")
         if column.computed is not None and (self.default is not None or self.down is not None):

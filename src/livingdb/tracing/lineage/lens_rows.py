@@ -44,6 +44,8 @@ def trace_lens(
         return {table: rows}
     if rows is None:
         return dict.fromkeys(lens.old)
+    if len(lens.new[table].schema.visible_key) < len(lens.new[table].schema.key):
+        return _trace_keyless(graph, lens, table, rows, old)
     if isinstance(lens, RowLens):
         keys = rows.select(list(lens.new_schema.key)).rename_columns(list(lens.old_schema.key))
         return {lens.old_name: _matching_rows(graph, old[lens.old_name], keys)}
@@ -81,6 +83,23 @@ def changes_at(graph: Graph, view: View, branch: BranchId, then: SnapshotRow) ->
         return follow_names(changes, now, past)
     except LivingDBError:
         return changes
+
+
+def _trace_keyless(
+    graph: Graph, lens: Lens, table: str, rows: pa.Table, old: Mapping[str, Version]
+) -> Rows:
+    """The rows of old tables that hold the same in all columns that both have; else all rows."""
+    known = {(c.id, c.type): c.name for c in lens.new[table].schema.visible_columns}
+    found: Rows = {}
+    for name, definition in lens.old.items():
+        shared = [c for c in definition.schema.visible_columns if (c.id, c.type) in known]
+        if not shared:
+            found[name] = None
+            continue
+        values = rows.select([known[c.id, c.type] for c in shared])
+        values = distinct_rows(values).rename_columns([c.name for c in shared])
+        found[name] = _matching_rows(graph, old[name], values)
+    return found
 
 
 def trace_changes(

@@ -12,7 +12,7 @@ from livingdb.catalog.ids import BranchId
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.catalog.syncs import SyncRow
 from livingdb.chunks.address import Address
-from livingdb.commit.carry_lens import lens_of
+from livingdb.commit.carry_lens import lens_over
 from livingdb.derivation.column_lineage.normalize_query import Untraceable, normalize_query
 from livingdb.derivation.find_rows import matching_rows, matching_rows_in
 from livingdb.derivation.refresh_view import SourceVersion
@@ -310,7 +310,7 @@ class Search:
         before = self._paired_snapshot(sync, branch, row)
         old = tables_of(graph, before)
         rows = self._with_hidden_columns(row, table, rows)
-        for name, some in trace_lens(graph, lens_of(graph, sync), table, rows, old).items():
+        for name, some in trace_lens(graph, lens_over(graph, sync, old), table, rows, old).items():
             origin = self._snapshot_origin(source.id, before, name, some)
             inner = self._makers.get(source.id) if is_hidden(source.name) else None
             if inner is None:

@@ -6,6 +6,7 @@ import pytest
 
 import livingdb
 from livingdb.errors import NotFound, RuleViolation
+from livingdb.evolution import CreateTable
 
 TOTALS = "SELECT city, sum(amount) AS total FROM orders GROUP BY city"
 SHARES = "SELECT id, 1000 / amount AS share FROM orders WHERE id > 0"
@@ -108,6 +109,20 @@ def test_reattach_what_was_written_meanwhile(db: livingdb.Database, main: living
         {"city": "Rome", "total": 110},
     ]
     db.sync("totals").reattach()
+
+
+def test_reattach_over_a_table_of_somebody_else(
+    db: livingdb.Database, main: livingdb.Branch
+) -> None:
+    made = main.derive("totals", TOTALS, when="immediate")
+    db.sync("totals").detach()
+    made.evolve(CreateTable("mine", {"id": "int"}, "id"))
+    with pytest.raises(livingdb.MergeConflict, match="the target alone has the table"):
+        db.sync("totals").reattach()
+    assert made.tables() == ["mine", "totals"]
+    db.sync("totals").reattach(on_conflict="ours")
+    assert made.tables() == ["totals"]
+    assert db.check(deep=True).problems == []
 
 
 # --- dropping --------------------------------------------------------------------------------
