@@ -77,10 +77,11 @@ def derive(pipeline: Pipeline, wanted: NewDerivation, engine: str | None) -> Sna
     def propose(attempt: Attempt) -> Proposal:
         view, staging = wanted.view, attempt.staging
         at, rows = source_heads(graph, view)
-        for row in rows.values():
-            if view.name in graph.tables(graph.snapshots.at(row.head)):
-                raise AlreadyExists(f"{row.name!r} has a table {view.name!r} already")
-        _check_name(graph, view, list(rows.values()))
+        if view.what != "clone":  # SQL knows no clone by its name alone
+            for row in rows.values():
+                if view.name in graph.tables(graph.snapshots.at(row.head)):
+                    raise AlreadyExists(f"{row.name!r} has a table {view.name!r} already")
+            _check_name(graph, view, list(rows.values()))
         read = refresh_inputs(graph, view, None, at)
         check_maintainable(graph, view, read, when)
         view = _analyze_view(graph, view, read, answers)

@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from livingdb.chunks.address import Address
 from livingdb.chunks.store import StoredChunk
 from livingdb.errors import InvalidData
-from livingdb.evolution.lens_evaluator import lens_recipe
+from livingdb.evolution.lens_evaluator import lens_recipe, store_rows
 from livingdb.evolution.lenses.lens import DIRECTIONS, Lens
 from livingdb.evolution.lenses.sides import VersionSide
 from livingdb.evolution.schema_change import SchemaChange
@@ -50,6 +51,11 @@ class EvolutionPlan:
     changes: tuple[SchemaChange, ...]
     lenses: tuple[Lens, ...]
     tables: Mapping[str, Definition]
+
+    @property
+    def conceals(self) -> bool:
+        """Whether one of the changes hides what it is made of."""
+        return any(lens.conceals for lens in self.lenses)
 
     def verdicts(self) -> dict[str, str | None]:
         """For each direction None if it is legal for all changes, else the first reason."""
@@ -124,10 +130,14 @@ def check_change_names(plan: EvolutionPlan, tables: Mapping[str, Definition]) ->
 
 @dataclass(frozen=True)
 class ChangeResult:
-    """All tables after one of the changes, and the versions it made."""
+    """All tables after one of the changes, and the versions it made.
+
+    What is `concealed` is made of nothing that was there before.
+    """
 
     tables: Mapping[str, Version]
     made: Sequence[Version]
+    concealed: bool = False
 
 
 def new_tables(
@@ -135,56 +145,111 @@ def new_tables(
 ) -> tuple[dict[str, Version | None], list[Version]]:
     """The tables that differ after the changes (None: gone), and all versions that were made.
 
-    Nothing is written but recipes; rows are looked at only by changes that say so.
+    Nothing is written but recipes, and rows that a change conceals; others are looked at only by
+    changes that say so.
     """
     stages = apply_changes(graph, plan, tables, staging)
     return changed_tables(tables, stages[-1].tables), new_versions(stages)
 
 
 def apply_changes(
-    graph: Graph, plan: EvolutionPlan, tables: Mapping[str, Version], staging: ChunkSink
+    graph: Graph,
+    plan: EvolutionPlan,
+    tables: Mapping[str, Version],
+    staging: ChunkSink,
+    recipes: str = "",
 ) -> list[ChangeResult]:
-    """The tables after each of the changes."""
+    """The tables after each of the changes.
+
+    What a change conceals is stored as rows, unless there are to be `recipes`: to be forgotten
+    again ("transient"), or to be stored when they are first read ("lazy").
+    """
+    work = _Application(graph, staging, recipes)
+    work.origins = {name: frozenset([name]) for name in tables}
     stages: list[ChangeResult] = []
     for change, lens in zip(plan.changes, plan.lenses, strict=True):
-        made: list[Version] = []
-        tables = _apply_change(graph, change, lens, tables, staging, made)
-        stages.append(ChangeResult(tables, made))
+        tables, made = work.apply(change, lens, tables)
+        stages.append(ChangeResult(tables, made, lens.conceals and not recipes))
     return stages
 
 
-def _apply_change(
-    graph: Graph,
-    change: SchemaChange,
-    lens: Lens,
-    tables: Mapping[str, Version],
-    staging: ChunkSink,
-    made: list[Version],
-) -> dict[str, Version]:
-    """The tables after one change; the versions it makes go to `made`."""
-    inputs = {name: tables[name] for name in lens.old}
-    if lens.scan_reason() is not None:
-        lens.check(VersionSide(graph.versions, tables))
-    after = {name: version for name, version in tables.items() if name not in lens.old}
-    for name, definition in lens.new.items():
-        same = _unchanged_version(graph, lens, name, definition, inputs)
-        if same is not None:
-            after[name] = same
-            continue
+@dataclass
+class _Application:
+    """Changes on their way: what they make, and the tables that it comes from."""
+
+    graph: Graph
+    staging: ChunkSink
+    recipes: str
+    origins: dict[str, frozenset[str]] = field(default_factory=dict)
+    """For each table, those of before all changes that a recipe of it leads to."""
+    _recipes: dict[Address, tuple[Lens, Mapping[str, Version], str]] = field(default_factory=dict)
+    """How recipes that were made lead to rows."""
+
+    def apply(
+        self, change: SchemaChange, lens: Lens, tables: Mapping[str, Version]
+    ) -> tuple[dict[str, Version], list[Version]]:
+        """The tables after one change, and the versions that it makes."""
+        graph, made = self.graph, list[Version]()
+        inputs = {name: tables[name] for name in lens.old}
+        if lens.scan_reason() is not None:
+            lens.check(VersionSide(graph.versions, tables))
+        is_stored = lens.conceals and not self.recipes
+        if is_stored:
+            lens.unlock()
+        after = {name: version for name, version in tables.items() if name not in lens.old}
+        below = frozenset[str]().union(*(self.origins[name] for name in lens.old))
+        for name, definition in lens.new.items():
+            same = _unchanged_version(graph, lens, name, definition, inputs)
+            if same is not None:
+                after[name] = same
+                continue
+            after[name] = self._make(change, lens, name, inputs, is_stored)
+            made.append(after[name])
+        origins = {name: self.origins.get(name, frozenset()) for name in after}
+        self.origins = origins | dict.fromkeys(lens.new, frozenset() if is_stored else below)
+        if is_stored:
+            made += self._store_siblings(after, below)
+        return after, made
+
+    def _make(
+        self,
+        change: SchemaChange,
+        lens: Lens,
+        name: str,
+        inputs: Mapping[str, Version],
+        is_stored: bool,
+    ) -> Version:
+        versions, sink, definition = self.graph.versions, self.staging.sink, lens.new[name]
         if not inputs:
-            after[name] = graph.versions.create(definition, [], staging.sink)
-        else:
-            stored = definition.to_chunk()
-            staging.sink(stored)
-            recipe = lens_recipe(change, inputs, name, stored.address)
-            after[name] = graph.versions.derive(recipe, staging.sink)
-        made.append(after[name])
-    return after
+            return versions.create(definition, [], sink)
+        if is_stored:
+            return store_rows(versions, lens, inputs, name, sink)
+        stored = definition.to_chunk()
+        sink(stored)
+        is_lazy = lens.conceals and self.recipes == "lazy"
+        recipe = lens_recipe(change, inputs, name, stored.address, is_lazy)
+        version = versions.derive(recipe, sink)
+        self._recipes[version.address] = lens, inputs, name
+        return version
+
+    def _store_siblings(
+        self, after: dict[str, Version], concealed: frozenset[str]
+    ) -> list[Version]:
+        """Store, too, what earlier changes made of tables of which something is concealed now."""
+        found = []
+        for name, version in list(after.items()):
+            how = self._recipes.get(version.address)
+            if how is not None and self.origins[name] & concealed:
+                after[name] = store_rows(self.graph.versions, *how, self.staging.sink)
+                self.origins[name] = frozenset()
+                found.append(after[name])
+        return found
 
 
 def new_versions(stages: Sequence[ChangeResult]) -> list[Version]:
-    """The versions that changes made."""
-    return [version for stage in stages for version in stage.made]
+    """The versions that changes made; without those that were concealed since."""
+    last = max((at for at, stage in enumerate(stages) if stage.concealed), default=0)
+    return [version for stage in stages[last:] for version in stage.made]
 
 
 def changed_tables(

@@ -123,7 +123,8 @@ class Causes:
             return None
         changes = [SchemaChange.from_json(change) for change in view.changes]
         try:
-            carrier = CloneCarrier(self.graph, view.branches[0], changes, staging)
+            branch = view.branches[0]
+            carrier = CloneCarrier(self.graph, branch, changes, staging, recipes="transient")
             return carrier.first(source).get(table)
         except LivingDBError:
             return None
