@@ -36,7 +36,7 @@ from livingdb.tables.index import Version
 from livingdb.tables.letter_case import check_new, find_alike
 from livingdb.tables.schema import TableSchema
 
-__all__ = ["NewDerivation", "check_maintainable", "derive", "plan_of"]
+__all__ = ["NewDerivation", "check_lazy_guard", "check_maintainable", "derive", "plan_of"]
 
 
 def plan_of(graph: Graph, view: View) -> Plan:
@@ -266,11 +266,21 @@ def _create_sync_action(
     return along
 
 
+def check_lazy_guard(guard: Mapping[str, Any]) -> None:
+    """`IllegalSync` for conditions on rows that nobody has made yet."""
+    if guard.get("conditions"):
+        raise IllegalSync(
+            "conditions look at rows, and materialize='lazy' makes them when they are first read"
+        )
+
+
 def check_maintainable(
     graph: Graph, view: View, read: dict[str, RefreshInput], when: Schedule
 ) -> None:
     """`IllegalSync` for what cannot be kept as asked for."""
     immediate = when.kind == "immediate"
+    if immediate and view.what != "clone":
+        _refuse_lazy_sources(graph, view)
     if view.what != "sql":
         if immediate and view.what != "clone":
             raise IllegalSync(
@@ -293,3 +303,14 @@ def check_maintainable(
         raise IllegalSync(
             f"refresh='incremental': {view.name!r} cannot be kept incrementally: {full[0].reason}"
         )
+
+
+def _refuse_lazy_sources(graph: Graph, view: View) -> None:
+    """`IllegalSync` for a source whose rows a writer may not be able to read."""
+    for sync in graph.catalog.syncs.all():
+        is_clone = sync.kind == KIND and sync.spec["what"] == "clone"
+        if is_clone and sync.spec["materialize"] == "lazy" and sync.target in view.branches:
+            raise IllegalSync(
+                "an immediate view is computed inside the transaction, where the rows of "
+                f"{sync.spec['name']!r} may not be masked yet: when='deferred' waits for them"
+            )

@@ -98,7 +98,8 @@ def evolve(pipeline: Pipeline, branch: str, wish: EvolveRequest) -> SnapshotRow:
         check_new_sync(graph.syncs(row.epoch), row, wish.sync, is_new_target=beside)
         if wish.to is None and wish.keep is None:
             _refuse_kept_syncs(graph, row)
-        stages = apply_changes(graph, plan, tables, attempt.staging)
+        is_each = wish.sync != "none"  # what lies between has branches of its own
+        stages = apply_changes(graph, plan, tables, attempt.staging, each_stage=is_each)
         # Syncs of schema changes stay with the schema.
         kept = () if wish.keep is None else schema_syncs(graph, row, of_branch=True)
         return Proposal(

@@ -23,6 +23,7 @@ from livingdb.graph.graph import Graph, HeadMoved, now
 from livingdb.graph.schedule import Schedule, parse_schedule
 from livingdb.guard.sync_failure import TRANSIENT_ERRORS, record_failure
 from livingdb.guard.sync_lag import missing_key, sync_lag
+from livingdb.guard.sync_state import sync_chain
 
 __all__ = ["due_syncs", "propagate"]
 
@@ -144,8 +145,8 @@ def _waiting_for_keys(graph: Graph) -> list[SyncRow]:
 def _catch_up(pipeline: Pipeline, sync: SyncRow) -> Outcome:
     """Carry what a schema sync waits with, if this process has the key."""
     graph, ticks = pipeline.graph, clock.perf_counter()
-    target = graph.branches.by_id(sync.target)
-    name = sync.name if target is None else target.name
+    target = sync_chain(graph, sync)[-1].target
+    name = graph.branches_by_ids([target])[target].name
     missing = missing_key([sync.spec["change"]], pipeline.trust)
     if missing:
         return Outcome(name, None, error=missing)
@@ -161,8 +162,7 @@ def _catch_up(pipeline: Pipeline, sync: SyncRow) -> Outcome:
         return Proposal(actions=[check_place], overdue=[source], at=head)
 
     pipeline.run(sync.name, propose)
-    moved = graph.branches.by_id(sync.target)
-    assert moved is not None
+    moved = graph.branches_by_ids([target])[target]
     row, spent = graph.snapshots.at(moved.head), clock.perf_counter() - ticks
     return Outcome(name, row, "lens", None, 0, "embedded", spent)
 

@@ -318,8 +318,8 @@ def derive_clone(
     plan = plan_changes(known, made)
     check_change_names(plan, known)
     check_direction(plan, request.sync)
-    if request.materialize != "full" and not plan.conceals:
-        raise InvalidData("materialize= is for masks: other changes are computed as they are read")
+    if request.materialize == "lazy":
+        deriving.check_lazy_guard(guard)
     view = View(
         request.name,
         "clone",

@@ -169,6 +169,8 @@ def underlying_version(
         evaluator = versions.evaluators.get(KIND)
         if not isinstance(recipe, Derived) or not isinstance(evaluator, LensEvaluator):
             break
+        if recipe.data.get(LAZY):
+            break
         lens = evaluator.lens(recipe, versions)
         if not isinstance(lens, RowLens):
             break

@@ -163,7 +163,7 @@ class Lifter:
         versions = self._graph.versions
         definitions = {name: versions.definition(v) for name, v in tables.items()}
         plan = plan_changes(definitions, changes)
-        results = apply_changes(self._graph, plan, tables, staging)
+        results = apply_changes(self._graph, plan, tables, staging, recipes="transient")
         for lens, result in zip(plan.lenses, results, strict=True):
             sides = VersionSide(versions, tables), VersionSide(versions, result.tables)
             deltas, columns = _carry_through(lens, deltas, columns, *sides)
@@ -213,7 +213,13 @@ def tables_in_schema_of(graph: Graph, row: SnapshotRow, other: SnapshotRow) -> T
     `Unsupported` if the way between them is not one of schema changes of the other.
     """
     lifter = Lifter(graph)
-    common = common_ancestors(graph.snapshots, row, other)[0]
+    shared = common_ancestors(graph.snapshots, row, other)
+    if not shared:
+        raise Unsupported(
+            "the two share no history, as a masked branch shares none with what it is made of: "
+            "read it as it is"
+        )
+    common = shared[0]
     own, theirs = (
         [
             change

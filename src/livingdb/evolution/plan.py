@@ -141,14 +141,18 @@ class ChangeResult:
 
 
 def new_tables(
-    graph: Graph, plan: EvolutionPlan, tables: Mapping[str, Version], staging: ChunkSink
+    graph: Graph,
+    plan: EvolutionPlan,
+    tables: Mapping[str, Version],
+    staging: ChunkSink,
+    recipes: str = "",
 ) -> tuple[dict[str, Version | None], list[Version]]:
     """The tables that differ after the changes (None: gone), and all versions that were made.
 
     Nothing is written but recipes, and rows that a change conceals; others are looked at only by
     changes that say so.
     """
-    stages = apply_changes(graph, plan, tables, staging)
+    stages = apply_changes(graph, plan, tables, staging, recipes)
     return changed_tables(tables, stages[-1].tables), new_versions(stages)
 
 
@@ -158,18 +162,23 @@ def apply_changes(
     tables: Mapping[str, Version],
     staging: ChunkSink,
     recipes: str = "",
+    each_stage: bool = False,
 ) -> list[ChangeResult]:
     """The tables after each of the changes.
 
-    What a change conceals is stored as rows, unless there are to be `recipes`: to be forgotten
-    again ("transient"), or to be stored when they are first read ("lazy").
+    What changes conceal is stored as rows: after the last one that does, or after `each_stage`.
+    Unless there are to be `recipes`: to be forgotten again ("transient"), or to be stored when
+    they are first read ("lazy").
     """
     work = _Application(graph, staging, recipes)
     work.origins = {name: frozenset([name]) for name in tables}
+    last = max((at for at, lens in enumerate(plan.lenses) if lens.conceals), default=-1)
     stages: list[ChangeResult] = []
-    for change, lens in zip(plan.changes, plan.lenses, strict=True):
-        tables, made = work.apply(change, lens, tables)
-        stages.append(ChangeResult(tables, made, lens.conceals and not recipes))
+    for at, (change, lens) in enumerate(zip(plan.changes, plan.lenses, strict=True)):
+        is_whole = each_stage or at == last or any(lens.row_map(n) is None for n in lens.new)
+        is_stored = lens.conceals and not recipes and is_whole
+        tables, made = work.apply(change, lens, tables, is_stored)
+        stages.append(ChangeResult(tables, made, is_stored))
     return stages
 
 
@@ -184,17 +193,20 @@ class _Application:
     """For each table, those of before all changes that a recipe of it leads to."""
     _recipes: dict[Address, tuple[Lens, Mapping[str, Version], str]] = field(default_factory=dict)
     """How recipes that were made lead to rows."""
+    _pending: set[str] = field(default_factory=set)
+    """The tables that hold something concealed."""
+    _concealed: frozenset[str] = frozenset()
+    """The tables of before all changes of which something is concealed."""
 
     def apply(
-        self, change: SchemaChange, lens: Lens, tables: Mapping[str, Version]
+        self, change: SchemaChange, lens: Lens, tables: Mapping[str, Version], is_stored: bool
     ) -> tuple[dict[str, Version], list[Version]]:
         """The tables after one change, and the versions that it makes."""
         graph, made = self.graph, list[Version]()
         inputs = {name: tables[name] for name in lens.old}
         if lens.scan_reason() is not None:
             lens.check(VersionSide(graph.versions, tables))
-        is_stored = lens.conceals and not self.recipes
-        if is_stored:
+        if lens.conceals and not self.recipes:
             lens.unlock()
         after = {name: version for name, version in tables.items() if name not in lens.old}
         below = frozenset[str]().union(*(self.origins[name] for name in lens.old))
@@ -205,10 +217,14 @@ class _Application:
                 continue
             after[name] = self._make(change, lens, name, inputs, is_stored)
             made.append(after[name])
+        is_pending = lens.conceals or bool(self._pending & set(lens.old))
+        self._pending = (self._pending - set(lens.old)) | (set(lens.new) if is_pending else set())
         origins = {name: self.origins.get(name, frozenset()) for name in after}
         self.origins = origins | dict.fromkeys(lens.new, frozenset() if is_stored else below)
+        if lens.conceals:
+            self._concealed |= below
         if is_stored:
-            made += self._store_siblings(after, below)
+            made += self._store_concealed(after)
         return after, made
 
     def _make(
@@ -232,17 +248,17 @@ class _Application:
         self._recipes[version.address] = lens, inputs, name
         return version
 
-    def _store_siblings(
-        self, after: dict[str, Version], concealed: frozenset[str]
-    ) -> list[Version]:
+    def _store_concealed(self, after: dict[str, Version]) -> list[Version]:
         """Store, too, what earlier changes made of tables of which something is concealed now."""
         found = []
         for name, version in list(after.items()):
             how = self._recipes.get(version.address)
-            if how is not None and self.origins[name] & concealed:
+            is_near = name in self._pending or self.origins[name] & self._concealed
+            if how is not None and is_near:
                 after[name] = store_rows(self.graph.versions, *how, self.staging.sink)
                 self.origins[name] = frozenset()
                 found.append(after[name])
+        self._pending = set()
         return found
 
 

@@ -36,7 +36,7 @@ from livingdb.tables.batches import flat
 from livingdb.tables.recipe import Definition
 from livingdb.tables.schema import Column, TableSchema
 
-__all__ = ["MaskColumn"]
+__all__ = ["MaskColumn", "MaskLens", "MaskedKeyLens"]
 
 _METHODS = ("hash", "null", "constant", "expression")
 _KEY_METHODS = ("hash", "expression")
@@ -256,6 +256,12 @@ class MaskedKeyLens(Lens):
     def _create_batches(self, old: Side) -> Iterator[pa.RecordBatch]:
         for batch in old.scan(self.table):
             yield from self._mask_rows(pa.Table.from_batches([batch])).to_batches()
+
+    def masked_keys(self, rows: pa.Table) -> pa.Table:
+        """The keys, on the new side, of rows that have what they are made of."""
+        made = dict(zip(self.there.makes, self.there.compute(rows), strict=True))
+        columns = [made.get(name, rows.column(name)) for name in self._new.key]
+        return pa.Table.from_arrays(columns, names=list(self._new.key))
 
     def _mask_rows(self, rows: pa.Table) -> pa.Table:
         """Rows under their masked keys."""

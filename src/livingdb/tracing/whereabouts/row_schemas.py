@@ -9,9 +9,9 @@ from typing import Any
 import pyarrow as pa
 
 from livingdb.catalog.snapshots import SnapshotRow
-from livingdb.errors import LivingDBError
+from livingdb.errors import LivingDBError, MaskKeyMissing
 from livingdb.evolution.changes.join_tables import JoinReferencesLens
-from livingdb.evolution.changes.mask_column import MaskLens
+from livingdb.evolution.changes.mask_column import MaskedKeyLens, MaskLens
 from livingdb.evolution.changes.normalize import NormalizeLens
 from livingdb.evolution.changes.tables import TableLens
 from livingdb.evolution.changes.union_tables import OriginUnionLens
@@ -112,6 +112,8 @@ def _through_lens(lens: Lens, row: KnownRow, is_right: bool) -> Iterator[KnownRo
         for old, new in lens.names.items():
             if row.table == (old if is_right else new):
                 yield replace(row, table=new if is_right else old)
+    elif isinstance(lens, MaskedKeyLens) and row.table == lens.table:
+        yield from _under_masked_key(lens, row) if is_right else ()
     elif isinstance(lens, NormalizeLens | JoinReferencesLens):
         apart = is_right == isinstance(lens, NormalizeLens)
         yield from _to_parts(lens.lookups, row) if apart else _to_joined(lens.lookups, row)
@@ -142,6 +144,20 @@ def _through_row_lens(lens: RowLens, row: KnownRow, is_right: bool) -> KnownRow:
     }
     hidden = {names.get(column, column) for column in masked}
     return KnownRow(name, values, frozenset(hidden))
+
+
+def _under_masked_key(lens: MaskedKeyLens, row: KnownRow) -> Iterator[KnownRow]:
+    """A row whose key is masked; nobody finds it who does not have the mask's key."""
+    needed = {*lens.old[lens.table].schema.key, *lens.there.reads}
+    if not needed <= set(row.values):
+        return
+    fields = [lens.old[lens.table].schema.column(name).field for name in sorted(needed)]
+    given = pa.Table.from_pylist([dict(row.values)], schema=pa.schema(fields))
+    try:
+        (key,) = lens.masked_keys(given).to_pylist()
+    except MaskKeyMissing:
+        return
+    yield KnownRow(row.table, {**row.values, **key}, row.masked | set(lens.there.makes))
 
 
 def _by_column_names(
