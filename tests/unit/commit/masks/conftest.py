@@ -12,10 +12,9 @@ import livingdb
 
 
 @pytest.fixture(autouse=True)
-def key(monkeypatch: pytest.MonkeyPatch) -> str:
+def key_in_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     """The environment has the key."""
     monkeypatch.setenv(VARIABLE, KEY)
-    return KEY
 
 
 @pytest.fixture

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import livingdb
 from livingdb.evolution import MaskColumn, mask_keys
+from livingdb.graph.draft import Intent
+from livingdb.tables import ingest
 from livingdb.tables.recipe import Change, Rows
 
 VARIABLE = "SHOP_MASK_KEY"
@@ -61,3 +64,21 @@ def forget_keys(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def lags(db: livingdb.Database) -> dict[str, int | None]:
     return {sync.name: sync.lag for sync in db.syncs()}
+
+
+def plant_row(branch: livingdb.Branch, row: dict[str, Any]) -> None:
+    """Let the head of a masked clone have a customer that its sync never made."""
+    graph = branch._graph
+    place, head = graph.branch(branch.name), branch._head()
+    old = graph.version(head, "customers")
+    held = graph.versions.rows(old)
+    data = pa.Table.from_pylist([row], schema=held.schema.arrow)
+    delta = ingest.carried_upserts(held.schema, held.forest.shape, data)
+    edge = graph.record(head.address).edge
+    with graph.stage() as staging:
+        made = graph.versions.change(old, delta, staging.sink)
+        tables = {"customers": made}
+        intent = Intent(
+            (head,), (place,), "propagate", "refresh", "", "", tables, edge.sources, edge.details
+        )
+        assert graph.store_drafts([graph.draft(intent, staging)], staging)
