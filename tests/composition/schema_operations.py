@@ -120,7 +120,9 @@ class Evolve(Step):
         else:
             states = {self.name: new}
         if self.sync != "none":
-            sync = Sync("lens", pair[:1], pair[1], self.sync, "immediate", bound)
+            is_clone = self.sync == "forward" and is_masked(self.changes)
+            kind = "clone" if is_clone else "lens"
+            sync = Sync(kind, pair[:1], pair[1], self.sync, "immediate", bound)
             model.syncs[sync.name] = sync
         moved = set() if self.place == "to" else _below(model, self.branch)
         target = self.name if self.place == "to" else self.branch
@@ -146,6 +148,11 @@ def settled_by_hash(
     made = Outcome(states, moved={*moved, target}, check=check)
     made.like = {target: new}
     return made
+
+
+def is_masked(changes: Sequence[Change]) -> bool:
+    """Whether changes make a derived object of its own history, and not another schema."""
+    return any(isinstance(change, changes_.MaskColumn) for change in changes)
 
 
 def _move_lenses(model: Model, branch: str, kept: str) -> None:
@@ -220,7 +227,7 @@ class TransformClone(Step):
     def apply(self, model: Model) -> Outcome:
         old = model.branches[self.branch]
         bound = bind(self.changes, old, f"c{model.fresh()}")
-        kind = "lens" if self.when == "immediate" else "clone"
+        kind = "clone" if self.when == "deferred" or is_masked(self.changes) else "lens"
         sync = Sync(kind, (self.branch,), self.name, "forward", self.when, bound)
         model.syncs[sync.name] = sync
         return settled_by_hash({self.name: bound.get(old)}, self.name, bound, old, set())
