@@ -152,7 +152,7 @@ def settled_by_hash(
 
 def is_masked(changes: Sequence[Change]) -> bool:
     """Whether changes make a derived object of its own history, and not another schema."""
-    return any(isinstance(change, changes_.MaskColumn) for change in changes)
+    return any(isinstance(c, changes_.MaskColumn | changes_.MaskKey) for c in changes)
 
 
 def _move_lenses(model: Model, branch: str, kept: str) -> None:
@@ -240,6 +240,9 @@ class TransformClone(Step):
 # --- drawing ------------------------------------------------------------------------------------
 
 
+MASKS = (changes_.MaskColumn, changes_.MaskColumn, changes_.MaskKey)
+
+
 def drawn_changes(
     model: Model, state: State, random: Random, sync: str, is_masked: bool = False
 ) -> tuple[Change, ...]:
@@ -249,7 +252,7 @@ def drawn_changes(
     for number in range(random.choice((1, 1, 1, 2))):
         for _ in range(8):
             masked = is_masked and number == 0 and random.random() < 0.6
-            kind = changes_.MaskColumn if masked else random.choice(EVERY)
+            kind = random.choice(MASKS if masked else EVERY)
             change = _drawn(kind, model, now, random)
             if change is not None and sync in change.ONLY and change.fits(now):
                 made.append(change)
@@ -309,8 +312,9 @@ def _of_table(
             name, random.choice(table.checks).name
         ),
         changes_.MaskColumn: lambda: changes_.MaskColumn(
-            name, random.choice(texts), random.choice(("null", "constant", "expression"))
+            name, random.choice(texts), random.choice(("null", "constant", "expression", "hash"))
         ),
+        changes_.MaskKey: lambda: changes_.MaskKey(name, random.choice(table.key_names)),
     }
     if kind not in simple:
         return None

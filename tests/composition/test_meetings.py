@@ -30,6 +30,7 @@ from tests.composition.schema_model import (
     DropTable,
     JoinTables,
     MaskColumn,
+    MaskKey,
     Normalize,
     RenameColumn,
     RenameTable,
@@ -213,6 +214,17 @@ def with_lenses(when: str) -> dict[str, list[Step]]:
         ],
         "masked clone, detached meanwhile": [masked, Detach("m"), INSERT, Reattach("m")],
         "masked clone, written meanwhile": [masked, Detach("m"), delete("m", 1), Reattach("m")],
+        "masked keys": [
+            TransformClone("main", "m", (MaskKey("orders", "id"), MASK), when), INSERT,
+            delete("main", 1), SqlUpdate("main", "orders", "city", "z", 1), Propagate(),
+            Evolve("main", (ADD,)), insert("main", 8, rank=1), Propagate(), Reset("main", 1),
+            Propagate(), Detach("m"), INSERT, Reattach("m"), Reopen(), Refresh("m"),
+        ],
+        "a view and a clone over masked keys": [
+            TransformClone("main", "m", (MaskKey("orders", "id"),), when),
+            Derive("m", "v", DISTINCT, "immediate"), TransformClone("m", "n", (RENAME,), when),
+            INSERT, delete("main", 2), Propagate(),
+        ],
         "view over a masked clone": [
             masked, Derive("m", "v", DISTINCT, "immediate"), INSERT, Propagate(),
         ],
@@ -238,6 +250,8 @@ CHANGES: tuple[Change, ...] = (
     AddConstraint("orders", "amount", 0, "positive"),
     DropConstraint("orders", "positive"),
     MASK,
+    MaskColumn("orders", "note", "hash"),
+    MaskKey("orders", "id"),
 )
 
 
