@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from livingdb.catalog.snapshots import SnapshotRow
+from livingdb.chunks.address import Address
 from livingdb.errors import LivingDBError, MaskKeyMissing
 from livingdb.evolution.changes.join_tables import JoinReferencesLens
 from livingdb.evolution.changes.mask_column import MaskedKeyLens, MaskLens
@@ -28,7 +29,13 @@ from livingdb.graph.graph import Graph, tables_of
 from livingdb.tables.recipe import Definition
 from livingdb.tables.schema import TableSchema
 
-__all__ = ["KnownRow", "changes_at", "translate_row", "translate_through_changes"]
+__all__ = [
+    "KnownRow",
+    "changes_at",
+    "translate_from_afar",
+    "translate_row",
+    "translate_through_changes",
+]
 
 
 @dataclass(frozen=True)
@@ -68,6 +75,28 @@ def translate_row(
         for lens in _lenses(graph, step, lifter.schema_changes_of(step)):
             found = [newer for row in found for newer in _through_lens(lens, row, is_right=True)]
     return found
+
+
+def translate_from_afar(
+    graph: Graph, here: SnapshotRow, known: KnownRow, there: SnapshotRow
+) -> list[KnownRow] | None:
+    """The same, also where a masked branch, which shares no history, lies between the two."""
+    found = translate_row(graph, here, known, there)
+    if found is not None:
+        return found
+    first = graph.snapshots.ancestor(there, 0)
+    edge = graph.record(first.address).edge
+    changes = edge.details.get("changes") or edge.details.get("definition", {}).get("changes")
+    if not changes or len(edge.sources) != 1:
+        return None
+    (address,) = edge.sources.values()
+    source = graph.snapshots.find(Address(bytes.fromhex(address)))
+    rows = None if source is None else translate_from_afar(graph, here, known, source)
+    if source is None or rows is None:
+        return None
+    made = [SchemaChange.from_json(change) for change in changes]
+    masked = (new for row in rows for new in translate_through_changes(graph, source, made, row))
+    return [new for row in masked for new in translate_row(graph, first, row, there) or ()]
 
 
 def changes_at(

@@ -130,3 +130,31 @@ def test_pictures(db: livingdb.Database, main: livingdb.Branch, when: str) -> No
     picture = db.graph()
     for text in (picture.to_text(), picture.to_mermaid(), picture.to_svg(), picture.to_html()):
         assert "masked" in text
+
+
+@HOW
+def test_its_rows_are_found_from_the_source(
+    db: livingdb.Database, main: livingdb.Branch, how: str
+) -> None:
+    """Who asks on the source is told of all copies; who asks on a copy, of no raw row."""
+    branch = masked(main, how)
+    branch.clone("copy")
+    found = {place.name: place for place in db.whereabouts("customers", 4)}
+    assert set(found) == {"main", "masked", "copy"}
+    assert found["copy"].masked == found["masked"].masked == ("name",)
+    assert found["main"].masked == ()
+    told = db.whereabouts("customers", 4, branch="copy")
+    assert "main" not in {place.name for place in told}
+
+
+@HOW
+def test_lineage_and_provenance(db: livingdb.Database, main: livingdb.Branch, how: str) -> None:
+    masked(main, how)
+    assert "main" in str(db.provenance("masked"))
+    if how == "once":
+        return
+    lineage = db.lineage("masked.customers", 4)
+    assert [row["id"] for row in lineage["customers"].to_pylist()] == [4]
+    columns = db.column_lineage("masked.customers")
+    assert columns["name"] == ["customers.name"]
+    assert columns.masked == {"name": ["customers.name"]}
