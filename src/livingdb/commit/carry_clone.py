@@ -7,7 +7,6 @@ piece, so that a clone that follows later is what one that follows at once would
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 
 from livingdb.catalog.ids import BranchId
@@ -15,7 +14,7 @@ from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.chunks.address import Address
 from livingdb.commit.carry_lens import LensCarrier
 from livingdb.commit.proposal import BranchChange, BranchMove, Tables, have_same_schemas
-from livingdb.errors import LivingDBError, MaskKeyMissing
+from livingdb.errors import LivingDBError
 from livingdb.evolution.follow_names import follow_names
 from livingdb.evolution.lenses.lens import Lens
 from livingdb.evolution.lift import Lifter
@@ -27,7 +26,7 @@ from livingdb.evolution.plan import (
     new_versions,
     plan_changes,
 )
-from livingdb.evolution.schema_change import SchemaChange
+from livingdb.evolution.schema_change import SchemaChange, unlock_changes
 from livingdb.graph.ancestry import is_ancestor
 from livingdb.graph.graph import Graph, tables_of
 from livingdb.graph.names import is_hidden
@@ -57,9 +56,7 @@ class CloneCarrier:
     def __post_init__(self) -> None:
         self._named_for: Tables = {}
         """The tables whose names the changes go by."""
-        for change in self.changes:
-            with suppress(MaskKeyMissing):  # who needs it says so
-                change.unlock(self.trust)
+        unlock_changes(self.changes, self.trust)
 
     def first(self, source: SnapshotRow | BranchMove) -> Tables:
         """The clone of a snapshot: recipes, and no rows but those that masks hide."""

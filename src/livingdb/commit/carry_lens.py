@@ -7,7 +7,6 @@ made on.  A one-way sync follows schema changes of its source: its lens is plann
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -32,7 +31,7 @@ from livingdb.evolution.lenses.sides import (
     narrow_images,
 )
 from livingdb.evolution.plan import new_tables, plan_changes
-from livingdb.evolution.schema_change import SchemaChange
+from livingdb.evolution.schema_change import SchemaChange, unlock_changes
 from livingdb.graph.constraints import check_tables
 from livingdb.graph.diff import delta_between
 from livingdb.graph.draft import Intent
@@ -350,8 +349,7 @@ class LensCarrier:
         place = sync.id, str(sync.spec["snapshot"])
         known = self._lenses.get(place)
         if known is None or known.conceals:
-            with suppress(MaskKeyMissing):  # who needs it says so
-                SchemaChange.from_json(sync.spec["change"]).unlock(self._trust)
+            unlock_changes([SchemaChange.from_json(sync.spec["change"])], self._trust)
         if known is None:
             known = self._lenses[place] = lens_of(self._graph, sync)
         return known

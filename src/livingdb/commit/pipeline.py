@@ -70,7 +70,7 @@ class Pipeline:
     def __init__(self, graph: Graph, trust: Sequence[str] = ()):
         self.graph = graph
         self.trust = tuple(trust)
-        self.lifter = Lifter(graph)
+        self.lifter = Lifter(graph, self.trust)
         self.lenses = LensCarrier(graph, self.trust)
         self._watches = CommitWatches(graph)
         self._views: ViewCarrier | None = None

@@ -136,7 +136,7 @@ class Database(Alerting, Tracing):
         self.trust = tuple(trust)
         self.engine = engine
         graph.large = SparkWork(engine)
-        graph.versions.evaluators[LENS] = LensEvaluator()
+        graph.versions.evaluators[LENS] = LensEvaluator(self.trust)
         graph.versions.evaluators[QUERY] = QueryEvaluator()
         self._dispatcher = Dispatcher(graph, self.trust)
         graph.on_alert = self._dispatcher.wake

@@ -12,7 +12,7 @@ from livingdb.errors import InvalidData, TransactionConflict, Unsupported
 from livingdb.evolution.lenses.lens import Lens, Loss, RowImages, Side, TableImages
 from livingdb.evolution.lenses.sides import VersionSide, delta_from_images, images_between
 from livingdb.evolution.plan import ChunkSink, apply_changes, new_tables, plan_changes
-from livingdb.evolution.schema_change import SchemaChange
+from livingdb.evolution.schema_change import SchemaChange, unlock_changes
 from livingdb.graph.ancestry import common_ancestors
 from livingdb.graph.draft import AlignedTables, TableWrite
 from livingdb.graph.graph import Graph, tables_of
@@ -32,8 +32,9 @@ Columns = Mapping[str, frozenset[str]]
 class Lifter:
     """Brings what was made in an older schema to a newer one of the same branch."""
 
-    def __init__(self, graph: Graph):
+    def __init__(self, graph: Graph, trust: Sequence[str] = ()):
         self._graph = graph
+        self._trust = tuple(trust)
 
     def schema_changes_between(self, older: SnapshotRow, newer: SnapshotRow) -> list[SnapshotRow]:
         """The schema changes on the way from one snapshot to a later one, oldest first."""
@@ -52,7 +53,9 @@ class Lifter:
     def schema_changes_of(self, step: SnapshotRow) -> list[SchemaChange]:
         """The changes a snapshot made to the schema."""
         details = self._graph.record(step.address).edge.details
-        return [SchemaChange.from_json(data) for data in details.get("changes", ())]
+        made = [SchemaChange.from_json(data) for data in details.get("changes", ())]
+        unlock_changes(made, self._trust)
+        return made
 
     def tables_after(
         self, tables: Tables, changes: Sequence[SchemaChange], staging: ChunkSink

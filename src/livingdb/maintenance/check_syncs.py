@@ -32,6 +32,7 @@ from livingdb.evolution.lenses.lens_agreement import (
     has_same_columns,
     whole_delta,
 )
+from livingdb.evolution.schema_change import SchemaChange, unlock_changes
 from livingdb.graph.graph import Graph, tables_of
 from livingdb.graph.names import is_hidden
 from livingdb.guard.sync_failure import TRANSIENT_ERRORS
@@ -211,6 +212,7 @@ class _ChainCheck:
             raise _NotChecked("it is behind what it reads")
         tables = tables_of(self._graph, head)
         if view.what == "clone":
+            unlock_changes(map(SchemaChange.from_json, view.changes), self._trust)
             self._check_clone(view, at, whole_tables(tables))
         else:
             from livingdb.maintenance.recompute import recompute_view
@@ -309,6 +311,7 @@ class _ChainCheck:
                 _visible(whole_tables(old) if is_reverse else old),
                 _visible(new if is_reverse else whole_tables(new)),
             )
+            unlock_changes([SchemaChange.from_json(row.spec["change"])], self._trust)
             lens = lens_of(self._graph, row)
             for column in lens.unverified_columns(row.direction):
                 why = f"the column {column!r}: both sides write what it is made of"

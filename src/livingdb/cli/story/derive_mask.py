@@ -135,7 +135,7 @@ def mask(stage: DemoContext, page: Page) -> None:
         ],
     )
     page.say(
-        "It has masked rows of its own, and none of the history of main; who joined a moment ago is "
+        "It has masked rows of its own and none of main's history; who joined a moment ago is "
         "there. And nobody can write back:"
     )
     try:

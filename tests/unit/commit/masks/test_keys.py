@@ -194,3 +194,46 @@ def test_replacing_needs_a_masked_clone(db: livingdb.Database, main: livingdb.Br
         main.clone("clone", transform=NAME, sync="forward", replace=True)
     with pytest.raises(InvalidData, match="masks"):
         main.clone("clone", replace=True)
+
+
+def test_whatever_needs_a_trusted_key_asks_for_it(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Deep checks, merges over a mask and the first read of a lazy clone, in a new process each."""
+    mask = MaskColumn("customers", "name", key=FUNCTION)
+    with livingdb.create(path, engine="embedded", trust=[MODULE]) as db:
+        main = db.branch("main")
+        main.create_table("customers", {"id": "bigint", "name": "string"}, key="id")
+        main.insert("customers", [{"id": 1, "name": "raw"}])
+        main.clone("full", transform=mask, sync="forward")
+        main.clone("lazy", transform=mask, sync="forward", materialize="lazy")
+        main.evolve(mask, to="two", sync="both")
+        main.clone("ours").evolve(mask)
+        main.clone("theirs").insert("customers", [{"id": 2, "name": "raw"}])
+    for trust in ([], [MODULE]):
+        monkeypatch.setattr(mask_keys, "_held", {})
+        with livingdb.open(path, engine="embedded", trust=trust) as db:
+            assert len(db.check(deep=True).not_checked) == (0 if trust else 3)
+        monkeypatch.setattr(mask_keys, "_held", {})
+        with livingdb.open(path, engine="embedded", trust=trust) as db:
+            if not trust:
+                with pytest.raises(MaskKeyMissing, match="does not trust"):
+                    rows(db.branch("lazy"))
+                with pytest.raises(MaskKeyMissing, match="does not trust"):
+                    db.merge("theirs", into="ours")
+                continue
+            db.merge("theirs", into="ours")
+            assert len(names(db.branch("ours"))) == 1
+            assert rows(db.branch("lazy")) == rows(db.branch("full"))
+
+
+def test_altering(db: livingdb.Database, main: livingdb.Branch) -> None:
+    clone = main.clone("clone", transform=NAME, sync="forward")
+    db.sync("clone").alter(when="deferred")
+    main.insert("customers", [{"id": 20, "name": "raw 1"}])
+    assert db.sync("clone").lag == 1
+    db.sync("clone").alter(when="immediate")
+    assert db.sync("clone").lag == 0
+    main.insert("customers", [{"id": 21, "name": "raw 1"}])
+    assert len(rows(clone)) == 12
+    assert db.check(deep=True).problems == []
