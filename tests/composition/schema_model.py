@@ -16,9 +16,10 @@ from tests.composition.model import Check, Column, State, Table
 
 from livingdb import evolution
 
-__all__ = ["EVERY", "BoundChanges", "Change", "bind"]
+__all__ = ["EVERY", "MASK_KEY", "MASK_VARIABLE", "BoundChanges", "Change", "bind"]
 
 SEPARATOR = "-"
+MASK_VARIABLE = "LIVINGDB_COMPOSITION_MASK_KEY"
 MASK_KEY = "the key of the masks here"
 HASH_CONTEXT = "livingdb 2025 MaskColumn hash"
 Rows = list[dict[str, Any]]
@@ -809,7 +810,7 @@ class MaskColumn(Change):
         if self.method == "constant":
             return evolution.MaskColumn(self.table, self.name, "constant", "***")
         if self.method == "hash":
-            return evolution.MaskColumn(self.table, self.name, key=MASK_KEY)
+            return evolution.MaskColumn(self.table, self.name, key=f"env:{MASK_VARIABLE}")
         text = f"concat(substring(`{self.name}`, 1, 1), '*')"
         return evolution.MaskColumn(self.table, self.name, "expression", text)
 
