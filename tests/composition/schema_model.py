@@ -875,7 +875,7 @@ class MaskKey(Change):
 EVERY: tuple[type[Change], ...] = (
     CreateTable, DropTable, RenameTable, AddColumn, DropColumn, RenameColumn, RetypeColumn,
     SplitColumn, ConcatColumns, Decompose, JoinTables, Normalize, SplitTable, UnionTables,
-    ChangeKey, AddConstraint, DropConstraint, MaskColumn, MaskKey,
+    ChangeKey, AddConstraint, DropConstraint, MaskColumn,
 )  # fmt: skip
 
 

@@ -240,9 +240,6 @@ class TransformClone(Step):
 # --- drawing ------------------------------------------------------------------------------------
 
 
-MASKS = (changes_.MaskColumn, changes_.MaskColumn, changes_.MaskKey)
-
-
 def drawn_changes(
     model: Model, state: State, random: Random, sync: str, is_masked: bool = False
 ) -> tuple[Change, ...]:
@@ -252,7 +249,7 @@ def drawn_changes(
     for number in range(random.choice((1, 1, 1, 2))):
         for _ in range(8):
             masked = is_masked and number == 0 and random.random() < 0.6
-            kind = random.choice(MASKS if masked else EVERY)
+            kind = changes_.MaskColumn if masked else random.choice(EVERY)
             change = _drawn(kind, model, now, random)
             if change is not None and sync in change.ONLY and change.fits(now):
                 made.append(change)
@@ -311,10 +308,7 @@ def _of_table(
         changes_.DropConstraint: lambda: changes_.DropConstraint(
             name, random.choice(table.checks).name
         ),
-        changes_.MaskColumn: lambda: changes_.MaskColumn(
-            name, random.choice(texts), random.choice(("null", "constant", "expression", "hash"))
-        ),
-        changes_.MaskKey: lambda: changes_.MaskKey(name, random.choice(table.key_names)),
+        changes_.MaskColumn: lambda: _masked(name, table, texts, new, random),
     }
     if kind not in simple:
         return None
@@ -322,6 +316,15 @@ def _of_table(
         return simple[kind]()
     except (IndexError, ValueError):  # there is nothing to choose from
         return None
+
+
+def _masked(name: str, table: Table, texts: Sequence[str], new: str, random: Random) -> Change:
+    """A mask of a text; in turns one by a hash, or of the key instead."""
+    column, method = random.choice(texts), random.choice(("null", "constant", "expression"))
+    turn = int(new.removeprefix("n")) % 4
+    if turn == 0 and table.key_names:
+        return changes_.MaskKey(name, table.key_names[0])
+    return changes_.MaskColumn(name, column, "hash" if turn == 1 else method)
 
 
 def _added(name: str, new: str, numbers: Sequence[str], random: Random) -> Change:
