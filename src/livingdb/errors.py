@@ -11,7 +11,8 @@
     │   ├── ReadOnlyBranch   the branch is the target of a one-way sync
     │   ├── RuleViolation    a rule of the snapshot graph forbids it
     │   ├── IllegalSync      the direction or schedule is not possible
-    │   └── Untrusted        a named function the opening process does not trust
+    │   ├── Untrusted        a named function the opening process does not trust
+    │   └── MaskKeyMissing   this process does not have the key of a mask
     ├── Conflict
     │   ├── MergeConflict        both sides changed the same row or cell
     │   └── TransactionConflict  another writer changed the same rows first
@@ -37,6 +38,7 @@ __all__ = [
     "InvalidName",
     "LivingDBError",
     "Locked",
+    "MaskKeyMissing",
     "MergeConflict",
     "MissingKey",
     "NotFound",
@@ -120,6 +122,12 @@ class Untrusted(Refused):
     """A function named in the database that this process was not told to trust."""
 
     code = "untrusted"
+
+
+class MaskKeyMissing(Refused):
+    """This process does not have the key of a mask; says which, and where it comes from."""
+
+    code = "mask_key_missing"
 
 
 class Conflict(LivingDBError):

@@ -224,6 +224,10 @@ class Model:
     branches: dict[str, State] = field(default_factory=dict)
     heads: dict[str, str] = field(default_factory=dict)
     """The snapshot each branch stands on."""
+    has_key: bool = True
+    """Whether who works now has the key of the masks."""
+    waits: set[str] = field(default_factory=set)
+    """The targets of syncs that were left behind for want of the key."""
     history: dict[str, State] = field(default_factory=dict)
     """Every snapshot that has been a head."""
     parents: dict[str, tuple[str, ...]] = field(default_factory=dict)

@@ -11,14 +11,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar
 
+from blake3 import blake3
 from tests.composition.model import Check, Column, State, Table
 
 from livingdb import evolution
 
-__all__ = ["EVERY", "BoundChanges", "Change", "bind"]
+__all__ = ["EVERY", "MASK_KEY", "MASK_VARIABLE", "BoundChanges", "Change", "bind"]
 
 SEPARATOR = "-"
 LARGEST = {"int": (1 << 31) - 1, "bigint": (1 << 63) - 1}
+MASK_VARIABLE = "LIVINGDB_COMPOSITION_MASK_KEY"
+MASK_KEY = "the key of the masks here"
+HASH_CONTEXT = "livingdb 2025 MaskColumn hash"
 Rows = list[dict[str, Any]]
 
 
@@ -820,6 +824,8 @@ class MaskColumn(Change):
             return evolution.MaskColumn(self.table, self.name, "null")
         if self.method == "constant":
             return evolution.MaskColumn(self.table, self.name, "constant", "***")
+        if self.method == "hash":
+            return evolution.MaskColumn(self.table, self.name, key=f"env:{MASK_VARIABLE}")
         text = f"concat(substring(`{self.name}`, 1, 1), '*')"
         return evolution.MaskColumn(self.table, self.name, "expression", text)
 
@@ -841,7 +847,45 @@ class MaskColumn(Change):
             return None
         if self.method == "constant":
             return "***"
+        if self.method == "hash" and value is not None:
+            secret = blake3(MASK_KEY.encode(), derive_key_context=HASH_CONTEXT).digest()
+            return blake3(value.encode(), key=secret).digest(16).hex()
         return None if value is None else value[:1] + "*"
+
+
+@dataclass(frozen=True)
+class MaskKey(Change):
+    """A number of the key that shows another one: rows stay apart, and links to them go."""
+
+    table: str
+    name: str
+    ONLY: ClassVar[tuple[str, ...]] = ("none", "forward")
+
+    def build(self) -> Any:
+        text = f"`{self.name}` * 7 + 1"
+        return evolution.MaskColumn(self.table, self.name, "expression", text)
+
+    def get(self, state: State, uid: str) -> dict[str, Table]:
+        table = state[self.table]
+        column = table.named(self.name)
+        used = {check.column for check in table.checks} | {c for p in table.doubled for c in p}
+        if column.id not in table.key or column.type not in ("int", "bigint") or column.fixed:
+            raise ValueError("a number of the key")
+        if column.id in used:
+            raise ValueError("used")
+        rows = [{**row, self.name: row[self.name] * 7 + 1} for row in table.dicts()]
+        made = {**state, self.table: table.with_rows(rows)}
+        return {
+            name: replace(
+                one,
+                links=tuple(
+                    link
+                    for link in one.links
+                    if link[1] != table.id and (one.id, link[0]) != (table.id, column.id)
+                ),
+            )
+            for name, one in made.items()
+        }
 
 
 EVERY: tuple[type[Change], ...] = (

@@ -30,6 +30,7 @@ from tests.composition.schema_model import (
     DropTable,
     JoinTables,
     MaskColumn,
+    MaskKey,
     Normalize,
     RenameColumn,
     RenameTable,
@@ -40,7 +41,7 @@ from tests.composition.schema_model import (
 )
 from tests.composition.schema_operations import Evolve, TransformClone
 from tests.composition.step import Step
-from tests.composition.upkeep_operations import Compact, Inspect, Migrate, Reopen
+from tests.composition.upkeep_operations import Compact, Inspect, Key, Migrate, Reopen
 from tests.composition.view_operations import (
     Approve,
     CloneDerived,
@@ -65,6 +66,7 @@ RENAME = RenameColumn("orders", "amount", "net")
 RENAMED = Evolve("main", (RENAME,))
 ADD = AddColumn("orders", "rank", "default")
 MASK = MaskColumn("orders", "note", "constant")
+HASH = MaskColumn("orders", "note", "hash")
 WHEN = ("immediate", "deferred")
 STORED = ("full", "lazy", "none", "where fn >= 2")
 
@@ -213,6 +215,28 @@ def with_lenses(when: str) -> dict[str, list[Step]]:
         ],
         "masked clone, detached meanwhile": [masked, Detach("m"), INSERT, Reattach("m")],
         "masked clone, written meanwhile": [masked, Detach("m"), delete("m", 1), Reattach("m")],
+        "masked keys": [
+            TransformClone("main", "m", (MaskKey("orders", "id"), MASK), when), INSERT,
+            delete("main", 1), SqlUpdate("main", "orders", "city", "z", 1), Propagate(),
+            Evolve("main", (ADD,)), insert("main", 8, rank=1), Propagate(), Reset("main", 1),
+            Propagate(), Detach("m"), INSERT, Reattach("m"), Reopen(), Refresh("m"),
+        ],
+        "without the key of a mask": [
+            TransformClone("main", "m", (HASH, MaskKey("orders", "id")), when), Key(False), INSERT,
+            delete("main", 1), Propagate(), Evolve("main", (ADD,)), insert("main", 8, rank=1),
+            Key(True), Propagate(), Key(False), insert("main", 7, rank=1), Refresh("m"), Reopen(),
+            Key(True), insert("main", 6, rank=1), Propagate(), Reset("main", 2), Propagate(),
+        ],
+        "what is made of what waits for a key": [
+            TransformClone("main", "m", (HASH,), when), Derive("m", "v", DISTINCT, "immediate"),
+            TransformClone("m", "n", (RENAME,), when), Key(False), INSERT, Detach("m"),
+            Reattach("m"), Key(True), Reattach("m"), delete("main", 1), Propagate(),
+        ],
+        "a view and a clone over masked keys": [
+            TransformClone("main", "m", (MaskKey("orders", "id"),), when),
+            Derive("m", "v", DISTINCT, "immediate"), TransformClone("m", "n", (RENAME,), when),
+            INSERT, delete("main", 2), Propagate(),
+        ],
         "view over a masked clone": [
             masked, Derive("m", "v", DISTINCT, "immediate"), INSERT, Propagate(),
         ],
@@ -238,6 +262,8 @@ CHANGES: tuple[Change, ...] = (
     AddConstraint("orders", "amount", 0, "positive"),
     DropConstraint("orders", "positive"),
     MASK,
+    HASH,
+    MaskKey("orders", "id"),
 )
 
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from random import Random
 from typing import Any, Self
 
 from tests.composition.model import Model
+from tests.composition.schema_model import MASK_KEY, MASK_VARIABLE
 from tests.composition.step import DONE, SKIPPED, Expected, Outcome, Step
 
 import livingdb
 
-__all__ = ["Compact", "Inspect", "Migrate", "Reopen"]
+__all__ = ["Compact", "Inspect", "Key", "Migrate", "Reopen"]
 
 
 @dataclass(frozen=True)
@@ -30,6 +32,30 @@ class Reopen(Step):
 
     def apply(self, model: Model) -> Outcome:
         return Outcome(check=lambda world: world.reopen())
+
+
+@dataclass(frozen=True)
+class Key(Step):
+    """Whoever works from now on has the key of the masks, or has not."""
+
+    is_here: bool
+
+    @classmethod
+    def draw(cls, model: Model, random: Random) -> Self | None:
+        return cls(not model.has_key)
+
+    def expected(self, model: Model) -> Expected:
+        return DONE
+
+    def call(self, db: livingdb.Database) -> Any:
+        if self.is_here:
+            os.environ[MASK_VARIABLE] = MASK_KEY
+        else:
+            os.environ.pop(MASK_VARIABLE, None)
+
+    def apply(self, model: Model) -> Outcome:
+        model.has_key = self.is_here
+        return Outcome()
 
 
 @dataclass(frozen=True)

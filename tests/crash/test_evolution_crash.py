@@ -9,6 +9,7 @@ of a group are one transaction of the catalog; a migration is one for each table
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ from livingdb.evolution import (
     AddColumn,
     AddConstraint,
     DropColumn,
+    MaskColumn,
     Normalize,
     RenameColumn,
     SchemaChange,
@@ -33,6 +35,9 @@ from livingdb.evolution import (
 SAMPLE = 1
 VAT = AddColumn("orders", "vat", "double", default=0.25)
 PLACES = Normalize("orders", ["city"], "places")
+MASK = MaskColumn("orders", "city", key="a key that the victim has, too")
+IDS = MaskColumn("blobs", "id", key="another key that it has")
+VARIABLE = "LIVINGDB_CRASH_MASK_KEY"
 LIST: list[SchemaChange] = [VAT, RenameColumn("orders", "amount", "total"), PLACES]
 
 
@@ -62,6 +67,48 @@ def lazy(path: Path) -> None:
     with livingdb.open(path) as db:
         split = SplitTable("orders", {"few": "amount < 100", "many": "amount >= 90"})
         db.branch("main").evolve([VAT, split])
+
+
+def masked(path: Path) -> None:
+    """Masked clones that follow at once, one of them under masked keys."""
+    shop(path)
+    with livingdb.open(path) as db:
+        main = db.branch("main")
+        main.clone("clone", transform=MASK, sync="forward")
+        main.clone("hidden", transform=IDS, sync="forward")
+
+
+def write_main(db: Database) -> None:
+    with db.branch("main").transaction() as tx:
+        tx.upsert("orders", [{**row, "city": "Ærø"} for row in orders(190, 20, 3.0)])
+        tx.delete("orders", [1, 2])
+        tx.delete("blobs", [1, 2])
+
+
+def keyed(path: Path) -> None:
+    shop(path)
+    os.environ[VARIABLE] = "a key in the environment"
+    with livingdb.open(path) as db:
+        mask = MaskColumn("orders", "city", key=f"env:{VARIABLE}")
+        db.branch("main").clone("clone", transform=mask, sync="forward")
+
+
+def write_without_key(db: Database) -> None:
+    os.environ.pop(VARIABLE, None)
+    write_main(db)
+    os.environ[VARIABLE] = "a key in the environment"
+
+
+def waiting(path: Path) -> None:
+    """A masked clone that somebody without the key left behind."""
+    keyed(path)
+    with livingdb.open(path) as db:
+        write_without_key(db)
+
+
+def catch_up(db: Database) -> None:
+    os.environ[VARIABLE] = "a key in the environment"
+    db.propagate()
 
 
 def write_old(db: Database) -> None:
@@ -99,6 +146,26 @@ EVOLUTION: dict[str, Scenario] = {
     "drop": Scenario(in_step, opened(lambda db: db.drop_branch("old", detach=True))),
     "rename": Scenario(in_step, opened(lambda db: db.rename_branch("old", "older"))),
     "migrate": Scenario(lazy, opened(lambda db: db.branch("main").migrate()), False),
+    "mask": Scenario(
+        shop, opened(lambda db: db.branch("main").clone("clone", transform=MASK, sync="forward"))
+    ),
+    "mask, both": Scenario(
+        shop, opened(lambda db: db.branch("main").evolve([VAT, MASK], to="new", sync="both"))
+    ),
+    "mask, another key": Scenario(
+        masked,
+        opened(
+            lambda db: db.branch("main").clone(
+                "clone",
+                transform=MaskColumn("orders", "city", key="another key"),
+                sync="forward",
+                replace=True,
+            )
+        ),
+    ),
+    "write under masks": Scenario(masked, opened(write_main)),
+    "write without the key of a mask": Scenario(keyed, opened(write_without_key)),
+    "catch up with the key of a mask": Scenario(waiting, opened(catch_up)),
     "list, keep": Scenario(
         shop, opened(lambda db: db.branch("main").evolve(LIST, keep="old", sync="both"))
     ),
@@ -133,6 +200,9 @@ def main() -> None:
             "database.evolve",
             "evolution.lift",
             "commit.carry_lens",
+            "commit.carry_view",
+            "commit.derive",
+            "database.derive",
             "sql.statement",
             "sql.expressions",
         )

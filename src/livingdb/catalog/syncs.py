@@ -14,10 +14,12 @@ from sqlalchemy.exc import IntegrityError
 from livingdb.catalog import schema
 from livingdb.catalog.ids import BranchId, SyncId
 from livingdb.catalog.sql.read_queries import Queries
+from livingdb.chunks.address import Address
 from livingdb.errors import AlreadyExists
 
 __all__ = [
     "ACTIVE",
+    "BEHIND",
     "DETACHED",
     "ERROR",
     "HELD",
@@ -29,6 +31,8 @@ __all__ = [
 ]
 
 ACTIVE, HELD, DETACHED, ERROR = "active", "held", "detached", "error"
+BEHIND = "behind"
+"""What the spec of a sync has that waits for the key of its mask."""
 _sync = schema.sync
 
 
@@ -85,6 +89,17 @@ class SyncRow:
         if branch in self.sources:
             return (self.target,) if self.carries_forward else ()
         return self.sources if branch == self.target and self.carries_reverse else ()
+
+    @property
+    def behind(self) -> Address | None:
+        """Where its source was when it last carried it, if it waits for a key since."""
+        text = self.spec.get(BEHIND)
+        return None if text is None else Address(bytes.fromhex(text))
+
+    @property
+    def spec_in_step(self) -> dict[str, Any]:
+        """Its spec, as it is where it waits for nothing."""
+        return {name: value for name, value in self.spec.items() if name != BEHIND}
 
     @property
     def is_active(self) -> bool:

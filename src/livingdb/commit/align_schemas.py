@@ -72,8 +72,8 @@ def align_schemas(
     common = common_ancestors(graph.snapshots, ours, theirs)
     if not common:
         raise RuleViolation(
-            "a merge needs a snapshot both sides come from, and there is none: what is derived is "
-            "not merged; insert its rows"
+            "a merge needs a snapshot both sides come from, and there is none: what is derived or "
+            "masked shares no history with what it is made of, and is not merged; insert its rows"
         )
     mine, yours = tables_of(graph, ours), tables_of(graph, theirs)
     fork = fork_of(graph, common[0], ours, theirs)

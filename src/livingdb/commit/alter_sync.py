@@ -11,13 +11,14 @@ from sqlalchemy import Connection
 from livingdb.catalog.branches import EPOCH, BranchRow
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.catalog.syncs import SyncRow
-from livingdb.commit.derive import check_maintainable
+from livingdb.commit.derive import check_lazy_guard, check_maintainable
 from livingdb.commit.pipeline import Attempt, Pipeline
 from livingdb.commit.proposal import Proposal
 from livingdb.commit.refresh import is_behind, refresh
 from livingdb.derivation.source_positions import refresh_inputs, source_heads
 from livingdb.derivation.view import KIND, View
 from livingdb.errors import IllegalSync, NotFound, RuleViolation
+from livingdb.evolution.schema_change import SchemaChange
 from livingdb.graph.graph import Graph, HeadMoved, now
 from livingdb.graph.schedule import parse_schedule
 from livingdb.guard.judge import check_guard
@@ -113,11 +114,14 @@ def _check(sync: SyncRow, after: SyncRow) -> None:
     """`IllegalSync` for what such a sync cannot be."""
     what = str(sync.spec["what"]) if sync.kind == KIND else "schema_change"
     check_guard(after.guard, sync.direction, after.frequency, what)
-    if what == "clone" and after.frequency == "immediate":
+    is_masked = any(SchemaChange.from_json(c).conceals for c in sync.spec.get("changes", ()))
+    if what == "clone" and after.frequency == "immediate" and not is_masked:
         raise IllegalSync(
             f"the clone of {sync.name!r} follows later: one that follows at once is made so, by "
             "clone(transform=…, sync='forward', when='immediate')"
         )
+    if what == "clone" and sync.spec.get("materialize") == "lazy":
+        check_lazy_guard(after.guard)
     if sync.kind != KIND and after.frequency != "immediate":
         raise IllegalSync(
             f"the sync {sync.name!r} joins two schemas and is always immediate: "

@@ -11,18 +11,22 @@ from dataclasses import dataclass, field
 
 from livingdb.catalog.ids import BranchId
 from livingdb.catalog.snapshots import SnapshotRow
+from livingdb.chunks.address import Address
 from livingdb.commit.carry_lens import LensCarrier
-from livingdb.commit.proposal import BranchChange, Tables, have_same_schemas
+from livingdb.commit.proposal import BranchChange, BranchMove, Tables, have_same_schemas
 from livingdb.errors import LivingDBError
 from livingdb.evolution.follow_names import follow_names
+from livingdb.evolution.lenses.lens import Lens
 from livingdb.evolution.lift import Lifter
 from livingdb.evolution.plan import (
+    ChangeResult,
     EvolutionPlan,
     apply_changes,
     definitions_of,
+    new_versions,
     plan_changes,
 )
-from livingdb.evolution.schema_change import SchemaChange
+from livingdb.evolution.schema_change import SchemaChange, unlock_changes
 from livingdb.graph.ancestry import is_ancestor
 from livingdb.graph.graph import Graph, tables_of
 from livingdb.graph.names import is_hidden
@@ -35,48 +39,65 @@ __all__ = ["CloneCarrier"]
 
 @dataclass
 class CloneCarrier:
-    """Carries what happened to a source to its clone; `made` are the versions on the way."""
+    """Carries what happened to a source to its clone; `made` are the versions on the way.
+
+    `trust` are the functions that may be asked for the keys of masks.  What masks hide is stored
+    as rows, unless there are to be `recipes` (see `apply_changes`).
+    """
 
     graph: Graph
     branch: BranchId
     changes: Sequence[SchemaChange]
     staging: Staging
+    trust: Sequence[str] = ()
+    recipes: str = ""
     made: list[Version] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self._named_for: Tables = {}
         """The tables whose names the changes go by."""
+        unlock_changes(self.changes, self.trust)
 
-    def first(self, source: SnapshotRow) -> Tables:
-        """The clone of a snapshot: recipes, and no rows."""
-        tables = self._named_for = self._visible(source)
+    def first(self, source: SnapshotRow | BranchMove) -> Tables:
+        """The clone of a snapshot: recipes, and no rows but those that masks hide."""
+        tables = self._named_for = self._tables(source)
         return self._planned(self._plan(tables), tables)
 
-    def carry(self, held: Tables, then: SnapshotRow, source: SnapshotRow) -> Tables:
-        """What a clone that has some tables is to have, its source having gone on."""
-        before = self._visible(then)
-        self._named_for = self._visible(source)
-        for row in self._stops(then, source):
-            after = self._visible(row)
+    def carry(self, held: Tables, then: SnapshotRow, source: SnapshotRow | BranchMove) -> Tables:
+        """What a clone that has some tables is to have, its source having gone on.
+
+        A branch that moves in the same transaction has gone on, too.
+        """
+        before = self._tables(then)
+        self._named_for = self._tables(source)
+        for stop in self._stops(then, source):
+            after = self._tables(stop)
             if have_same_schemas(before, after):
-                held = self._through_lenses(held, before, after, row)
+                held = self._through_lenses(held, before, after, stop.address)
             else:
                 held = self._anew(held, before, after)
             before = after
         return held
 
-    def _stops(self, then: SnapshotRow, source: SnapshotRow) -> Iterator[SnapshotRow]:
+    def _stops(
+        self, then: SnapshotRow, source: SnapshotRow | BranchMove
+    ) -> Iterator[SnapshotRow | BranchMove]:
         """The snapshots at which the way from one to another is cut."""
         snapshots = self.graph.snapshots
-        if is_ancestor(snapshots, then, source):
-            for step in Lifter(self.graph).schema_changes_between(then, source):
+        last = source.head if isinstance(source, BranchMove) else source
+        if is_ancestor(snapshots, then, last):
+            for step in Lifter(self.graph).schema_changes_between(then, last):
                 assert step.first is not None
                 yield snapshots.at(step.first)
                 yield step
+            if last is not source and last.sequence != then.sequence:
+                yield last
         yield source
 
-    def _visible(self, row: SnapshotRow) -> dict[str, Version]:
-        found = tables_of(self.graph, row)
+    def _tables(self, place: SnapshotRow | BranchMove) -> dict[str, Version]:
+        """The tables of a snapshot, or of a branch where it moves, that users see."""
+        moved = place.change.after if isinstance(place, BranchMove) else None
+        found = tables_of(self.graph, place) if isinstance(place, SnapshotRow) else moved or {}
         return {name: version for name, version in found.items() if not is_hidden(name)}
 
     def _plan(self, tables: Tables) -> EvolutionPlan:
@@ -89,44 +110,81 @@ class CloneCarrier:
             return plan_changes(then, self.changes)
 
     def _planned(self, plan: EvolutionPlan, tables: Tables) -> Tables:
-        """Tables seen through the changes, as recipes."""
-        stages = apply_changes(self.graph, plan, tables, self.staging)
-        self.made += [version for stage in stages for version in stage.made]
+        """Tables seen through the changes: as recipes, and as rows that masks hide."""
+        stages = apply_changes(self.graph, plan, tables, self.staging, self.recipes)
+        self.made += new_versions(stages)
         return stages[-1].tables
 
     def _through_lenses(
-        self, held: Tables, before: Tables, after: Tables, row: SnapshotRow
+        self, held: Tables, before: Tables, after: Tables, address: Address
     ) -> Tables:
         """What the clone has after rows of its source changed."""
+        if self.recipes:
+            return self._planned(self._plan(after), after)
         plan = self._plan(before)
-        stages = apply_changes(self.graph, plan, before, self.staging)
-        self.made += [version for stage in stages[:-1] for version in stage.made]
-        carrier = LensCarrier(self.graph)
+        stages = apply_changes(self.graph, plan, before, self.staging, recipes="transient")
+        carrier = LensCarrier(self.graph, self.trust)
+        hidden: set[str] = set()
+        """Tables with rows that a mask hides: what leads to them is forgotten again."""
         for lens, stage in zip(plan.lenses, stages, strict=True):
             is_last = stage is stages[-1]
+            hidden = _hidden_after(lens, hidden)
             old = held if is_last else stage.tables
-            step = BranchChange(self.branch, "", before, after, row.address)
+            step = BranchChange(self.branch, "", before, after, address)
             new = carrier.translate_tables(lens, True, step, old, self.staging)
-            self.made += [version for version in new.values() if version is not None]
             before, after = old, overlay_tables(old, new)
+            self.made += [
+                version
+                for name, version in new.items()
+                if version is not None and (is_last or name not in hidden)
+            ]
+        self.made += _unhidden_versions(plan.lenses[:-1], stages)
         return after
 
     def _anew(self, held: Tables, before: Tables, after: Tables) -> Tables:
         """What the clone has after its source's schema changed; what is not touched stays."""
         plan = self._plan(after)
-        whole = self._planned(plan, after)
         touched = {
             name for name in {**before, **after} if _address(before, name) != _address(after, name)
         }
         for lens in plan.lenses:
             if touched & set(lens.old):
                 touched |= set(lens.new)
-        found: dict[str, Version] = {}
-        for name, version in whole.items():
-            old = held.get(name)
-            is_same = old is not None and old.definition == version.definition
-            found[name] = old if old is not None and is_same and name not in touched else version
-        return found
+        definitions = {name: known.to_chunk().address for name, known in plan.tables.items()}
+        kept = {
+            name: version
+            for name, version in held.items()
+            if name not in touched and version.definition == definitions.get(name)
+        }
+        if kept.keys() == plan.tables.keys():
+            return kept
+        hidden: set[str] = set()
+        for lens in plan.lenses:
+            hidden = _hidden_after(lens, hidden)
+        # Masks that hide only what stays as it is are not made again.
+        is_needed = not hidden <= kept.keys()
+        recipes = self.recipes or ("" if is_needed else "transient")
+        stages = apply_changes(self.graph, plan, after, self.staging, recipes)
+        is_stored = is_needed or not plan.conceals
+        self.made += new_versions(stages) if is_stored else _unhidden_versions(plan.lenses, stages)
+        return {**stages[-1].tables, **kept}
+
+
+def _hidden_after(lens: Lens, hidden: set[str]) -> set[str]:
+    """The tables that hold something that was hidden, after a change."""
+    is_hiding = lens.conceals or hidden & set(lens.old)
+    return (hidden - set(lens.old)) | (set(lens.new) if is_hiding else set())
+
+
+def _unhidden_versions(lenses: Sequence[Lens], stages: Sequence[ChangeResult]) -> Iterator[Version]:
+    """The versions that changes made of tables in which nothing is hidden."""
+    hidden: set[str] = set()
+    for lens, stage in zip(lenses, stages, strict=False):
+        hidden = _hidden_after(lens, hidden)
+        made = {version.address for version in stage.made}
+        for name, version in stage.tables.items():
+            if name not in hidden and version.address in made:
+                yield version
 
 
 def _address(tables: Tables, name: str) -> object:

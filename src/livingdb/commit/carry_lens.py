@@ -13,12 +13,12 @@ from typing import Any
 from livingdb.catalog.branches import BranchRow
 from livingdb.catalog.ids import BranchId, SyncId
 from livingdb.catalog.snapshots import SnapshotRow
-from livingdb.catalog.syncs import SyncRow
+from livingdb.catalog.syncs import BEHIND, SyncRow
 from livingdb.chunks.address import Address
 from livingdb.commit.carried import Carried
 from livingdb.commit.proposal import BranchChange, BranchMove, Tables
 from livingdb.derivation.hidden_tables import whole_tables
-from livingdb.errors import InvalidData, RuleViolation
+from livingdb.errors import InvalidData, MaskKeyMissing, RuleViolation
 from livingdb.evolution.follow_names import follow_names
 from livingdb.evolution.lenses.lens import Lens, RowImages
 from livingdb.evolution.lenses.sides import (
@@ -31,7 +31,7 @@ from livingdb.evolution.lenses.sides import (
     narrow_images,
 )
 from livingdb.evolution.plan import definitions_of, new_tables, plan_changes
-from livingdb.evolution.schema_change import SchemaChange
+from livingdb.evolution.schema_change import SchemaChange, unlock_changes
 from livingdb.graph.constraints import check_tables
 from livingdb.graph.diff import delta_between
 from livingdb.graph.draft import Intent
@@ -52,8 +52,9 @@ __all__ = ["LensCarrier", "lens_of", "lens_over"]
 class LensCarrier:
     """Carries changes along the syncs of schema changes."""
 
-    def __init__(self, graph: Graph):
+    def __init__(self, graph: Graph, trust: Sequence[str] = ()):
         self._graph = graph
+        self._trust = tuple(trust)
         self._lenses: dict[tuple[SyncId, str], Lens] = {}
 
     def settle_intent(self, intent: Intent, staging: Staging) -> Intent:
@@ -120,18 +121,39 @@ class LensCarrier:
         is_right = source.branch.id in sync.sources
         head = graph.snapshots.at(branch.head)
         tables = whole_tables(tables_of(graph, head))
-        if self._changes_schema(sync, source, tables):
-            return self._carry_schema_change(sync, source, branch, head, staging)
-        step = source.change
-        changes, images = self._translate_deltas(self.lens(sync), is_right, step, tables)
+        try:
+            if self._changes_schema(sync, source, tables):
+                return self._carry_schema_change(sync, source, branch, head, staging)
+            step = self._change_since(sync, source, is_right)
+            changes, images = self._translate_deltas(self.lens(sync), is_right, step, tables)
+        except MaskKeyMissing:  # it stays where it is, until somebody has the key
+            at = (sync.behind or source.head.address).hex()
+            return Carried(None, tables, spec=None if sync.behind else {**sync.spec, BEHIND: at})
+        spec = None if sync.behind is None else sync.spec_in_step
         made, rows = self._apply_deltas(tables, changes, staging)
         self._check_constraints(step, tables, made, changes)
         if not changes:
-            return None
+            return None if spec is None else Carried(None, tables, spec=spec)
         narrow = {n: change for n, change in changes.items() if isinstance(change, Delta)}
         details = {**_edge_details(sync, source, is_right), "rows": rows}
         intent = self._intent(source, branch, head, made, details)
-        return Carried(intent, tables, deltas=narrow, row_images=images)
+        return Carried(intent, tables, deltas=narrow, row_images=images, spec=spec)
+
+    def _change_since(self, sync: SyncRow, source: BranchMove, is_right: bool) -> BranchChange:
+        """What a sync has to carry of a branch that moves: also what waited for a key."""
+        if sync.behind is None:
+            return source.change
+        if not is_right:
+            near, far = sync.ends
+            raise RuleViolation(
+                f"{far!r} is behind {near!r}, which it is in step with: their sync waits for the "
+                "key of a mask, and until then nothing is written here; db.propagate() where the "
+                "key is known carries what waits"
+            )
+        row = self._graph.snapshots.find(sync.behind)
+        assert row is not None
+        before, after = tables_of(self._graph, row), source.change.after
+        return BranchChange(source.branch.id, source.branch.name, before, after, source.address)
 
     def _intent(
         self,
@@ -210,7 +232,11 @@ class LensCarrier:
             is_kept = is_same and not (is_touched if name in lens.new else name in source.changed)
             if not is_hidden(name) and not is_kept:
                 differing[name] = new
-        spec = {**sync.spec, "change": changes[0].to_json(), "snapshot": source.address.hex()}
+        spec = {
+            **sync.spec_in_step,
+            "change": changes[0].to_json(),
+            "snapshot": source.address.hex(),
+        }
         details = {**_edge_details(sync, source, True), "reason": "SCHEMA_CHANGED", "rows": {}}
         intent = self._intent(source, branch, head, differing, details, between)
         return Carried(intent, held, spec=spec, schema_changes=source.schema_changes)
@@ -259,6 +285,8 @@ class LensCarrier:
                 raise InvalidData(f"table {name!r} has another schema there")
         deltas = {name: self._row_images(step, name) for name in rest}
         if deltas:
+            if is_right:
+                lens.unlock()
             mine, theirs = VersionSide(versions, step.before), VersionSide(versions, tables)
             put = lens.putr if is_right else lens.putl
             for name, delta in put(deltas, mine, theirs).items():
@@ -320,9 +348,12 @@ class LensCarrier:
     def lens(self, sync: SyncRow) -> Lens:
         """The lens of a sync."""
         place = sync.id, str(sync.spec["snapshot"])
-        if place not in self._lenses:
-            self._lenses[place] = lens_of(self._graph, sync)
-        return self._lenses[place]
+        known = self._lenses.get(place)
+        if known is None or known.conceals:
+            unlock_changes([SchemaChange.from_json(sync.spec["change"])], self._trust)
+        if known is None:
+            known = self._lenses[place] = lens_of(self._graph, sync)
+        return known
 
 
 def _has_other_schema(before: Version, after: Version | None) -> bool:

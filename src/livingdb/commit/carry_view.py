@@ -27,10 +27,11 @@ from livingdb.derivation.source_positions import (
 )
 from livingdb.derivation.stage_inputs import DeltaCache
 from livingdb.derivation.view import KIND, View
-from livingdb.errors import LivingDBError, NotFound
+from livingdb.errors import LivingDBError, MaskKeyMissing, NotFound
 from livingdb.graph.draft import Intent
 from livingdb.graph.edge_ends import SYNC, SYNC_ID
 from livingdb.graph.graph import Graph
+from livingdb.graph.names import is_hidden
 from livingdb.graph.snapshot import Edge
 from livingdb.graph.storage.staging import Staging
 from livingdb.guard.build_pending_change import pending_refresh
@@ -54,6 +55,8 @@ class Views:
     """For a table of a branch, which immediate ones read it, and which of its columns."""
     columns: Mapping[tuple[BranchId, str], Sequence[str]] = field(default_factory=dict)
     """For a table of a branch, the columns that any of them reads, where not all are read."""
+    clones: Mapping[BranchId, Sequence[int]] = field(default_factory=dict)
+    """For a branch, the places of its clones, which see all of it."""
 
     @cached_property
     def by_sync(self) -> Mapping[SyncId, View]:
@@ -66,7 +69,11 @@ class Views:
         known = [(s, View.from_json(s.spec)) for s in syncs if s.kind == KIND]
         every = topological_order(known)
         immediate: dict[tuple[BranchId, str], Readers] = {}
+        clones: dict[BranchId, list[int]] = {}
         for place, (sync, view) in enumerate(every):
+            if view.what == "clone":
+                clones.setdefault(view.branches[0], []).append(place)
+                continue
             if sync.frequency != "immediate":
                 continue
             for plain, table in view.tables.items():
@@ -79,7 +86,7 @@ class Views:
             for place, readers in immediate.items()
             if None not in readers
         }
-        return cls(every, immediate, columns)
+        return cls(every, immediate, columns, clones)
 
 
 def topological_order(views: Sequence[tuple[SyncRow, View]]) -> tuple[tuple[SyncRow, View], ...]:
@@ -152,6 +159,11 @@ class ViewCarrier:
             places.update(
                 place for place, (_, view) in enumerate(views.every) if _is_other(move, view)
             )
+        is_seen = any(not is_hidden(name) for name in move.changed)
+        for place in views.clones.get(move.branch.id, ()):
+            sync = views.every[place][0]
+            if _changes_schema(move) or (is_seen and sync.frequency == "immediate"):
+                places.add(place)
         return [views.every[place][0] for place in sorted(places)]
 
     def carry(
@@ -200,9 +212,19 @@ class ViewCarrier:
             if sync.frequency != "immediate":
                 return Carried(None, pending=pending, spec=spec)
         held = {n: graph.versions.require(a) for n, a in graph.tables(head).items()}
-        inputs = self._inputs(rebound, then, at, moved)
-        request = RefreshRequest(rebound, inputs, whole_tables(held), at, self._trust)
-        result = derive_version(graph, request, self._answers, staging, deltas)
+        source = moved.get(view.branches[0]) if view.what == "clone" else None
+        inputs = (
+            self._inputs(rebound, then, at, moved)
+            if source is None
+            else self._clone_inputs(then, source)
+        )
+        request = RefreshRequest(
+            rebound, inputs, whole_tables(held), at, self._trust, before=then if source else {}
+        )
+        try:
+            result = derive_version(graph, request, self._answers, staging, deltas, source)
+        except MaskKeyMissing:  # it stays where it is, until somebody has the key
+            return None if spec is None else Carried(None, pending=pending, spec=spec)
         done = result.refresh_result
         details = edge_details(sync.name, sync.id, at, done)
         made = Intent(
@@ -211,10 +233,13 @@ class ViewCarrier:
         )  # fmt: skip
         if is_guarded:
             pairs = {} if pending is None else pending.sources
-            pending = pending_refresh(graph, sync, request, done.tables, done, head, [cause.author])
+            authors = [cause.author]
+            pending = pending_refresh(graph, sync, request, result.tables, done, head, authors)
             pending.sources = {**pending.sources, **pairs}
             pending.drafted = {n: moved[n].addresses for n in view.branches if n in moved}
-        return Carried(made, held, pending, spec=spec)
+        is_next = source is not None and then.get(source.branch.id) == source.head.address
+        followed = source.schema_changes if source is not None and is_next else ()
+        return Carried(made, held, pending, spec=spec, schema_changes=followed)
 
     def _follow_details(self, sync: SyncRow, at: At, head: SnapshotRow) -> dict[str, object]:
         """What the edge of a view remembers that is as it was over another schema."""
@@ -240,6 +265,19 @@ class ViewCarrier:
         return frozenset(
             column.name for column, values in list(given)[len(schema.key) :] if values is not None
         )
+
+    def _clone_inputs(self, then: At, move: BranchMove) -> dict[str, RefreshInput]:
+        """The tables that a clone sees: all there are on its source, whichever they are."""
+        graph = self._graph
+        taken = then.get(move.branch.id)
+        before = {} if taken is None else graph.record(taken).tables
+        found = {}
+        for name, address in move.addresses.items():
+            if not is_hidden(name):
+                old = before.get(name)
+                known = None if old is None else SourceVersion(graph.versions.require(old))
+                found[name] = RefreshInput(known, SourceVersion(graph.versions.require(address)))
+        return found
 
     def _inputs(
         self, view: View, then: At, at: At, moved: Mapping[BranchId, BranchMove]
@@ -267,6 +305,8 @@ class ViewCarrier:
 
 def _is_other(move: BranchMove, view: View) -> bool:
     """Whether a view reads a table of a branch that has another schema where it moves."""
+    if view.what == "clone":
+        return _changes_schema(move)
     return any(
         table.branch == move.branch.id
         and not table.snapshot
@@ -276,6 +316,12 @@ def _is_other(move: BranchMove, view: View) -> bool:
         )
         for table in view.tables.values()
     )
+
+
+def _changes_schema(move: BranchMove) -> bool:
+    """Whether a branch has other tables, or others of its tables' schemas, where it moves."""
+    is_new = any(name not in move.before for name in move.changed)
+    return is_new or bool(move.other_schemas) or bool(move.schema_changes)
 
 
 def _to_hex(at: At) -> dict[str, str]:

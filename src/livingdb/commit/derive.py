@@ -43,7 +43,7 @@ from livingdb.tables.index import Version
 from livingdb.tables.letter_case import check_new, find_alike
 from livingdb.tables.schema import TableSchema
 
-__all__ = ["NewDerivation", "check_maintainable", "derive", "plan_of"]
+__all__ = ["NewDerivation", "check_lazy_guard", "check_maintainable", "derive", "plan_of"]
 
 
 def plan_of(graph: Graph, view: View) -> Plan:
@@ -84,10 +84,11 @@ def derive(pipeline: Pipeline, wanted: NewDerivation, engine: str | None) -> Sna
     def propose(attempt: Attempt) -> Proposal:
         view, staging = wanted.view, attempt.staging
         at, rows = source_heads(graph, view)
-        for row in rows.values():
-            if view.name in graph.tables(graph.snapshots.at(row.head)):
-                raise AlreadyExists(f"{row.name!r} has a table {view.name!r} already")
-        _check_name(graph, view, list(rows.values()))
+        if view.what != "clone":  # SQL knows no clone by its name alone
+            for row in rows.values():
+                if view.name in graph.tables(graph.snapshots.at(row.head)):
+                    raise AlreadyExists(f"{row.name!r} has a table {view.name!r} already")
+            _check_name(graph, view, list(rows.values()))
         read = refresh_inputs(graph, view, None, at)
         check_maintainable(graph, view, read, when)
         view = _analyze_view(graph, view, read, answers)
@@ -236,11 +237,21 @@ def _redefinition(
     return Proposal([intent], changes=[RedefinedSync(sync)], actions=[reactivate])
 
 
+def check_lazy_guard(guard: Mapping[str, Any]) -> None:
+    """`IllegalSync` for conditions on rows that nobody has made yet."""
+    if guard.get("conditions"):
+        raise IllegalSync(
+            "conditions look at rows, and materialize='lazy' makes them when they are first read"
+        )
+
+
 def check_maintainable(
     graph: Graph, view: View, read: dict[str, RefreshInput], when: Schedule
 ) -> None:
     """`IllegalSync` for what cannot be kept as asked for."""
     immediate = when.kind == "immediate"
+    if immediate and view.what != "clone":
+        _refuse_lazy_sources(graph, view)
     if view.what != "sql":
         if immediate and view.what != "clone":
             raise IllegalSync(
@@ -263,3 +274,14 @@ def check_maintainable(
         raise IllegalSync(
             f"refresh='incremental': {view.name!r} cannot be kept incrementally: {full[0].reason}"
         )
+
+
+def _refuse_lazy_sources(graph: Graph, view: View) -> None:
+    """`IllegalSync` for a source whose rows a writer may not be able to read."""
+    for sync in graph.catalog.syncs.all():
+        is_clone = sync.kind == KIND and sync.spec["what"] == "clone"
+        if is_clone and sync.spec["materialize"] == "lazy" and sync.target in view.branches:
+            raise IllegalSync(
+                "an immediate view is computed inside the transaction, where the rows of "
+                f"{sync.spec['name']!r} may not be masked yet: when='deferred' waits for them"
+            )

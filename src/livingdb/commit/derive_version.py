@@ -8,7 +8,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.commit.carry_clone import CloneCarrier
+from livingdb.commit.proposal import BranchMove
 from livingdb.derivation.hidden_tables import hot_table
 from livingdb.derivation.named_functions import ARTIFACT, run_frames, run_model
 from livingdb.derivation.partial_view import cold_pieces, hot_view
@@ -60,10 +62,12 @@ def derive_version(
     answers: Answers,
     staging: Staging,
     deltas: DeltaCache | None = None,
+    move: BranchMove | None = None,
 ) -> DerivedVersion:
     """The version of a derived object that is asked for.
 
-    `deltas` are what is known to differ between versions.
+    `deltas` are what is known to differ between versions; `move` is that of the source of a clone
+    which moves in the same transaction.
     """
     inputs, held = request.inputs, request.held
     view = request.view.over(schemas_of(graph, inputs))
@@ -79,7 +83,7 @@ def derive_version(
     if view.what == "sql":
         return _derive_lazily(graph, view, inputs, staging)
     if view.what == "clone":
-        return _derive_clone(graph, view, request, staging)
+        return _derive_clone(graph, view, request, staging, move)
     return _derive_by_function(graph, view, inputs, held, staging, request.trust)
 
 
@@ -134,14 +138,15 @@ def _derive_partially(
 
 
 def _derive_clone(
-    graph: Graph, view: View, request: RefreshRequest, staging: Staging
+    graph: Graph, view: View, request: RefreshRequest, staging: Staging, move: BranchMove | None
 ) -> DerivedVersion:
     """Another branch seen through schema changes."""
     (branch,) = view.branches
-    source = graph.snapshots.find(request.at[branch])
+    source: SnapshotRow | BranchMove | None = graph.snapshots.find(request.at[branch]) or move
     assert source is not None
     changes = [SchemaChange.from_json(change) for change in view.changes]
-    carrier = CloneCarrier(graph, branch, changes, staging)
+    recipes = "lazy" if view.materialize == "lazy" else ""
+    carrier = CloneCarrier(graph, branch, changes, staging, request.trust, recipes)
     held = {name: version for name, version in request.held.items() if not is_hidden(name)}
     seen = request.before.get(branch)
     then = None if seen is None or request.full else graph.snapshots.find(seen)

@@ -38,7 +38,7 @@ from livingdb.graph.names import check_branch, is_hidden
 from livingdb.graph.rules import check_new_sync
 from livingdb.graph.sync_groups import schema_syncs
 
-__all__ = ["EvolveRequest", "evolve"]
+__all__ = ["EvolveRequest", "check_direction", "evolve"]
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ def evolve(pipeline: Pipeline, branch: str, wish: EvolveRequest) -> SnapshotRow:
     """Make the changes, all or none; the snapshot in the new schema."""
     wish.check()
     if not wish.is_merged:
-        wish = replace(wish, changes=identify_changes(wish.changes))
+        wish = replace(wish, changes=identify_changes(wish.changes, pipeline.trust))
     graph = pipeline.graph
 
     def propose(attempt: Attempt) -> Proposal:
@@ -98,13 +98,14 @@ def evolve(pipeline: Pipeline, branch: str, wish: EvolveRequest) -> SnapshotRow:
         known = definitions_of(graph, tables)
         plan = plan_changes(known, wish.changes)
         check_change_names(plan, known)
-        _check_direction(plan, wish.sync)
+        check_direction(plan, wish.sync)
         # What is kept has the branch's syncs from now on, and "reverse" writes it.
         beside = wish.to is not None or wish.sync == "reverse"
         check_new_sync(graph.syncs(row.epoch), row, wish.sync, is_new_target=beside)
         if wish.to is None and wish.keep is None:
             _refuse_kept_syncs(graph, row)
-        stages = apply_changes(graph, plan, tables, attempt.staging)
+        is_each = wish.sync != "none"  # what lies between has branches of its own
+        stages = apply_changes(graph, plan, tables, attempt.staging, each_stage=is_each)
         # Syncs of schema changes stay with the schema.
         kept = () if wish.keep is None else schema_syncs(graph, row, of_branch=True)
         intents = _intents(graph, row, head, wish, stages)
@@ -121,7 +122,8 @@ def evolve(pipeline: Pipeline, branch: str, wish: EvolveRequest) -> SnapshotRow:
     return pipeline.run(branch, propose)
 
 
-def _check_direction(plan: EvolutionPlan, sync: str) -> None:
+def check_direction(plan: EvolutionPlan, sync: str) -> None:
+    """`IllegalSync` names the directions in which changes can be kept in step."""
     verdicts = plan.verdicts()
     if verdicts[sync] is not None:
         legal = ", ".join(name for name in DIRECTIONS if verdicts[name] is None)
@@ -153,15 +155,19 @@ def _intents(
     """
     tables = tables_of(graph, head)
     count = len(stages)
+    # A new branch with masks shares no history with the one that it is made of.
+    masked = [number for number, stage in enumerate(stages, 1) if stage.concealed]
+    apart = min(masked, default=count + 1) if wish.to is not None else count + 1
     return [
         Intent(
-            (head,),
+            (head,) if number < apart else (),
             (row,) if number == count and wish.to is None else (),
             "schema_change",
             "evolve",
             wish.author,
             wish.message or _describe_changes(wish.changes[:number]),
-            changed_tables(tables, stages[number - 1].tables),
+            changed_tables(tables if number < apart else {}, stages[number - 1].tables),
+            {} if number < apart else {row.name: head.address.hex()},
             details={"changes": [change.to_json() for change in wish.changes[:number]]},
             intermediates=new_versions(stages if number == count else stages[number - 1 : number]),
         )

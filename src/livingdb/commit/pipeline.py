@@ -71,8 +71,8 @@ class Pipeline:
     def __init__(self, graph: Graph, trust: Sequence[str] = ()):
         self.graph = graph
         self.trust = tuple(trust)
-        self.lifter = Lifter(graph)
-        self.lenses = LensCarrier(graph)
+        self.lifter = Lifter(graph, self.trust)
+        self.lenses = LensCarrier(graph, self.trust)
         self._watches = CommitWatches(graph)
         self._views: ViewCarrier | None = None
         self._ranks: tuple[str, Mapping[SyncId, int]] | None = None
@@ -187,6 +187,7 @@ class Pipeline:
             for branch in draft.intent.moves
         ]
         moves += [BranchMove.to_snapshot(graph, move) for move in proposal.moves]
+        moves += [BranchMove.in_place(graph, branch) for branch in proposal.overdue]
         if not moves:
             return Propagation()
         work = _Work(self, moves, staging, proposal.own_syncs)
@@ -195,7 +196,8 @@ class Pipeline:
         work.actions += commit_clock_alerts(graph, [*own, *work.drafts])
         work.actions += move_clock_alerts(graph, [(m.branch, m.to) for m in proposal.moves])
         if self._watches.watches_at(work.epoch):
-            watched = [move.watched for move in work.moved.values()]
+            moved = (move for move in work.moved.values() if move.address != move.head.address)
+            watched = [move.watched for move in moved]
             work.actions += self._watches.alert_actions(watched)
         return Propagation(work.drafts, work.changes, work.actions)
 
@@ -310,7 +312,8 @@ class _Work:
         held, intent = carried.held, carried.intent
         details: Mapping[str, object] = {}
         tables = {} if intent is None else intent.tables
-        if sync.guard.get("conditions") and not is_hidden(branch.name):
+        is_judged = intent is not None or carried.pending is not None
+        if is_judged and sync.guard.get("conditions") and not is_hidden(branch.name):
             from livingdb.commit.judge_carried import judge_carried
 
             held = tables_of(self.graph, self.graph.snapshots.at(branch.head))
@@ -383,8 +386,11 @@ class _Work:
 
     def _pair(self, sync: SyncRow) -> dict[BranchId, Address]:
         """The last snapshots of the branches of a sync that belong together."""
+        from livingdb.guard.sync_state import snapshots_in_step, sync_chain
+
         rows = self.graph.branches.by_ids(self._chain_ends(sync))
-        return {n: self.graph.snapshots.at(row.head).address for n, row in rows.items()}
+        heads = {n: self.graph.snapshots.at(row.head).address for n, row in rows.items()}
+        return snapshots_in_step(self.graph, sync_chain(self.graph, sync), heads)
 
     def _chain_ends(self, sync: SyncRow) -> list[BranchId]:
         from livingdb.guard.sync_state import sync_chain

@@ -47,6 +47,8 @@ class Proposal:
     excuse: str = ""
     own_syncs: frozenset[SyncId] = frozenset()
     """Syncs that the proposal itself sees to: they carry nothing of it."""
+    overdue: Sequence[BranchRow] = ()
+    """Branches that stay where they are, and that a sync has not seen yet."""
     at: SnapshotRow | None = None
     """Where an operation leads that makes no snapshot and moves no head."""
 
@@ -133,6 +135,13 @@ class BranchMove:
             frozenset(changed),
             edge,
             move.operation,
+        )
+
+    @classmethod
+    def in_place(cls, graph: Graph, branch: BranchRow) -> BranchMove:
+        """A branch that stays, for a sync that has something of it to carry yet."""
+        return cls.to_snapshot(
+            graph, HeadMove(branch, graph.snapshots.at(branch.head), "propagate")
         )
 
     @property

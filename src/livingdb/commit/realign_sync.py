@@ -22,7 +22,7 @@ from livingdb.commit.judge_carried import JudgedChange, judge_carried
 from livingdb.commit.pipeline import Attempt, Pipeline
 from livingdb.commit.proposal import Proposal, Tables
 from livingdb.derivation.hidden_tables import ASIDE, whole_tables
-from livingdb.errors import Unsupported
+from livingdb.errors import RuleViolation, Unsupported
 from livingdb.evolution.lenses.lens import Lens
 from livingdb.evolution.lenses.lens_agreement import Disagreement, side_disagreements, whole_delta
 from livingdb.evolution.lenses.sides import VersionSide
@@ -45,6 +45,11 @@ def realign(
     The new snapshot of the other end, None if there was nothing to mend, and how many rows
     differed.
     """
+    if any(sync.behind is not None for sync in chain):
+        raise RuleViolation(
+            f"the sync {chain[0].name!r} waits for the key of a mask: db.propagate() where the key "
+            "is known brings both into step"
+        )
     made: list[_Realignment] = []
 
     def propose(attempt: Attempt) -> Proposal:

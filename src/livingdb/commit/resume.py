@@ -23,7 +23,7 @@ from livingdb.graph.merge import MergedTables, merge_error, permanent_conflicts
 from livingdb.graph.merge_policy import check_one_way, is_given_up
 from livingdb.graph.names import is_hidden
 from livingdb.graph.rules import check_again
-from livingdb.guard.sync_state import APPROVED, AT, PAIR, set_state
+from livingdb.guard.sync_state import APPROVED, AT, PAIR, set_state, snapshots_in_step
 
 __all__ = ["approve", "detach", "pending_snapshots", "reattach", "resume"]
 
@@ -36,7 +36,9 @@ def detach(graph: Graph, stages: SyncChain, by: str, reason: str) -> None:
     numbers = [*stages[0].sources, *(row.target for row in stages)]
     for _ in range(_ATTEMPTS):
         rows = graph.branches_by_ids(numbers)
-        pair = {str(n): graph.snapshots.at(r.head).address.hex() for n, r in rows.items()}
+        heads = {n: graph.snapshots.at(r.head).address for n, r in rows.items()}
+        together = snapshots_in_step(graph, stages, heads) if stages[0].kind != KIND else heads
+        pair = {str(n): address.hex() for n, address in together.items()}
         details = {} if stages[0].kind == KIND or not stages[0].is_active else {PAIR: pair}
         with graph.catalog.write() as connection:
             if all(graph.branches.is_at(connection, row) for row in rows.values()):

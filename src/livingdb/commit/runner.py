@@ -7,19 +7,23 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
+from sqlalchemy import Connection
+
 from livingdb.catalog.branches import EPOCH
 from livingdb.catalog.ids import BranchId, SyncId
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.catalog.syncs import SyncRow
 from livingdb.commit.carry_view import Views
-from livingdb.commit.pipeline import Pipeline
+from livingdb.commit.pipeline import Attempt, Pipeline
+from livingdb.commit.proposal import Proposal
 from livingdb.commit.refresh import Outcome, refresh
 from livingdb.commit.sync_order import upstream_syncs
-from livingdb.errors import LivingDBError, Untrusted
-from livingdb.graph.graph import Graph, now
+from livingdb.errors import LivingDBError, MaskKeyMissing, Untrusted
+from livingdb.graph.graph import Graph, HeadMoved, now
 from livingdb.graph.schedule import Schedule, parse_schedule
 from livingdb.guard.sync_failure import TRANSIENT_ERRORS, record_failure
-from livingdb.guard.sync_lag import sync_lag
+from livingdb.guard.sync_lag import missing_key, sync_lag
+from livingdb.guard.sync_state import sync_chain
 
 __all__ = ["due_syncs", "propagate"]
 
@@ -41,10 +45,12 @@ def due_syncs(graph: Graph, time: float | None = None) -> list[SyncRow]:
         for branch in view.branches:
             readers.setdefault(branch, []).append(sync.id)
     found = []
-    for sync, _ in reversed(every):
+    for sync, view in reversed(every):
         when = parse_schedule(sync.frequency)
         if when.kind == "downstream":
             is_due = any(reader in wanted for reader in readers.get(sync.target, ()))
+        elif when.kind == "immediate" and view.what == "clone":
+            is_due = bool(sync_lag(graph, [sync], moment))
         elif when.kind in ("immediate", "on demand"):
             is_due = False
         else:
@@ -89,7 +95,7 @@ class _Runner:
             try:
                 asked = parse_schedule(sync.frequency).kind == "every"
                 return refresh(self.pipeline, sync, self.author, self.engine, asked=asked)
-            except (*TRANSIENT_ERRORS, Untrusted) as error:
+            except (*TRANSIENT_ERRORS, MaskKeyMissing, Untrusted) as error:
                 return Outcome(name, None, error=str(error))
             except LivingDBError as error:
                 # Syncs changed meanwhile: that may be why, and nothing is wrong with this one.
@@ -116,7 +122,7 @@ def propagate(
     waiting = due_syncs(graph, time)
     upstream = upstream_syncs([sync for sync in graph.catalog.syncs.all() if sync.is_active])
     runner = _Runner(pipeline, author, engine)
-    outcomes: list[Outcome] = []
+    outcomes = [_catch_up(pipeline, sync) for sync in _waiting_for_keys(graph)]
     total = len(waiting)
     while waiting:
         names = {sync.id for sync in waiting}
@@ -129,6 +135,36 @@ def propagate(
     if progress is not None:
         progress(total, total, "")
     return [outcome for outcome in outcomes if outcome.snapshot is not None or outcome.error]
+
+
+def _waiting_for_keys(graph: Graph) -> list[SyncRow]:
+    """The schema syncs that wait for the key of a mask."""
+    return [s for s in graph.catalog.syncs.all() if s.is_active and s.behind is not None]
+
+
+def _catch_up(pipeline: Pipeline, sync: SyncRow) -> Outcome:
+    """Carry what a schema sync waits with, if this process has the key."""
+    graph, ticks = pipeline.graph, clock.perf_counter()
+    target = sync_chain(graph, sync)[-1].target
+    name = graph.branches_by_ids([target])[target].name
+    missing = missing_key([sync.spec["change"]], pipeline.trust)
+    if missing:
+        return Outcome(name, None, error=missing)
+
+    def propose(attempt: Attempt) -> Proposal:
+        (source,) = graph.branches.by_ids(sync.sources).values()
+
+        def check_place(connection: Connection) -> None:
+            if not graph.branches.is_at(connection, source):
+                raise HeadMoved
+
+        head = graph.snapshots.at(source.head)
+        return Proposal(actions=[check_place], overdue=[source], at=head)
+
+    pipeline.run(sync.name, propose)
+    moved = graph.branches_by_ids([target])[target]
+    row, spent = graph.snapshots.at(moved.head), clock.perf_counter() - ticks
+    return Outcome(name, row, "lens", None, 0, "embedded", spent)
 
 
 def _run_all(runner: _Runner, syncs: Sequence[SyncRow]) -> list[Outcome]:

@@ -227,8 +227,10 @@ class Branch:
         transform: object = None,
         sync: str = "none",
         when: str = "immediate",
+        materialize: str = "full",
         conditions: object = None,
         alerts: object = None,
+        replace: bool = False,
         message: str = "",
         author: str | None = None,
     ) -> Branch:
@@ -238,7 +240,9 @@ class Branch:
         `_` and its own (a text: in that): all of it, or the clone is not made.  `transform` are
         schema changes through which the new branch sees this one; with `sync="forward"` it stays
         in step, at the time `when` says, as far as `conditions` let changes pass; `alerts` are
-        where it tells of what they stop.
+        where it tells of what they stop.  With masks it has rows of its own and shares no history
+        with this one: `materialize="lazy"` masks and stores them when they are first read, and
+        `replace=True` gives it other masks, or other keys, as a snapshot more.
         """
         who = author or self.database.author
         if transform is not None:
@@ -247,14 +251,18 @@ class Branch:
             request = objects.DeriveRequest(
                 name,
                 when=when,
+                materialize=materialize,
                 sync=sync,
                 conditions=conditions,
                 alerts=alerts,
+                replace=replace,
                 message=message,
                 author=who,
             )
             objects.clone_transformed(self, transform, request)
             return Branch(self.database, name)
+        if replace or materialize != "full":
+            raise InvalidData("replace= and materialize= are for clones with masks: transform=")
         if sync != "none" or conditions is not None or alerts is not None:
             raise InvalidData("sync= is for a clone with transform=: a plain one goes its own way")
         if derived:

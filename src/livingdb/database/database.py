@@ -78,12 +78,18 @@ def open_database(
     author: str | None = None,
     trust: Sequence[str] = (),
     engine: str | None = None,
+    mask_keys: Sequence[str] = (),
 ) -> Database:
     """The database at a path or URL; `NotFound` if there is none.
 
     `trust` names the functions the database may run here, like "shop.*"; `engine` answers
-    queries unless a call says otherwise: "embedded", "spark" or "auto".
+    queries unless a call says otherwise: "embedded", "spark" or "auto".  `mask_keys` are keys of
+    masks, which no database holds: this process does from now on.
     """
+    if mask_keys:
+        from livingdb.evolution.mask_keys import hold_keys
+
+        hold_keys(mask_keys)
     graph = Graph.open(locate(url, create=False))
     return Database(graph, author or default_author(), trust, engine)
 
@@ -134,7 +140,7 @@ class Database(Alerting, Tracing):
         self.trust = tuple(trust)
         self.engine = engine
         graph.large = SparkWork(engine)
-        graph.versions.evaluators[LENS] = LensEvaluator()
+        graph.versions.evaluators[LENS] = LensEvaluator(self.trust)
         graph.versions.evaluators[QUERY] = QueryEvaluator()
         self._dispatcher = Dispatcher(graph, self.trust)
         graph.on_alert = self._dispatcher.wake

@@ -10,6 +10,7 @@ from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.catalog.syncs import SyncRow
 from livingdb.commit import derive as deriving
 from livingdb.commit.drop_branch import DroppedBranch, plan_drop
+from livingdb.commit.evolve import check_direction
 from livingdb.commit.past_versions import version_for
 from livingdb.commit.pipeline import Pipeline
 from livingdb.database.sync import updatable_sync
@@ -20,8 +21,9 @@ from livingdb.derivation.view import KIND, MATERIALIZE, REFRESH, SourceTable, Vi
 from livingdb.engines.engine_choice import ENGINES
 from livingdb.engines.trust import check_calls
 from livingdb.errors import IllegalSync, InvalidData, NotFound, Unsupported
+from livingdb.evolution.plan import check_change_names, definitions_of, plan_changes
 from livingdb.evolution.schema_change import SchemaChange, identify_changes
-from livingdb.graph.graph import Graph
+from livingdb.graph.graph import Graph, tables_of
 from livingdb.graph.names import check_branch, is_hidden
 from livingdb.graph.schedule import Schedule, parse_schedule
 from livingdb.guard.judge import check_guard, guard_of
@@ -35,6 +37,7 @@ __all__ = [
     "DeriveRequest",
     "clone_transformed",
     "derive",
+    "derive_clone",
     "derive_view",
     "derived_at",
     "derived_sync",
@@ -269,7 +272,11 @@ def clone_transformed(branch: Branch, transform: object, request: DeriveRequest)
             f"rule 4: a two-way sync is always immediate: sync='both' does not go with "
             f"when={request.when!r}"
         )
-    if request.sync == "none" or when.kind == "immediate":
+    is_masked = any(isinstance(change, SchemaChange) and change.conceals for change in changes)
+    if (request.replace or request.materialize != "full") and not is_masked:
+        raise InvalidData("replace= and materialize= are for clones with masks")
+    is_derived = is_masked and request.sync in ("forward", "none")
+    if (request.sync == "none" or when.kind == "immediate") and not is_derived:
         branch.evolve(
             list(changes),
             to=request.name,
@@ -280,19 +287,57 @@ def clone_transformed(branch: Branch, transform: object, request: DeriveRequest)
             message=request.message,
         )
         return
-    guard = guard_of(request.conditions, request.alerts)
-    check_guard(guard, request.sync, when.text, "clone")
-    if request.sync != "forward":
+    if request.sync != "forward" and not is_derived:
         raise IllegalSync(
             f"sync={request.sync!r} is immediate: when={request.when!r} is for sync='forward'"
         )
-    graph = branch.database._graph
-    row = graph.branch(branch.name)
-    made_by = [change.to_json() for change in identify_changes(changes)]
-    tables = {t: SourceTable(row.id, t) for t in graph.tables(graph.snapshots.at(row.head))}
-    view = View(request.name, "clone", tables, changes=made_by, home=row.id)
     text = request.message or f"clone {branch.name} as {request.name}"
-    derive_view(branch, view, when, dataclasses.replace(request, message=text), guard=guard)
+    wish = dataclasses.replace(request, message=text)
+    derive_clone(branch.database._pipeline, branch.name, changes, wish)
+
+
+def derive_clone(
+    pipeline: Pipeline, branch: str, changes: Sequence[SchemaChange], request: DeriveRequest
+) -> SnapshotRow:
+    """Another branch that sees this one through schema changes, and shares no history with it."""
+    graph = pipeline.graph
+    when = parse_schedule(request.when or "immediate")
+    guard = guard_of(request.conditions, request.alerts)
+    if guard and request.sync == "none":
+        raise InvalidData("conditions= and alerts= are those of a sync: say which, with sync=")
+    check_guard(guard, request.sync, when.text, "clone")
+    _check_choice("materialize", request.materialize, ("full", "lazy"))
+    row = graph.branch(branch)
+    made = identify_changes(changes, pipeline.trust)
+    tables = tables_of(graph, graph.snapshots.at(row.head))
+    visible = {name: version for name, version in tables.items() if not is_hidden(name)}
+    known = definitions_of(graph, visible)
+    plan = plan_changes(known, made)
+    check_change_names(plan, known)
+    check_direction(plan, request.sync)
+    if request.materialize == "lazy":
+        deriving.check_lazy_guard(guard)
+    view = View(
+        request.name,
+        "clone",
+        {name: SourceTable(row.id, name) for name in tables},
+        changes=[change.to_json() for change in made],
+        home=row.id,
+        materialize=request.materialize,
+    )
+    replaced = _replaced_sync(graph, request.name, view) if request.replace else None
+    if request.replace and replaced is None:
+        raise NotFound(f"there is no masked clone {request.name!r} to be defined anew")
+    wanted = deriving.NewDerivation(
+        view,
+        when,
+        request.author,
+        request.message or f"clone {branch} as {request.name}",
+        once=request.sync == "none",
+        guard=guard,
+        replaced=replaced,
+    )
+    return deriving.derive(pipeline, wanted, "embedded")
 
 
 def _derive_updatable(branch: Branch, request: DeriveRequest) -> None:

@@ -42,8 +42,18 @@ def evolve(
 ) -> SnapshotRow:
     """Make the changes, all or none; the snapshot in the new schema.
 
+    A new branch with masks that nothing is written back from is a clone, which shares no history.
     `instead` takes what has the new branch's name away, in the same transaction.
     """
+    made = _as_changes(changes)
+    is_masked = any(isinstance(change, SchemaChange) and change.conceals for change in made)
+    if is_masked and to is not None and keep is None and sync in ("forward", "none"):
+        from livingdb.database.derive import DeriveRequest, derive_clone
+
+        wish = DeriveRequest(
+            to, sync=sync, conditions=conditions, alerts=alerts, message=message, author=author
+        )
+        return derive_clone(pipeline, branch, made, wish)
     guard: Mapping[str, Any] = {}
     if conditions is not None or alerts is not None:
         from livingdb.guard import judge as guards
@@ -55,7 +65,7 @@ def evolve(
     return evolved(
         pipeline,
         branch,
-        EvolveRequest(_as_changes(changes), keep, to, sync, author, message, guard, instead),
+        EvolveRequest(made, keep, to, sync, author, message, guard, instead),
     )
 
 

@@ -108,7 +108,7 @@ class Sync:
         """
         from livingdb.guard.sync_lag import sync_lag
 
-        return sync_lag(self.database._graph, self._chain)
+        return sync_lag(self.database._graph, self._chain, trust=self.database.trust)
 
     @property
     def _is_derived(self) -> bool:

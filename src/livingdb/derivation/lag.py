@@ -11,21 +11,25 @@ class Lag(int):
     """How many snapshots of its sources a target has not seen; `seconds`: for how long.
 
     `sources` has the number for each source branch, by its name; None: the branch was dropped.
+    `reason` says what an active sync waits for, if that is more than its time.
     """
 
     seconds: float
     sources: Mapping[str, int | None]
+    reason: str
 
     def __new__(
         cls,
         snapshots: int,
         seconds: float = 0.0,
         sources: Mapping[str, int | None] | None = None,
+        reason: str = "",
     ) -> Lag:
         """So many snapshots, for so long."""
         made = super().__new__(cls, snapshots)
         made.seconds = seconds
         made.sources = dict(sources or {})
+        made.reason = reason
         return made
 
     @property
@@ -35,4 +39,5 @@ class Lag(int):
 
     def __repr__(self) -> str:
         unit = "snapshot" if int(self) == 1 else "snapshots"
-        return f"Lag({int(self)} {unit}, {self.seconds:.1f} s)"
+        why = f": {self.reason}" if self.reason else ""
+        return f"Lag({int(self)} {unit}, {self.seconds:.1f} s{why})"

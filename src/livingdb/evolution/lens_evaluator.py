@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -13,7 +13,7 @@ from livingdb.chunks.address import Address
 from livingdb.evolution.lenses.lens import Lens
 from livingdb.evolution.lenses.row_lens import RowLens
 from livingdb.evolution.lenses.sides import VersionSide
-from livingdb.evolution.schema_change import SchemaChange
+from livingdb.evolution.schema_change import SchemaChange, unlock_changes
 from livingdb.graph.graph import Graph
 from livingdb.tables import ingest
 from livingdb.tables.index import Version
@@ -23,15 +23,28 @@ from livingdb.tables.versions import Versions
 from livingdb.tables.virtual_forest import MappedForest
 from livingdb.trees.builder import Sink
 
-__all__ = ["KIND", "LensEvaluator", "lens_recipe", "planned_lens", "underlying_version"]
+__all__ = [
+    "KIND",
+    "LensEvaluator",
+    "lens_recipe",
+    "planned_lens",
+    "store_rows",
+    "underlying_version",
+]
 
 KIND = "lens"
+LAZY = "lazy"
+"""What the data of a recipe has where rows are stored when they are first read."""
 
 
 def lens_recipe(
-    change: SchemaChange, inputs: Mapping[str, Version], part: str, definition: Address
+    change: SchemaChange,
+    inputs: Mapping[str, Version],
+    part: str,
+    definition: Address,
+    lazy: bool = False,
 ) -> Derived:
-    """The recipe of one new table of a change."""
+    """The recipe of one new table of a change; `lazy`: its first reader stores its rows."""
     return Derived(
         KIND,
         {
@@ -39,14 +52,16 @@ def lens_recipe(
             "inputs": {name: version.address.hex() for name, version in inputs.items()},
             "part": part,
             "definition": definition.hex(),
+            **({LAZY: True} if lazy else {}),
         },
     )
 
 
 class LensEvaluator:
-    """Answers for the recipes of schema changes."""
+    """Answers for the recipes of schema changes; `trust`: who may be asked for keys of masks."""
 
-    def __init__(self) -> None:
+    def __init__(self, trust: Sequence[str] = ()) -> None:
+        self._trust = tuple(trust)
         self._planned = lru_cache(maxsize=256)(planned_lens)
 
     def definition(self, recipe: Derived) -> Address:
@@ -71,31 +86,75 @@ class LensEvaluator:
         return json.dumps(recipe.data["change"]), json.dumps(definitions, sort_keys=True)
 
     def rows(self, recipe: Derived, versions: Versions) -> RowSet | None:
-        """The rows, mapped as they are read, where every row is carried on its own."""
-        lens = self.lens(recipe, versions)
-        part = recipe.data["part"]
-        made = lens.row_map(part)
-        if made is None:
+        """The rows, mapped as they are read, where every row is carried on its own.
+
+        What is to be masked when it is first read is stored then, all of it.
+        """
+        if recipe.data.get(LAZY):
             return None
-        source = versions.rows(self.inputs(recipe, versions)[made.source])
-        definition = lens.new[part]
-        grouping = definition.layout.grouping(definition.schema)
-        forest = MappedForest(
-            source, definition.schema, grouping, made.function, made.drops, made.reads
-        )
-        return RowSet(definition.schema, forest, recipe.to_chunk().address)
+        lens, inputs = self.lens(recipe, versions), self.inputs(recipe, versions)
+        return _mapped_rows(versions, lens, inputs, recipe.data["part"], recipe.to_chunk().address)
 
     def root(self, recipe: Derived, versions: Versions, sink: Sink) -> Address:
         """The root of all rows, made now."""
-        lens = self.lens(recipe, versions)
-        part = recipe.data["part"]
-        definition = lens.new[part]
-        side = VersionSide(versions, self.inputs(recipe, versions))
-        batches = list(lens.create(side)[part])
-        whole = pa.Table.from_batches(batches, schema=definition.schema.whole)
-        forest = versions.forest_of(definition)
-        changes = ingest.carried_upserts(definition.schema, forest.shape, whole)
-        return forest.build([[c for c in changes.columns if c is not None]], sink)
+        if recipe.data.get(LAZY):
+            unlock_changes([SchemaChange.from_json(recipe.data["change"])], self._trust)
+        lens, part = self.lens(recipe, versions), recipe.data["part"]
+        inputs = self.inputs(recipe, versions)
+        mapped = _mapped_rows(versions, lens, inputs, part, recipe.to_chunk().address)
+        batches = _stored_batches(versions, lens, inputs, part, mapped)
+        return versions.forest_of(lens.new[part]).build(batches, sink)
+
+
+def store_rows(
+    versions: Versions, lens: Lens, inputs: Mapping[str, Version], part: str, sink: Sink
+) -> Version:
+    """A new table of a change as rows of its own, which say nothing of what they were made of."""
+    definition = lens.new[part]
+    same = lens.unchanged_source(part)
+    if same is not None:
+        return versions.relabel(inputs[same], definition, sink)
+    address = definition.to_chunk().address
+    mapped = _mapped_rows(versions, lens, inputs, part, address)
+    batches = _stored_batches(versions, lens, inputs, part, mapped)
+    return versions.create(definition, batches, sink)
+
+
+def _mapped_rows(
+    versions: Versions, lens: Lens, inputs: Mapping[str, Version], part: str, address: Address
+) -> RowSet | None:
+    """Rows that are found as they are read, under an address; None if all are needed at once."""
+    made = lens.row_map(part)
+    if made is None:
+        return None
+    source = versions.rows(inputs[made.source])
+    definition = lens.new[part]
+    grouping = definition.layout.grouping(definition.schema)
+    forest = MappedForest(
+        source, definition.schema, grouping, made.function, made.drops, made.reads
+    )
+    return RowSet(definition.schema, forest, address)
+
+
+def _stored_batches(
+    versions: Versions,
+    lens: Lens,
+    inputs: Mapping[str, Version],
+    part: str,
+    mapped: RowSet | None,
+) -> Iterator[Sequence[pa.Array]]:
+    """All rows of a new table as stored columns, in the order of their keys."""
+    definition = lens.new[part]
+    if mapped is not None:
+        names = [column.name for column in definition.schema.stored_columns]
+        yield from (batch.columns for batch in mapped.batches(names))
+        return
+    batches = list(lens.create(VersionSide(versions, inputs))[part])
+    whole = pa.Table.from_batches(batches, schema=definition.schema.whole)
+    lens.check_new(part, whole)
+    shape = versions.forest_of(definition).shape
+    changes = ingest.carried_upserts(definition.schema, shape, whole)
+    yield [column for column in changes.columns if column is not None]
 
 
 def underlying_version(
@@ -112,6 +171,8 @@ def underlying_version(
         recipe = versions.recipe(version)
         evaluator = versions.evaluators.get(KIND)
         if not isinstance(recipe, Derived) or not isinstance(evaluator, LensEvaluator):
+            break
+        if recipe.data.get(LAZY):
             break
         lens = evaluator.lens(recipe, versions)
         if not isinstance(lens, RowLens):

@@ -12,7 +12,7 @@ from livingdb.errors import InvalidData, TransactionConflict, Unsupported
 from livingdb.evolution.lenses.lens import Lens, Loss, RowImages, Side, TableImages
 from livingdb.evolution.lenses.sides import VersionSide, delta_from_images, images_between
 from livingdb.evolution.plan import ChunkSink, apply_changes, new_tables, plan_changes
-from livingdb.evolution.schema_change import SchemaChange
+from livingdb.evolution.schema_change import SchemaChange, unlock_changes
 from livingdb.graph.ancestry import common_ancestors
 from livingdb.graph.draft import TableWrite
 from livingdb.graph.graph import Graph, tables_of
@@ -32,8 +32,9 @@ Columns = Mapping[str, frozenset[str]]
 class Lifter:
     """Brings what was made in an older schema to a newer one of the same branch."""
 
-    def __init__(self, graph: Graph):
+    def __init__(self, graph: Graph, trust: Sequence[str] = ()):
         self._graph = graph
+        self._trust = tuple(trust)
 
     def schema_changes_between(self, older: SnapshotRow, newer: SnapshotRow) -> list[SnapshotRow]:
         """The schema changes on the way from one snapshot to a later one, oldest first."""
@@ -52,7 +53,9 @@ class Lifter:
     def schema_changes_of(self, step: SnapshotRow) -> list[SchemaChange]:
         """The changes a snapshot made to the schema."""
         details = self._graph.record(step.address).edge.details
-        return [SchemaChange.from_json(data) for data in details.get("changes", ())]
+        made = [SchemaChange.from_json(data) for data in details.get("changes", ())]
+        unlock_changes(made, self._trust)
+        return made
 
     def tables_after(
         self, tables: Tables, changes: Sequence[SchemaChange], staging: ChunkSink
@@ -144,7 +147,7 @@ class Lifter:
         versions = self._graph.versions
         definitions = {name: versions.definition(v) for name, v in tables.items()}
         plan = plan_changes(definitions, changes)
-        results = apply_changes(self._graph, plan, tables, staging)
+        results = apply_changes(self._graph, plan, tables, staging, recipes="transient")
         for lens, result in zip(plan.lenses, results, strict=True):
             sides = VersionSide(versions, tables), VersionSide(versions, result.tables)
             deltas, columns = _carry_through(lens, deltas, columns, *sides)
@@ -194,7 +197,13 @@ def tables_in_schema_of(graph: Graph, row: SnapshotRow, other: SnapshotRow) -> T
     `Unsupported` if the way between them is not one of schema changes of the other.
     """
     lifter = Lifter(graph)
-    common = common_ancestors(graph.snapshots, row, other)[0]
+    shared = common_ancestors(graph.snapshots, row, other)
+    if not shared:
+        raise Unsupported(
+            "the two share no history, as a masked branch shares none with what it is made of: "
+            "read it as it is"
+        )
+    common = shared[0]
     own, theirs = (
         [
             change

@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from livingdb.chunks.address import Address
 from livingdb.chunks.store import StoredChunk
 from livingdb.errors import InvalidData
-from livingdb.evolution.lens_evaluator import lens_recipe
+from livingdb.evolution.lens_evaluator import lens_recipe, store_rows
 from livingdb.evolution.lenses.lens import DIRECTIONS, Lens
 from livingdb.evolution.lenses.sides import VersionSide
 from livingdb.evolution.schema_change import SchemaChange
@@ -50,6 +51,11 @@ class EvolutionPlan:
     changes: tuple[SchemaChange, ...]
     lenses: tuple[Lens, ...]
     tables: Mapping[str, Definition]
+
+    @property
+    def conceals(self) -> bool:
+        """Whether one of the changes hides what it is made of."""
+        return any(lens.conceals for lens in self.lenses)
 
     def verdicts(self) -> dict[str, str | None]:
         """For each direction None if it is legal for all changes, else the first reason."""
@@ -124,67 +130,142 @@ def check_change_names(plan: EvolutionPlan, tables: Mapping[str, Definition]) ->
 
 @dataclass(frozen=True)
 class ChangeResult:
-    """All tables after one of the changes, and the versions it made."""
+    """All tables after one of the changes, and the versions it made.
+
+    What is `concealed` is made of nothing that was there before.
+    """
 
     tables: Mapping[str, Version]
     made: Sequence[Version]
+    concealed: bool = False
 
 
 def new_tables(
-    graph: Graph, plan: EvolutionPlan, tables: Mapping[str, Version], staging: ChunkSink
+    graph: Graph,
+    plan: EvolutionPlan,
+    tables: Mapping[str, Version],
+    staging: ChunkSink,
+    recipes: str = "",
 ) -> tuple[dict[str, Version | None], list[Version]]:
     """The tables that differ after the changes (None: gone), and all versions that were made.
 
-    Nothing is written but recipes; rows are looked at only by changes that say so.
+    Nothing is written but recipes, and rows that a change conceals; others are looked at only by
+    changes that say so.
     """
-    stages = apply_changes(graph, plan, tables, staging)
+    stages = apply_changes(graph, plan, tables, staging, recipes)
     return changed_tables(tables, stages[-1].tables), new_versions(stages)
 
 
 def apply_changes(
-    graph: Graph, plan: EvolutionPlan, tables: Mapping[str, Version], staging: ChunkSink
+    graph: Graph,
+    plan: EvolutionPlan,
+    tables: Mapping[str, Version],
+    staging: ChunkSink,
+    recipes: str = "",
+    each_stage: bool = False,
 ) -> list[ChangeResult]:
-    """The tables after each of the changes."""
+    """The tables after each of the changes.
+
+    What changes conceal is stored as rows: after the last one that does, or after `each_stage`.
+    Unless there are to be `recipes`: to be forgotten again ("transient"), or to be stored when
+    they are first read ("lazy").
+    """
+    work = _Application(graph, staging, recipes)
+    work.origins = {name: frozenset([name]) for name in tables}
+    last = max((at for at, lens in enumerate(plan.lenses) if lens.conceals), default=-1)
     stages: list[ChangeResult] = []
-    for change, lens in zip(plan.changes, plan.lenses, strict=True):
-        made: list[Version] = []
-        tables = _apply_change(graph, change, lens, tables, staging, made)
-        stages.append(ChangeResult(tables, made))
+    for at, (change, lens) in enumerate(zip(plan.changes, plan.lenses, strict=True)):
+        is_whole = each_stage or at == last or any(lens.row_map(n) is None for n in lens.new)
+        is_stored = lens.conceals and not recipes and is_whole
+        tables, made = work.apply(change, lens, tables, is_stored)
+        stages.append(ChangeResult(tables, made, is_stored))
     return stages
 
 
-def _apply_change(
-    graph: Graph,
-    change: SchemaChange,
-    lens: Lens,
-    tables: Mapping[str, Version],
-    staging: ChunkSink,
-    made: list[Version],
-) -> dict[str, Version]:
-    """The tables after one change; the versions it makes go to `made`."""
-    inputs = {name: tables[name] for name in lens.old}
-    if lens.scan_reason() is not None:
-        lens.check(VersionSide(graph.versions, tables))
-    after = {name: version for name, version in tables.items() if name not in lens.old}
-    for name, definition in lens.new.items():
-        same = _unchanged_version(graph, lens, name, definition, inputs)
-        if same is not None:
-            after[name] = same
-            continue
+@dataclass
+class _Application:
+    """Changes on their way: what they make, and the tables that it comes from."""
+
+    graph: Graph
+    staging: ChunkSink
+    recipes: str
+    origins: dict[str, frozenset[str]] = field(default_factory=dict)
+    """For each table, those of before all changes that a recipe of it leads to."""
+    _recipes: dict[Address, tuple[Lens, Mapping[str, Version], str]] = field(default_factory=dict)
+    """How recipes that were made lead to rows."""
+    _pending: set[str] = field(default_factory=set)
+    """The tables that hold something concealed."""
+    _concealed: frozenset[str] = frozenset()
+    """The tables of before all changes of which something is concealed."""
+
+    def apply(
+        self, change: SchemaChange, lens: Lens, tables: Mapping[str, Version], is_stored: bool
+    ) -> tuple[dict[str, Version], list[Version]]:
+        """The tables after one change, and the versions that it makes."""
+        graph, made = self.graph, list[Version]()
+        inputs = {name: tables[name] for name in lens.old}
+        if lens.scan_reason() is not None:
+            lens.check(VersionSide(graph.versions, tables))
+        if lens.conceals and not self.recipes:
+            lens.unlock()
+        after = {name: version for name, version in tables.items() if name not in lens.old}
+        below = frozenset[str]().union(*(self.origins[name] for name in lens.old))
+        for name, definition in lens.new.items():
+            same = _unchanged_version(graph, lens, name, definition, inputs)
+            if same is not None:
+                after[name] = same
+                continue
+            after[name] = self._make(change, lens, name, inputs, is_stored)
+            made.append(after[name])
+        is_pending = lens.conceals or bool(self._pending & set(lens.old))
+        self._pending = (self._pending - set(lens.old)) | (set(lens.new) if is_pending else set())
+        origins = {name: self.origins.get(name, frozenset()) for name in after}
+        self.origins = origins | dict.fromkeys(lens.new, frozenset() if is_stored else below)
+        if lens.conceals:
+            self._concealed |= below
+        if is_stored:
+            made += self._store_concealed(after)
+        return after, made
+
+    def _make(
+        self,
+        change: SchemaChange,
+        lens: Lens,
+        name: str,
+        inputs: Mapping[str, Version],
+        is_stored: bool,
+    ) -> Version:
+        versions, sink, definition = self.graph.versions, self.staging.sink, lens.new[name]
         if not inputs:
-            after[name] = graph.versions.create(definition, [], staging.sink)
-        else:
-            stored = definition.to_chunk()
-            staging.sink(stored)
-            recipe = lens_recipe(change, inputs, name, stored.address)
-            after[name] = graph.versions.derive(recipe, staging.sink)
-        made.append(after[name])
-    return after
+            return versions.create(definition, [], sink)
+        if is_stored:
+            return store_rows(versions, lens, inputs, name, sink)
+        stored = definition.to_chunk()
+        sink(stored)
+        is_lazy = lens.conceals and self.recipes == "lazy"
+        recipe = lens_recipe(change, inputs, name, stored.address, is_lazy)
+        version = versions.derive(recipe, sink)
+        self._recipes[version.address] = lens, inputs, name
+        return version
+
+    def _store_concealed(self, after: dict[str, Version]) -> list[Version]:
+        """Store, too, what earlier changes made of tables of which something is concealed now."""
+        found = []
+        for name, version in list(after.items()):
+            how = self._recipes.get(version.address)
+            is_near = name in self._pending or self.origins[name] & self._concealed
+            if how is not None and is_near:
+                after[name] = store_rows(self.graph.versions, *how, self.staging.sink)
+                self.origins[name] = frozenset()
+                found.append(after[name])
+        self._pending = set()
+        return found
 
 
 def new_versions(stages: Sequence[ChangeResult]) -> list[Version]:
-    """The versions that changes made."""
-    return [version for stage in stages for version in stage.made]
+    """The versions that changes made; without those that were concealed since."""
+    last = max((at for at, stage in enumerate(stages) if stage.concealed), default=0)
+    return [version for stage in stages[last:] for version in stage.made]
 
 
 def changed_tables(

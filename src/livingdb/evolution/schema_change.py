@@ -5,22 +5,24 @@ from __future__ import annotations
 import copy
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import fields, is_dataclass
 from types import MappingProxyType
 from typing import Any, ClassVar, Self
 
 import pyarrow as pa
 
-from livingdb.errors import Corruption, InvalidData, NotFound
+from livingdb.errors import Corruption, InvalidData, MaskKeyMissing, NotFound
 from livingdb.evolution.lenses.lens import Lens
+from livingdb.evolution.mask_keys import MaskKey
 from livingdb.graph.names import is_hidden
 from livingdb.tables.identity import new_id, recorded_change_id
 from livingdb.tables.recipe import Definition
 from livingdb.tables.schema import decode_value, encode_value
 from livingdb.tables.type_names import parse_type, type_name
 
-__all__ = ["SchemaChange", "Schemas", "definition_of", "identify_changes"]
+__all__ = ["SchemaChange", "Schemas", "definition_of", "identify_changes", "unlock_changes"]
 
 Schemas = Mapping[str, Definition]
 """The tables of a branch by name."""
@@ -41,6 +43,9 @@ class SchemaChange(ABC):
 
     kinds: ClassVar[dict[str, type[SchemaChange]]] = {}
 
+    conceals: ClassVar[bool] = False
+    """Whether it hides what it is made of: what it makes is stored as rows, never as a recipe."""
+
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         SchemaChange.kinds[cls.__name__] = cls
@@ -48,6 +53,14 @@ class SchemaChange(ABC):
     @abstractmethod
     def plan(self, tables: Schemas) -> Lens:
         """The lens of this change on these tables; `InvalidData` or `NotFound` says why not."""
+
+    def sealed(self, trust: Sequence[str] = ()) -> Self:
+        """This change as it is made now; of a key that it goes by, records have a fingerprint."""
+        return self
+
+    def unlock(self, trust: Sequence[str] = ()) -> None:
+        """`MaskKeyMissing` if this process does not have the key that it goes by."""
+        return
 
     def with_id(self, identity: str | None) -> Self:
         """This change, as the one that has that id."""
@@ -79,23 +92,40 @@ class SchemaChange(ABC):
         written = {"written": dict(self.written)} if self.written else {}
         return {"change": type(self).__name__, **identity, **written, **values}
 
+    @classmethod
+    def from_values(cls, values: Mapping[str, Any]) -> Self:
+        """The change that a record has the values of."""
+        return cls(**values)
+
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> SchemaChange:
         """The inverse of `to_json`."""
         kind = _change_class(str(data.get("change")))
         apart = ("change", "id", "written")
         given = {name: value for name, value in data.items() if name not in apart}
-        made = kind(**{name: _decode(value) for name, value in given.items()})
+        made = kind.from_values({name: _decode(value) for name, value in given.items()})
         made = made.with_id(data["id"]) if "id" in data else made
         return made.with_written(data["written"]) if "written" in data else made
 
 
-def identify_changes(changes: Sequence[SchemaChange]) -> tuple[SchemaChange, ...]:
-    """The changes as they are made now, each with an id of its own."""
+def identify_changes(
+    changes: Sequence[SchemaChange], trust: Sequence[str] = ()
+) -> tuple[SchemaChange, ...]:
+    """The changes as they are made now, each with an id of its own.
+
+    `trust` are the functions that may be asked for the keys of masks.
+    """
     for change in changes:
         if not isinstance(change, SchemaChange):
             raise InvalidData(f"{change!r} is no schema change; see livingdb.evolution")
-    return tuple(change.with_id(new_id()) for change in changes)
+    return tuple(change.sealed(trust).with_id(new_id()) for change in changes)
+
+
+def unlock_changes(changes: Iterable[SchemaChange], trust: Sequence[str]) -> None:
+    """Let this process have the keys of masks, as far as it finds them; who needs one says so."""
+    for change in changes:
+        with suppress(MaskKeyMissing):
+            change.unlock(trust)
 
 
 def _change_class(name: str) -> type[SchemaChange]:
@@ -114,6 +144,8 @@ def _change_class(name: str) -> type[SchemaChange]:
 def _encode(value: Any) -> Any:
     if isinstance(value, pa.DataType):
         return {"$type": type_name(value)}
+    if isinstance(value, MaskKey):
+        return value.to_json()
     if isinstance(value, Mapping):
         return {"$map": [[key, _encode(item)] for key, item in value.items()]}
     if isinstance(value, (list, tuple)):
@@ -126,6 +158,8 @@ def _decode(value: Any) -> Any:
         ((kind, inner),) = value.items()
         if kind == "$type":
             return parse_type(inner)
+        if kind == "$key":
+            return MaskKey.of_json(inner)
         if kind == "$map":
             return {key: _decode(item) for key, item in inner}
         if kind == "$list":

@@ -53,6 +53,11 @@ def paired_snapshots(
     found: list[tuple[BranchRow, SnapshotRow]] = []
     at = {branch.id: (branch, to)}
     for sync, here, other in reached_syncs(graph.syncs(branch.epoch), branch.id):
+        if sync.behind is not None:
+            raise RuleViolation(
+                f"{branch.name!r} is in the sync {sync.name!r}, which waits for the key of a mask: "
+                "db.propagate() where the key is known carries what waits; or detach the sync first"
+            )
         mine, snapshot = at[here]
         row = graph.branches.by_id(other)
         assert row is not None

@@ -9,7 +9,8 @@ the index over snapshots and the records of two of them are read.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 from livingdb.catalog.branches import BranchRow
 from livingdb.catalog.ids import BranchId
@@ -23,15 +24,24 @@ from livingdb.derivation.source_positions import (
     source_positions,
 )
 from livingdb.derivation.view import KIND, View
-from livingdb.errors import TransactionConflict
+from livingdb.errors import MaskKeyMissing, TransactionConflict
+from livingdb.evolution.schema_change import SchemaChange
 from livingdb.graph.ancestry import last_common_position
 from livingdb.graph.graph import Graph, now
+from livingdb.graph.names import is_hidden
 from livingdb.guard.sync_state import last_pair
 
-__all__ = ["sync_lag"]
+__all__ = ["missing_key", "sync_lag"]
+
+_MASK = "MaskColumn"
 
 
-def sync_lag(graph: Graph, chain: Sequence[SyncRow], time: float | None = None) -> Lag | None:
+def sync_lag(
+    graph: Graph,
+    chain: Sequence[SyncRow],
+    time: float | None = None,
+    trust: Sequence[str] = (),
+) -> Lag | None:
     """How far the target of a sync is behind, now or at a time in seconds; it never raises.
 
     None where there is nothing to count from: every source branch was dropped, or it is not known
@@ -43,12 +53,63 @@ def sync_lag(graph: Graph, chain: Sequence[SyncRow], time: float | None = None) 
     if first.kind == KIND:
         view = View.from_json(first.spec)
         rows = graph.branches_by_ids((*view.branches, first.target))
+        is_in_step = is_in_step and not _may_wait_for_key(graph, first, view, rows)
         found = _no_lag(rows, view.branches) if is_in_step else _view_lags(graph, first, view, rows)
+        changes: Sequence[Mapping[str, Any]] = view.changes
     else:
         ends = _origins(chain)
-        rows = graph.branches_by_ids(ends)
-        found = _no_lag(rows, ends) if is_in_step else _lens_lags(graph, first, rows, ends)
-    return _total(found, moment)
+        waiting = next((sync for sync in chain if sync.behind is not None), None)
+        rows = graph.branches_by_ids([*ends, *(waiting.sources if waiting is not None else ())])
+        changes = () if waiting is None else [waiting.spec["change"]]
+        if is_in_step and waiting is not None:
+            found = [_waiting_lag(graph, waiting, rows, rows.get(chain[0].sources[0]))]
+        else:
+            found = _no_lag(rows, ends) if is_in_step else _lens_lags(graph, first, rows, ends)
+    lag = _total(found, moment)
+    if not lag or not all(sync.is_active for sync in chain):
+        return lag
+    return Lag(lag.snapshots, lag.seconds, lag.sources, missing_key(changes, trust))
+
+
+def missing_key(changes: Sequence[Mapping[str, Any]], trust: Sequence[str] = ()) -> str:
+    """Which key of masks this process does not have, in words; empty if it has all of them."""
+    for change in changes:
+        if change["change"] == _MASK:
+            try:
+                SchemaChange.from_json(change).unlock(trust)
+            except MaskKeyMissing as error:
+                return str(error)
+    return ""
+
+
+def _may_wait_for_key(
+    graph: Graph, sync: SyncRow, view: View, rows: Mapping[BranchId, BranchRow]
+) -> bool:
+    """Whether an immediate clone has tables of its source that are not those of now."""
+    if view.what != "clone" or not {*view.branches, sync.target} <= set(rows):
+        return False
+    made = last_derived_snapshot(graph, graph.snapshots.at(rows[sync.target].head))
+    then = {} if made is None else source_positions(graph, made)
+    (branch,) = view.branches
+    if branch not in then:
+        return True
+    now_there = graph.tables(graph.snapshots.at(rows[branch].head))
+    return _visible(graph.record(then[branch]).tables) != _visible(now_there)
+
+
+def _visible(tables: Mapping[str, Address]) -> dict[str, Address]:
+    return {name: address for name, address in tables.items() if not is_hidden(name)}
+
+
+def _waiting_lag(
+    graph: Graph,
+    sync: SyncRow,
+    rows: Mapping[BranchId, BranchRow],
+    source: BranchRow | None,
+) -> _BranchLag:
+    """How far a two-way sync is behind that waits for the key of its mask."""
+    found = _lag_since(graph, rows.get(sync.sources[0]), sync.behind, "?")
+    return replace(found, name="?" if source is None else source.name)
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ its step names the last snapshots of both branches that belong together.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import Connection
@@ -16,7 +16,7 @@ from livingdb.catalog.ids import BranchId
 from livingdb.catalog.syncs import ACTIVE, DETACHED, HELD, SyncRow, sync_chains
 from livingdb.chunks.address import Address
 from livingdb.errors import TransactionConflict
-from livingdb.graph.edge_ends import AT
+from livingdb.graph.edge_ends import AT, FROM
 from livingdb.graph.graph import Graph
 from livingdb.graph.names import is_hidden
 
@@ -28,6 +28,7 @@ __all__ = [
     "approvers",
     "last_pair",
     "set_state",
+    "snapshots_in_step",
     "stop_sync_action",
     "sync_chain",
 ]
@@ -65,6 +66,8 @@ def set_state(
     for row in stages:
         graph.catalog.syncs.set_state(connection, row.id, state, reason)
         graph.catalog.trail.add(connection, row.id, time, state, by, told, details or {})
+        if row.behind is not None:
+            graph.catalog.syncs.set_spec(connection, row.id, row.spec_in_step)
     graph.catalog.raise_epoch(connection)
 
 
@@ -103,6 +106,26 @@ def last_pair(graph: Graph, sync: SyncRow) -> dict[BranchId, Address]:
                 for branch, text in step.details[PAIR].items()
             }
     raise TransactionConflict(f"it is not known since when the sync {sync.name!r} is stopped")
+
+
+def snapshots_in_step(
+    graph: Graph, chain: Sequence[SyncRow], heads: Mapping[BranchId, Address]
+) -> dict[BranchId, Address]:
+    """The last snapshots of the branches of a schema sync that belong together.
+
+    They are the heads, unless it waits for the key of a mask.
+    """
+    found = dict(heads)
+    at: Address | None = None
+    for sync in reversed(chain):
+        if at is not None:  # what the next one in the chain has seen was made of this
+            edge = graph.record(at).edge
+            text = edge.details.get(FROM, {}).get(sync.sources[0])
+            at = graph.record(at).parents[0] if text is None else Address(bytes.fromhex(text))
+        at = sync.behind or at
+        if at is not None:
+            found[sync.sources[0]] = at
+    return found
 
 
 def approvers(graph: Graph, sync: SyncRow, at: Mapping[BranchId, Address]) -> list[str]:

@@ -23,13 +23,20 @@ from livingdb.commit.carry_lens import lens_of
 from livingdb.derivation.hidden_tables import ASIDE, WHOLE, whole_tables
 from livingdb.derivation.source_positions import refresh_inputs, source_positions
 from livingdb.derivation.view import KIND, View
-from livingdb.errors import LivingDBError, TransactionConflict, Unsupported, Untrusted
+from livingdb.errors import (
+    LivingDBError,
+    MaskKeyMissing,
+    TransactionConflict,
+    Unsupported,
+    Untrusted,
+)
 from livingdb.evolution.lenses.lens_agreement import (
     all_rows,
     disagreements,
     has_same_columns,
     whole_delta,
 )
+from livingdb.evolution.schema_change import SchemaChange, unlock_changes
 from livingdb.graph.graph import Graph, tables_of
 from livingdb.graph.names import is_hidden
 from livingdb.guard.sync_failure import TRANSIENT_ERRORS
@@ -46,7 +53,7 @@ __all__ = ["BrokenPromise", "NotChecked", "SyncReport", "check_syncs"]
 Progress = Callable[[int, int, str], object]
 _ATTEMPTS = 16
 _FUNCTIONS = ("spark", "model")
-_NOT_HERE = (*TRANSIENT_ERRORS, Unsupported, Untrusted)
+_NOT_HERE = (*TRANSIENT_ERRORS, MaskKeyMissing, Unsupported, Untrusted)
 """Errors that say nothing about a sync: another process may be able to compute it."""
 
 
@@ -204,10 +211,12 @@ class _ChainCheck:
         if not set(view.branches) <= set(then):
             self._tell(view.name, "its newest snapshot is not one that the sync has made")
             return
-        if sync.frequency != "immediate" and self._is_behind(view, then, at):
+        is_follower = sync.frequency != "immediate" or view.what == "clone"
+        if is_follower and self._is_behind(view, then, at):
             raise _NotChecked("it is behind what it reads")
         tables = tables_of(self._graph, head)
         if view.what == "clone":
+            unlock_changes(map(SchemaChange.from_json, view.changes), self._trust)
             self._check_clone(view, at, whole_tables(tables))
         else:
             from livingdb.maintenance.recompute import recompute_view
@@ -228,7 +237,8 @@ class _ChainCheck:
         """Whether what it reads is not what it was made from."""
         graph = self._graph
         if view.what == "clone":
-            return any(graph.record(then[n]).tables != graph.record(at[n]).tables for n in at)
+            sides = ((graph.record(then[n]).tables, graph.record(at[n]).tables) for n in at)
+            return any(_shown_tables(old) != _shown_tables(new) for old, new in sides)
         read = refresh_inputs(graph, view, then, at).values()
         return any(
             item.old is None or item.old.version.address != item.new.version.address
@@ -298,6 +308,8 @@ class _ChainCheck:
     def _check_lenses(self) -> None:
         """Each change of the chain, between the branches that it joins."""
         for row in self._chain:
+            if row.behind is not None:
+                raise _NotChecked("it waits for the key of a mask")
             (source,) = row.sources
             old, new = (tables_of(self._graph, self._head(n)) for n in (source, row.target))
             is_reverse = row.direction == "reverse"
@@ -305,6 +317,7 @@ class _ChainCheck:
                 _visible(whole_tables(old) if is_reverse else old),
                 _visible(new if is_reverse else whole_tables(new)),
             )
+            unlock_changes([SchemaChange.from_json(row.spec["change"])], self._trust)
             lens = lens_of(self._graph, row)
             for column in lens.unverified_columns(row.direction):
                 why = f"the column {column!r}: both sides write what it is made of"
@@ -371,6 +384,10 @@ class _ChainCheck:
         mend = f"db.refresh({self._target!r}, full=True) makes it anew"
         where = f"sync {self._name}"
         self._report.broken.append(BrokenPromise(where, what, self._name, table, mend, rows, keys))
+
+
+def _shown_tables(tables: Mapping[str, Address]) -> dict[str, Address]:
+    return {name: address for name, address in tables.items() if not is_hidden(name)}
 
 
 def _visible(tables: Mapping[str, Version]) -> dict[str, Version]:

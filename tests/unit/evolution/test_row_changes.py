@@ -439,7 +439,7 @@ WRONG: list[tuple[SchemaChange, type[LivingDBError], str]] = [
     (DropConstraint("orders", not_null="name"), InvalidData, "nullable already"),
     (DropConstraint("orders", not_null="id"), InvalidData, "is in the key"),
     (DropConstraint("orders", foreign_key="name"), NotFound, "no foreign key 'name'"),
-    (MaskColumn("orders", "id"), InvalidData, "is in the key"),
+    (MaskColumn("orders", "id", "null"), InvalidData, "is in the key"),
     (MaskColumn("orders", "name", "guess"), InvalidData, "choose one of"),
     (MaskColumn("orders", "name", "constant"), InvalidData, "a value goes with"),
     (MaskColumn("orders", "name", "constant", 5), InvalidData, "does not fit"),

@@ -68,7 +68,7 @@ def test_edges_are_of_the_kinds_that_made_them(graph: SnapshotGraph) -> None:
     assert {link.is_source for _, link in into(graph, followed)} == {True, False}
     masked = on(graph, "masked")[0]
     [(_, link)] = into(graph, masked)
-    assert (link.kind, link.is_block) == ("schema_change", True)
+    assert (link.kind, link.is_block) == ("derive", True)
     assert link.sync is not None
     assert graph.syncs[link.sync].direction == "forward"
 
@@ -86,7 +86,7 @@ def test_syncs_join_lanes(graph: SnapshotGraph) -> None:
     }
     assert found == {
         ("main", "→", "totals"),
-        ("main_v1", "→", "masked"),
+        ("main", "→", "masked"),
         ("main_v1", "↔", "main_v2"),
         ("main_v2", "↔", "main"),
     }

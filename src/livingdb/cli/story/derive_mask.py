@@ -134,7 +134,10 @@ def mask(stage: DemoContext, page: Page) -> None:
             for one, two in zip(clear, hidden, strict=True)
         ],
     )
-    page.say("Nothing was copied; who joined a moment ago is there. And nobody can write back:")
+    page.say(
+        "It has masked rows of its own and none of main's history; who joined a moment ago is "
+        "there. And nobody can write back:"
+    )
     try:
         analyst.sql("UPDATE customers SET email = ''")
     except livingdb.ReadOnlyBranch as refused:

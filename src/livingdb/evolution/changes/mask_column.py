@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from livingdb.errors import InvalidData
+from livingdb.errors import DuplicateKey, InvalidData
 from livingdb.evolution.definition_edits import (
     check_choice,
     check_layout,
     new_column,
     refuse_computed,
-    refuse_key,
     refuse_used,
 )
 from livingdb.evolution.lenses.column_lens import (
@@ -25,15 +25,21 @@ from livingdb.evolution.lenses.column_lens import (
     verdicts,
 )
 from livingdb.evolution.lenses.computed_lens import ColumnMapping, ComputedLens, expression_mapping
-from livingdb.evolution.lenses.lens import Lens, Verdicts
+from livingdb.evolution.lenses.lens import Follower, Lens, RowImages, Side, TableImages, Verdicts
+from livingdb.evolution.lenses.row_alignment import keys_of
 from livingdb.evolution.lenses.row_lens import TouchedRows
+from livingdb.evolution.lenses.table_parts import anti_join, held_rows, images_of, renamed_keys
+from livingdb.evolution.mask_keys import MaskKey
 from livingdb.evolution.schema_change import SchemaChange, Schemas, definition_of
+from livingdb.graph.row_constraints import check_not_null
+from livingdb.tables.batches import flat
 from livingdb.tables.recipe import Definition
 from livingdb.tables.schema import Column, TableSchema
 
-__all__ = ["MaskColumn"]
+__all__ = ["MaskColumn", "MaskLens", "MaskedKeyLens"]
 
 _METHODS = ("hash", "null", "constant", "expression")
+_KEY_METHODS = ("hash", "expression")
 
 
 @dataclass(frozen=True)
@@ -44,20 +50,54 @@ class MaskColumn(SchemaChange):
              "null"        none
              "constant"    `value`
              "expression"  what the SQL in `value` gives for the old row
-    key      a secret: without it nobody finds a hashed value by trying
+    key      a secret, without which nobody finds a hashed value by trying: the text itself, which
+             this process alone holds; "env:NAME", a variable of the environment; or
+             "package.module:function", a function that gives it where it is trusted.  Records
+             have a fingerprint of it.  Without a key anybody can find a value by trying.
+
+    What is masked is stored as rows.  A column of the key can be masked, too, by "hash" or by an
+    expression that keeps keys apart; foreign keys to the table are then dropped.
     """
 
     table: str
     name: str
     method: str = "hash"
     value: object = None
-    key: str = ""
+    key: str | MaskKey = ""
+
+    conceals = True
+
+    def __post_init__(self) -> None:
+        key = MaskKey.of(self.key)
+        is_used = self.method == "hash" or key.recorded is not None
+        object.__setattr__(self, "key", key if is_used else MaskKey())
+
+    @property
+    def mask_key(self) -> MaskKey:
+        """The key that it goes by."""
+        return MaskKey.of(self.key)
+
+    @classmethod
+    def from_values(cls, values: Mapping[str, Any]) -> Self:
+        return cls(**{**values, "key": MaskKey.of_record(values.get("key", ""))})
+
+    def sealed(self, trust: Sequence[str] = ()) -> Self:
+        key = self.mask_key.sealed(trust)
+        return replace(self, key=key).with_id(self.id)
+
+    def unlock(self, trust: Sequence[str] = ()) -> None:
+        self.mask_key.find(trust)
 
     def plan(self, tables: Schemas) -> Lens:
         old = definition_of(tables, self.table)
         column = old.schema.column(self.name)
         check_choice("method", self.method, _METHODS)
-        refuse_key(old.schema, self.name, "masked")
+        is_key = self.name in old.schema.key
+        if is_key and self.method not in _KEY_METHODS:
+            raise InvalidData(
+                f"the column {self.name!r} is in the key, whose values tell rows apart: mask it by "
+                "'hash', or by an expression that gives different values for different ones"
+            )
         refuse_used(old.schema, self.name, "masked")
         refuse_computed(column, "masked")
         if (self.value is not None) != (self.method in ("constant", "expression")):
@@ -70,21 +110,41 @@ class MaskColumn(SchemaChange):
                 "'null', 'constant' or 'expression'"
             )
         mapping = self._mask_mapping(old.schema, column)
+        if is_key:
+            return self._plan_key(tables, old, mapping)
         masked = self._masked_column(column, mapping)
         schema = old.schema.with_column(masked)
         links = tuple(link for link in schema.foreign_keys if link[0] != self.name)
         new = check_layout(replace(old, schema=replace(schema, foreign_keys=links)))
         is_computed = self.method == "expression"
-        return MaskLens(self.table, old, new, column, mapping, is_computed)
+        return MaskLens(self.table, old, new, column, mapping, is_computed, self.mask_key)
+
+    def _plan_key(self, tables: Schemas, old: Definition, mapping: ColumnMapping) -> Lens:
+        """The lens of a mask of a column of the key; other tables lose their links to it."""
+        linked = {
+            name: known
+            for name, known in tables.items()
+            if name == self.table
+            or any(link[1] == self.table for link in known.schema.foreign_keys)
+        }
+        new = {}
+        for name, known in linked.items():
+            links = tuple(
+                link
+                for link in known.schema.foreign_keys
+                if link[1] != self.table and (name, link[0]) != (self.table, self.name)
+            )
+            new[name] = replace(known, schema=replace(known.schema, foreign_keys=links))
+        return MaskedKeyLens(self.table, {**linked, self.table: old}, new, mapping, self.mask_key)
 
     def _mask_mapping(self, schema: TableSchema, column: Column) -> ColumnMapping:
         if self.method == "expression":
             return expression_mapping({self.name: str(self.value)}, schema, [column])
         if self.method == "hash":
-            key = self.key
+            key = self.mask_key
 
             def compute(rows: pa.Table) -> list[pa.Array]:
-                return [hash_values(rows.column(column.name).combine_chunks(), key)]
+                return [hash_values(flat(rows.column(column.name)), key)]
 
             return ColumnMapping(frozenset([self.name]), (self.name,), compute)
         value = new_column(self.name, column.type, self.value).default
@@ -92,16 +152,24 @@ class MaskColumn(SchemaChange):
         return ColumnMapping(frozenset(), (self.name,), lambda rows: [fill(rows)])
 
     def _masked_column(self, column: Column, mapping: ColumnMapping) -> Column:
-        """The column on the new side; its default is what a new row shows there."""
+        """The column on the new side; its default is what a new row shows there.
+
+        Where the key is not known, nor is the default: nobody makes the table there.
+        """
         default, nullable = None, column.nullable or self.method in ("null", "expression")
-        if self.method in ("hash", "constant"):
+        if self.method == "constant" or (self.method == "hash" and self._has_default(column)):
             row = pa.table({self.name: pa.array([column.default], column.type)})
             default = mapping.compute(row)[0][0].as_py()
         return replace(column, nullable=nullable, default=default, read_only=True)
 
+    def _has_default(self, column: Column) -> bool:
+        return column.default is not None and self.mask_key.is_here()
+
 
 class MaskLens(ComputedLens):
     """Values cross to the new side only; what the new side inserts gets the column's default."""
+
+    conceals = True
 
     def __init__(
         self,
@@ -111,10 +179,15 @@ class MaskLens(ComputedLens):
         column: Column,
         there: ColumnMapping,
         is_computed: bool,
+        key: MaskKey,
     ):
         super().__init__(table, old, new, there, None)
         self.column = column
         self.is_computed = is_computed
+        self.key = key
+
+    def unlock(self) -> None:
+        self.key.find()
 
     def unverified_columns(self, direction: str) -> Sequence[str]:
         """What an expression makes: rows that the new side inserted show the default instead."""
@@ -134,6 +207,103 @@ class MaskLens(ComputedLens):
         return {name: recompute_outdated(touched, held, ~touched.other.there, value)}
 
 
+class MaskedKeyLens(Lens):
+    """Rows under masked keys; other tables are the same, without their links to them."""
+
+    conceals = True
+
+    def __init__(
+        self,
+        table: str,
+        old: Mapping[str, Definition],
+        new: Mapping[str, Definition],
+        there: ColumnMapping,
+        key: MaskKey,
+    ):
+        self.table, self.old, self.new = table, old, new
+        self.there, self.key = there, key
+
+    @property
+    def _old(self) -> TableSchema:
+        return self.old[self.table].schema
+
+    @property
+    def _new(self) -> TableSchema:
+        return self.new[self.table].schema
+
+    def unlock(self) -> None:
+        self.key.find()
+
+    def directions(self) -> Verdicts:
+        (name,) = self.there.makes
+        reason = f"{name!r} is in the key of {self.table!r}, and nothing leads from its mask back"
+        return verdicts(None, reason)
+
+    def unchanged_source(self, name: str) -> str | None:
+        return None if name == self.table else name
+
+    def follower(self, table: str, is_right: bool) -> Follower | None:
+        return None if table == self.table else Follower(table, lambda rows: rows)
+
+    def outlets(self, table: str, column: str) -> list[tuple[str, str]]:
+        same = [one for one in super().outlets(table, column) if one[0] == table]
+        return same if table != self.table or column not in self.there.makes else []
+
+    def create(self, old: Side) -> Mapping[str, Iterator[pa.RecordBatch]]:
+        made = {name: old.scan(name) for name in self.new if name != self.table}
+        return {**made, self.table: self._create_batches(old)}
+
+    def _create_batches(self, old: Side) -> Iterator[pa.RecordBatch]:
+        for batch in old.scan(self.table):
+            yield from self._mask_rows(pa.Table.from_batches([batch])).to_batches()
+
+    def masked_keys(self, rows: pa.Table) -> pa.Table:
+        """The keys, on the new side, of rows that have what they are made of."""
+        made = dict(zip(self.there.makes, self.there.compute(rows), strict=True))
+        columns = [made.get(name, rows.column(name)) for name in self._new.key]
+        return pa.Table.from_arrays(columns, names=list(self._new.key))
+
+    def _mask_rows(self, rows: pa.Table) -> pa.Table:
+        """Rows under their masked keys."""
+        made = dict(zip(self.there.makes, self.there.compute(rows), strict=True))
+        columns = [made.get(c.name, rows.column(c.name)) for c in self._new.columns]
+        named = pa.Table.from_arrays(columns, names=[c.name for c in self._new.columns])
+        check_not_null(self._new, named)
+        return named.cast(self._new.arrow)
+
+    def putr(self, deltas: TableImages, old: Side, new: Side) -> TableImages:
+        found = {
+            name: RowImages(delta.before, delta.after)
+            for name, delta in deltas.items()
+            if name != self.table
+        }
+        delta = images_of(deltas, self.table, self._old)
+        if delta:
+            before, after = self._mask_rows(delta.before), self._mask_rows(delta.after)
+            self.check_new(self.table, after)
+            fresh = renamed_keys(self._new, anti_join(self._new, after, before))
+            taken = held_rows(new, self.table, self._new, fresh)
+            if taken.num_rows:
+                raise self._same_key()
+            found[self.table] = RowImages(before, after)
+        return found
+
+    def putl(self, deltas: TableImages, new: Side, old: Side) -> TableImages:
+        raise AssertionError("the direction is not legal")
+
+    def check_new(self, name: str, rows: pa.Table) -> None:
+        """`DuplicateKey` if two rows have one masked key."""
+        if name == self.table and len(np.unique(keys_of(self._new, rows))) < rows.num_rows:
+            raise self._same_key()
+
+    def _same_key(self) -> DuplicateKey:
+        (name,) = self.there.makes
+        return DuplicateKey(
+            f"table {self.table!r}: two rows have one key once {name!r} is masked, so the mask "
+            "does not keep them apart: choose a wider type, another expression or another key"
+        )
+
+
 kinds = pa.types
 
 _CONTEXT = "livingdb 2025 MaskColumn hash"
@@ -150,14 +320,17 @@ def can_hash(data_type: pa.DataType) -> bool:
     return not kinds.is_nested(data_type)
 
 
-def hash_values(values: pa.Array, key: str) -> pa.Array:
-    """The hash of each value in its own type; null stays null.  Each value is hashed once."""
-    if len(values) == 0:
+def hash_values(values: pa.Array, key: MaskKey) -> pa.Array:
+    """The hash of each value in its own type; null stays null.  Each value is hashed once.
+
+    `MaskKeyMissing` if there are values and the key is not known.
+    """
+    if values.null_count == len(values):
         return values
     encoded = values.dictionary_encode()
     if isinstance(encoded, pa.ChunkedArray):
         encoded = encoded.combine_chunks()
-    digests = _digests(_as_bytes(encoded.dictionary), key)
+    digests = _digests(_as_bytes(encoded.dictionary), key.find())
     return _to_type(digests, values.type).take(encoded.indices)
 
 

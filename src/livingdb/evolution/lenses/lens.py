@@ -130,6 +130,13 @@ class Lens(ABC):
     new: Mapping[str, Definition]
     """The tables that take their place, in the new schema."""
 
+    conceals: bool = False
+    """Whether what it makes hides what it is made of: that is stored as rows, never as a recipe."""
+
+    def unlock(self) -> None:
+        """`MaskKeyMissing` if rows cross by a key that this process does not have."""
+        return
+
     @abstractmethod
     def directions(self) -> Verdicts:
         """Which directions are legal, and why the others are not."""
@@ -150,6 +157,10 @@ class Lens(ABC):
         """How the rows of a new table are made one by one; None if they are not."""
         same = self.unchanged_source(name)
         return None if same is None else RowMap(same, lambda rows: rows)
+
+    def check_new(self, name: str, rows: pa.Table) -> None:
+        """`InvalidData` if all rows of a new table, as they were made, cannot be its rows."""
+        return
 
     @abstractmethod
     def create(self, old: Side) -> Mapping[str, Iterator[pa.RecordBatch]]:

@@ -28,7 +28,7 @@ from livingdb.graph.snapshot import Edge
 from livingdb.graph.storage.staging import Staging
 from livingdb.tables.index import Version
 from livingdb.tables.schema import TableSchema
-from livingdb.tracing.blame.lens_rows import Columns, SourceRows, trace_rows
+from livingdb.tracing.blame.lens_rows import Columns, SourceRows, trace_rows, unconcealed_version
 from livingdb.tracing.blame.row_blame import RowBlame, blame
 from livingdb.tracing.blame.view_cause import ViewCause
 from livingdb.trees.keys import KeyArray
@@ -93,7 +93,10 @@ class Causes:
         """Rows written before a schema change are not its work; what it added is."""
         if row.first is None:
             return None
-        found = self._blame_source(row, self.graph.snapshots.at(row.first), table, keys, column)
+        before = self.graph.snapshots.at(row.first)
+        with self.graph.stage() as staging:
+            seen = unconcealed_version(self.graph, row, table, staging)
+            found = self._blame_source(row, before, table, keys, column, seen)
         mine = found.who == 0
         found.who[mine] = row.sequence
         return found
@@ -119,11 +122,14 @@ class Causes:
     ) -> Version | None:
         """A table of a clone as its source alone makes it; None if that is not known any more."""
         view = self.view_of(edge)
+        if view is None and "definition" in edge.details:  # a clone that was made once
+            view = View.from_json(edge.details["definition"])
         if view is None or view.what != "clone":
             return None
         changes = [SchemaChange.from_json(change) for change in view.changes]
         try:
-            carrier = CloneCarrier(self.graph, view.branches[0], changes, staging)
+            branch = view.branches[0]
+            carrier = CloneCarrier(self.graph, branch, changes, staging, recipes="transient")
             return carrier.first(source).get(table)
         except LivingDBError:
             return None

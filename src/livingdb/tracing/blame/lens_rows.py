@@ -9,23 +9,37 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.chunks.address import Address
+from livingdb.errors import MaskKeyMissing
 from livingdb.evolution.changes.join_tables import JoinReferencesLens
+from livingdb.evolution.changes.mask_column import MaskedKeyLens
 from livingdb.evolution.changes.normalize import NormalizeLens
 from livingdb.evolution.changes.union_tables import OriginUnionLens
 from livingdb.evolution.lens_evaluator import KIND, LensEvaluator
 from livingdb.evolution.lenses.computed_lens import ComputedLens
 from livingdb.evolution.lenses.lens import Lens
 from livingdb.evolution.lenses.lookup_lens import Lookups
+from livingdb.evolution.lenses.row_alignment import keys_of
 from livingdb.evolution.lenses.row_lens import RowLens
-from livingdb.graph.graph import Graph
+from livingdb.evolution.lift import Lifter
+from livingdb.evolution.plan import apply_changes, definitions_of, plan_changes
+from livingdb.graph.graph import Graph, tables_of
+from livingdb.graph.storage.staging import Staging
 from livingdb.tables.index import Version
 from livingdb.tables.recipe import Derived
 from livingdb.tables.rows import RowSet
 from livingdb.tables.schema import TableSchema
-from livingdb.trees.keys import KeyArray, search
+from livingdb.trees.keys import KeyArray, align, search
 
-__all__ = ["Columns", "SourceRows", "lens_of_version", "older_columns", "trace_rows"]
+__all__ = [
+    "Columns",
+    "SourceRows",
+    "lens_of_version",
+    "older_columns",
+    "trace_rows",
+    "unconcealed_version",
+]
 
 Numbers = npt.NDArray[np.int64]
 Columns = frozenset[str] | None
@@ -131,6 +145,9 @@ def _trace_lens(
     if same is not None:
         yield SourceRows(inputs[same], every, keys, columns)
         return
+    if isinstance(lens, MaskedKeyLens):
+        yield from _trace_masked_key(graph, lens, inputs[lens.table], keys, columns)
+        return
     rows = graph.versions.rows(version)
     if isinstance(lens, NormalizeLens | JoinReferencesLens):
         yield from _trace_lookup(graph, lens, part, inputs, rows, keys, columns)
@@ -140,6 +157,39 @@ def _trace_lens(
         if isinstance(lens, OriginUnionLens):
             mine = np.flatnonzero(_values(rows, keys, lens.origin) == name)
         yield from _trace_same_columns(graph, rows, older, keys, mine, columns)
+
+
+def _trace_masked_key(
+    graph: Graph, lens: MaskedKeyLens, older: Version, keys: KeyArray, columns: Columns
+) -> Iterator[SourceRows]:
+    """The rows whose keys are masked; nobody finds them who does not have the mask's key."""
+    before = graph.versions.rows(older)
+    schema = lens.new[lens.table].schema
+    used = columns
+    if columns is not None and columns & set(lens.there.makes):
+        used = (columns - set(lens.there.makes)) | lens.there.reads
+    try:
+        every = before.to_arrow(sorted({*before.schema.key, *lens.there.reads}))
+        masked = keys_of(schema, lens.masked_keys(every))
+    except MaskKeyMissing:
+        return
+    wanted, masked = align(keys, masked)
+    at = np.minimum(search(wanted, masked), len(keys) - 1)
+    hit = np.flatnonzero(wanted[at] == masked)
+    if len(hit):
+        yield SourceRows(older, at[hit], keys_of(before.schema, every.take(pa.array(hit))), used)
+
+
+def unconcealed_version(graph: Graph, row: SnapshotRow, table: str, staging: Staging) -> Version:
+    """A table of a schema change, as a recipe over those before it also where that hides them."""
+    version = graph.version(row, table)
+    changes = Lifter(graph).schema_changes_of(row)
+    if row.first is None or not any(change.conceals for change in changes):
+        return version
+    before = tables_of(graph, graph.snapshots.at(row.first))
+    plan = plan_changes(definitions_of(graph, before), changes)
+    stages = apply_changes(graph, plan, before, staging, recipes="transient")
+    return stages[-1].tables.get(table, version)
 
 
 def _trace_same_columns(

@@ -79,7 +79,8 @@ def _collect(
         if not graph.versions.is_alike(stretch.versions[0], newest):
             return None  # a table that was dropped, and had the name before
         first = graph.snapshots.at(stretch.snapshots[0])
-        is_change = first.kind == "schema_change" and not stretch.is_linked
+        is_change = first.kind == "schema_change" and first.first is not None
+        is_change = is_change and not stretch.is_linked
         if is_change and not whole:
             return first
         for event in _events(graph, stretch, keys):

@@ -305,7 +305,7 @@ class AffectedRows:
         for change in changes_at(graph, view, branch, before):
             definitions = {n: graph.versions.definition(v) for n, v in tables.items()}
             plan = plan_changes(definitions, [change])
-            changed, _ = new_tables(graph, plan, tables, graph.scratch())
+            changed, _ = new_tables(graph, plan, tables, graph.scratch(), "transient")
             overlaid = {**tables, **changed}
             after = {name: version for name, version in overlaid.items() if version is not None}
             deltas = _row_images(graph, touched)

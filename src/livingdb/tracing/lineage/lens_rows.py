@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -14,10 +15,12 @@ from livingdb.derivation.view import View
 from livingdb.derivation.weighted_rows import distinct_rows
 from livingdb.errors import LivingDBError
 from livingdb.evolution.changes.join_tables import JoinReferencesLens
+from livingdb.evolution.changes.mask_column import MaskedKeyLens
 from livingdb.evolution.changes.normalize import NormalizeLens
 from livingdb.evolution.changes.union_tables import OriginUnionLens
 from livingdb.evolution.follow_names import follow_names
 from livingdb.evolution.lenses.lens import Lens, RowImages
+from livingdb.evolution.lenses.row_alignment import keys_of
 from livingdb.evolution.lenses.row_lens import RowLens
 from livingdb.evolution.lenses.sides import VersionSide
 from livingdb.evolution.plan import definitions_of, new_tables, plan_changes
@@ -26,6 +29,7 @@ from livingdb.graph.graph import Graph, tables_of
 from livingdb.graph.names import is_hidden
 from livingdb.tables.index import Version
 from livingdb.tables.schema import TableSchema
+from livingdb.trees.keys import member
 
 __all__ = ["carry_images", "changes_at", "trace_changes", "trace_lens"]
 
@@ -51,6 +55,8 @@ def trace_lens(
         return {lens.old_name: _matching_rows(graph, old[lens.old_name], keys)}
     if isinstance(lens, JoinReferencesLens | NormalizeLens):
         return _trace_lookup(graph, lens, table, rows, old)
+    if isinstance(lens, MaskedKeyLens) and table == lens.table:
+        return {table: _unmasked_rows(graph, lens, rows, old[table])}
     same = lens.unchanged_source(table)
     sources = list(lens.old) if same is None else [same]
     new = lens.new[table].schema
@@ -116,7 +122,7 @@ def trace_changes(
     for change in changes[:-1]:
         now = stages[-1]
         plan = plan_changes({n: graph.versions.definition(v) for n, v in now.items()}, [change])
-        changed, _ = new_tables(graph, plan, now, graph.scratch())
+        changed, _ = new_tables(graph, plan, now, graph.scratch(), "transient")
         after = {**now, **changed}
         stages.append({name: version for name, version in after.items() if version is not None})
     wanted: Rows = {table: rows}
@@ -177,6 +183,14 @@ def _trace_union(
         if mine.num_rows:
             found[name] = _matching_rows(graph, old[name], mine.select(list(definition.schema.key)))
     return found
+
+
+def _unmasked_rows(graph: Graph, lens: MaskedKeyLens, rows: pa.Table, version: Version) -> pa.Table:
+    """The rows whose keys, once masked, are those of others; all have to be looked at."""
+    schema = lens.new[lens.table].schema
+    wanted = np.unique(keys_of(schema, rows))
+    every = graph.versions.rows(version).to_arrow()
+    return every.filter(pa.array(member(keys_of(schema, lens.masked_keys(every)), wanted)))
 
 
 def _equal_rows(

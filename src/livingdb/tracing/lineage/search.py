@@ -29,6 +29,7 @@ from livingdb.engines.request import Request, Source
 from livingdb.errors import (
     InvalidData,
     LivingDBError,
+    MaskKeyMissing,
     NotFound,
     TransactionConflict,
     Unsupported,
@@ -51,7 +52,7 @@ from livingdb.tracing.lineage.written_rows import split_rows
 
 __all__ = ["UNANSWERABLE", "Origin", "Search", "TracedRows", "engine_answer", "trace_rows"]
 
-UNANSWERABLE = (NotFound, InvalidData, Unsupported, Untrusted)
+UNANSWERABLE = (NotFound, InvalidData, MaskKeyMissing, Unsupported, Untrusted)
 """Why a query or a lens cannot be gone through any more; then no more can be said than all."""
 
 

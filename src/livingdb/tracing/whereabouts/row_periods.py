@@ -10,7 +10,7 @@ from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.derivation.source_positions import source_positions
 from livingdb.graph.graph import Graph
 from livingdb.tables.index import Version
-from livingdb.tracing.blame.lens_rows import trace_rows
+from livingdb.tracing.blame.lens_rows import trace_rows, unconcealed_version
 from livingdb.tracing.blame.timeline import timeline
 from livingdb.tracing.blame.version_stretches import Stretch, changing_snapshots, stretches
 from livingdb.trees.diff import DELETED
@@ -62,7 +62,10 @@ def _states(graph: Graph, head: SnapshotRow, table: str, key: KeyArray) -> Itera
             here = _has_row(graph, stretch.versions[0], key)
             yield stretch.snapshots[0], here
             if here:
-                yield from _states_before(graph, older, stretch.versions[0], key)
+                made = graph.snapshots.at(stretch.snapshots[0])
+                with graph.stage() as staging:
+                    version = unconcealed_version(graph, made, table, staging)
+                    yield from _states_before(graph, older, version, key)
             return
         yield from _stretch_states(graph, stretch, key)
 

@@ -9,8 +9,10 @@ from typing import Any
 import pyarrow as pa
 
 from livingdb.catalog.snapshots import SnapshotRow
+from livingdb.chunks.address import Address
+from livingdb.errors import MaskKeyMissing
 from livingdb.evolution.changes.join_tables import JoinReferencesLens
-from livingdb.evolution.changes.mask_column import MaskLens
+from livingdb.evolution.changes.mask_column import MaskedKeyLens, MaskLens
 from livingdb.evolution.changes.normalize import NormalizeLens
 from livingdb.evolution.changes.tables import TableLens
 from livingdb.evolution.changes.union_tables import OriginUnionLens
@@ -26,7 +28,12 @@ from livingdb.graph.graph import Graph, tables_of
 from livingdb.tables.recipe import Definition
 from livingdb.tables.schema import TableSchema
 
-__all__ = ["KnownRow", "translate_row", "translate_through_changes"]
+__all__ = [
+    "KnownRow",
+    "translate_from_afar",
+    "translate_row",
+    "translate_through_changes",
+]
 
 
 @dataclass(frozen=True)
@@ -68,6 +75,28 @@ def translate_row(
     return found
 
 
+def translate_from_afar(
+    graph: Graph, here: SnapshotRow, known: KnownRow, there: SnapshotRow
+) -> list[KnownRow] | None:
+    """The same, also where a masked branch, which shares no history, lies between the two."""
+    found = translate_row(graph, here, known, there)
+    if found is not None:
+        return found
+    first = graph.snapshots.ancestor(there, 0)
+    edge = graph.record(first.address).edge
+    changes = edge.details.get("changes") or edge.details.get("definition", {}).get("changes")
+    if not changes or len(edge.sources) != 1:
+        return None
+    (address,) = edge.sources.values()
+    source = graph.snapshots.find(Address(bytes.fromhex(address)))
+    rows = None if source is None else translate_from_afar(graph, here, known, source)
+    if source is None or rows is None:
+        return None
+    made = [SchemaChange.from_json(change) for change in changes]
+    masked = (new for row in rows for new in translate_through_changes(graph, source, made, row))
+    return [new for row in masked for new in translate_row(graph, first, row, there) or ()]
+
+
 def translate_through_changes(
     graph: Graph, source: SnapshotRow, changes: Sequence[SchemaChange], known: KnownRow
 ) -> list[KnownRow]:
@@ -100,6 +129,8 @@ def _through_lens(lens: Lens, row: KnownRow, is_right: bool) -> Iterator[KnownRo
         for old, new in lens.names.items():
             if row.table == (old if is_right else new):
                 yield replace(row, table=new if is_right else old)
+    elif isinstance(lens, MaskedKeyLens) and row.table == lens.table:
+        yield from _under_masked_key(lens, row) if is_right else ()
     elif isinstance(lens, NormalizeLens | JoinReferencesLens):
         apart = is_right == isinstance(lens, NormalizeLens)
         yield from _to_parts(lens.lookups, row) if apart else _to_joined(lens.lookups, row)
@@ -130,6 +161,20 @@ def _through_row_lens(lens: RowLens, row: KnownRow, is_right: bool) -> KnownRow:
     }
     hidden = {names.get(column, column) for column in masked}
     return KnownRow(name, values, frozenset(hidden))
+
+
+def _under_masked_key(lens: MaskedKeyLens, row: KnownRow) -> Iterator[KnownRow]:
+    """A row whose key is masked; nobody finds it who does not have the mask's key."""
+    needed = {*lens.old[lens.table].schema.key, *lens.there.reads}
+    if not needed <= set(row.values):
+        return
+    fields = [lens.old[lens.table].schema.column(name).field for name in sorted(needed)]
+    given = pa.Table.from_pylist([dict(row.values)], schema=pa.schema(fields))
+    try:
+        (key,) = lens.masked_keys(given).to_pylist()
+    except MaskKeyMissing:
+        return
+    yield KnownRow(row.table, {**row.values, **key}, row.masked | set(lens.there.makes))
 
 
 def _by_column_names(

@@ -20,7 +20,7 @@ from livingdb.tables.schema import TableSchema
 from livingdb.tracing.whereabouts.derived_rows import DerivedRowSearch
 from livingdb.tracing.whereabouts.located_row import HistoryLines, LocatedRow
 from livingdb.tracing.whereabouts.row_periods import Period, periods
-from livingdb.tracing.whereabouts.row_schemas import KnownRow, translate_row
+from livingdb.tracing.whereabouts.row_schemas import KnownRow, translate_from_afar, translate_row
 from livingdb.tracing.whereabouts.whereabouts import Place, Whereabouts
 
 __all__ = ["whereabouts"]
@@ -110,7 +110,7 @@ class _Search:
 
     def _rows_at(self, known: KnownRow, head: SnapshotRow) -> list[KnownRow]:
         """What the row is on another line: by the schema changes between, or by its name."""
-        found = translate_row(self._graph, self._here, known, head)
+        found = translate_from_afar(self._graph, self._here, known, head)
         if found is None:
             return []
         is_there = self._graph.find_version(head, known.table) is not None
