@@ -15,7 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from sqlalchemy import URL, Connection, Engine, ExceptionContext, create_engine, event
+from sqlalchemy.dialects import registry
+from sqlalchemy.dialects.sqlite.pysqlite import SQLiteDialect_pysqlite
 from sqlalchemy.pool import ConnectionPoolEntry
+from sqlalchemy.util import LRUCache
 
 from livingdb.errors import Corruption, LivingDBError, Locked, StorageFailure
 
@@ -56,6 +59,25 @@ _FAILURES: dict[int, type[LivingDBError]] = {
 _PRIMARY_CODE = 0xFF
 
 
+class _OneDialect(SQLiteDialect_pysqlite):
+    """Equal to every other of its kind: a statement compiled for one file serves all files."""
+
+    supports_statement_cache = True
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is _OneDialect
+
+    def __hash__(self) -> int:
+        return hash(_OneDialect)
+
+
+_DRIVER = "sqlite.livingdb"
+registry.register(_DRIVER, __name__, _OneDialect.__name__)
+
+_COMPILED: LRUCache[Any, Any] = LRUCache(2000)
+"""Statements that were compiled, for all files."""
+
+
 def sqlite_engine(path: str | Path, *, timeout_seconds: float = BUSY_TIMEOUT_SECONDS) -> Engine:
     """An engine on the SQLite file at `path`, made if it is not there.
 
@@ -65,8 +87,9 @@ def sqlite_engine(path: str | Path, *, timeout_seconds: float = BUSY_TIMEOUT_SEC
     reader never queues behind writers for one.
     """
     engine = create_engine(
-        URL.create("sqlite", database=str(path)),
+        URL.create(_DRIVER.replace(".", "+"), database=str(path)),
         connect_args={"timeout": timeout_seconds},
+        execution_options={"compiled_cache": _COMPILED},
         max_overflow=-1,
     )
 
