@@ -192,9 +192,9 @@ def test_readers_never_wait_for_a_writer(path: Path, monkeypatch: pytest.MonkeyP
 # --- creating ------------------------------------------------------------------------------------
 
 
-def test_created_at_once(folder: Path) -> None:
+@pytest.mark.parametrize("rounds", [6, pytest.param(24, marks=pytest.mark.slow)])
+def test_created_at_once(folder: Path, rounds: int) -> None:
     """Of programs that create the same database at the same moment, exactly one does."""
-    rounds = 6
     with ExitStack() as stack:
         programs = [
             stack.enter_context(Program("create", str(folder), number, rounds))
