@@ -227,7 +227,7 @@ def stored_version(connection: Connection) -> int:
     statement = select(schema.meta.c.value).where(schema.meta.c.name == "schema")
     try:
         value = connection.execute(statement).scalar()
-    except DBAPIError:
+    except (DBAPIError, Corruption):
         if inspect(connection.engine).has_table("meta"):
             raise
         raise NotFound("there is no database here; use `livingdb.create`") from None

@@ -58,6 +58,9 @@ _FAILURES: dict[int, type[LivingDBError]] = {
 
 _PRIMARY_CODE = 0xFF
 
+_UNKNOWN_NAME = ("no such column: ", "no such table: ")
+"""Every statement is our own: a name that is not there was lost from the file."""
+
 
 class _OneDialect(SQLiteDialect_pysqlite):
     """Equal to every other of its kind: a statement compiled for one file serves all files."""
@@ -159,5 +162,6 @@ def sqlite_failure(error: BaseException | None) -> LivingDBError | None:
     code = getattr(error, "sqlite_errorcode", None)
     if code is None:
         return None
-    kind = _FAILURES.get(code & _PRIMARY_CODE)
+    is_unknown_name = code == sqlite3.SQLITE_ERROR and str(error).startswith(_UNKNOWN_NAME)
+    kind = Corruption if is_unknown_name else _FAILURES.get(code & _PRIMARY_CODE)
     return None if kind is None else kind(f"SQLite: {error}")
