@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
+import shutil
+import tempfile
 import threading
 import uuid
 from collections.abc import Callable, Iterable, Iterator
@@ -30,6 +33,16 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 # compiles well.
 os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
+# Thousands of small databases are made, and each commit waits for the disk: one in memory, where
+# there is a large one and nobody named another, waits for nothing.
+_MEMORY, _ENOUGH_BYTES = "/dev/shm", 4 << 30
+if (
+    "TMPDIR" not in os.environ
+    and os.access(_MEMORY, os.W_OK)
+    and shutil.disk_usage(_MEMORY).free >= _ENOUGH_BYTES
+):
+    tempfile.tempdir = _MEMORY
+
 _ON_SPARK = ("tests/cli/test_demo.py", "tests/docs/test_snippets.py", "tests/spark/")
 
 
@@ -45,6 +58,12 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
             return "spark" if nodeid.startswith(_ON_SPARK) else super()._split_scope(nodeid)
 
     return OneSpark(config, log)
+
+
+def pytest_collection_finish() -> None:
+    """The tests themselves stay until the end: nobody needs to look for garbage among them."""
+    gc.collect()
+    gc.freeze()
 
 
 @dataclass

@@ -11,14 +11,15 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.crash.conftest import REPOSITORY, Victim
+from tests.crash import nursery
+from tests.crash.conftest import Victim
+from tests.crash.nursery import Child
 from tests.crash.scenarios import SCENARIOS, Done, Scenario
 from tests.crash.test_evolution_crash import sample
 
@@ -204,13 +205,9 @@ def test_killed_at_every_moment(name: str, victim: Victim, folder: Path) -> None
 # --- several at a time ------------------------------------------------------------------------
 
 
-def started(path: Path, count: int, **environment: str) -> list[subprocess.Popen[str]]:
-    command = [sys.executable, "-m", "tests.crash.test_alert_crash", str(path)]
-    pipe, given = subprocess.PIPE, {**os.environ, **environment}
-    programs = [
-        subprocess.Popen(command, cwd=REPOSITORY, stdin=pipe, stdout=pipe, text=True, env=given)
-        for _ in range(count)
-    ]
+def started(path: Path, count: int, **environment: str) -> list[Child]:
+    module = "tests.crash.test_alert_crash"
+    programs = [nursery.start(module, str(path), **environment) for _ in range(count)]
     for program in programs:
         assert heard(program) == "ready"
     for program in programs:
@@ -218,13 +215,11 @@ def started(path: Path, count: int, **environment: str) -> list[subprocess.Popen
     return programs
 
 
-def heard(program: subprocess.Popen[str]) -> str:
-    assert program.stdout is not None
+def heard(program: Child) -> str:
     return program.stdout.readline().strip()
 
 
-def go(program: subprocess.Popen[str]) -> None:
-    assert program.stdin is not None
+def go(program: Child) -> None:
     print("go", file=program.stdin, flush=True)
 
 
@@ -248,7 +243,7 @@ def test_one_of_two_programs_is_killed(folder: Path) -> None:
     first, second = started(path, 2, **{HALT_AT: "20"})
     assert heard(first) == heard(second) == "halted"
     first.kill()
-    first.wait()
+    first.wait(timeout=240)
     go(second)
     assert int(heard(second)) > 0
     assert second.wait(timeout=240) == 0

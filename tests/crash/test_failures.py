@@ -6,14 +6,13 @@ import errno
 import json
 import shutil
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 
 import pytest
-from tests.crash import sqlite_calls
-from tests.crash.conftest import REPOSITORY, Victim, folder_in_memory
+from tests.crash import nursery, sqlite_calls
+from tests.crash.conftest import Victim, folder_in_memory
 from tests.crash.scenarios import SCENARIOS, contents, noise, orders
 
 import livingdb
@@ -291,12 +290,7 @@ def test_disk_full(size_kib: int, row_bytes: int, disk: Disk) -> None:
     The writer is a program of its own: a disk like this one can end a process.
     """
     place = disk(size_kib * KIB)
-    command = [sys.executable, "-m", "tests.crash.filler", str(place), str(row_bytes)]
-    writer = subprocess.Popen(
-        command, cwd=REPOSITORY, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
-    assert writer.stdin is not None
-    assert writer.stdout is not None
+    writer = nursery.start("tests.crash.filler", str(place), str(row_bytes))
     full = json.loads(writer.stdout.readline())
     assert full["error"] == "storage_failure"
     assert full["seen"] == full["acknowledged"]

@@ -8,13 +8,13 @@ with what the source's transaction did, or neither is there.
 from __future__ import annotations
 
 import shutil
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.crash.conftest import REPOSITORY, Victim
+from tests.crash import nursery
+from tests.crash.conftest import Victim
 from tests.crash.scenarios import SCENARIOS, Done, Scenario
 from tests.crash.test_evolution_crash import sample
 
@@ -185,17 +185,10 @@ def test_several_runners_stop_once(folder: Path) -> None:
     guarded(path)
     with livingdb.open(path, engine="embedded") as db:
         db.branch("main").update("orders", MANY)
-    command = [sys.executable, "-m", "tests.crash.test_guard_crash", str(path)]
-    pipe = subprocess.PIPE
-    runners = [
-        subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, cwd=REPOSITORY)
-        for _ in range(3)
-    ]
+    runners = [nursery.start("tests.crash.test_guard_crash", str(path)) for _ in range(3)]
     for runner in runners:
-        assert runner.stdout is not None
         assert runner.stdout.readline() == "ready\n"
     for runner in runners:
-        assert runner.stdin is not None
         runner.stdin.write("\n")
         runner.stdin.flush()
     for runner in runners:

@@ -72,7 +72,7 @@ def check_log(db: Database, name: str, step: int = 1) -> list[Snapshot]:
 
 
 @pytest.mark.parametrize(
-    "count", [24, pytest.param(200, marks=[pytest.mark.slow, pytest.mark.timeout(900)])]
+    "count", [10, pytest.param(200, marks=[pytest.mark.slow, pytest.mark.timeout(900)])]
 )
 def test_writers_of_their_own_rows(db: Database, main: Branch, count: int) -> None:
     """Every commit goes through, and each of them is in every view it changes."""
@@ -119,12 +119,13 @@ def test_views_made_while_others_write(db: Database, main: Branch) -> None:
         check_log(db, name, step=10)
 
 
+@pytest.mark.parametrize("count", [24, pytest.param(40, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("when", ["deferred", "every 1 second"])
-def test_two_runners(db: Database, main: Branch, when: str) -> None:
+def test_two_runners(db: Database, main: Branch, when: str, count: int) -> None:
     """Nothing is propagated twice or backwards, and nothing is lost."""
     derive(main, when)
     main.derive("over", sql="SELECT city FROM totals WHERE total > 100", engine="embedded")
-    told = together(db.name, [("sell", 40), ("sell", 40), ("propagate", 2), ("propagate", 2)])
+    told = together(db.name, [("sell", count), ("sell", count), ("propagate", 2), ("propagate", 2)])
     for name in VIEWS:
         if when != "deferred":
             db.refresh(name)

@@ -26,7 +26,7 @@ def path(folder: Path) -> Path:
 
 
 @pytest.mark.parametrize(
-    "count", [40, pytest.param(500, marks=[pytest.mark.slow, pytest.mark.timeout(600)])]
+    "count", [15, pytest.param(500, marks=[pytest.mark.slow, pytest.mark.timeout(600)])]
 )
 def test_disjoint_rows(path: Path, count: int) -> None:
     with livingdb.create(path) as db:
@@ -43,7 +43,7 @@ def test_disjoint_rows(path: Path, count: int) -> None:
         assert db.check().problems == []
 
 
-@pytest.mark.parametrize("count", [50, pytest.param(250, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [20, pytest.param(250, marks=pytest.mark.slow)])
 def test_bank(path: Path, count: int) -> None:
     """Money is neither made nor lost, in any snapshot; no transfer is lost or made twice."""
     with livingdb.create(path) as db:
@@ -142,7 +142,7 @@ def test_lost_update_is_prevented(path: Path) -> None:
         assert on_duty(db.branch("main").table("doctors")) == [1]
 
 
-@pytest.mark.parametrize("count", [20, pytest.param(60, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [10, pytest.param(60, marks=pytest.mark.slow)])
 def test_somebody_is_always_on_duty(path: Path, count: int) -> None:
     with doctors(path, WRITERS) as db:
         left = together(str(path), [("leave_duty", count)] * WRITERS)
@@ -155,7 +155,8 @@ def test_somebody_is_always_on_duty(path: Path, count: int) -> None:
 # --- readers -------------------------------------------------------------------------------------
 
 
-def test_readers_see_whole_transactions(path: Path) -> None:
+@pytest.mark.parametrize("count", [40, pytest.param(150, marks=pytest.mark.slow)])
+def test_readers_see_whole_transactions(path: Path, count: int) -> None:
     with livingdb.create(path) as db:
         main = db.branch("main")
         for table in ("left", "right"):
@@ -163,7 +164,7 @@ def test_readers_see_whole_transactions(path: Path) -> None:
         with main.transaction() as tx:
             for table in ("left", "right"):
                 tx.insert(table, [{"id": row, "stamp": -1} for row in range(50)])
-        *_, one, two = together(str(path), [("stamp", 150)] * 2 + [("watch", 20)] * 2)
+        *_, one, two = together(str(path), [("stamp", count)] * 2 + [("watch", 20)] * 2)
         for reader in (one, two):
             assert reader["reads"] >= 20
         assert db.check().problems == []
@@ -191,9 +192,9 @@ def test_readers_never_wait_for_a_writer(path: Path, monkeypatch: pytest.MonkeyP
 # --- creating ------------------------------------------------------------------------------------
 
 
-def test_created_at_once(folder: Path) -> None:
+@pytest.mark.parametrize("rounds", [6, pytest.param(24, marks=pytest.mark.slow)])
+def test_created_at_once(folder: Path, rounds: int) -> None:
     """Of programs that create the same database at the same moment, exactly one does."""
-    rounds = 12
     with ExitStack() as stack:
         programs = [
             stack.enter_context(Program("create", str(folder), number, rounds))

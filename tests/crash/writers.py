@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import Any
 
-from tests.crash.conftest import REPOSITORY
+from tests.crash import nursery
 
 __all__ = ["Program", "together"]
 
@@ -18,26 +16,21 @@ class Program:
     """One `tests.crash.writer`, started and ready."""
 
     def __init__(self, task: str, url: str, number: int, count: int):
-        command = [sys.executable, "-m", "tests.crash.writer", task, url, str(number), str(count)]
-        self.process = subprocess.Popen(
-            command, cwd=REPOSITORY, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
+        self.process = nursery.start("tests.crash.writer", task, url, str(number), str(count))
 
     def __enter__(self) -> Program:
         return self
 
     def __exit__(self, *error: object) -> None:
         self.process.kill()
-        self.process.wait()
+        self.process.wait(timeout=240)
 
     def go(self) -> None:
         """Let it begin."""
-        assert self.process.stdin is not None
         print("go", file=self.process.stdin, flush=True)
 
     def hear(self) -> str:
         """Its next line."""
-        assert self.process.stdout is not None
         line = self.process.stdout.readline()
         assert line, "the program ended without an answer"
         return line.strip()

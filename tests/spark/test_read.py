@@ -17,6 +17,7 @@ from tests.clock import stopped
 
 import livingdb
 from livingdb.graph.storage.drain_journal import drain_journal
+from livingdb.spark.source import LivingDBSource
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -151,7 +152,6 @@ def test_where(spark: SparkSession, db: livingdb.Database, orders: livingdb.Bran
 def test_conditions_and_ranges_prune_leaves(db: livingdb.Database, orders: livingdb.Branch) -> None:
     from livingdb.engines.range_text import RANGES_OPTION, ranges_to_text
     from livingdb.engines.value_ranges import comparison_ranges
-    from livingdb.spark.source import LivingDBSource
 
     given = {"path": db.name, "table": "orders", "partitions": "8"}
 
@@ -241,9 +241,15 @@ def test_bad_options_say_what_is_wrong(
     spark: SparkSession, db: livingdb.Database, orders: livingdb.Branch, tmp_path: Path
 ) -> None:
     def fails(says: str, path: str | None = None, **options: Any) -> None:
-        with pytest.raises(Exception, match=says):
-            spark.read.format("livingdb").options(**options).load(path or db.name).count()
+        """As Spark asks it, here: Spark ends the program that asks after every failure."""
+        with pytest.raises(livingdb.LivingDBError, match=says):
+            source = LivingDBSource({"path": path or db.name, **options})
+            source.reader(source.schema()).partitions()
 
+    with pytest.raises(Exception, match="no table 'order'"):
+        spark.read.format("livingdb").options(table="order").load(db.name).count()
+    with pytest.raises(Exception, match="partitions"):
+        read(spark, db, partitions="many").count()
     fails("table")
     fails("no table 'order'", table="order")
     fails("no branch, tag or snapshot 'dve'", table="orders", branch="dve")

@@ -14,7 +14,6 @@ from functools import cache
 from sqlalchemy import (
     BindParameter,
     Connection,
-    Engine,
     bindparam,
     exists,
     func,
@@ -77,81 +76,87 @@ class TagRow:
     time: int
 
 
+_is_epoch = schema.meta.c.name == EPOCH
+_epoch = select(schema.meta.c.value).where(_is_epoch).scalar_subquery()
+_EVERY = select(
+    _branch.c.id,
+    _branch.c.name,
+    _branch.c.head,
+    _branch.c.position,
+    _branch.c.origin,
+    _branch.c.origin_head,
+    _branch.c.time,
+    _epoch,
+    _branch.c.number,
+)
+_BY_NAME = PreparedStatement(_EVERY.where(_branch.c.name == bindparam("name")))
+
+
+@cache
+def _by_ids(count: int) -> PreparedStatement:
+    given: list[BindParameter[str]] = [bindparam(f"n{at}") for at in range(count)]
+    return PreparedStatement(_EVERY.where(_branch.c.id.in_(given)))
+
+
+_MOVE = PreparedStatement(
+    _branch.update()
+    .where(
+        _branch.c.number == bindparam("which"),
+        _branch.c.position == bindparam("seen"),
+        _epoch == bindparam("epoch"),
+    )
+    .values(head=bindparam("to"), position=bindparam("next"))
+)
+_INSERT_LOG = PreparedStatement(_log.insert())
+_of_branch = _log.c.branch == bindparam("branch")
+_newest_first = (
+    select(_log.c.position, _log.c.snapshot, _log.c.time, _log.c.operation)
+    .where(_of_branch)
+    .order_by(_log.c.position.desc())
+)
+_LOG = _newest_first.where(
+    _log.c.position > bindparam("after"), _log.c.position <= bindparam("upto")
+)
+_LOG_AT = _newest_first.where(_log.c.time <= bindparam("time")).limit(1)
+_LOG_EXACTLY_AT = _newest_first.where(_log.c.time == bindparam("time")).limit(1)
+_following = _log.alias("following")
+_RAN_BACK = (
+    select(_log.c.position)
+    .join(_following, (_following.c.branch == _log.c.branch))
+    .where(_of_branch, _following.c.position == _log.c.position + 1)
+    .where(_log.c.time >= bindparam("time"), _following.c.time < bindparam("time"))
+    .where(_log.c.time - _following.c.time > bindparam("by"))
+    .limit(1)
+)
+_LAST_MOVE_TO = _newest_first.where(_log.c.snapshot == bindparam("snapshot")).limit(1)
+_TAG_BY_NAME = select(_tag).where(_tag.c.name == bindparam("name"))
+_NAMED = PreparedStatement(
+    union_all(
+        select(literal(_IS_BRANCH), literal("")).where(
+            exists().where(_branch.c.name == bindparam("name"))
+        ),
+        select(literal(_IS_TAG), literal("")).where(
+            exists().where(_tag.c.name == bindparam("name"))
+        ),
+        select(literal(_IS_EPOCH), schema.meta.c.value).where(_is_epoch),
+    )
+)
+
+
 class Branches:
     """Reads and moves names.  What writes takes the connection of a transaction."""
 
-    def __init__(self, engine: Engine, queries: Queries):
+    def __init__(self, queries: Queries):
         self._queries = queries
-        is_epoch = schema.meta.c.name == EPOCH
-        epoch = select(schema.meta.c.value).where(is_epoch).scalar_subquery()
-        self._every = select(
-            _branch.c.id,
-            _branch.c.name,
-            _branch.c.head,
-            _branch.c.position,
-            _branch.c.origin,
-            _branch.c.origin_head,
-            _branch.c.time,
-            epoch,
-            _branch.c.number,
-        )
-        by_name = self._every.where(_branch.c.name == bindparam("name"))
-        self._by_name = PreparedStatement(engine, by_name)
-
-        def by_ids(count: int) -> PreparedStatement:
-            given: list[BindParameter[str]] = [bindparam(f"n{at}") for at in range(count)]
-            return PreparedStatement(engine, self._every.where(_branch.c.id.in_(given)))
-
-        self._by_ids = cache(by_ids)
-        move = (
-            _branch.update()
-            .where(
-                _branch.c.number == bindparam("which"),
-                _branch.c.position == bindparam("seen"),
-                epoch == bindparam("epoch"),
-            )
-            .values(head=bindparam("to"), position=bindparam("next"))
-        )
-        self._move = PreparedStatement(engine, move)
-        self._insert_log = PreparedStatement(engine, _log.insert())
-        of_branch = _log.c.branch == bindparam("branch")
-        columns = select(_log.c.position, _log.c.snapshot, _log.c.time, _log.c.operation)
-        newest_first = columns.where(of_branch).order_by(_log.c.position.desc())
-        self._log = newest_first.where(
-            _log.c.position > bindparam("after"), _log.c.position <= bindparam("upto")
-        )
-        until = _log.c.time <= bindparam("time")
-        self._log_at = newest_first.where(until).limit(1)
-        self._log_exactly_at = newest_first.where(_log.c.time == bindparam("time")).limit(1)
-        following = _log.alias("following")
-        drop = _log.c.time - following.c.time
-        self._ran_back = (
-            select(_log.c.position)
-            .join(following, (following.c.branch == _log.c.branch))
-            .where(of_branch, following.c.position == _log.c.position + 1)
-            .where(_log.c.time >= bindparam("time"), following.c.time < bindparam("time"))
-            .where(drop > bindparam("by"))
-            .limit(1)
-        )
-        self._to = newest_first.where(_log.c.snapshot == bindparam("snapshot")).limit(1)
-        self._tag_by_name = select(_tag).where(_tag.c.name == bindparam("name"))
-        branch_named = select(literal(_IS_BRANCH), literal("")).where(
-            exists().where(_branch.c.name == bindparam("name"))
-        )
-        tag_named = select(literal(_IS_TAG), literal("")).where(
-            exists().where(_tag.c.name == bindparam("name"))
-        )
-        now = select(literal(_IS_EPOCH), schema.meta.c.value).where(is_epoch)
-        self._named = PreparedStatement(engine, union_all(branch_named, tag_named, now))
 
     def find(self, name: str) -> BranchRow | None:
         """The branch of that name."""
-        rows = self._queries.run_prepared(self._by_name, {"name": name})
+        rows = self._queries.run_prepared(_BY_NAME, {"name": name})
         return BranchRow(*rows[0]) if rows else None
 
     def branch_or_tag(self, name: str) -> tuple[BranchRow | TagRow | None, str]:
         """The branch or else the tag of that name, and the epoch."""
-        rows = dict(self._queries.run_prepared(self._named, {"name": name}))
+        rows = dict(self._queries.run_prepared(_NAMED, {"name": name}))
         found: BranchRow | TagRow | None = None
         if _IS_BRANCH in rows:
             found = self.find(name)
@@ -161,7 +166,7 @@ class Branches:
 
     def all(self) -> list[BranchRow]:
         """Every branch, by name."""
-        rows = self._queries.all(self._every.order_by(_branch.c.name))
+        rows = self._queries.all(_EVERY.order_by(_branch.c.name))
         return [BranchRow(*row) for row in rows]
 
     def by_id(self, branch: BranchId) -> BranchRow | None:
@@ -173,7 +178,7 @@ class Branches:
         if not ids:
             return {}
         given = {f"n{at}": one for at, one in enumerate(ids)}
-        rows = self._queries.run_prepared(self._by_ids(len(given)), given)
+        rows = self._queries.run_prepared(_by_ids(len(given)), given)
         found = {row[0]: BranchRow(*row) for row in rows}
         return {one: found[one] for one in ids if one in found}
 
@@ -184,7 +189,7 @@ class Branches:
     def log(self, branch: BranchRow, after: int = -1, upto: int | None = None) -> list[Movement]:
         """How the branch moved, newest first; after one movement and up to another."""
         span = {"after": after, "upto": branch.position if upto is None else upto}
-        rows = self._queries.all(self._log, {"branch": branch.number, **span})
+        rows = self._queries.all(_LOG, {"branch": branch.number, **span})
         return [_movement(*row) for row in rows]
 
     def first_movements(self) -> dict[int, Movement]:
@@ -196,23 +201,23 @@ class Branches:
 
     def last_move_to(self, branch: BranchRow, snapshot: int) -> Movement | None:
         """The branch's last movement to a snapshot."""
-        found = self._queries.first(self._to, {"branch": branch.number, "snapshot": snapshot})
+        found = self._queries.first(_LAST_MOVE_TO, {"branch": branch.number, "snapshot": snapshot})
         return None if found is None else _movement(*found)
 
     def log_at(self, branch: BranchRow, time: int) -> Movement | None:
         """The branch's newest movement whose time is not later; others before it may be later."""
-        found = self._queries.first(self._log_at, {"branch": branch.number, "time": time})
+        found = self._queries.first(_LOG_AT, {"branch": branch.number, "time": time})
         return None if found is None else _movement(*found)
 
     def log_exactly_at(self, branch: BranchRow, time: int) -> Movement | None:
         """The branch's newest movement that has this time."""
-        found = self._queries.first(self._log_exactly_at, {"branch": branch.number, "time": time})
+        found = self._queries.first(_LOG_EXACTLY_AT, {"branch": branch.number, "time": time})
         return None if found is None else _movement(*found)
 
     def ran_back_over(self, branch: BranchRow, time: int, by: int) -> bool:
         """Whether the times of the branch's log once went back over a time, by more than that."""
         values = {"branch": branch.number, "time": time, "by": by}
-        return self._queries.first(self._ran_back, values) is not None
+        return self._queries.first(_RAN_BACK, values) is not None
 
     def add(
         self,
@@ -285,7 +290,7 @@ class Branches:
     ) -> bool:
         """Move a branch that is still where it was seen; whether it was."""
         following = branch.position + 1
-        found = self._move.run(
+        found = _MOVE.run(
             connection,
             {
                 "which": branch.number,
@@ -303,7 +308,7 @@ class Branches:
     def _write_log(
         self, connection: Connection, branch: int, position: int, head: int, time: int, how: str
     ) -> None:
-        self._insert_log.run(
+        _INSERT_LOG.run(
             connection,
             {
                 "branch": branch,
@@ -337,7 +342,7 @@ class Branches:
 
     def tag(self, name: str) -> TagRow | None:
         """The tag of that name."""
-        row = self._queries.first(self._tag_by_name, {"name": name})
+        row = self._queries.first(_TAG_BY_NAME, {"name": name})
         return None if row is None else TagRow(*row)
 
     def tags(self) -> list[TagRow]:

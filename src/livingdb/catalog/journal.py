@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import lru_cache
 from typing import Any, cast
 
 import numpy as np
@@ -65,7 +66,7 @@ class Journal:
         # Built once: SQLAlchemy then finds the compiled form in its cache at every call.
         address, data = table.c.address, table.c.data
         wanted = address.in_(bindparam("wanted", expanding=True))
-        self._insert = PreparedStatement(engine, _insert_or_ignore(engine, table))
+        self._insert = _insert_or_ignore(engine.dialect.name, table)
         self._get = select(data).where(address == bindparam("address"))
         self._get_many = select(address, data).where(wanted)
         self._contains = select(address).where(wanted)
@@ -150,12 +151,13 @@ class Journal:
         return self._writing.begin() if connection is None else nullcontext(connection)
 
 
-def _insert_or_ignore(engine: Engine, table: Table) -> Any:
-    match engine.dialect.name:
+@lru_cache(maxsize=8)
+def _insert_or_ignore(dialect: str, table: Table) -> PreparedStatement:
+    match dialect:
         case "sqlite":
-            return sqlite.insert(table).on_conflict_do_nothing()
+            return PreparedStatement(sqlite.insert(table).on_conflict_do_nothing())
         case "postgresql":
-            return postgresql.insert(table).on_conflict_do_nothing()
+            return PreparedStatement(postgresql.insert(table).on_conflict_do_nothing())
         case other:
             raise Unsupported(f"a journal needs SQLite or PostgreSQL, not {other}")
 

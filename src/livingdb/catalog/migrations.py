@@ -6,9 +6,18 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from sqlalchemy import Column, ColumnClause, Connection, Engine, column, inspect, select
+from sqlalchemy import (
+    Column,
+    ColumnClause,
+    Connection,
+    Dialect,
+    Engine,
+    column,
+    inspect,
+    select,
+)
 from sqlalchemy.exc import DBAPIError
-from sqlalchemy.schema import CreateColumn
+from sqlalchemy.schema import CreateColumn, CreateIndex, CreateTable, ExecutableDDLElement
 
 from livingdb.catalog import schema
 from livingdb.catalog.former_names import BRANCH_NAME, BRANCH_NUMBER, SYNC_NAME
@@ -172,9 +181,24 @@ def create_schema(engine: Engine, first: Callable[[Connection], None]) -> None:
         _lock_schema(connection)
         if inspect(connection).has_table("meta"):
             raise AlreadyExists("there is a database here already; use `livingdb.open`")
-        schema.metadata.create_all(connection)
+        for statement in _creation(connection.dialect):
+            connection.exec_driver_sql(statement)
         set_version(connection, schema.SCHEMA_VERSION, is_new=True)
         first(connection)
+
+
+_CREATION: dict[str, list[str]] = {}
+
+
+def _creation(dialect: Dialect) -> list[str]:
+    """What makes all tables and their indexes, compiled once: it is the same for every database."""
+    if dialect.name not in _CREATION:
+        words: list[ExecutableDDLElement] = []
+        for table in schema.metadata.sorted_tables:
+            words.append(CreateTable(table))
+            words += map(CreateIndex, sorted(table.indexes, key=lambda index: str(index.name)))
+        _CREATION[dialect.name] = [str(word.compile(dialect=dialect)) for word in words]
+    return _CREATION[dialect.name]
 
 
 def migrate(engine: Engine, steps: dict[int, Callable[[Connection], None]] | None = None) -> None:
@@ -203,7 +227,7 @@ def stored_version(connection: Connection) -> int:
     statement = select(schema.meta.c.value).where(schema.meta.c.name == "schema")
     try:
         value = connection.execute(statement).scalar()
-    except DBAPIError:
+    except (DBAPIError, Corruption):
         if inspect(connection.engine).has_table("meta"):
             raise
         raise NotFound("there is no database here; use `livingdb.create`") from None

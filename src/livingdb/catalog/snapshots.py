@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Engine, Row, bindparam, func, select
+from sqlalchemy import Connection, Row, bindparam, func, select
 
 from livingdb.catalog import schema
 from livingdb.catalog.sql.prepared_statements import PreparedStatement
@@ -45,33 +45,36 @@ class SnapshotRow:
         return () if self.first is None else (self.first, *self.others)
 
 
+_columns = select(_table)
+_ONE = _columns.where(_table.c.address == bindparam("address"))
+_MANY = _columns.where(_table.c.sequence.in_(bindparam("wanted", expanding=True)))
+_WINDOW = _columns.where(_table.c.sequence.between(bindparam("low"), bindparam("high")))
+_OF_KIND = _WINDOW.where(_table.c.kind == bindparam("kind"))
+_PREFIXED = _columns.where(_table.c.address.between(bindparam("low"), bindparam("high"))).limit(2)
+_LAST = select(func.max(_table.c.sequence))
+_INSERT = PreparedStatement(
+    _table.insert()
+    .values(
+        {column.name: bindparam(column.name) for column in _table.c if column.name != "sequence"}
+    )
+    .returning(_table.c.sequence)
+)
+
+
 class Snapshots:
     """Finds snapshots by number or address; what was found once is remembered."""
 
-    def __init__(self, engine: Engine, queries: Queries):
+    def __init__(self, queries: Queries):
         self._queries = queries
         self._by_sequence: OrderedDict[int, SnapshotRow] = OrderedDict()
         self._by_address: dict[Address, int] = {}
-        columns = select(_table)
-        self._one = columns.where(_table.c.address == bindparam("address"))
-        wanted = _table.c.sequence.in_(bindparam("wanted", expanding=True))
-        self._many = columns.where(wanted)
-        between = _table.c.sequence.between(bindparam("low"), bindparam("high"))
-        self._window = columns.where(between)
-        self._of_kind = self._window.where(_table.c.kind == bindparam("kind"))
-        named = _table.c.address.between(bindparam("low"), bindparam("high"))
-        self._prefixed = columns.where(named).limit(2)
-        columns_given = [column.name for column in _table.c if column.name != "sequence"]
-        insert = _table.insert().values({name: bindparam(name) for name in columns_given})
-        self._insert = PreparedStatement(engine, insert.returning(_table.c.sequence))
-        self._last = select(func.max(_table.c.sequence))
 
     def find(self, address: Address) -> SnapshotRow | None:
         """The snapshot with this address."""
         known = self._by_address.get(address)
         if known is not None and known in self._by_sequence:
             return self._by_sequence[known]
-        row = self._queries.first(self._one, {"address": address})
+        row = self._queries.first(_ONE, {"address": address})
         return None if row is None else self._remember(_row(row))
 
     def at(self, sequence: int) -> SnapshotRow:
@@ -93,7 +96,7 @@ class Snapshots:
         if missing:
             for start in range(0, len(missing), _PART):
                 part = missing[start : start + _PART]
-                for row in self._queries.all(self._many, {"wanted": part}):
+                for row in self._queries.all(_MANY, {"wanted": part}):
                     made = self._remember(_row(row))
                     found[made.sequence] = made
         for number in wanted:
@@ -103,23 +106,23 @@ class Snapshots:
 
     def window(self, low: int, high: int) -> dict[int, SnapshotRow]:
         """All snapshots with numbers from `low` to `high`."""
-        rows = self._queries.all(self._window, {"low": low, "high": high})
+        rows = self._queries.all(_WINDOW, {"low": low, "high": high})
         return {row[0]: self._by_sequence.get(row[0]) or self._remember(_row(row)) for row in rows}
 
     def of_kind(self, kind: str, low: int, high: int) -> list[SnapshotRow]:
         """The snapshots that an edge of one kind made, with numbers from `low` to `high`."""
-        rows = self._queries.all(self._of_kind, {"low": low, "high": high, "kind": kind})
+        rows = self._queries.all(_OF_KIND, {"low": low, "high": high, "kind": kind})
         return [_row(row) for row in rows]
 
     def with_prefix(self, prefix: str) -> list[SnapshotRow]:
         """Up to two snapshots whose id begins with these hex digits."""
         low, high = bytes.fromhex(prefix.ljust(64, "0")), bytes.fromhex(prefix.ljust(64, "f"))
-        rows = self._queries.all(self._prefixed, {"low": low, "high": high})
+        rows = self._queries.all(_PREFIXED, {"low": low, "high": high})
         return [_row(row) for row in rows]
 
     def newest_first(self, page: int = 4096) -> Iterator[SnapshotRow]:
         """All snapshots, newest first."""
-        high = self._queries.scalar(self._last) or 0
+        high = self._queries.scalar(_LAST) or 0
         while high > 0:
             rows = self.window(high - page + 1, high)
             yield from (rows[number] for number in sorted(rows, reverse=True))
@@ -161,7 +164,7 @@ class Snapshots:
             "author": author,
             "message": message,
         }
-        key = self._insert.run(connection, values).fetchone()
+        key = _INSERT.run(connection, values).fetchone()
         return SnapshotRow(
             key[0], address, parent, others, skip, depth, time, kind, author, message
         )
@@ -192,20 +195,22 @@ def _row(row: Row[Any]) -> SnapshotRow:
 _touch = schema.touch
 
 
+_INSERT_TOUCH = PreparedStatement(_touch.insert())
+_BETWEEN = (
+    select(_touch.c.sequence, _touch.c.version)
+    .where(
+        _touch.c.name == bindparam("name"),
+        _touch.c.sequence.between(bindparam("low"), bindparam("high")),
+    )
+    .order_by(_touch.c.sequence.desc())
+)
+
+
 class ChangedTables:
     """Reads and writes them."""
 
-    def __init__(self, engine: Engine, queries: Queries):
+    def __init__(self, queries: Queries):
         self._queries = queries
-        self._insert = PreparedStatement(engine, _touch.insert())
-        self._between = (
-            select(_touch.c.sequence, _touch.c.version)
-            .where(
-                _touch.c.name == bindparam("name"),
-                _touch.c.sequence.between(bindparam("low"), bindparam("high")),
-            )
-            .order_by(_touch.c.sequence.desc())
-        )
 
     def add(
         self, connection: Connection, sequence: int, tables: Mapping[str, Address | None]
@@ -213,10 +218,10 @@ class ChangedTables:
         """Write down what a snapshot changed (None: dropped), in a transaction."""
         for name, version in tables.items():
             values = {"name": name, "sequence": sequence, "version": version}
-            self._insert.run(connection, values)
+            _INSERT_TOUCH.run(connection, values)
 
     def changes_between(self, name: str, low: int, high: int) -> list[tuple[int, Address | None]]:
         """The snapshots with numbers from `low` to `high` that changed a table, newest first."""
         parameters = {"name": name, "low": low, "high": high}
-        rows = self._queries.all(self._between, parameters)
+        rows = self._queries.all(_BETWEEN, parameters)
         return [(sequence, None if v is None else Address(v)) for sequence, v in rows]

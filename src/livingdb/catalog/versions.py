@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import cache
 from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Engine, bindparam, select
@@ -56,35 +57,39 @@ def root_digest(version: Address, root: Address) -> bytes:
     return bytes(digest(version, root)[:_DIGEST_BYTES])
 
 
+@cache
+def _writes(dialect: str) -> tuple[PreparedStatement, Any]:
+    """What puts a version that may be there, and the root of one, in a kind of database."""
+    build = sqlite.insert if dialect == "sqlite" else postgresql.insert
+    materialize = build(_made)
+    put_root = materialize.on_conflict_do_update(
+        index_elements=["version"],
+        set_={"root": materialize.excluded.root, "digest": materialize.excluded.digest},
+    )
+    return PreparedStatement(build(_version).on_conflict_do_nothing()), put_root
+
+
+_GET = select(_version).where(_version.c.address == bindparam("address"))
+_GET_MANY = select(_version).where(_version.c.address.in_(bindparam("wanted", expanding=True)))
+_ROOT = select(_made.c.root, _made.c.digest).where(_made.c.version == bindparam("version"))
+_NEAR = (
+    select(_version, _made.c.root, _made.c.digest)
+    .join(_made, _made.c.version == _version.c.address)
+    .where(_made.c.origin == bindparam("origin"))
+)
+
+
 class VersionRows:
     """Reads and writes them."""
 
     def __init__(self, engine: Engine, queries: Queries):
         self._queries = queries
         self._writing = writing_engine(engine)
-        build = sqlite.insert if engine.dialect.name == "sqlite" else postgresql.insert
-        self._insert = PreparedStatement(engine, build(_version).on_conflict_do_nothing())
-        materialize = build(_made)
-        self._materialize: Any = materialize.on_conflict_do_update(
-            index_elements=["version"],
-            set_={"root": materialize.excluded.root, "digest": materialize.excluded.digest},
-        )
-        self._get = select(_version).where(_version.c.address == bindparam("address"))
-        self._get_many = select(_version).where(
-            _version.c.address.in_(bindparam("wanted", expanding=True))
-        )
-        self._root = select(_made.c.root, _made.c.digest).where(
-            _made.c.version == bindparam("version")
-        )
-        self._near = (
-            select(_version, _made.c.root, _made.c.digest)
-            .join(_made, _made.c.version == _version.c.address)
-            .where(_made.c.origin == bindparam("origin"))
-        )
+        self._insert, self._materialize = _writes(engine.dialect.name)
 
     def get(self, address: Address) -> VersionRow | None:
         """One version."""
-        row = self._queries.first(self._get, {"address": address})
+        row = self._queries.first(_GET, {"address": address})
         return None if row is None else read_row(row)
 
     def get_many(self, addresses: Sequence[Address]) -> list[VersionRow]:
@@ -92,7 +97,7 @@ class VersionRows:
         found: list[VersionRow] = []
         for start in range(0, len(addresses), 500):
             part = addresses[start : start + 500]
-            rows = self._queries.all(self._get_many, {"wanted": part})
+            rows = self._queries.all(_GET_MANY, {"wanted": part})
             found += [read_row(row) for row in rows]
         return found
 
@@ -105,12 +110,12 @@ class VersionRows:
 
     def root(self, version: Address) -> Address | None:
         """The root of a materialized version; `Corruption` if its row was tampered with."""
-        row = self._queries.first(self._root, {"version": version})
+        row = self._queries.first(_ROOT, {"version": version})
         return None if row is None else _check_root(version, row[0], row[1])
 
     def materializations_of(self, origin: Address) -> list[tuple[VersionRow, Address]]:
         """The materialized versions of an origin."""
-        rows = self._queries.all(self._near, {"origin": origin})
+        rows = self._queries.all(_NEAR, {"origin": origin})
         return [(read_row(row[:-2]), _check_root(row[0], row[-2], row[-1])) for row in rows]
 
     def materializations(self) -> list[tuple[Address, Address, bytes]]:

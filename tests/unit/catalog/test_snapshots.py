@@ -29,7 +29,7 @@ def add_line(catalog: Catalog, length: int) -> list[SnapshotRow]:
 
 def forgetful(catalog: Catalog) -> Snapshots:
     """The index as somebody sees it who has read nothing yet."""
-    return Snapshots(catalog.engine, Queries(catalog.engine))
+    return Snapshots(Queries(catalog.engine))
 
 
 def test_what_was_added_is_read_back(catalog: Catalog) -> None:

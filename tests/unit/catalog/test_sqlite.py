@@ -89,6 +89,18 @@ def test_a_file_that_is_no_database(tmp_path: Path) -> None:
         pass
 
 
+@pytest.mark.parametrize("lost", ["chunk RENAME COLUMN data TO dbta", "chunk RENAME TO chvnk"])
+def test_a_name_that_was_lost(tmp_path: Path, lost: str) -> None:
+    engine = sqlite_engine(tmp_path / "catalog.db")
+    journal = journal_on(engine)
+    (chunk,) = small_chunks(1)
+    journal.put([chunk])
+    with writing_engine(engine).begin() as connection:
+        connection.exec_driver_sql(f"ALTER TABLE {lost}")
+    with pytest.raises(Corruption, match="no such"):
+        journal.get(chunk.address)
+
+
 def test_a_disk_that_is_full(tmp_path: Path) -> None:
     engine = sqlite_engine(tmp_path / "catalog.db")
     journal = journal_on(engine)

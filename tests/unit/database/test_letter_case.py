@@ -15,7 +15,7 @@ from livingdb.tables.letter_case import alike_names, are_alike
 
 @pytest.fixture
 def db(tmp_path: Path) -> Iterator[livingdb.Database]:
-    with livingdb.create(tmp_path / "shop.ldb") as database:
+    with livingdb.create(tmp_path / "shop.ldb", engine="embedded") as database:
         main = database.branch("main")
         main.create_table("orders", {"id": "bigint", "note": "string", "n": "int"}, key="id")
         main.insert("orders", [{"id": 1, "note": "a b", "n": 1}, {"id": 2, "note": "c d", "n": 2}])

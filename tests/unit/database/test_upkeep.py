@@ -7,6 +7,8 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
+from tests.clock import stopped
+from tests.ids import counted
 
 import livingdb
 from livingdb import Database
@@ -106,10 +108,10 @@ def test_storage_weighs_and_finds_sharing(db: Database) -> None:
     assert "packs" in str(found)
 
 
-def test_check_finds_what_is_wrong(db: Database, tmp_path: Path) -> None:
-    fill(db, commits=3)
-    drain_journal(db._graph.store)
-    db.close()
+def test_check_finds_what_is_wrong(tmp_path: Path) -> None:
+    with stopped(), counted(), livingdb.create(db_path(tmp_path), author="ann") as db:
+        fill(db, commits=3)
+        drain_journal(db._graph.store)
     pack = next((Path(db_path(tmp_path)) / "packs").glob("*.pack"))
     data = bytearray(pack.read_bytes())
     data[len(data) // 3] ^= 0x10

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 from sqlalchemy import Connection, create_engine, select
+from tests.clock import stopped
+from tests.ids import counted
 
 import livingdb
 from livingdb.catalog import schema
@@ -25,9 +27,12 @@ Plant = Callable[[Graph, Connection], str]
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A database without damage: folds, branches, a merge, a tag, a view, packs and a journal."""
+    """A database without damage: folds, branches, a merge, a tag, a view, packs and a journal.
+
+    Its bytes are always the same: there are some that nothing is read from, which is no damage.
+    """
     path: Path = tmp_path_factory.mktemp("check") / "db"
-    with livingdb.create(path, author="ann", engine="embedded") as db:
+    with stopped(), counted(), livingdb.create(path, author="ann", engine="embedded") as db:
         main = db.branch("main")
         layout = livingdb.Layout(target_rows=16, fold=0.5)
         main.create_table("t", {"id": "bigint", "v": "bigint"}, key="id", layout=layout)

@@ -6,62 +6,72 @@ For the few statements of every commit, where building them anew costs more than
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from functools import cached_property
+from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Engine
+from sqlalchemy import Connection, Dialect
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.expression import ClauseElement
 
 from livingdb.catalog.sql.postgres import postgres_failure
 from livingdb.catalog.sql.sqlite import sqlite_failure
+from livingdb.errors import LivingDBError
 
 __all__ = ["PreparedStatement"]
 
 Values = Mapping[str, Any]
 
 
+@dataclass(frozen=True, slots=True)
+class _Compiled:
+    """Its text, the order of its values if they go by order, and values it brings along."""
+
+    text: str
+    order: list[str] | None
+    fixed: dict[str, Any]
+
+    def bind(self, values: Values) -> Any:
+        """The values as the driver takes them."""
+        if self.fixed:
+            values = {**self.fixed, **values}
+        return values if self.order is None else [values[name] for name in self.order]
+
+
 class PreparedStatement:
-    """One statement of one database, compiled when it is first run."""
+    """One statement for all databases, compiled when it is first run on one of their kind."""
 
-    def __init__(self, engine: Engine, statement: ClauseElement) -> None:
+    def __init__(self, statement: ClauseElement) -> None:
         self._statement = statement
-        self._dialect = engine.dialect
-        self._failure = sqlite_failure if engine.dialect.name == "sqlite" else postgres_failure
+        self._compiled: dict[str, _Compiled] = {}
 
-    @cached_property
-    def _compiled_statement(self) -> tuple[str, list[str] | None, dict[str, Any]]:
-        """Its text, the order of its values if they go by order, and values it brings along."""
-        compiled = self._statement.compile(dialect=self._dialect)
-        given = compiled.params if isinstance(compiled, SQLCompiler) else {}
-        fixed = {name: value for name, value in given.items() if value is not None}
-        return str(compiled), getattr(compiled, "positiontup", None), fixed
+    def _compile(self, dialect: Dialect) -> _Compiled:
+        known = self._compiled.get(dialect.name)
+        if known is None:
+            compiled = self._statement.compile(dialect=dialect)
+            given = compiled.params if isinstance(compiled, SQLCompiler) else {}
+            fixed = {name: value for name, value in given.items() if value is not None}
+            known = _Compiled(str(compiled), getattr(compiled, "positiontup", None), fixed)
+            self._compiled[dialect.name] = known
+        return known
 
     def run(self, connection: Connection, values: Values) -> Any:
         """Run it in the connection's transaction; the driver's cursor."""
-        cursor = _cursor(connection)
+        compiled, cursor = self._compile(connection.dialect), _cursor(connection)
         try:
-            cursor.execute(self._compiled_statement[0], self._bind(values))
+            cursor.execute(compiled.text, compiled.bind(values))
         except Exception as error:
-            raise self._failure(error) or error from None
+            raise _failure(connection, error) or error from None
         return cursor
 
     def run_many(self, connection: Connection, values: Iterable[Values]) -> None:
         """Run it once for each of the values."""
-        bound = [self._bind(each) for each in values]
-        cursor = _cursor(connection)
+        compiled, cursor = self._compile(connection.dialect), _cursor(connection)
         try:
-            cursor.executemany(self._compiled_statement[0], bound)
+            cursor.executemany(compiled.text, [compiled.bind(each) for each in values])
         except Exception as error:
-            raise self._failure(error) or error from None
+            raise _failure(connection, error) or error from None
         finally:
             cursor.close()
-
-    def _bind(self, values: Values) -> Any:
-        _, order, fixed = self._compiled_statement
-        if fixed:
-            values = {**fixed, **values}
-        return values if order is None else [values[name] for name in order]
 
 
 def _cursor(connection: Connection) -> Any:
@@ -69,3 +79,9 @@ def _cursor(connection: Connection) -> Any:
     if not connection.in_transaction():
         connection.begin()
     return connection.connection.cursor()
+
+
+def _failure(connection: Connection, error: Exception) -> LivingDBError | None:
+    """LivingDB's error for one of the driver."""
+    is_sqlite = connection.dialect.name == "sqlite"
+    return sqlite_failure(error) if is_sqlite else postgres_failure(error)

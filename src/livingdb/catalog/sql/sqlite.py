@@ -15,7 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from sqlalchemy import URL, Connection, Engine, ExceptionContext, create_engine, event
+from sqlalchemy.dialects import registry
+from sqlalchemy.dialects.sqlite.pysqlite import SQLiteDialect_pysqlite
 from sqlalchemy.pool import ConnectionPoolEntry
+from sqlalchemy.util import LRUCache
 
 from livingdb.errors import Corruption, LivingDBError, Locked, StorageFailure
 
@@ -55,6 +58,28 @@ _FAILURES: dict[int, type[LivingDBError]] = {
 
 _PRIMARY_CODE = 0xFF
 
+_UNKNOWN_NAME = ("no such column: ", "no such table: ")
+"""Every statement is our own: a name that is not there was lost from the file."""
+
+
+class _OneDialect(SQLiteDialect_pysqlite):
+    """Equal to every other of its kind: a statement compiled for one file serves all files."""
+
+    supports_statement_cache = True
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is _OneDialect
+
+    def __hash__(self) -> int:
+        return hash(_OneDialect)
+
+
+_DRIVER = "sqlite.livingdb"
+registry.register(_DRIVER, __name__, _OneDialect.__name__)
+
+_COMPILED: LRUCache[Any, Any] = LRUCache(2000)
+"""Statements that were compiled, for all files."""
+
 
 def sqlite_engine(path: str | Path, *, timeout_seconds: float = BUSY_TIMEOUT_SECONDS) -> Engine:
     """An engine on the SQLite file at `path`, made if it is not there.
@@ -65,8 +90,9 @@ def sqlite_engine(path: str | Path, *, timeout_seconds: float = BUSY_TIMEOUT_SEC
     reader never queues behind writers for one.
     """
     engine = create_engine(
-        URL.create("sqlite", database=str(path)),
+        URL.create(_DRIVER.replace(".", "+"), database=str(path)),
         connect_args={"timeout": timeout_seconds},
+        execution_options={"compiled_cache": _COMPILED},
         max_overflow=-1,
     )
 
@@ -136,5 +162,6 @@ def sqlite_failure(error: BaseException | None) -> LivingDBError | None:
     code = getattr(error, "sqlite_errorcode", None)
     if code is None:
         return None
-    kind = _FAILURES.get(code & _PRIMARY_CODE)
+    is_unknown_name = code == sqlite3.SQLITE_ERROR and str(error).startswith(_UNKNOWN_NAME)
+    kind = Corruption if is_unknown_name else _FAILURES.get(code & _PRIMARY_CODE)
     return None if kind is None else kind(f"SQLite: {error}")
