@@ -66,6 +66,11 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+def pytest_sessionfinish() -> None:
+    """At the end they are garbage like everything else."""
+    gc.unfreeze()
+
+
 @dataclass
 class ObjectStoreServer:
     """An S3 twin on loopback.  It forgets everything when the tests end."""
