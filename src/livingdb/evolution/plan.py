@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from livingdb.chunks.address import Address
@@ -130,9 +130,9 @@ def check_change_names(plan: EvolutionPlan, tables: Mapping[str, Definition]) ->
 
 @dataclass(frozen=True)
 class ChangeResult:
-    """All tables after one of the changes, and the versions it made.
+    """All tables after one of the changes, and the versions it made that later ones do not hide.
 
-    What is `concealed` is made of nothing that was there before.
+    `concealed`: what it hides is stored as rows.
     """
 
     tables: Mapping[str, Version]
@@ -179,7 +179,13 @@ def apply_changes(
         is_stored = lens.conceals and not recipes and is_whole
         tables, made = work.apply(change, lens, tables, is_stored)
         stages.append(ChangeResult(tables, made, is_stored))
-    return stages
+    if not any(stage.concealed for stage in stages):
+        return stages
+    needed = work.reachable_versions(tables)
+    return [
+        replace(stage, made=[version for version in stage.made if version.address in needed])
+        for stage in stages
+    ]
 
 
 @dataclass
@@ -248,6 +254,17 @@ class _Application:
         self._recipes[version.address] = lens, inputs, name
         return version
 
+    def reachable_versions(self, tables: Mapping[str, Version]) -> set[Address]:
+        """The versions that tables are, or are made of: what was concealed is made of nothing."""
+        waiting, found = [version.address for version in tables.values()], set[Address]()
+        while waiting:
+            address = waiting.pop()
+            if address not in found:
+                found.add(address)
+                if address in self._recipes:
+                    waiting += [v.address for v in self._recipes[address][1].values()]
+        return found
+
     def _store_concealed(self, after: dict[str, Version]) -> list[Version]:
         """Store, too, what earlier changes made of tables of which something is concealed now."""
         found = []
@@ -263,9 +280,8 @@ class _Application:
 
 
 def new_versions(stages: Sequence[ChangeResult]) -> list[Version]:
-    """The versions that changes made; without those that were concealed since."""
-    last = max((at for at, stage in enumerate(stages) if stage.concealed), default=0)
-    return [version for stage in stages[last:] for version in stage.made]
+    """The versions that changes made."""
+    return [version for stage in stages for version in stage.made]
 
 
 def changed_tables(

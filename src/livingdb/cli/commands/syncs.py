@@ -41,7 +41,7 @@ def sync_row(sync: Sync) -> dict[str, Any]:
         "direction": sync.direction,
         "when": sync.when,
         "state": sync.state,
-        "reason": sync.reason,
+        "reason": sync.reason or ("" if lag is None else lag.reason),
         "lag": None if lag is None else int(lag),
         "lag_seconds": None if lag is None else round(lag.seconds, 3),
     }

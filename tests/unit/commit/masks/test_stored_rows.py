@@ -33,6 +33,12 @@ CHAINS: dict[str, list[SchemaChange]] = {
         MaskColumn("customers", "who", key=SOURCE),
         AddColumn("customers", "level", "int", default=1),
     ],
+    "last": [
+        DropColumn("orders", "note"),
+        RenameColumn("orders", "customer", "buyer"),
+        AddColumn("orders", "paid", "int", default=0),
+        NAME,
+    ],
     "two": [NAME, MaskColumn("customers", "city", "constant", "***")],
     "key": [
         MaskColumn("customers", "id", key=SOURCE),

@@ -17,6 +17,7 @@ from tests.unit.commit.masks.shop import (
 )
 
 import livingdb
+from livingdb.cli.commands.syncs import sync_row
 from livingdb.errors import MaskKeyMissing, RuleViolation
 from livingdb.evolution import AddColumn, MaskColumn, RenameColumn, RenameTable
 
@@ -41,6 +42,7 @@ def test_a_clone_falls_behind(
     assert (sync.state, sync.lag) == ("active", 2)
     assert sync.lag.sources == {"main": 2}
     assert SOURCE in sync.lag.reason
+    assert sync_row(sync)["reason"] == sync.lag.reason
     (run,) = db.propagate()
     assert (run.name, run.snapshot) == ("clone", None)
     assert SOURCE in run.error
