@@ -1,7 +1,7 @@
 """Schema changes by the names that tables and columns have in another schema of the same branch.
 
 A clone sees its source through changes that name tables and columns.  Where those have other names
-since, the changes follow them, by identity.  Expressions are left as they are written.
+since, the changes and their expressions follow them, by identity.
 """
 
 from __future__ import annotations
@@ -10,7 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
+from livingdb.evolution.changes.split_concat_columns import ConcatColumns, SplitColumn
 from livingdb.evolution.schema_change import SchemaChange, Schemas
+from livingdb.sql.expressions import Expression
 from livingdb.tables.recipe import Definition
 
 __all__ = ["follow_names"]
@@ -31,6 +33,19 @@ _COLUMNS = {
     "DropConstraint": {"not_null", "foreign_key"},
 }
 """The fields that name columns of `table`."""
+
+
+_EXPRESSIONS = {
+    "AddColumn": {"computed", "up"},
+    "DropColumn": {"down"},
+    "RetypeColumn": {"up", "down"},
+    "SplitColumn": {"up", "down"},
+    "ConcatColumns": {"up", "down"},
+    "SplitTable": {"into"},
+    "AddConstraint": {"check"},
+    "MaskColumn": {"value"},
+}
+"""The fields that are expressions over the columns of `table`, or name some."""
 
 
 def follow_names(
@@ -69,6 +84,7 @@ def _with_names(
     table = str(getattr(change, "table", ""))
     columns = _names_of_columns(before.get(table), after.get(tables.get(table, table)))
     named = _COLUMNS.get(type(change).__name__, set())
+    texts = _EXPRESSIONS.get(type(change).__name__, set())
     values: dict[str, Any] = {}
     for item in fields(change):
         given = getattr(change, item.name)
@@ -78,6 +94,8 @@ def _with_names(
             values[item.name] = _renamed_link(given, columns, tables)
         elif item.name in named:
             values[item.name] = _renamed(given, columns)
+        elif item.name in texts and item.name not in _plain_fields(change):
+            values[item.name] = _with_columns(given, _moved_names(change, columns))
     followed: SchemaChange = replace(change, **values)
     return followed if change.id is None else followed.with_id(change.id)
 
@@ -87,6 +105,27 @@ def _names_of_columns(old: Definition | None, new: Definition | None) -> dict[st
         return {}
     later = {column.id: column.name for column in new.schema.columns}
     return {c.name: later[c.id] for c in old.schema.columns if c.id in later}
+
+
+def _plain_fields(change: SchemaChange) -> set[str]:
+    """Fields that are expressions elsewhere, and values here."""
+    return {"value"} if getattr(change, "method", "expression") != "expression" else set()
+
+
+def _moved_names(change: SchemaChange, columns: Mapping[str, str]) -> dict[str, str]:
+    """The columns that have other names, but for names that the change itself gives."""
+    into = change.into if isinstance(change, ConcatColumns | SplitColumn) else ()
+    made = {into} if isinstance(into, str) else set(into)
+    return {old: new for old, new in columns.items() if old != new and old not in made}
+
+
+def _with_columns(given: Any, names: Mapping[str, str]) -> Any:
+    """An expression, or several by name, with other names of columns."""
+    if given is None or not names:
+        return given
+    if isinstance(given, Mapping):
+        return {name: _with_columns(text, names) for name, text in given.items()}
+    return Expression(str(given)).with_columns_renamed(names).text
 
 
 def _renamed(given: Any, names: Mapping[str, str]) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -74,11 +75,17 @@ class Expression:
 
     def with_column_renamed(self, name: str, to: str) -> Expression:
         """The same expression where a column has another name; the rest of its text stays."""
+        return self.with_columns_renamed({name: to})
+
+    def with_columns_renamed(self, names: Mapping[str, str]) -> Expression:
+        """The same where columns have other names, all at once."""
         from sqlglot import exp
 
         text = self.text
-        found = [c.this.meta for c in self.tree.find_all(exp.Column) if c.name == name]
-        for place in sorted(found, key=lambda place: -int(place["start"])):
+        found = [
+            (c.this.meta, names[c.name]) for c in self.tree.find_all(exp.Column) if c.name in names
+        ]
+        for place, to in sorted(found, key=lambda item: -int(item[0]["start"])):
             quoted = "`" + to.replace("`", "``") + "`"
             text = text[: place["start"]] + quoted + text[place["end"] + 1 :]
         return Expression(text)
