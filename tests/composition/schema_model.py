@@ -248,7 +248,8 @@ class AddColumn(Change):
         made = replace(table, columns=(*table.columns, column), doubled=doubled)
         rows = [{**row, self.name: self.value(row)} for row in table.dicts()]
         largest = LARGEST[table.named(self.of).type] if self.of else 5
-        if any(abs(row[self.name] or 0) > largest for row in rows):
+        numbers = [row[self.name] for row in rows if isinstance(row[self.name], int)]
+        if any(abs(number) > largest for number in numbers):
             raise Overflow(self.name)
         return {**state, self.table: made.with_rows(rows)}
 
@@ -899,15 +900,21 @@ EVERY: tuple[type[Change], ...] = (
 
 
 @dataclass(frozen=True)
+class Names:
+    """The ids of tables by the names they had, and of columns by those of tables and their own."""
+
+    tables: Mapping[str, str]
+    columns: Mapping[tuple[str, str], str]
+
+
+@dataclass(frozen=True)
 class BoundChanges:
     """Changes made one after the other, with the ids of what they name on the old side."""
 
     changes: tuple[Change, ...]
     uid: str
-    tables: Mapping[str, str]
-    """The ids of tables by the names they had."""
-    columns: Mapping[tuple[str, str], str]
-    """The ids of columns by the names of tables and their own."""
+    names: tuple[Names, ...]
+    """What each of them names."""
 
     def get(self, state: State) -> dict[str, Table]:
         """The new side of an old one; `KeyError` or `ValueError` if there is none."""
@@ -917,21 +924,16 @@ class BoundChanges:
         return made
 
     def rebound(self, state: State) -> tuple[Change, ...]:
-        """The changes in the names of today."""
-        by_id = {table.id: (name, table) for name, table in state.items()}
-        names: dict[str, str] = {}
-        titles: dict[str, dict[str, str]] = {}
-        for name, table_id in self.tables.items():
-            if table_id not in by_id:
-                continue
-            names[name], table = by_id[table_id]
-            now = {column.id: column.name for column in table.columns}
-            titles[name] = {
-                title: now[column]
-                for (owner, title), column in self.columns.items()
-                if owner == name and column in now
-            }
-        return tuple(_renamed(change, names, titles) for change in self.changes)
+        """The changes in the names of today, each as those before it leave them."""
+        made: State = state
+        found: list[Change] = []
+        for number, (change, known) in enumerate(zip(self.changes, self.names, strict=True)):
+            found.append(_followed(change, known, made))
+            try:
+                made = found[-1].get(made, f"{self.uid}.{number}")
+            except (KeyError, ValueError):
+                made = {}
+        return tuple(found)
 
     def moved(self, source: str, to: str, is_derived: bool) -> BoundChanges:
         """The changes of a copy of the branch; the table of a derived one has ids of its own."""
@@ -939,13 +941,18 @@ class BoundChanges:
             return self
 
         def now(wanted: str) -> str:
+            if wanted.startswith(f"{self.uid}."):
+                return wanted
             return to if wanted == source else f"{to}.{wanted.removeprefix(f'{source}.')}"
 
-        return replace(
-            self,
-            tables={name: now(wanted) for name, wanted in self.tables.items()},
-            columns={pair: now(wanted) for pair, wanted in self.columns.items()},
-        )
+        names = [
+            Names(
+                {name: now(wanted) for name, wanted in known.tables.items()},
+                {pair: now(wanted) for pair, wanted in known.columns.items()},
+            )
+            for known in self.names
+        ]
+        return replace(self, names=tuple(names))
 
     def agrees(self, old: State, new: State) -> bool:
         """Whether both sides could be in step both ways."""
@@ -996,9 +1003,32 @@ def shared_agree(one: State, other: State, source: State) -> bool:
 
 def bind(changes: Sequence[Change], state: State, uid: str) -> BoundChanges:
     """Changes of a state, so that they follow what they name."""
-    tables = {name: table.id for name, table in state.items()}
-    columns = {(n, c.name): c.id for n, table in state.items() for c in table.columns}
-    return BoundChanges(tuple(changes), uid, tables, columns)
+    made: State = state
+    names = []
+    for number, change in enumerate(changes):
+        tables = {name: table.id for name, table in made.items()}
+        columns = {(n, c.name): c.id for n, table in made.items() for c in table.columns}
+        names.append(Names(tables, columns))
+        made = change.get(made, f"{uid}.{number}")
+    return BoundChanges(tuple(changes), uid, tuple(names))
+
+
+def _followed(change: Change, known: Names, state: State) -> Change:
+    """A change in the names that what it names has in a state."""
+    by_id = {table.id: (name, table) for name, table in state.items()}
+    names: dict[str, str] = {}
+    titles: dict[str, dict[str, str]] = {}
+    for name, table_id in known.tables.items():
+        if table_id not in by_id:
+            continue
+        names[name], table = by_id[table_id]
+        now = {column.id: column.name for column in table.columns}
+        titles[name] = {
+            title: now[column]
+            for (owner, title), column in known.columns.items()
+            if owner == name and column in now
+        }
+    return _renamed(change, names, titles)
 
 
 def _renamed(

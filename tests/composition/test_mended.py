@@ -35,6 +35,7 @@ from tests.composition.queries import Query
 from tests.composition.row_operations import Write
 from tests.composition.schema_model import (
     AddColumn,
+    AddConstraint,
     CreateTable,
     DropTable,
     MaskColumn,
@@ -292,6 +293,31 @@ MENDED = {
         [
             Evolve("main", (Normalize("orders", "city", "cities"),)),
             Evolve("main", (AddColumn("cities", "twice", "computed", "id"),)),
+        ]
+    ),
+    "expression_over_renamed_column": Program(
+        [
+            TransformClone(
+                "main",
+                "m",
+                (
+                    SplitTable("orders", "amount", 3, ("high", "low")),
+                    AddColumn("high", "twice", "computed", "amount"),
+                ),
+                "immediate",
+            ),
+            Twin("m", "t"),
+            RENAME,
+            Propagate(),
+        ]
+    ),
+    "check_over_renamed_column": Program(
+        [
+            TransformClone(
+                "main", "m", (AddConstraint("orders", "amount", 0, "least", False),), "immediate"
+            ),
+            RENAME,
+            Write("main", (("delete", "orders", ((1,),)),)),
         ]
     ),
     "compact_after_redefine": Program(
