@@ -306,7 +306,7 @@ class ViewCarrier:
 def _is_other(move: BranchMove, view: View) -> bool:
     """Whether a view reads a table of a branch that has another schema where it moves."""
     if view.what == "clone":
-        return _changes_schema(move)
+        return move.branch.id in view.branches and _changes_schema(move)
     return any(
         table.branch == move.branch.id
         and not table.snapshot
