@@ -18,7 +18,6 @@ from livingdb.commit.refresh import is_behind, refresh
 from livingdb.derivation.source_positions import refresh_inputs, source_heads
 from livingdb.derivation.view import KIND, View
 from livingdb.errors import IllegalSync, NotFound, RuleViolation
-from livingdb.evolution.schema_change import SchemaChange
 from livingdb.graph.graph import Graph, HeadMoved, now
 from livingdb.graph.schedule import parse_schedule
 from livingdb.guard.judge import check_guard
@@ -114,8 +113,8 @@ def _check(sync: SyncRow, after: SyncRow) -> None:
     """`IllegalSync` for what such a sync cannot be."""
     what = str(sync.spec["what"]) if sync.kind == KIND else "schema_change"
     check_guard(after.guard, sync.direction, after.frequency, what)
-    is_masked = any(SchemaChange.from_json(c).conceals for c in sync.spec.get("changes", ()))
-    if what == "clone" and after.frequency == "immediate" and not is_masked:
+    is_later = sync.frequency != "immediate"
+    if what == "clone" and is_later and after.frequency == "immediate":
         raise IllegalSync(
             f"the clone of {sync.name!r} follows later: one that follows at once is made so, by "
             "clone(transform=…, sync='forward', when='immediate')"

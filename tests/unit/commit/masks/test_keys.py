@@ -10,6 +10,7 @@ import sqlalchemy as sa
 from tests.unit.commit.masks.shop import KEY, NAME, SOURCE, VARIABLE, forget_keys, lags, names, rows
 
 import livingdb
+from livingdb import condition
 from livingdb.errors import InvalidData, MaskKeyMissing, Untrusted
 from livingdb.evolution import MaskColumn, SchemaChange, mask_keys
 
@@ -229,11 +230,18 @@ def test_whatever_needs_a_trusted_key_asks_for_it(
 
 def test_altering(db: livingdb.Database, main: livingdb.Branch) -> None:
     clone = main.clone("clone", transform=NAME, sync="forward")
-    db.sync("clone").alter(when="deferred")
+    db.sync("clone").alter(
+        conditions=[condition.row_count(at_most=11, table="customers", action="hold")]
+    )
     main.insert("customers", [{"id": 20, "name": "raw 1"}])
-    assert db.sync("clone").lag == 1
-    db.sync("clone").alter(when="immediate")
-    assert db.sync("clone").lag == 0
+    assert len(rows(clone)) == 11
     main.insert("customers", [{"id": 21, "name": "raw 1"}])
+    assert db.sync("clone").state == "held"
+    main.delete("customers", [21])
+    db.sync("clone").resume()
+    db.sync("clone").alter(when="deferred", conditions=[])
+    main.insert("customers", [{"id": 22, "name": "raw 1"}])
+    assert db.sync("clone").lag == 1
+    db.propagate()
     assert len(rows(clone)) == 12
     assert db.check(deep=True).problems == []
