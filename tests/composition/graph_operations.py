@@ -14,6 +14,7 @@ from tests.composition.step import DONE, SKIPPED, Expected, Outcome, Step, maybe
 import livingdb
 from livingdb.errors import (
     AlreadyExists,
+    IllegalSync,
     InvalidData,
     LivingDBError,
     MergeConflict,
@@ -98,6 +99,11 @@ class Merge(Step):
         if common == [theirs]:
             return DONE
         after = self._after(model)
+        if shapes(model.branches[self.source]) != shapes(model.branches[self.into]) and any(
+            sync.direction != "forward" or sync.target == self.into
+            for sync in model.lenses(self.into)
+        ):  # a branch can stay in step where it is in one sync, and the changes go both ways
+            return maybe(MergeConflict, InvalidData, RuleViolation, IllegalSync)
         if after is None:
             return Expected("maybe", (MergeConflict, InvalidData), allows=self._contradicts(model))
         if isinstance(after, Conflict):

@@ -85,7 +85,7 @@ def align_schemas(
     else:
         base = MergeBase(tables_of(graph, common[0]))
     in_base, in_ours, in_theirs = (
-        schema_history(graph, fork, row) for row in (common[0], ours, theirs)
+        schema_history(graph, lifter, fork, row) for row in (common[0], ours, theirs)
     )
     work = _Alignment(
         graph, lifter, base, mine, yours, (in_base, in_ours, in_theirs), on_conflict, staging

@@ -207,7 +207,7 @@ def _make_again(
         if fork is not None:
             if fork.sequence == which.sequence:
                 return ours
-            known = {one.identity for one in schema_history(graph, fork, ours)}
+            known = {one.identity for one in schema_history(graph, pipeline.lifter, fork, ours)}
         done = replay_changes(made, visible_schemas(graph, ours), known)
         if done.conflicts:
             raise schema_error(done.conflicts)

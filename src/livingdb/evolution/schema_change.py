@@ -135,7 +135,9 @@ def _change_class(name: str) -> type[SchemaChange]:
     if name not in SchemaChange.kinds and name in known.__all__:
         getattr(known, name)
     if name == "RevertChange":  # which nobody makes but a revert
-        pass
+        from livingdb.evolution.changes.revert_change import RevertChange
+
+        return RevertChange
     if name not in SchemaChange.kinds:
         raise Corruption(f"there is no schema change {name!r}")
     return SchemaChange.kinds[name]

@@ -75,9 +75,10 @@ def fork_of(graph: Graph, *rows: SnapshotRow) -> SnapshotRow | None:
     return found
 
 
-def schema_history(graph: Graph, since: SnapshotRow, head: SnapshotRow) -> list[MadeChange]:
+def schema_history(
+    graph: Graph, lifter: Lifter, since: SnapshotRow, head: SnapshotRow
+) -> list[MadeChange]:
     """The changes of the schema from a snapshot to a later one of its line, in their order."""
-    lifter = Lifter(graph)
     found: list[MadeChange] = []
     now: Schemas = visible_schemas(graph, since)
     for step in lifter.schema_changes_between(since, head):
