@@ -16,16 +16,12 @@ from tests.composition.known import KNOWN
 from tests.composition.machine import Failure, Program, run
 from tests.composition.pieces import (
     INSERT,
-    KEPT,
     RENAME,
-    ROW,
 )
-from tests.composition.row_operations import Write
 from tests.composition.schema_model import (
     AddColumn,
     CreateTable,
     RenameColumn,
-    SplitTable,
 )
 from tests.composition.schema_operations import Evolve, TransformClone
 from tests.composition.view_operations import (
@@ -52,13 +48,6 @@ FOUND = {
             Evolve("dev", (AddColumn("orders", "rank"),)),
             INSERT,
             Merge("dev", "main", "fail"),
-        ]
-    ),
-    "merge_within_pair": Program(
-        [
-            Evolve("main", (SplitTable("orders", "amount", 3, ("high", "low")),), *KEPT),
-            Write("old", (("insert", "orders", (ROW,)),)),
-            Merge("main", "old", "ours"),
         ]
     ),
     "change_already_made": Program(
