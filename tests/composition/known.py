@@ -103,6 +103,15 @@ KNOWN: tuple[Known, ...] = (
         fails("refused", "Merge", says="MergeConflict"),
     ),
     Known(
+        "merge_within_pair",
+        "a merge between the two sides of a sync leaves them out of step",
+        any_of(
+            fails("true", "Merge", sync="^(both|forward) immediate lens"),
+            fails("true", "Reattach", sync="immediate lens", met="Merge"),
+            fails("true", "Write", sync="CreateTable", met="Merge"),
+        ),
+    ),
+    Known(
         "replay_over_rename",
         "a snapshot from before a rename is not reverted or picked after it",
         fails("refused", "Revert", "CherryPick", says="MergeConflict"),

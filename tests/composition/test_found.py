@@ -16,12 +16,14 @@ from tests.composition.known import KNOWN
 from tests.composition.machine import Failure, Program, run
 from tests.composition.pieces import (
     INSERT,
+    KEPT,
     RENAME,
 )
 from tests.composition.schema_model import (
     AddColumn,
     CreateTable,
     RenameColumn,
+    SplitTable,
 )
 from tests.composition.schema_operations import Evolve, TransformClone
 from tests.composition.view_operations import (
@@ -48,6 +50,13 @@ FOUND = {
             Evolve("dev", (AddColumn("orders", "rank"),)),
             INSERT,
             Merge("dev", "main", "fail"),
+        ]
+    ),
+    "merge_within_pair": Program(
+        [
+            Evolve("main", (Normalize("orders", "amount", "sums"),), "to", "b", "both"),
+            Evolve("main", (SplitTable("orders", "amount", 3, ("high", "low")),), *KEPT),
+            Merge("main", "b", "ours"),
         ]
     ),
     "change_already_made": Program(
