@@ -312,7 +312,7 @@ class World:
             assert isinstance(definition, BoundQuery)
             try:
                 answer = definition.answer(self.model.history[snapshot], sync.target)
-            except KeyError:
+            except (KeyError, ValueError):
                 continue
             try:
                 made = self.db.derived_at(sync.target, source=f"id:{snapshot}")

@@ -8,9 +8,13 @@ from typing import Any
 
 from tests.composition.model import Column, State, Table
 
-__all__ = ["SHAPES", "BoundQuery", "Query", "Shape"]
+__all__ = ["SHAPES", "BoundQuery", "Query", "Shape", "TooLarge"]
 
 Rows = list[dict[str, Any]]
+
+
+class TooLarge(ValueError):
+    """A number that its column cannot hold."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +54,8 @@ def _grouped(rows: Rows, _: Rows, c: Mapping[str, str]) -> Rows:
     made = []
     for group, values in groups.items():
         given = [value for value in values if value is not None]
+        if abs(sum(given)) >= 1 << 63:
+            raise TooLarge("a sum")
         made.append({"gg": group, "gc": len(values), "gt": sum(given) if given else None})
     return made
 

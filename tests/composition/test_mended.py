@@ -320,6 +320,9 @@ MENDED = {
             Write("main", (("delete", "orders", ((1,),)),)),
         ]
     ),
+    "reset_of_reverse_source_over_drop": Program(
+        [Evolve("main", (DropTable("items"),), "keep", "old", "reverse"), Reset("main", 1)]
+    ),
     "compact_after_redefine": Program(
         [
             Derive("main", "v", COUNT, "on demand", "none"),

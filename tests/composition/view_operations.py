@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from tests.composition.graph_operations import has_room
 from tests.composition.model import Model, State, Sync
-from tests.composition.queries import SHAPES, BoundQuery, Query, possible
+from tests.composition.queries import SHAPES, BoundQuery, Query, TooLarge, possible
 from tests.composition.schema_model import BoundChanges
 from tests.composition.step import DONE, SKIPPED, Expected, Outcome, Step, maybe, refused
 
@@ -95,8 +95,8 @@ class Derive(Step):
             number = next((n for n in ("fn", "gc", "wp", "cc", "un") if n in outputs), None)
             materialize = "full" if number is None else f"where {number} >= 2"
         most = None
-        if random.random() < 0.2:
-            bound = query.bind(model.branches[branch], branch)
+        bound = query.bind(model.branches[branch], branch)
+        if random.random() < 0.2 and not _is_too_large_for(bound, model.branches[branch]):
             most = len(bound.answer(model.branches[branch], "?").rows) + random.choice((0, 1))
         return cls(branch, f"v{model.fresh()}", query, when, materialize, most)
 
@@ -110,6 +110,8 @@ class Derive(Step):
             return SKIPPED
         if self.name in model.branches:
             return refused(AlreadyExists)
+        if _is_too_large_for(bound, state):
+            return refused(InvalidData, IllegalSync, Unsupported)
         rows = bound.answer(state, self.name).rows
         if self.most_rows is not None and len(rows) > self.most_rows:
             return SKIPPED
@@ -140,6 +142,15 @@ class Derive(Step):
     @property
     def kinds(self) -> tuple[str, ...]:
         return ("Derive", f"{self.query.shape} {self.when} {self.materialize}")
+
+
+def _is_too_large_for(bound: BoundQuery, state: State) -> bool:
+    """Whether the answer of a query has a number that its column cannot hold."""
+    try:
+        bound.answer(state, "?")
+    except TooLarge:
+        return True
+    return False
 
 
 def drawn_query(state: State, random: Random) -> Query | None:
@@ -248,9 +259,11 @@ class Redefine(Step):
             return SKIPPED
         state = model.branches[sync.sources[0]]
         try:
-            self.query.bind(state, sync.sources[0])
+            bound = self.query.bind(state, sync.sources[0])
         except KeyError:
             return SKIPPED
+        if _is_too_large_for(bound, state):
+            return refused(InvalidData, IllegalSync, Unsupported)
         return maybe(IllegalSync, Unsupported) if self.query.hides(state) else DONE
 
     def call(self, db: livingdb.Database) -> Any:

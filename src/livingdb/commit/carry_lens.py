@@ -186,7 +186,10 @@ class LensCarrier:
         shared = {*lens.old, *lens.new, *tables}
         changed = sorted(name for name in source.other_schemas & shared if not is_hidden(name))
         is_one_way = sync.direction == "forward"
-        if is_one_way:
+        if not is_one_way:
+            again = source.changed & {*lens.old, *lens.new}
+            changed += sorted(name for name in again if name not in source.before)
+        else:
             # A table that is new, or that comes again, is one that the target has to have.
             before = source.before
             changed += sorted(n for n in source.changed if n not in before and not is_hidden(n))
