@@ -1,7 +1,6 @@
 """What fails or is refused today, each with the reason; the list can only become shorter.
 
-An entry speaks of failures: by the law, the kind of sync and the operations that met.  Each has a
-smallest program in `test_found.py` that shows it.
+An entry speaks of failures: by the law, the kind of sync and the operations that met.
 """
 
 from __future__ import annotations
@@ -66,16 +65,5 @@ def any_of(*matches: Callable[[Failure], bool]) -> Callable[[Failure], bool]:
     return lambda failure: any(one(failure) for one in matches)
 
 
-ALREADY_MADE = "there is a (table|column) .* already|has that name already"
-
-KNOWN: tuple[Known, ...] = (
-    # --- lenses and views that meet --------------------------------------------------------------
-    Known(
-        "change_already_made",
-        "a lens stops at a change that its source has made already, by a merge of the target",
-        any_of(
-            fails("stopped", says=ALREADY_MADE, sync="lens"),
-            fails("refused", "Reattach", says=ALREADY_MADE),
-        ),
-    ),
-)
+KNOWN: tuple[Known, ...] = ()
+"""There is nothing."""

@@ -59,6 +59,14 @@ from tests.composition.view_operations import (
 )
 
 MENDED = {
+    "change_already_made": Program(
+        [
+            TransformClone("main", "m", (CreateTable("new"),), "immediate"),
+            Twin("m", "t"),
+            Merge("m", "main", "fail"),
+            Propagate(),
+        ]
+    ),
     "merge_schema_into_synced": Program(
         [
             Clone("main", "dev"),

@@ -1,4 +1,4 @@
-"""New programs each time, long ones: what they find shrinks, and goes to `test_found.py`."""
+"""New programs each time, long ones: what they find shrinks, and goes to `test_mended.py`."""
 
 from __future__ import annotations
 

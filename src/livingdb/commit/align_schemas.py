@@ -25,12 +25,8 @@ from livingdb.evolution.merge_schemas import (
 from livingdb.evolution.plan import changed_tables, definitions_of
 from livingdb.evolution.rebuild_table import can_rebuild, rebuild_table
 from livingdb.evolution.schema_change import SchemaChange, Schemas
-from livingdb.evolution.schema_history import (
-    fork_of,
-    schema_history,
-    table_key,
-    visible_schemas,
-)
+from livingdb.evolution.schema_elements import table_key
+from livingdb.evolution.schema_history import fork_of, schema_history, visible_schemas
 from livingdb.graph.ancestry import common_ancestors
 from livingdb.graph.graph import Graph, tables_of
 from livingdb.graph.merge import MergeBase, merge_base

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, is_dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
@@ -131,15 +131,7 @@ def check_direction(plan: EvolutionPlan, sync: str) -> None:
 
 
 def _describe_changes(changes: Sequence[SchemaChange]) -> str:
-    return "; ".join(_change_title(change) for change in changes)[:200]
-
-
-def _change_title(change: SchemaChange) -> str:
-    """The change and what it names first: `AddColumn orders vat`."""
-    assert is_dataclass(change)
-    values = [getattr(change, item.name) for item in fields(change)]
-    given = [value for value in values if isinstance(value, str)]
-    return " ".join([type(change).__name__, *given[:2]])
+    return "; ".join(change.title for change in changes)[:200]
 
 
 def _intents(

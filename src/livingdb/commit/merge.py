@@ -193,7 +193,7 @@ def conflict_tables(conflicts: Sequence[SchemaConflict]) -> dict[str, pa.Table]:
     for table in sorted({one.table for one in conflicts}):
         some = [one for one in conflicts if one.table == table]
         changes = [
-            [[str(change.change) for change in side] for side in (one.ours, one.theirs)]
+            [[change.change.title for change in side] for side in (one.ours, one.theirs)]
             for one in some
         ]
         found[table] = pa.table(

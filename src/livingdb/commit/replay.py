@@ -20,14 +20,8 @@ from livingdb.evolution.merge_schemas import replay_changes
 from livingdb.evolution.plan import apply_changes, changed_tables, definitions_of, plan_changes
 from livingdb.evolution.rebuild_table import can_rebuild, rebuild_table
 from livingdb.evolution.schema_change import SchemaChange
-from livingdb.evolution.schema_history import (
-    MadeChange,
-    fork_of,
-    planned_tables,
-    schema_history,
-    table_key,
-    visible_schemas,
-)
+from livingdb.evolution.schema_elements import MadeChange, planned_tables, table_key
+from livingdb.evolution.schema_history import fork_of, schema_history, visible_schemas
 from livingdb.graph.draft import Intent
 from livingdb.graph.graph import Graph, tables_of
 from livingdb.graph.merge import MergeBase

@@ -16,7 +16,7 @@ from livingdb.database.pictures import notebook_html
 from livingdb.database.snapshot import Snapshot
 from livingdb.database.table import Table
 from livingdb.database.transaction import Transaction
-from livingdb.errors import InvalidData
+from livingdb.errors import IllegalSync, InvalidData
 from livingdb.graph import ancestry as history
 from livingdb.tables.layout import Layout
 from livingdb.tables.schema import SchemaLike
@@ -184,6 +184,7 @@ class Branch:
         keep: str | None = None,
         to: str | None = None,
         sync: str = "none",
+        when: str = "immediate",
         conditions: object = None,
         alerts: object = None,
         message: str = "",
@@ -193,12 +194,29 @@ class Branch:
 
         `keep` names a branch that stays on the old schema, and this one gets the new one; or
         `to` names a branch for the new schema, and this one stays.  `sync` says how the two are
-        kept in step: "none", "forward" (old to new), "reverse" or "both".  `conditions` guard
-        the sync, and `alerts` are where it tells of what they stop.
+        kept in step: "none", "forward" (old to new), "reverse" or "both"; `when`, for a one-way
+        sync with `to`, how often.  `conditions` guard the sync, and `alerts` are where it tells of
+        what they stop.
         """
         from livingdb.database import evolve as schema
 
         who = author or self.database.author
+        if when != "immediate":
+            if to is None or keep is not None or sync != "forward":
+                raise IllegalSync(
+                    f"when={when!r} is for sync='forward', with to=: other syncs are immediate"
+                )
+            self.clone(
+                to,
+                transform=changes,
+                sync=sync,
+                when=when,
+                conditions=conditions,
+                alerts=alerts,
+                message=message,
+                author=who,
+            )
+            return Branch(self.database, to).head
         row = schema.evolve(
             self._pipeline, self.name, changes, keep, to, sync, who, message, conditions, alerts
         )
@@ -239,12 +257,17 @@ class Branch:
         `derived=True` derives on it, too, what is derived on this one, under names that end in
         `_` and its own (a text: in that): all of it, or the clone is not made.  `transform` are
         schema changes through which the new branch sees this one; with `sync="forward"` it stays
-        in step, at the time `when` says, as far as `conditions` let changes pass; `alerts` are
-        where it tells of what they stop.  With masks it has rows of its own and shares no history
-        with this one: `materialize="lazy"` masks and stores them when they are first read, and
-        `replace=True` gives it other masks, or other keys, as a snapshot more.
+        in step, also without any of these, at the time `when` says, as far as `conditions` let
+        changes pass; `alerts` are where it tells of what they stop.  With masks it has rows of its
+        own and shares no history with this one: `materialize="lazy"` masks and stores them when
+        they are first read, and `replace=True` gives it other masks, or other keys, as a snapshot
+        more.
         """
         who = author or self.database.author
+        if transform is None and sync != "none" and not derived:
+            from livingdb.evolution.changes.no_change import NoChange
+
+            transform, message = [NoChange()], message or f"clone {self.name} as {name}"
         if transform is not None:
             from livingdb.database import derive as objects
 
@@ -264,7 +287,10 @@ class Branch:
         if replace or materialize != "full":
             raise InvalidData("replace= and materialize= are for clones with masks: transform=")
         if sync != "none" or conditions is not None or alerts is not None:
-            raise InvalidData("sync= is for a clone with transform=: a plain one goes its own way")
+            raise InvalidData(
+                "conditions= and alerts= are those of a sync: say which, with sync='forward'; "
+                "derived=True makes no sync of the clone itself"
+            )
         if derived:
             return self.head.clone(name, derived=derived, message=message, author=who)
         return self.database._clone(self._head(), name, self.name, who, message)

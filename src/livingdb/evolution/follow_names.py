@@ -6,12 +6,16 @@ those have other names since, the changes follow them, by identity.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import fields, is_dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from livingdb.errors import LivingDBError
+from livingdb.evolution.changes.no_change import NoChange
 from livingdb.evolution.schema_change import SchemaChange, Schemas
+from livingdb.evolution.schema_elements import MadeChange, is_made, planned_tables, unified_ids
 from livingdb.tables.recipe import Definition
 
 if TYPE_CHECKING:
@@ -54,13 +58,34 @@ _BY_COLUMN = {
 def follow_names(
     changes: Sequence[SchemaChange], before: Schemas, after: Schemas
 ) -> list[SchemaChange]:
-    """Changes of one schema by the names of another, each as those before it leave them."""
-    found = []
+    """Changes of one schema by the names of another, each as those before it leave them.
+
+    What a change does may have been done there by somebody else: then nothing is left of it, for
+    as long as that is so.
+    """
+    found: list[SchemaChange] = []
     for change in changes:
-        followed = follow_change(change, before, after)
+        followed = _restored(change, after) or follow_change(change, before, after)
+        made = MadeChange(change, before, planned_tables(change, before))
+        try:
+            after = planned_tables(followed, after)
+        except LivingDBError:
+            if not is_made(made, after) and unified_ids(made, after, {}) is None:
+                raise
+            followed = NoChange(json.dumps(change.to_json())).with_id(change.id)
         found.append(followed)
-        before, after = _planned(change, before), _planned(followed, after)
+        before = made.after
     return found
+
+
+def _restored(change: SchemaChange, tables: Schemas) -> SchemaChange | None:
+    """A change of which nothing was left, where it changes something again."""
+    known = change.restored() if isinstance(change, NoChange) else None
+    if known is not None:
+        with suppress(LivingDBError):
+            planned_tables(known, tables)
+            return known
+    return None
 
 
 def follow_change(change: SchemaChange, before: Schemas, after: Schemas) -> SchemaChange:
@@ -80,12 +105,6 @@ def _with_all_columns(change: Any, tables: Schemas) -> SchemaChange:
     columns = (*known, *(name for name in names if name not in known))
     made: SchemaChange = replace(change, columns=columns).with_id(change.id)
     return made
-
-
-def _planned(change: SchemaChange, tables: Schemas) -> dict[str, Definition]:
-    lens = change.plan(tables)
-    rest = {name: known for name, known in tables.items() if name not in lens.old}
-    return {**rest, **lens.new}
 
 
 def _names_of_tables(before: Schemas, after: Schemas) -> dict[str, str]:

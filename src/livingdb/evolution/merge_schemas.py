@@ -14,7 +14,16 @@ from dataclasses import dataclass, field, replace
 from livingdb.errors import LivingDBError
 from livingdb.evolution.follow_names import follow_change
 from livingdb.evolution.schema_change import SchemaChange, Schemas
-from livingdb.evolution.schema_history import MadeChange, planned_tables, table_key
+from livingdb.evolution.schema_elements import (
+    Element,
+    MadeChange,
+    effects_of,
+    elements_of,
+    is_made,
+    planned_tables,
+    table_key,
+    unified_ids,
+)
 from livingdb.tables.letter_case import check_new
 
 __all__ = [
@@ -26,15 +35,10 @@ __all__ = [
     "replay_changes",
 ]
 
-Element = tuple[str, ...]
-"""What a change can change: a table, its key, a column, one of its attributes, a check."""
-
 ThreeSchemas = tuple[Schemas, Schemas, Schemas]
 """Those of base, ours and theirs."""
 Histories = tuple[Sequence[MadeChange], Sequence[MadeChange], Sequence[MadeChange]]
 """What each of them did since a time."""
-
-_ATTRIBUTES = ("name", "type", "nullable", "default", "computed", "read_only", "hidden")
 
 
 @dataclass(frozen=True)
@@ -187,8 +191,11 @@ def _replay(made: Iterable[MadeChange], onto: Schemas, known: Collection[str]) -
             tables = planned_tables(change, done.tables)
             _check_names(tables, done.tables)
         except LivingDBError as error:
-            if not (_is_made(one, done) or _unifies(one, done)):
+            twins = {} if is_made(one, done.tables) else unified_ids(one, done.tables, done.aliases)
+            if twins is None:
                 done.failed.append((one, error))
+            else:
+                done.aliases.update(twins)
             continue
         done.changes.append(change)
         done.tables = tables
@@ -198,83 +205,6 @@ def _replay(made: Iterable[MadeChange], onto: Schemas, known: Collection[str]) -
 def _check_names(tables: Schemas, before: Schemas) -> None:
     """`InvalidName` for a name that differs from another in case only."""
     check_new(*({name: known.schema for name, known in some.items()} for some in (tables, before)))
-
-
-# --- what a change changes ------------------------------------------------------------------------
-
-
-def _elements(tables: Schemas, aliases: Mapping[str, str] | None = None) -> dict[Element, object]:
-    """All that a schema says, by what it says it of; identities are those of `aliases` for."""
-    also = aliases or {}
-    keys = {name: also.get(k := table_key(name, d), k) for name, d in tables.items()}
-    found: dict[Element, object] = {}
-    for name, definition in tables.items():
-        key, schema = keys[name], definition.schema
-        ids = {column.name: also.get(column.id, column.id) for column in schema.columns}
-        found[key,] = name
-        found[key, "key"] = tuple(ids[column] for column in schema.key)
-        for column in schema.columns:
-            place = key, ids[column.name]
-            found[place] = True
-            for attribute in _ATTRIBUTES:
-                value = getattr(column, attribute)
-                found[*place, attribute] = str(value) if attribute == "type" else value
-        for column_name, target in schema.foreign_keys:
-            found[key, ids[column_name], "link"] = keys.get(target, target)
-        for check, _ in schema.checks:
-            found[key, "check", check] = True
-    return found
-
-
-def _effects(one: MadeChange) -> dict[Element, object]:
-    """What is different after a change; None: it is gone."""
-    before, after = _elements(one.before), _elements(one.after)
-    return {
-        element: after.get(element)
-        for element in {**before, **after}
-        if before.get(element) != after.get(element)
-    }
-
-
-def _is_made(one: MadeChange, done: _Replay) -> bool:
-    """Whether what a change does is done already, or is a rename of what is gone."""
-    now = _elements(done.tables)
-    for element, value in _effects(one).items():
-        if now.get(element) == value:
-            continue
-        is_name = len(element) == 1 or element[2:] == ("name",)
-        is_gone = (element[0],) not in now or (len(element) > 1 and element[:2] not in now)
-        if not (is_name and is_gone and value is not None):
-            return False
-    return True
-
-
-def _unifies(one: MadeChange, done: _Replay) -> bool:
-    """Whether a change makes a table or column that came about here in the same form."""
-    known = {table_key(name, definition): name for name, definition in done.tables.items()}
-    made = _elements(one.before)
-    found: dict[str, str] = {}
-    for name, definition in one.after.items():
-        key = table_key(name, definition)
-        here = done.tables.get(known.get(done.aliases.get(key, key), name))
-        if (key,) not in made:
-            if here is None or not definition.is_alike(here):
-                return False
-            found[key] = table_key(name, here)
-            pairs = zip(definition.schema.columns, here.schema.columns, strict=True)
-            found.update((mine.id, other.id) for mine, other in pairs)
-            continue
-        for column in definition.schema.columns:
-            if (key, column.id) in made:
-                continue
-            twins = (
-                [] if here is None else [c for c in here.schema.columns if c.name == column.name]
-            )
-            if not twins or replace(twins[0], id="") != replace(column, id=""):
-                return False
-            found[column.id] = twins[0].id
-    done.aliases.update(found)
-    return bool(found)
 
 
 # --- contradictions -------------------------------------------------------------------------------
@@ -293,7 +223,10 @@ def _failures(
         against = _against(one, [other for other in others if other.identity not in known])
         table, column = _place(one, against, base)
         sides = ((one,), against) if is_theirs else (against, (one,))
-        words = _title(one), "; ".join(_title(other) for other in against) or "the other side"
+        words = (
+            one.change.title,
+            "; ".join(other.change.title for other in against) or "the other side",
+        )
         reason = f"{words[0]} does not go with {words[1]}: {error}"
         found.append(SchemaConflict(table, column, reason, sides[1], sides[0]))
     return found
@@ -301,7 +234,7 @@ def _failures(
 
 def _against(one: MadeChange, others: Sequence[MadeChange]) -> tuple[MadeChange, ...]:
     """The changes of the other side that have to do with what a change changes."""
-    effects = _effects(one)
+    effects = effects_of(one)
     tables = {element[0] for element in effects} | {
         table_key(name, definition) for name, definition in one.before.items()
         if definition not in one.after.values()
@@ -311,7 +244,7 @@ def _against(one: MadeChange, others: Sequence[MadeChange]) -> tuple[MadeChange,
     close: list[MadeChange] = []
     near: list[MadeChange] = []
     for other in others:
-        theirs = _effects(other)
+        theirs = effects_of(other)
         said = {v for e, v in theirs.items() if e[2:] == ("name",) or len(e) == 1} - {None}
         if effects.keys() & theirs.keys() or names & said:
             close.append(other)
@@ -322,8 +255,8 @@ def _against(one: MadeChange, others: Sequence[MadeChange]) -> tuple[MadeChange,
 
 def _place(one: MadeChange, against: Sequence[MadeChange], base: Schemas) -> tuple[str, str | None]:
     """The table, and column if it is one, that two changes contradict each other about."""
-    effects = _effects(one)
-    shared = [set(_effects(other)) & effects.keys() for other in against]
+    effects = effects_of(one)
+    shared = [set(effects_of(other)) & effects.keys() for other in against]
     both = sorted(set().union(*shared), key=str) if shared else []
     return _named(both or sorted(effects, key=str), one.after, one.before, base)
 
@@ -353,13 +286,13 @@ def _contradictions(
 ) -> list[SchemaConflict]:
     """What the two orders of changes do not agree about."""
     back = {theirs: ours for ours, theirs in aliases.items()}
-    mine, yours = _elements(one), _elements(other, back)
+    mine, yours = elements_of(one), elements_of(other, back)
     differing = {e for e in {**mine, **yours} if mine.get(e) != yours.get(e)}
     found = []
     for place in sorted({element[:2] for element in differing}, key=str):
         some = [element for element in differing if element[:2] == place]
         sides = [
-            tuple(change for change in side if any(e in _effects(change) for e in some))
+            tuple(change for change in side if any(e in effects_of(change) for e in some))
             for side in made
         ]
         table, column = _named(some, other, one, base)
@@ -385,9 +318,3 @@ def _merged_conflicts(conflicts: Sequence[SchemaConflict]) -> list[SchemaConflic
         theirs = (*known.theirs, *(c for c in one.theirs if c not in known.theirs))
         found[one.element] = replace(known, ours=ours, theirs=theirs)
     return list(found.values())
-
-
-def _title(one: MadeChange) -> str:
-    data = one.change.to_json()
-    words = [str(data[name]) for name in ("table", "name", "to") if isinstance(data.get(name), str)]
-    return " ".join([str(data["change"]), *words])

@@ -80,6 +80,14 @@ class SchemaChange(ABC):
         return self.id or recorded_change_id(json.dumps(self.to_json(), sort_keys=True))
 
     @property
+    def title(self) -> str:
+        """The change and what it names first: `AddColumn orders vat`."""
+        assert is_dataclass(self)
+        values = [getattr(self, item.name) for item in fields(self)]
+        given = [value for value in values if isinstance(value, str)]
+        return " ".join([type(self).__name__, *given[:2]])
+
+    @property
     def reverts(self) -> str | None:
         """The id of the change that this one takes back; None if it takes back none."""
         return None
@@ -134,6 +142,10 @@ def _change_class(name: str) -> type[SchemaChange]:
 
     if name not in SchemaChange.kinds and name in known.__all__:
         getattr(known, name)
+    if name == "NoChange":  # which is what is left of a change that its source has made, too
+        from livingdb.evolution.changes.no_change import NoChange
+
+        return NoChange
     if name == "RevertChange":  # which nobody makes but a revert
         from livingdb.evolution.changes.revert_change import RevertChange
 

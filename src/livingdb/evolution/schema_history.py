@@ -7,46 +7,20 @@ schema changes.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.errors import LivingDBError
 from livingdb.evolution.changes.tables import CreateTable, DropTable, creation_of
 from livingdb.evolution.lift import Lifter
 from livingdb.evolution.schema_change import SchemaChange, Schemas
+from livingdb.evolution.schema_elements import MadeChange, planned_tables, table_key
 from livingdb.graph.ancestry import last_common_position
 from livingdb.graph.graph import Graph, tables_of
 from livingdb.graph.names import is_hidden
 from livingdb.tables.identity import recorded_change_id
 from livingdb.tables.recipe import Definition
 
-__all__ = [
-    "MadeChange",
-    "fork_of",
-    "planned_tables",
-    "schema_history",
-    "table_key",
-    "visible_schemas",
-]
-
-
-@dataclass(frozen=True)
-class MadeChange:
-    """A change that was made, and the tables before and after it."""
-
-    change: SchemaChange
-    before: Schemas
-    after: Schemas
-
-    @property
-    def identity(self) -> str:
-        """The id of the change, wherever it was made."""
-        return self.change.identity
-
-
-def table_key(name: str, definition: Definition) -> str:
-    """What tells a table from others: its identity; of one without, its name."""
-    return definition.id or f"name {name}"
+__all__ = ["fork_of", "schema_history", "visible_schemas"]
 
 
 def visible_schemas(graph: Graph, row: SnapshotRow) -> dict[str, Definition]:
@@ -56,13 +30,6 @@ def visible_schemas(graph: Graph, row: SnapshotRow) -> dict[str, Definition]:
         for name, version in tables_of(graph, row).items()
         if not is_hidden(name)
     }
-
-
-def planned_tables(change: SchemaChange, tables: Schemas) -> dict[str, Definition]:
-    """The tables after a change; `InvalidData` or `NotFound` says why it cannot be made."""
-    lens = change.plan(tables)
-    rest = {name: known for name, known in tables.items() if name not in lens.old}
-    return {**rest, **lens.new}
 
 
 def fork_of(graph: Graph, *rows: SnapshotRow) -> SnapshotRow | None:

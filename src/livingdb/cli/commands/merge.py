@@ -71,6 +71,7 @@ def merge(
             seen = db.preview_merge(source, target, policy, granularity.value)
             changes = {name: dict(counts) for name, counts in seen.changes.items()}
             told = _merge_record(None, target, changes, seen.conflicts, seen.schema_conflicts)
+            told["schema"] = [change.title for change in seen.schema]
             _tell(output, {**told, "fast_forward": seen.fast_forward})
             if not seen.is_clean:
                 raise typer.Exit(DIFFERS)
@@ -111,12 +112,20 @@ def _merge_record(
         "conflicts": [
             {"table": name, **_conflict_record(row)}
             for name, rows in conflicts.items()
+            if name not in schema_conflicts
             for row in rows.to_pylist()
         ],
         "schema_conflicts": [
-            {"table": name, "reason": reason} for name, reason in schema_conflicts.items()
+            {"table": name, "column": row["column"], "reason": row["reason"]}
+            for name, reason in schema_conflicts.items()
+            for row in _schema_rows(conflicts.get(name), reason)
         ],
     }
+
+
+def _schema_rows(known: pa.Table | None, reason: str) -> list[dict[str, Any]]:
+    """What the schemas contradict each other about, or why a table cannot be merged as a whole."""
+    return [{"column": None, "reason": reason}] if known is None else known.to_pylist()
 
 
 def _conflict_record(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -157,6 +166,7 @@ def _tell(output: Output, told: Mapping[str, Any]) -> None:
         return
     output.write_list(("table", "inserted", "updated", "deleted"), told["changes"])
     output.write_list(columns, [_conflict_text(row) for row in conflicts])
-    output.write_list(("table", "reason"), told["schema_conflicts"])
+    output.write_list(("table", "column", "reason"), told["schema_conflicts"])
+    output.write_list(("schema change",), [{"schema change": c} for c in told.get("schema", ())])
     count = len(conflicts) + len(told["schema_conflicts"])
     output.say(f"{count:,} in conflict" if count else "nothing is in conflict")

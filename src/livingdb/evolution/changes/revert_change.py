@@ -31,6 +31,10 @@ class RevertChange(SchemaChange):
     before: str
 
     @property
+    def title(self) -> str:
+        return f"revert {SchemaChange.from_json(json.loads(self.reverted)).title}"
+
+    @property
     def reverts(self) -> str | None:
         return SchemaChange.from_json(json.loads(self.reverted)).identity
 

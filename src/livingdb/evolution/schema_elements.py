@@ -1,0 +1,141 @@
+"""What a schema says, element by element; what a change changes in it, and whether that is so."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from livingdb.evolution.schema_change import SchemaChange, Schemas
+from livingdb.tables.recipe import Definition
+from livingdb.tables.schema import Column
+
+__all__ = [
+    "Element",
+    "MadeChange",
+    "effects_of",
+    "elements_of",
+    "is_made",
+    "planned_tables",
+    "table_key",
+    "unified_ids",
+]
+
+Element = tuple[str, ...]
+"""What a change can change: a table, its key, a column, one of its attributes, a check."""
+
+_ATTRIBUTES = ("name", "type", "nullable", "default", "computed", "read_only", "hidden")
+
+
+@dataclass(frozen=True)
+class MadeChange:
+    """A change that was made, and the tables before and after it."""
+
+    change: SchemaChange
+    before: Schemas
+    after: Schemas
+
+    @property
+    def identity(self) -> str:
+        """The id of the change, wherever it was made."""
+        return self.change.identity
+
+
+def table_key(name: str, definition: Definition) -> str:
+    """What tells a table from others: its identity; of one without, its name."""
+    return definition.id or f"name {name}"
+
+
+def planned_tables(change: SchemaChange, tables: Schemas) -> dict[str, Definition]:
+    """The tables after a change; `InvalidData` or `NotFound` says why it cannot be made."""
+    lens = change.plan(tables)
+    rest = {name: known for name, known in tables.items() if name not in lens.old}
+    return {**rest, **lens.new}
+
+
+def elements_of(tables: Schemas, aliases: Mapping[str, str] | None = None) -> dict[Element, object]:
+    """All that a schema says, by what it says it of; identities are those of `aliases` for."""
+    also = aliases or {}
+    keys = {name: also.get(k := table_key(name, d), k) for name, d in tables.items()}
+    found: dict[Element, object] = {}
+    for name, definition in tables.items():
+        key, schema = keys[name], definition.schema
+        ids = {column.name: also.get(column.id, column.id) for column in schema.columns}
+        found[key,] = name
+        found[key, "key"] = tuple(ids[column] for column in schema.key)
+        for column in schema.columns:
+            place = key, ids[column.name]
+            found[place] = True
+            for attribute in _ATTRIBUTES:
+                value = getattr(column, attribute)
+                found[*place, attribute] = str(value) if attribute == "type" else value
+        for column_name, target in schema.foreign_keys:
+            found[key, ids[column_name], "link"] = keys.get(target, target)
+        for check, _ in schema.checks:
+            found[key, "check", check] = True
+    return found
+
+
+def effects_of(one: MadeChange) -> dict[Element, object]:
+    """What is different after a change; None: it is gone."""
+    before, after = elements_of(one.before), elements_of(one.after)
+    return {
+        element: after.get(element)
+        for element in {**before, **after}
+        if before.get(element) != after.get(element)
+    }
+
+
+def is_made(one: MadeChange, tables: Schemas) -> bool:
+    """Whether what a change does is done already, or is a rename of what is gone."""
+    now = elements_of(tables)
+    for element, value in effects_of(one).items():
+        if now.get(element) == value:
+            continue
+        is_name = len(element) == 1 or element[2:] == ("name",)
+        is_gone = (element[0],) not in now or (len(element) > 1 and element[:2] not in now)
+        if not (is_name and is_gone and value is not None):
+            return False
+    return True
+
+
+def unified_ids(
+    one: MadeChange, tables: Schemas, aliases: Mapping[str, str]
+) -> dict[str, str] | None:
+    """The identities here of tables and columns that a change makes, by those it gives them.
+
+    They came about here in the same form, and what else the change does is done; None if not.
+    """
+    known = {table_key(name, definition): name for name, definition in tables.items()}
+    before = elements_of(one.before)
+    found: dict[str, str] = {}
+    for name, definition in one.after.items():
+        key = table_key(name, definition)
+        here = tables.get(known.get(aliases.get(key, key), name))
+        if (key,) not in before:
+            if here is None or not definition.is_alike(here):
+                return None
+            found[key] = table_key(name, here)
+            pairs = zip(definition.schema.columns, here.schema.columns, strict=True)
+            found.update((mine.id, other.id) for mine, other in pairs)
+            continue
+        for column in definition.schema.columns:
+            if (key, column.id) not in before:
+                twin = None if here is None else _twin(column, here)
+                if twin is None:
+                    return None
+                found[column.id] = twin.id
+    rest = {
+        element: value
+        for element, value in effects_of(one).items()
+        if not found.keys() & set(element[:2])
+    }
+    now = elements_of(tables)
+    return found if found and all(now.get(e) == value for e, value in rest.items()) else None
+
+
+def _twin(column: Column, table: Definition) -> Column | None:
+    """The column of that name, if it is the same but for its identity."""
+    for other in table.schema.columns:
+        if other.name == column.name:
+            return other if replace(other, id="") == replace(column, id="") else None
+    return None
