@@ -16,7 +16,7 @@ from typing import Any
 
 from tests.frozen.archive import DATA, expected, first_difference, pack, store, stored, unpack
 from tests.frozen.describe import TEXTS, describe
-from tests.frozen.schemas import make_chain, make_masks, make_schemas
+from tests.frozen.schemas import make_chain, make_masks, make_merges, make_schemas
 from tests.frozen.shop import make_branches, make_events, make_names, make_tables
 from tests.frozen.views import make_trouble, make_views
 
@@ -37,6 +37,7 @@ def make(path: Path) -> None:
         make_schemas(db)
         make_chain(db)
         make_masks(db)
+        make_merges(db)
         db.compact()  # packs with dictionaries and patches, besides those that are new
         make_views(db)
         make_trouble(db)

@@ -20,6 +20,7 @@ from livingdb.evolution import (
     Normalize,
     RenameColumn,
     RenameTable,
+    ReorderColumns,
     RetypeColumn,
     SchemaChange,
     SplitColumn,
@@ -27,7 +28,7 @@ from livingdb.evolution import (
     UnionTables,
 )
 
-__all__ = ["MASK_KEY", "make_chain", "make_masks", "make_schemas"]
+__all__ = ["MASK_KEY", "make_chain", "make_masks", "make_merges", "make_schemas"]
 
 MASK_KEY = "a key that everybody may know"
 
@@ -54,6 +55,13 @@ _CASES = [
         "both",
         _ITEM,
         "INSERT INTO more (id) VALUES (1)",
+    ),
+    _Case(
+        "reorder_columns",
+        ReorderColumns("items", ["count", "note", "id", "price", "name"]),
+        "both",
+        _ITEM,
+        _NEW_ITEM,
     ),
     _Case("drop_table", DropTable("south"), "both", "DELETE FROM south WHERE code = 'b'", _ITEM),
     _Case(
@@ -329,3 +337,24 @@ def make_masks(db: Database) -> None:
     )
     db.propagate()
     main.update("customers", {"id": [9], "email": ["n@example.org"]}, message="not masked yet")
+
+
+def make_merges(db: Database) -> None:
+    """A migration that was tried on a branch and merged; one taken back, one picked; a replica."""
+    main = db.branch("main")
+    plan = main.clone("plan")
+    tried = plan.clone("tried")
+    tried.evolve(
+        [AddColumn("customers", "since", "date"), RenameColumn("customers", "city", "town")],
+        message="a migration",
+    )
+    tried.update("customers", {"id": [1], "town": ["Tromsø"]}, message="in the new schema")
+    plan.evolve(AddColumn("orders", "urgent", "boolean", default=False), message="meanwhile")
+    db.merge("tried", into="plan", message="the migration went well")
+    wrong = plan.evolve(DropColumn("orders", "day"), message="a mistake")
+    plan.sql("UPDATE orders SET urgent = true WHERE id < 3", message="before it was noticed")
+    plan.revert(wrong)
+    picked = main.clone("picked")
+    picked.cherry_pick(plan.evolve(RenameTable("events", "happenings"), message="another name"))
+    plan.clone("replica", sync="forward")
+    plan.sql("DELETE FROM orders WHERE id = 4", message="seen by the replica")

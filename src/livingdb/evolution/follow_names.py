@@ -70,7 +70,7 @@ def follow_names(
         try:
             after = planned_tables(followed, after)
         except LivingDBError:
-            if not is_made(made, after) and unified_ids(made, after, {}) is None:
+            if not is_made(made, after, is_merged=False) and unified_ids(made, after, {}) is None:
                 raise
             followed = NoChange(json.dumps(change.to_json())).with_id(change.id)
         found.append(followed)
