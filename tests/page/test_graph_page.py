@@ -191,7 +191,7 @@ def test_parents_and_sources_are_links(shown: Browser) -> None:
 
 
 def test_a_view_shows_its_query_and_a_schema_change_its_columns(shown: Browser) -> None:
-    click(shown, "n.kind === 'derive'")
+    click(shown, "n.kind === 'derive' && n.message.startsWith('derive')")
     assert "GROUP BY city" in text(shown, "#panel pre")
     assert "engine" in text(shown, "#edge")
     click(shown, "n.message.startsWith('AddColumn') && n.kind === 'schema_change'")

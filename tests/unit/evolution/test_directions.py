@@ -432,9 +432,12 @@ def test_a_foreign_key_of_one_side_holds_for_writes_on_the_other(db: livingdb.Da
     assert branch.table("shops").get(1) is None
 
 
-def test_a_merge_does_not_change_a_schema_that_is_in_step(db: livingdb.Database) -> None:
+def test_a_merge_does_not_change_a_schema_that_is_in_step_with_several(
+    db: livingdb.Database,
+) -> None:
     branch = db.branch("main").clone("stays")
     branch.evolve(RenameColumn("orders", "note", "text"), to="stays_new", sync="both")
+    branch.evolve(AddColumn("visits", "y", "int"), to="stays_too", sync="both")
     for number, change in enumerate((AddColumn("orders", "x", "int"), DropTable("visits"))):
         clone = branch.clone(f"stays_{number}")
         clone.evolve(change)
