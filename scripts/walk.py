@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 import tempfile
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -73,16 +74,22 @@ def main() -> None:
         def update() -> None:
             main.sql("UPDATE orders SET amount = amount + 1 WHERE city = 'Oslo'")
 
-        for warm in (True, False):
-            said = follow if not warm else lambda name, call: call()
-            said("upsert, two-way sync, immediate view", lambda: upsert(4))
-            said("read", lambda: main.table("orders").to_arrow())
-            said("SQL UPDATE", update)
-            column = "vat" if warm else "tax"
-            evolve = AddColumn("orders", column, "double", default=0.0)
-            said("evolve", lambda e=evolve: main.evolve(e, keep=f"before_{e.name}", sync="both"))
+        calls: dict[str, Callable[[], object]] = {
+            "upsert, two-way sync, immediate view": lambda: upsert(4),
+            "read": lambda: main.table("orders").to_arrow(),
+            "SQL UPDATE": update,
+            "refresh": lambda: db.refresh("later"),
+        }
+        for name, call in calls.items():
             upsert(5)
-            said("refresh", lambda: db.refresh("later"))
+            call()
+            upsert(6)
+            follow(name, call)
+        for column in ("vat", "tax"):
+            change = AddColumn("orders", column, "double", default=0.0)
+            before = f"before_{column}"
+            evolve = partial(main.evolve, change, keep=before, sync="both")
+            evolve() if column == "vat" else follow("evolve", evolve)
         db.close()
 
 

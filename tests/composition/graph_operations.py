@@ -147,12 +147,14 @@ class Merge(Step):
         if model.heads[self.source] in model.ancestors(model.heads[self.into]):
             return Outcome({self.into: model.branches[self.into]})
         after = self._after(model)
+        moved: set[str] = set()
         if shapes(model.branches[self.source]) != shapes(model.branches[self.into]):
+            moved = model.below(self.into)  # what reads it follows names at once
             for sync in model.two_way(self.into):
                 sync.spoiled = True  # its lens has hidden parts now, which the model does not know
         if after is None or isinstance(after, Conflict):
-            return Outcome(moved={self.into}, like={self.into: self._shapes(model)})
-        return Outcome({self.into: after})
+            return Outcome(moved={self.into, *moved}, like={self.into: self._shapes(model)})
+        return Outcome({self.into: after}, moved)
 
     def _shapes(self, model: Model) -> State:
         """The tables as they will look: as theirs where only theirs changed the schema."""

@@ -269,6 +269,19 @@ class Model:
             and branch in (*sync.sources, sync.target)
         ]
 
+    def below(self, branch: str) -> set[str]:
+        """A branch, and everything that follows from it, at once or later."""
+        found = {branch}
+        while True:
+            more = found | {
+                sync.written
+                for sync in self.syncs.values()
+                if sync.written and found & set(sync.read)
+            }
+            if more == found:
+                return found
+            found = more
+
     def two_way(self, branch: str) -> list[Sync]:
         return [sync for sync in self.lenses(branch) if sync.direction == "both"]
 

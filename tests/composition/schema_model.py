@@ -325,6 +325,57 @@ class RenameColumn(Change):
         return set()
 
 
+@dataclass(frozen=True)
+class ReorderColumns(Change):
+    """Another order of the columns; those that come later are last."""
+
+    table: str
+    columns: tuple[str, ...]
+    COLUMNS: ClassVar[tuple[str, ...]] = ("columns",)
+    KEEPS_ROWS: ClassVar[bool] = True
+
+    def build(self) -> Any:
+        return evolution.ReorderColumns(self.table, self.columns)
+
+    def get(self, state: State, uid: str) -> dict[str, Table]:
+        table = state[self.table]
+        known = [name for name in self.columns if table.has(name)]
+        rest = [name for name in table.names if name not in known]
+        columns = tuple(table.named(name) for name in (*known, *rest))
+        if columns == table.columns:
+            raise ValueError("in that order already")
+        rows = [{c.name: row[c.name] for c in columns} for row in table.dicts()]
+        return {**state, self.table: replace(table, columns=columns).with_rows(rows)}
+
+    def touched(self, state: State) -> set[str]:
+        return set()
+
+
+@dataclass(frozen=True)
+class SetDefault(Change):
+    """Another default for a number."""
+
+    table: str
+    name: str
+    value: int
+    KEEPS_ROWS: ClassVar[bool] = True
+
+    def build(self) -> Any:
+        return evolution.SetDefault(self.table, self.name, self.value)
+
+    def get(self, state: State, uid: str) -> dict[str, Table]:
+        table = state[self.table]
+        column = table.named(self.name)
+        if column.fixed or column.type == "string" or column.default == self.value:
+            raise ValueError("no such default")
+        made = replace(column, default=self.value)
+        columns = tuple(made if c == column else c for c in table.columns)
+        return {**state, self.table: replace(table, columns=columns)}
+
+    def touched(self, state: State) -> set[str]:
+        return set()
+
+
 def to_text(value: Any) -> Any:
     return None if value is None else str(value)
 

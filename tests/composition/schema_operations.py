@@ -126,7 +126,7 @@ class Evolve(Step):
             kind = "clone" if is_clone else "lens"
             sync = Sync(kind, pair[:1], pair[1], self.sync, "immediate", bound)
             model.syncs[sync.name] = sync
-        moved = set() if self.place == "to" else _below(model, self.branch)
+        moved = set() if self.place == "to" else model.below(self.branch)
         target = self.name if self.place == "to" else self.branch
         return settled_by_hash(states, target, bound, old, moved)
 
@@ -168,18 +168,6 @@ def _move_lenses(model: Model, branch: str, kept: str) -> None:
         sync.sources = tuple(kept if name == branch else name for name in sync.sources)
         sync.target = kept if sync.target == branch else sync.target
         model.syncs[sync.name] = sync
-
-
-def _below(model: Model, branch: str) -> set[str]:
-    """Everything that follows from a branch, at once or later."""
-    found = {branch}
-    while True:
-        more = found | {
-            sync.written for sync in model.syncs.values() if sync.written and found & set(sync.read)
-        }
-        if more == found:
-            return found
-        found = more
 
 
 def after(changes: Sequence[Change], state: State) -> dict[str, Table] | None:

@@ -42,7 +42,9 @@ from tests.composition.schema_model import (
     Normalize,
     RenameColumn,
     RenameTable,
+    ReorderColumns,
     RetypeColumn,
+    SetDefault,
     SplitTable,
 )
 from tests.composition.schema_operations import Evolve, TransformClone
@@ -58,7 +60,36 @@ from tests.composition.view_operations import (
     Twin,
 )
 
+REORDER = ReorderColumns("orders", ("note", "amount", "id", "city"))
+DEFAULT = SetDefault("orders", "amount", 7)
+
 MENDED = {
+    "reorder_and_defaults_under_everything": Program(
+        [
+            VIEW,
+            MASKED_LATER,
+            Evolve("main", (REORDER, DEFAULT), *KEPT),
+            INSERT,
+            Write("old", (("insert", "orders", (OTHER_ROW,)),)),
+            Twin("v", "t"),
+            Propagate(),
+            Clone("main", "dev"),
+            Evolve("dev", (RenameColumn("orders", "note", "text"),)),
+            Merge("dev", "main", "fail"),
+            Propagate(),
+            Revert("dev", "dev", 0),
+        ]
+    ),
+    "reorder_merged": Program(
+        [
+            Clone("main", "dev"),
+            Evolve("dev", (REORDER,)),
+            Evolve("main", (ADD_RANK,)),
+            INSERT,
+            Merge("dev", "main", "fail"),
+            CherryPick("main", "dev", 0),
+        ]
+    ),
     "change_already_made": Program(
         [
             TransformClone("main", "m", (CreateTable("new"),), "immediate"),

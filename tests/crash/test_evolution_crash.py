@@ -78,6 +78,17 @@ def masked(path: Path) -> None:
         main.clone("hidden", transform=IDS, sync="forward")
 
 
+def migrated(path: Path) -> None:
+    """A schema change that was tried on a branch, with rows on both sides; and one on main."""
+    shop(path)
+    with livingdb.open(path) as db:
+        dev = db.branch("main").clone("dev")
+        dev.evolve([VAT, PLACES])
+        dev.sql("UPDATE orders SET amount = amount + 1 WHERE id % 7 = 0")
+        db.branch("main").sql("DELETE FROM orders WHERE id % 5 = 0 AND id % 7 > 0")
+        db.tag("change", db.branch("main").evolve(DropColumn("blobs", "data")))
+
+
 def write_main(db: Database) -> None:
     with db.branch("main").transaction() as tx:
         tx.upsert("orders", [{**row, "city": "Ærø"} for row in orders(190, 20, 3.0)])
@@ -138,6 +149,13 @@ EVOLUTION: dict[str, Scenario] = {
                 sync="both",
             )
         ),
+    ),
+    "merge schemas": Scenario(migrated, opened(lambda db: db.merge("dev", into="main"))),
+    "revert a schema change": Scenario(
+        migrated, opened(lambda db: db.branch("main").revert("change"))
+    ),
+    "pick a schema change": Scenario(
+        migrated, opened(lambda db: db.branch("dev").cherry_pick("change"))
     ),
     "write on the old side": Scenario(in_step, opened(write_old)),
     "write on the new side": Scenario(in_step, opened(write_new)),

@@ -39,15 +39,8 @@ __all__ = ["pending_schema_change", "rebind_to_heads", "rebind_view", "unchanged
 
 _KEEPS_ROWS = {
     *("AddColumn", "DropColumn", "RenameColumn", "RetypeColumn", "MaskColumn", "SplitColumn"),
-    *(
-        "ReorderColumns",
-        "ConcatColumns",
-        "RenameTable",
-        "CreateTable",
-        "DropTable",
-        "Normalize",
-        "DropConstraint",
-    ),
+    *("ConcatColumns", "RenameTable", "CreateTable", "DropTable", "Normalize", "DropConstraint"),
+    *("ReorderColumns", "SetDefault", "DropDefault"),
 }
 """Changes after which a table that is still there has the same rows, but for columns named."""
 

@@ -29,6 +29,8 @@ _COLUMNS = {
     "MaskColumn": {"name"},
     "DropColumn": {"name"},
     "RenameColumn": {"name"},
+    "SetDefault": {"name"},
+    "DropDefault": {"name"},
     "RetypeColumn": {"name"},
     "SplitColumn": {"name"},
     "ConcatColumns": {"names"},

@@ -6,6 +6,7 @@ from livingdb.evolution.changes.add_column import AddColumn
 from livingdb.evolution.changes.change_key import ChangeKey
 from livingdb.evolution.changes.constraints import AddConstraint, DropConstraint
 from livingdb.evolution.changes.decompose import Decompose
+from livingdb.evolution.changes.defaults import DropDefault, SetDefault
 from livingdb.evolution.changes.drop_column import DropColumn
 from livingdb.evolution.changes.join_tables import JoinTables
 from livingdb.evolution.changes.mask_column import MaskColumn
@@ -28,6 +29,7 @@ __all__ = [
     "Decompose",
     "DropColumn",
     "DropConstraint",
+    "DropDefault",
     "DropTable",
     "JoinTables",
     "MaskColumn",
@@ -37,6 +39,7 @@ __all__ = [
     "ReorderColumns",
     "RetypeColumn",
     "SchemaChange",
+    "SetDefault",
     "SplitColumn",
     "SplitTable",
     "UnionTables",

@@ -79,6 +79,10 @@ CHANGES: dict[str, tuple[object, Write]] = {
         ev.RenameColumn("orders", "id", "number"),
         lambda b: b.delete("orders", [1, 2]),
     ),
+    "set default": (
+        ev.SetDefault("orders", "zip", "0000"),
+        lambda b: b.insert("orders", {"id": [51], "amount": [7.0]}),
+    ),
     "reorder columns": (
         ev.ReorderColumns("orders", ["zip", "amount", "id", "city"]),
         lambda b: b.update("orders", {"id": [1], "zip": ["77"], "amount": [8.5]}),

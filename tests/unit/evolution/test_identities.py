@@ -29,6 +29,7 @@ from livingdb.evolution import (
     ReorderColumns,
     RetypeColumn,
     SchemaChange,
+    SetDefault,
     SplitColumn,
     SplitTable,
     UnionTables,
@@ -196,6 +197,7 @@ PROMISES: list[tuple[SchemaChange, dict[str, tuple[str, Sequence[str]]]]] = [
     ),
     (DropColumn("t", "a"), {"t": (OLD["t"], same("t", "id", "b", "n"))}),
     (RenameColumn("t", "a", "x"), {"t": (OLD["t"], same("t", "id", "a", "b", "n"))}),
+    (SetDefault("t", "a", "?"), {"t": (OLD["t"], same("t", "id", "a", "b", "n"))}),
     (
         ReorderColumns("t", ["n", "b", "a", "id"]),
         {"t": (OLD["t"], same("t", "n", "b", "a", "id"))},
@@ -329,7 +331,7 @@ def test_a_view_of_a_table_that_is_made_of_itself(
 
 def test_every_change_makes_a_promise() -> None:
     known = {type(change).__name__ for change, _ in PROMISES}
-    assert known == set(evolution.__all__) - {"SchemaChange", "DropConstraint"}
+    assert known == set(evolution.__all__) - {"SchemaChange", "DropConstraint", "DropDefault"}
 
 
 @pytest.mark.parametrize(("change", "promised"), PROMISES, ids=lambda item: type(item).__name__)

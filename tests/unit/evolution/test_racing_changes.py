@@ -86,6 +86,11 @@ CHANGES: dict[str, tuple[list[ev.SchemaChange], list[str]]] = {
     "up": ([ev.AddColumn("orders", "n", "int", up="length(city)")], ["orders"]),
     "drop column": ([ev.DropColumn("orders", "zip")], ["orders"]),
     "rename column": ([ev.RenameColumn("orders", "zip", "code")], ["orders"]),
+    "set default": ([ev.SetDefault("orders", "zip", "0000")], ["orders"]),
+    "set and drop default": (
+        [ev.SetDefault("orders", "zip", "0000"), ev.DropDefault("orders", "zip")],
+        ["orders"],
+    ),
     "reorder columns": (
         [ev.ReorderColumns("orders", SCHEMA.names[::-1])],
         ["orders"],
