@@ -120,8 +120,9 @@ class Merge(Step):
         ]
 
         def allows(error: LivingDBError) -> bool:
-            named = set(getattr(error, "schema_conflicts", ()))
-            return len(common) > 1 or named <= sides[0] & sides[1]
+            named = getattr(error, "schema_conflicts", {})
+            lost = {name for name, why in named.items() if "no place" in why}
+            return len(common) > 1 or set(named) - lost <= sides[0] & sides[1]
 
         return allows
 

@@ -8,7 +8,7 @@ the winning side, of the base, or the default.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from livingdb.catalog.snapshots import SnapshotRow
@@ -54,6 +54,8 @@ class AlignedSides:
     conflicts: Sequence[SchemaConflict] = ()
     evolved: Mapping[str, Version | None] = field(default_factory=dict)
     """The tables of ours that the changes made others of; None: gone."""
+    is_rebuilt: bool = False
+    """Whether changes of ours do not count, so that no changes lead to its tables."""
 
 
 def align_schemas(
@@ -249,7 +251,8 @@ class _Alignment:
             and item.identity not in {one.identity for one in self.made[1]}
         ]
         shown = changes if kept.leaves_out_ours else kept.onto_ours
-        return self._result(mine, yours, self._in_order_of(mine, base), shown)
+        found = self._result(mine, yours, self._in_order_of(mine, base), shown)
+        return replace(found, is_rebuilt=kept.leaves_out_ours)
 
     def _rebuilt(
         self, tables: Tables, target: Schemas, base: Tables, others: Sequence[Tables]

@@ -222,7 +222,8 @@ class LensCarrier:
             {name: graph.versions.definition(v) for name, v in tables.items()}
             for tables in (source.change.before, after)
         )
-        changes = follow_names([SchemaChange.from_json(sync.spec["change"])], before, definitions)
+        change = SchemaChange.from_json(sync.spec["change"])
+        changes = follow_names([change], before, definitions, source.made_changes)
         plan = plan_changes(definitions, changes)
         made, between = new_tables(graph, plan, after, staging)
         whole = overlay_tables(after, made)

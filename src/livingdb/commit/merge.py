@@ -126,6 +126,11 @@ def _merge_heads(
     rows = {name: len(changes) for name, changes in merged.deltas.items()}
     is_evolved = bool(sides.changes or sides.evolved)
     if sides.changes and len(moves) == 1 and _keeps_schema(graph, moves[0]):
+        if sides.is_rebuilt:
+            raise RuleViolation(
+                f"rule 4: {moves[0].name!r} is in a two-way sync, which stays with its present "
+                "schema, and this merge would take back changes of that: detach the sync first"
+            )
         raise _SchemaKept(sides.changes)
     intent = Intent(
         (theirs,) if is_evolved else (ours, theirs),

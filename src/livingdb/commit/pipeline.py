@@ -30,10 +30,11 @@ from livingdb.commit.proposal import BranchMove, Proposal
 from livingdb.commit.sync_order import rank_syncs
 from livingdb.errors import InvalidData, LivingDBError, RuleViolation, TransactionConflict
 from livingdb.evolution.lift import Lifter
+from livingdb.graph.ancestry import is_ancestor
 from livingdb.graph.catalog_changes import CatalogChange, RespecifiedSync
 from livingdb.graph.constraints import check_tables, check_targets
 from livingdb.graph.diff import delta_between
-from livingdb.graph.draft import Action, Draft, Propagation
+from livingdb.graph.draft import Action, Draft, HeadMove, Propagation
 from livingdb.graph.graph import Graph, now, tables_of
 from livingdb.graph.names import is_hidden
 from livingdb.graph.snapshot import Edge, overlay_tables
@@ -181,12 +182,13 @@ class Pipeline:
     def _carry(self, proposal: Proposal, own: Sequence[Draft], staging: Staging) -> Propagation:
         """The snapshots of other branches that follow, and what else the transaction does."""
         graph = self.graph
+        made = frozenset(i for draft in own for i in _change_ids(draft.record.edge))
         moves = [
-            BranchMove.by_draft(graph, branch, draft)
+            replace(BranchMove.by_draft(graph, branch, draft), made_changes=made)
             for draft in own
             for branch in draft.intent.moves
         ]
-        moves += [BranchMove.to_snapshot(graph, move) for move in proposal.moves]
+        moves += [self._forwarded(move) for move in proposal.moves]
         moves += [BranchMove.in_place(graph, branch) for branch in proposal.overdue]
         if not moves:
             return Propagation()
@@ -200,6 +202,15 @@ class Pipeline:
             watched = [move.watched for move in moved]
             work.actions += self._watches.alert_actions(watched)
         return Propagation(work.drafts, work.changes, work.actions)
+
+    def _forwarded(self, move: HeadMove) -> BranchMove:
+        """A branch that goes to a snapshot that is there, and the schema changes on the way."""
+        graph, found = self.graph, BranchMove.to_snapshot(self.graph, move)
+        if not is_ancestor(graph.snapshots, found.head, move.to):
+            return found
+        steps = self.lifter.schema_changes_between(found.head, move.to)
+        made = (i for step in steps for i in _change_ids(graph.record(step.address).edge))
+        return replace(found, made_changes=frozenset(made))
 
     def ranks(self, epoch: str) -> Mapping[SyncId, int]:
         """The order of the syncs, as of an epoch of the catalog."""
@@ -345,6 +356,9 @@ class _Work:
             images = (carried.deltas, carried.row_images) if is_as_made else ({}, {})
             known = held, overlay_tables(held, tables), *images
         move = BranchMove.by_draft(self.graph, branch, draft, carried.schema_changes, known)
+        ends = {*sync.sources, sync.target} - {branch.id}
+        made = [self.moved[end].made_changes for end in ends if end in self.moved]
+        move = replace(move, made_changes=frozenset().union(*made))
         self.moved[branch.id] = move
         self._reach(move)
 
@@ -408,3 +422,8 @@ class _Work:
             for draft in self.drafts
             if not any(branch.id in between for branch in draft.intent.moves)
         ]
+
+
+def _change_ids(edge: Edge) -> list[str]:
+    """The ids of the schema changes that an edge makes."""
+    return [str(change["id"]) for change in edge.details.get("changes", ()) if "id" in change]

@@ -89,6 +89,8 @@ class BranchMove:
     """The schema changes that the proposal makes, in the words of their edges."""
     known: tuple[Tables, Tables, dict[str, Delta], dict[str, RowImages]] | None = None
     """The tables before and after, and what differs, if who made it knows."""
+    made_changes: frozenset[str] = frozenset()
+    """The ids of the schema changes that are made on the way, where it is one of several steps."""
 
     @classmethod
     def by_draft(

@@ -239,7 +239,8 @@ def _follow_changes(graph: Graph, view: View, change: _SchemaTransition) -> View
         for tables in (change.before, change.after)
     )
     changes = [SchemaChange.from_json(item) for item in view.changes]
-    followed = [item.to_json() for item in follow_names(changes, before, after)]
+    made = follow_names(changes, before, after, change.move.made_changes)
+    followed = [item.to_json() for item in made]
     return view if followed == list(view.changes) else replace(view, changes=tuple(followed))
 
 

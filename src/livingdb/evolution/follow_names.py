@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from livingdb.errors import LivingDBError
 from livingdb.evolution.changes.no_change import NoChange
 from livingdb.evolution.schema_change import SchemaChange, Schemas
-from livingdb.evolution.schema_elements import MadeChange, is_made, planned_tables, unified_ids
+from livingdb.evolution.schema_elements import MadeChange, planned_tables, unified_ids
 from livingdb.tables.recipe import Definition
 
 if TYPE_CHECKING:
@@ -58,12 +58,15 @@ _BY_COLUMN = {
 
 
 def follow_names(
-    changes: Sequence[SchemaChange], before: Schemas, after: Schemas
+    changes: Sequence[SchemaChange],
+    before: Schemas,
+    after: Schemas,
+    known: Collection[str] = (),
 ) -> list[SchemaChange]:
     """Changes of one schema by the names of another, each as those before it leave them.
 
-    What a change does may have been done there by somebody else: then nothing is left of it, for
-    as long as that is so.
+    A change may have been made there, too: it is one of those `known` there, or all that it makes
+    is there.  Then nothing is left of it, for as long as that is so.
     """
     found: list[SchemaChange] = []
     for change in changes:
@@ -72,7 +75,7 @@ def follow_names(
         try:
             after = planned_tables(followed, after)
         except LivingDBError:
-            if not is_made(made, after, is_merged=False) and unified_ids(made, after, {}) is None:
+            if change.identity not in known and unified_ids(made, after, {}) is None:
                 raise
             followed = NoChange(json.dumps(change.to_json())).with_id(change.id)
         found.append(followed)

@@ -85,15 +85,10 @@ def effects_of(one: MadeChange) -> dict[Element, object]:
     }
 
 
-def is_made(one: MadeChange, tables: Schemas, is_merged: bool = True) -> bool:
-    """Whether what a change does is done already.
-
-    In a merge also where it is a rename of what is gone, or drops part of a table that is.
-    """
+def is_made(one: MadeChange, tables: Schemas) -> bool:
+    """Whether what a change does is done already, or is a rename of what is gone."""
     now = elements_of(tables)
     for element, value in effects_of(one).items():
-        if not is_merged and (element[0],) not in now and _is_kept(one, element[0]):
-            return False
         if now.get(element) == value:
             continue
         is_name = len(element) == 1 or element[2:] == ("name",)
@@ -101,11 +96,6 @@ def is_made(one: MadeChange, tables: Schemas, is_merged: bool = True) -> bool:
         if not (is_name and is_gone and value is not None):
             return False
     return True
-
-
-def _is_kept(one: MadeChange, key: str) -> bool:
-    """Whether a table is there after a change."""
-    return any(table_key(name, known) == key for name, known in one.after.items())
 
 
 def unified_ids(
