@@ -2,6 +2,7 @@
 
 python -m bench                  every suite
 python -m bench table diff       some of them; the others keep their last figures
+python -m bench evolution        schema changes, chains of schema versions among them
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from bench import (
     lineage,
     pack_open,
     report,
+    schema_chains,
     sharing,
     spark_speed,
     table_speed,
@@ -27,6 +29,8 @@ from bench import (
 from bench.measure import Result
 
 HOME = Path(__file__).parent
+PARTS = {"evolution": ["evolution", "chains"]}
+"""Suites that are of one subject: who names it runs all of them."""
 
 
 def _packs():
@@ -42,6 +46,7 @@ SUITES = {
     "graph": graph.run,
     "spark": spark_speed.run,
     "evolution": evolution.run,
+    "chains": schema_chains.run,
     "views": views.run,
     "tpch": tpch_views.run,
     "conditions": conditions.run,
@@ -56,7 +61,8 @@ def main(names: list[str]) -> int:
         print(f"no suite {unknown[0]!r}; there are {', '.join(SUITES)}", file=sys.stderr)
         return 2
     (HOME / "results").mkdir(exist_ok=True)
-    for name in names or SUITES:
+    wanted = [part for name in names for part in PARTS.get(name, [name])]
+    for name in dict.fromkeys(wanted or SUITES):
         lines = []
         for result in SUITES[name]():
             lines.append(json.dumps(result.to_json()))

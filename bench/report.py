@@ -22,6 +22,7 @@ TITLES = {
     "graph": "Commits, history, branches and writers",
     "spark": "Spark: loading, reading, change feeds",
     "evolution": "Schema changes",
+    "chains": "Chains of schema versions",
     "views": "Derived objects",
     "tpch": "TPC-H as views on Spark",
     "conditions": "Conditions",
@@ -31,6 +32,9 @@ INTRODUCTIONS = {
     "sharing": "50,000 rows and 500 commits of 200 rows. `content` and `capacity` make a tree "
     "for every commit with leaves of about 128 rows; `recipes` is the default layout, which "
     "keeps deltas and folds them now and then.",
+    "chains": "Versions of one table of 20,000 rows, each in step with the next in both "
+    "directions; changes of all kinds by turns. Times are CPU time. "
+    "`python -m bench chains` measures this part alone.",
 }
 
 

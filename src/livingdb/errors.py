@@ -6,6 +6,7 @@
     ├── InvalidName          not a name LivingDB accepts
     ├── InvalidData          wrong type, null where none may be, unknown column
     │   ├── DuplicateKey     a key twice in the data, or already in the table
+    │   │   └── DuplicateValue   two rows with one value of a unique constraint
     │   └── MissingKey       a key that had to be there is not
     ├── Refused
     │   ├── ReadOnlyBranch   the branch is the target of a one-way sync
@@ -33,6 +34,7 @@ __all__ = [
     "Conflict",
     "Corruption",
     "DuplicateKey",
+    "DuplicateValue",
     "IllegalSync",
     "InvalidData",
     "InvalidName",
@@ -86,6 +88,27 @@ class DuplicateKey(InvalidData):
     """A key appears twice, or is in the table already."""
 
     code = "duplicate_key"
+
+
+class DuplicateValue(DuplicateKey):
+    """Two rows have one value in the columns of a unique constraint.
+
+    `table`, `columns`, `value` and `keys` say which; values and keys of several columns are
+    tuples.
+    """
+
+    code = "duplicate_value"
+    table: str
+    columns: tuple[str, ...]
+    value: typing.Any
+    keys: tuple[typing.Any, ...]
+
+    def __init__(self, message: str):
+        super().__init__(message)
+        self.table = ""
+        self.columns = ()
+        self.value = None
+        self.keys = ()
 
 
 class MissingKey(InvalidData):

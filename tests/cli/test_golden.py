@@ -63,8 +63,22 @@ CASES: dict[str, list[list[str]]] = {
     "history": [["history", "orders", "1"], ["history", "visits", "Oslo,2024-01-01"]],
     "evolve": [
         ["evolve", "--explain", ALTER],
+        ["evolve", "--explain", "ALTER TABLE visits ALTER COLUMN city TYPE VARCHAR(3)"],
         ["evolve", ALTER, "--keep", "old", "--sync", "both"],
         ["evolve", '{"change": "RenameTable", "table": "visits", "to": "guests"}'],
+    ],
+    "retire": [
+        ["evolve", ALTER, "--keep", "old", "--sync", "both"],
+        ["evolve", "ALTER TABLE visits DROP COLUMN guests", "--keep", "middle", "--sync", "both"],
+        ["--branch", "middle", "sql", "UPDATE visits SET guests = 5 WHERE city = 'Oslo'"],
+        ["retire", "dev"],
+        ["retire", "middle"],
+        ["retire", "middle", "--policy", "truncate"],
+        ["retire", "main"],
+        ["branch", "default", "old"],
+        ["retire", "main"],
+        ["branch", "default", "main"],
+        ["retire", "old"],
     ],
     "derive": [
         ["derive", "cities", "--sql", "SELECT DISTINCT city FROM visits", "--when", "immediate"],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from tests.cli.telling import tell
 
 import livingdb
@@ -43,11 +44,27 @@ def test_detach_and_reattach(shop: Path) -> None:
         assert row == {"id": 2, "amount": 70.0}
 
 
+def test_views_move_to_what_is_kept(shop: Path, caplog: pytest.LogCaptureFixture) -> None:
+    assert tell("derive", "places", *VIEW, "--on-break", "move", db=shop).code == 0
+    assert tell("derive", "others", *VIEW, db=shop).code == 0
+    told = tell("sync", "others", "alter", "--on-break", "move", db=shop)
+    assert told.code == 0, told.err
+    drop = ["ALTER TABLE orders DROP COLUMN city", "--keep", "old", "--sync", "both"]
+    assert tell("evolve", *drop, "--on-break", "stay", db=shop).code == 2
+    assert tell("evolve", *drop, db=shop).code == 0
+    for name in ("places", "others"):
+        told = tell("-o", "json", "sync", name, db=shop)
+        assert (told.json["name"], told.json["state"]) == (f"old/{name}", "active")
+    assert tell("sql", "SELECT count(*) AS n FROM places", db=shop).code == 0
+    assert any("'places' is made of 'old'" in message for message in caplog.messages)
+
+
 def test_what_does_not_go_together(shop: Path) -> None:
     for words in (
         ["detach", "--note", "x"],
         ["resume", "--on-conflict", "ours"],
         ["approve", "--reason", "x"],
         ["show", "--by", "eva"],
+        ["resume", "--on-break", "move"],
     ):
         assert tell("sync", "totals", *words, db=shop).code == 2

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from random import Random
 from typing import Any, Self
 
@@ -108,7 +109,10 @@ class Merge(Step):
             return Expected("maybe", (MergeConflict, InvalidData), allows=self._contradicts(model))
         if isinstance(after, Conflict):
             return refused(MergeConflict)
-        return judged(model, self.into, after)
+        found = judged(model, self.into, after)
+        if found.what == "refused":  # by a constraint that the other side has added, or ours has
+            return refused(*found.errors, MergeConflict)
+        return found
 
     def _contradicts(self, model: Model) -> Callable[[LivingDBError], bool]:
         """Schemas are in conflict only where both sides changed that of a table."""
@@ -121,10 +125,26 @@ class Merge(Step):
 
         def allows(error: LivingDBError) -> bool:
             named = getattr(error, "schema_conflicts", {})
-            lost = {name for name, why in named.items() if "no place" in why}
+            lost = {
+                name
+                for name, why in named.items()
+                if "no place" in why or "does not fit the rows" in why or "left out" in why
+            }
+            lost |= {name for name in named if self._is_made_anew(model, name)}
+            lost |= set(named) - set(model.branches[self.into])  # of which theirs changed rows
             return len(common) > 1 or set(named) - lost <= sides[0] & sides[1]
 
         return allows
+
+    def _is_made_anew(self, model: Model, name: str) -> bool:
+        """Whether a sync gave one of the sides another table of that name, by no schema change."""
+        for side in (self.source, self.into):
+            for now, then in pairwise(model.line(side)):
+                one, other = (shapes(model.history.get(at, {})).get(name) for at in (now, then))
+                is_by_sync = model.edges[now] in ("derive", "propagate")
+                if is_by_sync and None not in (one, other) and one != other:
+                    return True
+        return False
 
     def _after(self, model: Model) -> State | Conflict | None:
         """What comes of it; None where it is not known: both schemas changed."""
@@ -137,7 +157,7 @@ class Merge(Step):
             base, theirs = in_names_of(ours, base), in_names_of(ours, theirs)
         if shapes(ours) == shapes(base) == shapes(theirs):
             return _merged(base, ours, theirs, self.policy)
-        if ours == base:
+        if ours == base and self.source not in model.group(self.into):
             return theirs
         return None
 
@@ -151,7 +171,7 @@ class Merge(Step):
         moved: set[str] = set()
         if shapes(model.branches[self.source]) != shapes(model.branches[self.into]):
             moved = model.below(self.into)  # what reads it follows names at once
-            for sync in model.two_way(self.into):
+            for sync in (s for s in model.lenses(self.into) if s.direction != "forward"):
                 sync.spoiled = True  # its lens has hidden parts now, which the model does not know
         if after is None or isinstance(after, Conflict):
             return Outcome(moved={self.into, *moved}, like={self.into: self._shapes(model)})
@@ -180,13 +200,17 @@ def in_names_of(ours: State, state: State) -> State:
     for name, table in state.items():
         title, like = by_id.get(table.id, (name, table))
         kinds = [{(c.id, c.type, c.fixed) for c in one.columns} for one in (table, like)]
-        if kinds[0] != kinds[1] or (table.key, table.checks) != (like.key, like.checks):
+        if kinds[0] != kinds[1] or _asked_of(table) != _asked_of(like):
             made[name] = table
             continue
         names = {column.id: column.name for column in table.columns}
         rows = [{c.name: row[names[c.id]] for c in like.columns} for row in table.dicts()]
         made[title] = like.with_rows(rows)
     return made
+
+
+def _asked_of(table: Table) -> tuple[Any, ...]:
+    return table.key, table.checks, table.uniques
 
 
 def shapes(state: State) -> dict[str, Any]:
@@ -296,8 +320,21 @@ class _Replay(Step):
     def apply(self, model: Model) -> Outcome:
         after = self._after(model)
         if after is None or isinstance(after, Conflict):
-            return Outcome(moved={self.branch})
+            return Outcome(moved={self.branch}, like={self.branch: self._shapes(model)})
         return Outcome({self.branch: after})
+
+    def _shapes(self, model: Model) -> State:
+        """The tables as they will look: where the step changes what they are, as after it."""
+        places = self._places(model)
+        assert places is not None
+        ours = model.branches[self.branch]
+        was, now = (shapes(place) for place in places)
+        changed = {
+            name: table
+            for name, table in places[1].items()
+            if was.get(name) != now[name] and shapes(ours).get(name) == was.get(name)
+        }
+        return {**ours, **changed}
 
 
 def _same_where_changed(base: State, theirs: State, ours: State) -> bool:

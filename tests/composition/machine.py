@@ -245,6 +245,8 @@ class World:
                 found.append(laws.answer(self, sync))
         if name in self.model.branches:
             found.append(self.model.branches[name])
+            past = self.model.line(name)
+            found += [self.model.history[one] for one in past if one in self.model.history]
         return found
 
     def _remember(self, snapshot: str, state: State) -> None:
@@ -365,14 +367,32 @@ def identified(found: State, candidates: Sequence[State]) -> dict[str, Table]:
     """What was read, with the ids that the model gives tables and columns of these names."""
     made = {}
     for name, table in found.items():
-        for known in candidates:
-            like = known.get(name)
-            if like is not None and like.names == table.names:
-                made[name] = replace(like, rows=table.rows)
-                break
-        else:
-            made[name] = table
+        likes = [known[name] for known in candidates if name in known]
+        same = next((like for like in likes if like.names == table.names), None)
+        made[name] = _guessed(table, likes) if same is None else replace(same, rows=table.rows)
     return made
+
+
+def _guessed(table: Table, likes: Sequence[Table]) -> Table:
+    """What was read of a table that has columns of several: those of its own names."""
+    known: dict[tuple[str, str], Column] = {}
+    for like in likes:
+        for column in like.columns:
+            known.setdefault((column.name, column.type), column)
+    columns = tuple(
+        known.get((c.name, c.type), replace(c, nullable=c.id not in table.key))
+        for c in table.columns
+    )
+    ids = {column.id for column in columns}
+    return replace(
+        table,
+        id=likes[0].id if likes else table.id,
+        columns=columns,
+        key=tuple(c.id for c in columns if c.name in table.key),
+        checks=tuple({check: None for t in likes for check in t.checks if check.column in ids}),
+        links=tuple({link: None for t in likes for link in t.links if link[0] in ids}),
+        doubled=tuple({pair: None for t in likes for pair in t.doubled if set(pair) <= ids}),
+    )
 
 
 def keyed(expected: State, found: State) -> dict[str, Table]:

@@ -6,6 +6,7 @@ columns, sorted; a state is what a branch shows.  History is a map from snapshot
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
@@ -20,6 +21,7 @@ __all__ = [
     "Table",
     "canonical",
     "merged",
+    "moved_id",
     "shown",
 ]
 
@@ -38,6 +40,8 @@ class Column:
     fixed: bool = False
     """Nobody writes it: it is computed or masked."""
     default: Any = None
+    mask: str = ""
+    """The id of the change that masked it last."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +66,8 @@ class Table:
     """Foreign keys: the id of a column, and of the table it names."""
     doubled: tuple[tuple[str, str], ...] = ()
     """Computed columns, each with the one that it is twice of."""
+    uniques: tuple[tuple[str, str], ...] = ()
+    """Unique constraints: a name, and the id of a column."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -97,6 +103,16 @@ class Table:
         names = self.key_names
         return {tuple(row[name] for name in names): row for row in self.dicts()}
 
+    def identified(self) -> dict[Key, dict[str, Any]]:
+        """The rows by their keys; where there are none, by the rows and a number of each copy."""
+        if self.key:
+            return self.by_key()
+        return {
+            (row, number): dict(zip(self.names, row, strict=True))
+            for row, count in Counter(self.rows).items()
+            for number in range(count)
+        }
+
     def with_rows(self, rows: Iterable[Mapping[str, Any]]) -> Table:
         """The same table with other rows, given by names."""
         made = [tuple(row[name] for name in self.names) for row in rows]
@@ -104,10 +120,17 @@ class Table:
 
     def shape(self) -> tuple[Any, ...]:
         """What its schema is, by ids."""
-        return (self.id, self.columns, self.key, self.checks, self.links)
+        return (self.id, self.columns, self.key, self.checks, self.links, self.uniques)
 
 
 State = Mapping[str, Table]
+
+
+def moved_id(wanted: str, source: str, to: str) -> str:
+    """The id that a column of a view, or its table, has where the view has another name."""
+    if wanted == source or wanted.startswith(f"{source}."):
+        return f"{to}{wanted.removeprefix(source)}"
+    return wanted
 
 
 class Conflict(Exception):
@@ -151,7 +174,7 @@ def merged(base: State, ours: State, theirs: State, policy: str) -> dict[str, Ta
 
 
 def _merged_rows(base: Table, ours: Table, theirs: Table, policy: str) -> Table:
-    before, mine, yours = base.by_key(), ours.by_key(), theirs.by_key()
+    before, mine, yours = base.identified(), ours.identified(), theirs.identified()
     made = dict(mine)
     for key in {*before, *yours}:
         if yours.get(key) == before.get(key) or yours.get(key) == mine.get(key):
@@ -165,7 +188,42 @@ def _merged_rows(base: Table, ours: Table, theirs: Table, policy: str) -> Table:
             made[key] = yours[key]
         else:
             made.pop(key, None)
-    return ours.with_rows(made.values())
+    sides = before, mine, yours
+    return ours.with_rows(_without_twins(ours, sides, made, policy).values())
+
+
+Keyed = dict[Key, dict[str, Any]]
+
+
+def _without_twins(
+    table: Table, sides: tuple[Keyed, Keyed, Keyed], made: Keyed, policy: str
+) -> Keyed:
+    """Merged rows of which none have a unique value in common, as the policy has it."""
+    base, mine, _ = sides
+    while True:
+        found = {key for _, column in table.uniques for key in twins(table, column, made)}
+        if not found:
+            return made
+        changed = {key for key in found if made.get(key) != mine.get(key)}
+        chosen = changed if policy == "ours" else found - changed
+        if policy == "fail" or not chosen:
+            raise Conflict(f"{table.id} {sorted(found)}")
+        other = mine if policy == "ours" else base
+        for key in chosen:
+            if key in other:
+                made[key] = other[key]
+            else:
+                made.pop(key, None)
+
+
+def twins(table: Table, column: str, rows: Keyed) -> set[Key]:
+    """The keys of rows that have a value of a column in common."""
+    name = table.column(column).name
+    holders: dict[Any, set[Key]] = {}
+    for key, row in rows.items():
+        if row[name] is not None:
+            holders.setdefault(row[name], set()).add(key)
+    return {key for keys in holders.values() if len(keys) > 1 for key in keys}
 
 
 @dataclass
@@ -190,6 +248,8 @@ class Sync:
     """The kinds of operations that its branches have met since it was made."""
     spoiled: bool = False
     """Whether a known failure has met it: nothing more is asked of it."""
+    drifted: bool = False
+    """Whether its sides changed their schemas while it was detached, each on its own."""
     stood: dict[str, str | None] = field(default_factory=dict)
     """The heads of its branches when somebody detached it."""
     since: str | None = None
@@ -235,6 +295,8 @@ class Model:
     syncs: dict[str, Sync] = field(default_factory=dict)
     """By name."""
     tags: dict[str, str] = field(default_factory=dict)
+    kept: dict[str, str] = field(default_factory=dict)
+    """The branches that views may read from now on, by those whose schema the last step changed."""
     count: int = 0
 
     def fresh(self) -> int:
@@ -340,6 +402,13 @@ class Model:
             found = self.parents[found][0]
         return found
 
+    def line(self, branch: str) -> list[str]:
+        """The snapshots that a branch has stood on by first parents, newest first."""
+        found = [self.heads[branch]]
+        while self.parents.get(found[-1]):
+            found.append(self.parents[found[-1]][0])
+        return found
+
     def ancestors(self, snapshot: str) -> set[str]:
         """The snapshot and all it comes from."""
         found, left = {snapshot}, [snapshot]
@@ -360,6 +429,8 @@ class Model:
 def constraint_broken(table: Table, state: State) -> bool:
     """Whether a row breaks what the table asks for."""
     by_id = {other.id: other for other in state.values()}
+    if any(twins(table, column, table.by_key()) for _, column in table.uniques):
+        return True
     for row in table.dicts():
         for column in table.columns:
             if row[column.name] is None and not column.nullable:

@@ -17,7 +17,7 @@ from tests.composition.graph_operations import (
 )
 from tests.composition.model import Model
 from tests.composition.row_operations import SqlDelete, SqlInsert, SqlUpdate, Write
-from tests.composition.schema_operations import Evolve, TransformClone
+from tests.composition.schema_operations import Evolve, Retire, TransformClone
 from tests.composition.step import Step
 from tests.composition.upkeep_operations import Compact, Inspect, Migrate, Reopen
 from tests.composition.view_operations import (
@@ -54,6 +54,7 @@ WEIGHTS: dict[type[Step], int] = {
     RenameBranch: 1,
     TimeTravel: 3,
     Evolve: 9,
+    Retire: 2,
     TransformClone: 4,
     Derive: 8,
     Twin: 4,

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from tests.composition.model import Column, State, Table
+from tests.composition.model import Column, State, Table, moved_id
 
 __all__ = ["SHAPES", "BoundQuery", "Query", "Shape", "TooLarge"]
 
@@ -230,7 +230,7 @@ class Query:
             self.shape,
             branch,
             tables,
-            tuple((role, column.id, column.type) for role, column in ids.items()),
+            tuple((role, c.id, c.type, c.mask) for role, c in ids.items()),
         )
 
 
@@ -241,7 +241,8 @@ class BoundQuery:
     shape: str
     branch: str
     tables: tuple[str, ...]
-    columns: tuple[tuple[str, str, str], ...]
+    columns: tuple[tuple[str, str, str, str], ...]
+    """The column for each role, by id, with the type that it has and the mask."""
 
     def answer(self, state: State, uid: str) -> Table:
         """The view over a state; `KeyError` if something it reads is not what it was."""
@@ -249,9 +250,9 @@ class BoundQuery:
         by_id = {table.id: table for table in state.values()}
         tables = [by_id[wanted] for wanted in self.tables]
         names = {}
-        for role, wanted, kind in self.columns:
+        for role, wanted, *kind in self.columns:
             column = tables[1 if role in shape.others else 0].column(wanted)
-            if column.type != kind:
+            if [column.type, column.mask] != kind:
                 raise KeyError(wanted)
             names[role] = column.name
         rows = [table.dicts() for table in tables]
@@ -263,7 +264,7 @@ class BoundQuery:
         return tuple(f"{uid}.{name}" for name in KEYS.get(self.shape, ()))
 
     def output(self, uid: str) -> tuple[Column, ...]:
-        types = {role: kind for role, _, kind in self.columns}
+        types = {role: kind for role, _, kind, _ in self.columns}
         return tuple(
             Column(f"{uid}.{name}", name, types.get(kind, kind))
             for name, kind in SHAPES[self.shape].output
@@ -275,29 +276,33 @@ class BoundQuery:
         by_id = {table.id: name for name, table in state.items()}
         names = tuple(by_id[wanted] for wanted in self.tables)
         columns = []
-        for role, wanted, _ in self.columns:
+        for role, wanted, *_ in self.columns:
             table = state[names[1 if role in shape.others else 0]]
             columns.append((role, table.column(wanted).name))
         return Query(self.shape, names, tuple(columns))
+
+    def masked_as(self, state: State) -> BoundQuery:
+        """The query of columns that are masked as they are in a state."""
+        masks = {c.id: c.mask for table in state.values() for c in table.columns}
+        columns = [(*column[:3], masks.get(column[1], column[3])) for column in self.columns]
+        return replace(self, columns=tuple(columns))
 
     def moved(self, source: str, to: str, is_derived: bool) -> BoundQuery:
         """The query over a copy of the branch; the table of a derived one has ids of its own."""
 
         def now(wanted: str) -> str:
-            if not is_derived:
-                return wanted
-            return to if wanted == source else f"{to}.{wanted.removeprefix(f'{source}.')}"
+            return moved_id(wanted, source, to) if is_derived else wanted
 
         return BoundQuery(
             self.shape,
             to,
             tuple(now(wanted) for wanted in self.tables),
-            tuple((role, now(wanted), kind) for role, wanted, kind in self.columns),
+            tuple((role, now(wanted), *kind) for role, wanted, *kind in self.columns),
         )
 
     def reads(self) -> set[str]:
         """The ids of the columns it reads."""
-        return {wanted for _, wanted, _ in self.columns}
+        return {wanted for _, wanted, *_ in self.columns}
 
 
 def possible(state: State, names: Sequence[str], pick: Callable[[Sequence[Any]], Any]) -> Query:

@@ -113,12 +113,19 @@ def _is_there(state: State, parts: tuple[Part, ...]) -> bool:
                     return False
                 continue
             given = {title for title, _ in row}
-            is_part = verb == "update" and set(table.key_names) <= given <= free
-            if given != free and not is_part:
+            can_be_part = set(table.key_names) <= given <= free
+            if given != free and not (can_be_part and verb in ("insert", "update")):
+                return False
+            if verb == "insert" and any(_has_no_value(table.named(n)) for n in free - given):
                 return False
             if not all(_fits(table.named(title), value) for title, value in row):
                 return False
     return True
+
+
+def _has_no_value(column: Column) -> bool:
+    """Whether a row has to be given a value there."""
+    return column.default is None and not column.nullable
 
 
 def _fits(column: Column, value: Any) -> bool:
@@ -148,7 +155,8 @@ def _drawn(table: Table, verb: str, state: State, random: Random) -> tuple[Any, 
         for column in table.columns:
             if column.name in row or column.fixed:
                 continue
-            if verb != "update" or random.random() < 0.6:
+            is_left_out = verb == "update" or (verb == "insert" and not _has_no_value(column))
+            if not is_left_out or random.random() < (0.6 if verb == "update" else 0.85):
                 row[column.name] = value(column, table, state, random)
         made[key] = tuple(sorted(row.items()))
     return tuple(made.values())

@@ -1,4 +1,4 @@
-"""The 18 schema changes on plain tables: what each makes of a state, and what keeps two in step.
+"""The schema changes on plain tables: what each makes of a state, and what keeps two in step.
 
 `get` gives the state after a change, also where it was made already; `agrees` says whether an old
 and a new state could be in step both ways, where each side may hold what the other has not.  A
@@ -7,16 +7,16 @@ change names tables and columns as they are when it is made; `BoundChanges` foll
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar
 
 from blake3 import blake3
-from tests.composition.model import Check, Column, State, Table
+from tests.composition.model import Check, Column, State, Table, moved_id
 
 from livingdb import evolution
 
-__all__ = ["EVERY", "MASK_KEY", "MASK_VARIABLE", "BoundChanges", "Change", "bind"]
+__all__ = ["EVERY", "MASK_KEY", "MASK_VARIABLE", "BoundChanges", "Change", "bind", "columns_agree"]
 
 SEPARATOR = "-"
 LARGEST = {"int": (1 << 31) - 1, "bigint": (1 << 63) - 1}
@@ -125,6 +125,7 @@ def refuse_used(table: Table, name: str) -> None:
     column = table.named(name).id
     used = {*table.key, *(check.column for check in table.checks)}
     used |= {link for link, _ in table.links} | {one for pair in table.doubled for one in pair}
+    used |= {unique for _, unique in table.uniques}
     if column in used:
         raise ValueError("used")
 
@@ -289,8 +290,6 @@ class DropColumn(Change):
         column = table.named(self.name)
         if not column.fixed:
             refuse_used(table, self.name)
-        if not column.nullable:
-            raise ValueError("not null")
         if len(table.columns) == 1:
             raise ValueError("the only column")
         names = [name for name in table.names if name != self.name]
@@ -298,6 +297,12 @@ class DropColumn(Change):
         doubled = tuple(pair for pair in table.doubled if pair[0] != column.id)
         made = replace(table, columns=columns, doubled=doubled)
         return {**state, self.table: made.with_rows(projected(table, names))}
+
+    def fits(self, state: State) -> bool:
+        """Of a column that may be null: new rows of another side would have no value for it."""
+        table = state.get(self.table)
+        is_there = table is not None and table.has(self.name)
+        return is_there and table.named(self.name).nullable and super().fits(state)
 
 
 @dataclass(frozen=True)
@@ -342,10 +347,11 @@ class ReorderColumns(Change):
         known = [name for name in self.columns if table.has(name)]
         rest = [name for name in table.names if name not in known]
         columns = tuple(table.named(name) for name in (*known, *rest))
-        if columns == table.columns:
-            raise ValueError("in that order already")
         rows = [{c.name: row[c.name] for c in columns} for row in table.dicts()]
         return {**state, self.table: replace(table, columns=columns).with_rows(rows)}
+
+    def fits(self, state: State) -> bool:
+        return super().fits(state) and self.get(state, "?")[self.table] != state[self.table]
 
     def touched(self, state: State) -> set[str]:
         return set()
@@ -364,16 +370,45 @@ class SetDefault(Change):
         return evolution.SetDefault(self.table, self.name, self.value)
 
     def get(self, state: State, uid: str) -> dict[str, Table]:
-        table = state[self.table]
-        column = table.named(self.name)
-        if column.fixed or column.type == "string" or column.default == self.value:
-            raise ValueError("no such default")
-        made = replace(column, default=self.value)
-        columns = tuple(made if c == column else c for c in table.columns)
-        return {**state, self.table: replace(table, columns=columns)}
+        return with_default(state, self.table, self.name, self.value)
+
+    def fits(self, state: State) -> bool:
+        return super().fits(state) and state[self.table].named(self.name).default != self.value
 
     def touched(self, state: State) -> set[str]:
         return set()
+
+
+@dataclass(frozen=True)
+class DropDefault(Change):
+    """No default for a number any more."""
+
+    table: str
+    name: str
+    KEEPS_ROWS: ClassVar[bool] = True
+
+    def build(self) -> Any:
+        return evolution.DropDefault(self.table, self.name)
+
+    def get(self, state: State, uid: str) -> dict[str, Table]:
+        return with_default(state, self.table, self.name, None)
+
+    def fits(self, state: State) -> bool:
+        return super().fits(state) and state[self.table].named(self.name).default is not None
+
+    def touched(self, state: State) -> set[str]:
+        return set()
+
+
+def with_default(state: State, name: str, column_name: str, value: int | None) -> dict[str, Table]:
+    """A state in which a number has a default, or none."""
+    table = state[name]
+    column = table.named(column_name)
+    if column.fixed or column.type == "string":
+        raise ValueError("no such default")
+    made = replace(column, default=value)
+    columns = tuple(made if c == column else c for c in table.columns)
+    return {**state, name: replace(table, columns=columns)}
 
 
 def to_text(value: Any) -> Any:
@@ -385,6 +420,24 @@ def to_number(value: Any) -> Any:
     return None if value is None else int(value)
 
 
+def cast_to(kind: str, value: Any) -> Any:
+    """A value as text or a number of a type; `ValueError` if it does not fit."""
+    if kind == "string":
+        return to_text(value)
+    number = to_number(value)
+    if number is not None and not -LARGEST[kind] - 1 <= number <= LARGEST[kind]:
+        raise ValueError("too large")
+    return number
+
+
+def fits_type(kind: str, value: Any) -> bool:
+    try:
+        cast_to(kind, value)
+    except ValueError:
+        return False
+    return True
+
+
 @dataclass(frozen=True)
 class RetypeColumn(Change):
     """Another type: int, bigint or string."""
@@ -394,9 +447,10 @@ class RetypeColumn(Change):
     type: str
     KEEPS_ROWS: ClassVar[bool] = True
     PARTIAL: ClassVar[bool] = True
+    POLICY: ClassVar[str] = "reject"
 
     def build(self) -> Any:
-        return evolution.RetypeColumn(self.table, self.name, self.type, "reject")
+        return evolution.RetypeColumn(self.table, self.name, self.type, self.POLICY)
 
     def get(self, state: State, uid: str) -> dict[str, Table]:
         table = state[self.table]
@@ -405,7 +459,8 @@ class RetypeColumn(Change):
         if old.type == self.type:
             raise ValueError("the same")
         cast: Callable[[Any], Any] = to_text if self.type == "string" else to_number
-        columns = tuple(replace(c, type=self.type) if c == old else c for c in table.columns)
+        typed = replace(old, type=self.type, default=cast(old.default))
+        columns = tuple(typed if c == old else c for c in table.columns)
         rows = [{**row, self.name: cast(row[self.name])} for row in table.dicts()]
         return {**state, self.table: replace(table, columns=columns).with_rows(rows)}
 
@@ -419,6 +474,99 @@ class RetypeColumn(Change):
             == {**theirs[key], self.name: to_text(theirs[key][self.name])}
             for key in mine
         )
+
+
+@dataclass(frozen=True)
+class ShowNull(RetypeColumn):
+    """Another type, where a value that does not fit is null."""
+
+    POLICY: ClassVar[str] = "null"
+
+    def get(self, state: State, uid: str) -> dict[str, Table]:
+        table = state[self.table]
+        column = table.named(self.name)
+        if not column.nullable:
+            raise ValueError("not null")
+        rows = [
+            {**row, self.name: row[self.name] if fits_type(self.type, row[self.name]) else None}
+            for row in table.dicts()
+        ]
+        return super().get({**state, self.table: table.with_rows(rows)}, uid)
+
+    def agrees(self, old: State, new: State, uid: str) -> bool:
+        """Each value is the other, or the other side cannot hold it and shows none."""
+        if not rest_agrees(old, new, (self.table,), (self.table,)):
+            return False
+        mine, theirs = old[self.table].by_key(), new[self.table].by_key()
+        kinds = [side[self.table].named(self.name).type for side in (old, new)]
+        for key in mine.keys() | theirs.keys():
+            if key not in mine or key not in theirs:
+                return False
+            one, two = mine[key].pop(self.name), theirs[key].pop(self.name)
+            hidden = (two is None and not fits_type(kinds[1], one)) or (
+                one is None and not fits_type(kinds[0], two)
+            )
+            if mine[key] != theirs[key] or not (hidden or to_text(one) == to_text(two)):
+                return False
+        return True
+
+
+@dataclass(frozen=True)
+class HideRows(RetypeColumn):
+    """Another type, where a row with a value that does not fit is not there."""
+
+    KEEPS_ROWS: ClassVar[bool] = False
+    POLICY: ClassVar[str] = "quarantine"
+
+    def get(self, state: State, uid: str) -> dict[str, Table]:
+        table = state[self.table]
+        rows = [row for row in table.dicts() if fits_type(self.type, row[self.name])]
+        return super().get({**state, self.table: table.with_rows(rows)}, uid)
+
+    def touched(self, state: State) -> set[str]:
+        return {column.id for column in state[self.table].columns}
+
+    def agrees(self, old: State, new: State, uid: str) -> bool:
+        if not rest_agrees(old, new, (self.table,), (self.table,)):
+            return False
+        mine, theirs = old[self.table], new[self.table]
+        kinds = [table.named(self.name).type for table in (mine, theirs)]
+        shown = [
+            {
+                key: {**row, self.name: to_text(row[self.name])}
+                for key, row in table.by_key().items()
+                if fits_type(kind, row[self.name])
+            }
+            for table, kind in ((mine, kinds[1]), (theirs, kinds[0]))
+        ]
+        return shown[0] == shown[1]
+
+
+@dataclass(frozen=True)
+class RetypeKey(Change):
+    """Another type for the only column of a key; what does not come back is refused."""
+
+    table: str
+    name: str
+    type: str
+    PARTIAL: ClassVar[bool] = True
+
+    def build(self) -> Any:
+        return evolution.RetypeColumn(self.table, self.name, self.type)
+
+    def get(self, state: State, uid: str) -> dict[str, Table]:
+        table = state[self.table]
+        column = table.named(self.name)
+        refuse_referenced(state, self.table)
+        if table.key != (column.id,) or column.type == self.type:
+            raise ValueError("no key")
+        refuse_used(replace(table, key=()), self.name)
+        rows = [{**row, self.name: cast_to(self.type, row[self.name])} for row in table.dicts()]
+        was = [row[self.name] for row in table.dicts()]
+        if [cast_to(column.type, row[self.name]) for row in rows] != was:
+            raise ValueError("does not come back")
+        columns = tuple(replace(c, type=self.type) if c == column else c for c in table.columns)
+        return {**state, self.table: replace(table, columns=columns).with_rows(rows)}
 
 
 def apart(text: Any) -> list[Any]:
@@ -538,7 +686,7 @@ class Decompose(Change):
     def get(self, state: State, uid: str) -> dict[str, Table]:
         table = state[self.table]
         refuse_referenced(state, self.table)
-        if table.checks or table.links or table.doubled:
+        if table.checks or table.links or table.doubled or table.uniques:
             raise ValueError("simple tables only")
         made = without(state, self.table)
         listed = [name for _, part in self.into for name in part]
@@ -595,7 +743,7 @@ class JoinTables(Change):
         refuse_referenced(state, self.left, self.right)
         made = without(state, self.left, self.right)
         for table in (left, right):
-            if table.checks or table.doubled or self.left == self.right:
+            if table.checks or table.doubled or table.uniques or self.left == self.right:
                 raise ValueError("simple tables only")
             if {link for link, _ in table.links} & set(table.key):
                 raise ValueError("a key that refers to another table")
@@ -668,6 +816,65 @@ class Normalize(Change):
 
 
 @dataclass(frozen=True)
+class NormalizeInto(Change):
+    """A column goes to a lookup table that is there."""
+
+    table: str
+    name: str
+    into: str
+    TABLES: ClassVar[tuple[str, ...]] = ("table", "into")
+    PARTIAL: ClassVar[bool] = True
+
+    @property
+    def kind(self) -> str:
+        return "Normalize"
+
+    def build(self) -> Any:
+        return evolution.Normalize(self.table, [self.name], self.into)
+
+    def get(self, state: State, uid: str) -> dict[str, Table]:
+        """A value that the lookup table has not is its own id here."""
+        table, lookup = state[self.table], state[self.into]
+        refuse_used(table, self.name)
+        moved, theirs = table.named(self.name), lookup.named(self.name)
+        is_plain = not (lookup.checks or lookup.links or lookup.doubled or lookup.id == table.id)
+        fits = (moved.type, moved.fixed, theirs.fixed) == (theirs.type, False, False)
+        is_null = moved.nullable and not theirs.nullable
+        key = [(lookup.column(one).name, lookup.column(one).type) for one in lookup.key]
+        if key != [("id", "bigint")] or len(lookup.columns) != 2 or not is_plain:
+            raise ValueError("no lookup table")
+        if not fits or is_null or table.has(f"{self.into}_id"):
+            raise ValueError("no lookup of that column")
+        reference = Column(f"{uid}.0", f"{self.into}_id", "bigint", moved.nullable)
+        narrow = replace(
+            table,
+            columns=(*(c for c in table.columns if c != moved), reference),
+            links=tuple(sorted([*table.links, (reference.id, lookup.id)])),
+        )
+        ids = {row[self.name]: row["id"] for row in lookup.dicts()}
+        values = {row[self.name] for row in table.dicts()} - {None}
+        more = [{"id": value, self.name: value} for value in values - ids.keys()]
+        ids = {**{value: value for value in values}, **ids, None: None}
+        rows = [{**row, reference.name: ids[row[self.name]]} for row in table.dicts()]
+        return {
+            **state,
+            self.table: narrow.with_rows(rows),
+            self.into: lookup.with_rows([*lookup.dicts(), *more]),
+        }
+
+    def agrees(self, old: State, new: State, uid: str) -> bool:
+        both = (self.table, self.into)
+        if not rest_agrees(old, new, both, both):
+            return False
+        if not {*old[self.into].rows} <= {*new[self.into].rows}:
+            return False
+        values = {row["id"]: row[self.name] for row in new[self.into].dicts()}
+        reference = f"{self.into}_id"
+        rows = [{**row, self.name: values.get(row[reference])} for row in new[self.table].dicts()]
+        return old[self.table].with_rows(rows).rows == old[self.table].rows
+
+
+@dataclass(frozen=True)
 class SplitTable(Change):
     """The rows go to two tables: where a number is at least so much, and all others."""
 
@@ -687,6 +894,8 @@ class SplitTable(Change):
         refuse_referenced(state, self.table)
         if table.named(self.name).type == "string":
             raise ValueError("a number")
+        if table.uniques:
+            raise ValueError("rows of two tables may have one value")
         made = without(state, self.table)
         for number, name in enumerate(self.into):
             if name in made:
@@ -733,7 +942,9 @@ class UnionTables(Change):
         made = without(state, *self.tables)
         if types[0] != types[1] or first.key_names != second.key_names or self.into in made:
             raise ValueError("other columns")
-        if first.id == second.id or any(t.checks or t.links or t.doubled for t in (first, second)):
+        if first.id == second.id or any(t.uniques for t in (first, second)):
+            raise ValueError("simple tables only")
+        if any(t.checks or t.links or t.doubled for t in (first, second)):
             raise ValueError("simple tables only")
         columns = tuple(
             replace(
@@ -889,7 +1100,7 @@ class MaskColumn(Change):
             raise ValueError("a text")
         default = "***" if self.method == "constant" else None
         nullable = column.nullable or self.method != "constant"
-        masked = replace(column, fixed=True, default=default, nullable=nullable)
+        masked = replace(column, fixed=True, default=default, nullable=nullable, mask=uid)
         columns = tuple(masked if c == column else c for c in table.columns)
         rows = [{**row, self.name: self.value(row[self.name])} for row in table.dicts()]
         return {**state, self.table: replace(table, columns=columns).with_rows(rows)}
@@ -914,19 +1125,21 @@ class MaskKey(Change):
     ONLY: ClassVar[tuple[str, ...]] = ("none", "forward")
 
     def build(self) -> Any:
-        text = f"`{self.name}` * 7 + 1"
+        text = f"-1 - `{self.name}`"
         return evolution.MaskColumn(self.table, self.name, "expression", text)
 
     def get(self, state: State, uid: str) -> dict[str, Table]:
         table = state[self.table]
         column = table.named(self.name)
         used = {check.column for check in table.checks} | {c for p in table.doubled for c in p}
+        used |= {unique for _, unique in table.uniques}
         if column.id not in table.key or column.type not in ("int", "bigint") or column.fixed:
             raise ValueError("a number of the key")
         if column.id in used:
             raise ValueError("used")
-        rows = [{**row, self.name: row[self.name] * 7 + 1} for row in table.dicts()]
-        made = {**state, self.table: table.with_rows(rows)}
+        rows = [{**row, self.name: -1 - row[self.name]} for row in table.dicts()]
+        columns = tuple(replace(c, mask=uid) if c == column else c for c in table.columns)
+        made = {**state, self.table: replace(table, columns=columns).with_rows(rows)}
         return {
             name: replace(
                 one,
@@ -940,10 +1153,96 @@ class MaskKey(Change):
         }
 
 
+@dataclass(frozen=True)
+class AddUnique(Change):
+    """A column whose values no two rows have in common."""
+
+    table: str
+    name: str
+    called: str
+    PARTIAL: ClassVar[bool] = True
+    HIDES: ClassVar[bool] = False
+    """Whether of rows with one value all but that with the smallest key are hidden."""
+
+    def build(self) -> Any:
+        what = "quarantine" if self.HIDES else "reject"
+        return evolution.AddUnique(self.table, self.name, self.called, what)
+
+    def get(self, state: State, uid: str) -> dict[str, Table]:
+        table = state[self.table]
+        column = table.named(self.name)
+        if column.id in table.key or column.id in {unique for _, unique in table.uniques}:
+            raise ValueError("unique already")
+        if not table.key or self.called in {name for name, _ in table.uniques}:
+            raise ValueError("rows that nobody can name, or taken")
+        kept = self.shown(table)
+        if len(kept) < len(table.rows) and not self.HIDES:
+            raise ValueError("broken")
+        uniques = (*table.uniques, (self.called, column.id))
+        made = replace(table, uniques=uniques)
+        return {**state, self.table: made.with_rows(kept.values())}
+
+    def shown(self, table: Table) -> dict[Any, dict[str, Any]]:
+        """The rows but those whose value one with a smaller key has."""
+        seen, found = set(), {}
+        held = table.by_key()
+        for key in sorted(held, key=lambda key: [(part is not None, part) for part in key]):
+            row = held[key]
+            if row[self.name] is None or row[self.name] not in seen:
+                found[key] = row
+                seen.add(row[self.name])
+        return found
+
+    def touched(self, state: State) -> set[str]:
+        return {c.id for c in state[self.table].columns} if self.HIDES else set()
+
+    def agrees(self, old: State, new: State, uid: str) -> bool:
+        if not rest_agrees(old, new, (self.table,), (self.table,)):
+            return False
+        shown = self.shown(old[self.table])
+        is_whole = self.HIDES or len(shown) == len(old[self.table].rows)
+        return is_whole and shown == new[self.table].by_key()
+
+
+@dataclass(frozen=True)
+class HideTwins(AddUnique):
+    """The same with quarantine.
+
+    Not both ways: a row that gives up its value there lets another one be seen.
+    """
+
+    ONLY: ClassVar[tuple[str, ...]] = ("none", "forward")
+    HIDES: ClassVar[bool] = True
+
+
+@dataclass(frozen=True)
+class DropUnique(Change):
+    """Values that rows may have in common again."""
+
+    table: str
+    called: str
+    COLUMNS: ClassVar[tuple[str, ...]] = ()
+    PARTIAL: ClassVar[bool] = True
+
+    def build(self) -> Any:
+        return evolution.DropUnique(self.table, name=self.called)
+
+    def get(self, state: State, uid: str) -> dict[str, Table]:
+        table = state[self.table]
+        uniques = tuple(unique for unique in table.uniques if unique[0] != self.called)
+        if uniques == table.uniques:
+            raise KeyError(self.called)
+        return {**state, self.table: replace(table, uniques=uniques)}
+
+    def touched(self, state: State) -> set[str]:
+        return set()
+
+
 EVERY: tuple[type[Change], ...] = (
     CreateTable, DropTable, RenameTable, AddColumn, DropColumn, RenameColumn, RetypeColumn,
-    SplitColumn, ConcatColumns, Decompose, JoinTables, Normalize, SplitTable, UnionTables,
-    ChangeKey, AddConstraint, DropConstraint, MaskColumn,
+    SplitColumn, ConcatColumns, Decompose, JoinTables, Normalize, NormalizeInto,
+    SplitTable, UnionTables, ChangeKey, AddConstraint, DropConstraint, MaskColumn, ReorderColumns,
+    SetDefault, DropDefault, AddUnique, HideTwins, DropUnique,
 )  # fmt: skip
 
 
@@ -966,13 +1265,44 @@ class BoundChanges:
     uid: str
     names: tuple[Names, ...]
     """What each of them names."""
+    uids: tuple[str, ...] = ()
+    """Of what each of them makes, where they were made apart from each other."""
+
+    def made_by(self, number: int) -> str:
+        """What the ids begin with of what one of them makes."""
+        return self.uids[number] if self.uids else f"{self.uid}.{number}"
+
+    def then(self, later: BoundChanges) -> BoundChanges:
+        """These changes and later ones, whatever branch was between."""
+        uids = [one.made_by(at) for one in (self, later) for at in range(len(one.changes))]
+        changes, names = (*self.changes, *later.changes), (*self.names, *later.names)
+        return BoundChanges(changes, self.uid, names, tuple(uids))
 
     def get(self, state: State) -> dict[str, Table]:
         """The new side of an old one; `KeyError` or `ValueError` if there is none."""
         made = dict(state)
         for number, change in enumerate(self.rebound(state)):
-            made = change.get(made, f"{self.uid}.{number}")
+            if not self._is_made(number, made):
+                made = change.get(made, self.made_by(number))
         return made
+
+    def is_made(self, state: State) -> bool:
+        """Whether a state has one of the changes already."""
+        made = dict(state)
+        for number, change in enumerate(self.rebound(state)):
+            if self._is_made(number, made):
+                return True
+            before = made
+            made = change.get(made, f"{self.uid}.{number}")
+            if made == before:
+                return True
+        return False
+
+    def _is_made(self, number: int, state: State) -> bool:
+        """Whether a state has what one of the changes makes: it came there by a merge."""
+        own = f"{self.uid}.{number}."
+        ids = (one.id for table in state.values() for one in (table, *table.columns))
+        return any(one.startswith(own) for one in ids)
 
     def rebound(self, state: State) -> tuple[Change, ...]:
         """The changes in the names of today, each as those before it leave them."""
@@ -980,8 +1310,10 @@ class BoundChanges:
         found: list[Change] = []
         for number, (change, known) in enumerate(zip(self.changes, self.names, strict=True)):
             found.append(_followed(change, known, made))
+            if self._is_made(number, made):
+                continue
             try:
-                made = found[-1].get(made, f"{self.uid}.{number}")
+                made = found[-1].get(made, self.made_by(number))
             except (KeyError, ValueError):
                 made = {}
         return tuple(found)
@@ -992,9 +1324,7 @@ class BoundChanges:
             return self
 
         def now(wanted: str) -> str:
-            if wanted.startswith(f"{self.uid}."):
-                return wanted
-            return to if wanted == source else f"{to}.{wanted.removeprefix(f'{source}.')}"
+            return moved_id(wanted, source, to)
 
         names = [
             Names(
@@ -1008,9 +1338,17 @@ class BoundChanges:
     def agrees(self, old: State, new: State) -> bool:
         """Whether both sides could be in step both ways."""
         changes = self.rebound(old)
+        if len(changes) == 1 and self._is_made(0, old):
+            return same_rows(old, new)
         if len(changes) == 1:
-            return changes[0].agrees(old, new, f"{self.uid}.0")
-        return shared_agree(self.get(old), new, old)
+            return changes[0].agrees(old, new, self.made_by(0))
+        return shared_agree(self.get(old), new, old, self.filled(old))
+
+    def filled(self, state: State) -> set[str]:
+        """The ids of tables that get rows of others, which their own side may have alone."""
+        changes = self.rebound(state)
+        names = {change.into for change in changes if isinstance(change, NormalizeInto)}
+        return {table.id for name, table in state.items() if name in names}
 
     def touched(self, state: State) -> set[str]:
         """The ids of columns of the old side that are not the same on the new one."""
@@ -1018,7 +1356,7 @@ class BoundChanges:
         made = dict(state)
         for number, change in enumerate(self.rebound(state)):
             found |= change.touched(made)
-            made = change.get(made, f"{self.uid}.{number}")
+            made = change.get(made, self.made_by(number))
         return found
 
     @property
@@ -1030,7 +1368,7 @@ class BoundChanges:
         return any(change.PARTIAL for change in self.changes)
 
 
-def shared_agree(one: State, other: State, source: State) -> bool:
+def shared_agree(one: State, other: State, source: State, filled: Collection[str] = ()) -> bool:
     """Whether the keys of tables agree; where several changes compose no more is known.
 
     Only of tables and columns that the source has: halves of a table may hold rows against their
@@ -1044,11 +1382,35 @@ def shared_agree(one: State, other: State, source: State) -> bool:
         twin = other[name]
         if table.names != twin.names or table.key_names != twin.key_names:
             return False
-        if not table.key or table.id not in known:
+        if not table.key or table.id not in known or table.id in filled:
             continue
         mine, theirs = table.by_key().keys(), twin.by_key().keys()
         if len(mine) != len(theirs) or (known.issuperset(table.key) and mine != theirs):
             return False
+    return True
+
+
+def columns_agree(one: State, other: State) -> bool:
+    """Whether rows that two states have of one table agree in the columns that both have of it.
+
+    That is what is known of two sides that changed their schemas each on its own.
+    """
+    twins = {table.id: table for table in other.values()}
+    for table in one.values():
+        twin = twins.get(table.id)
+        if twin is None or twin.key != table.key:
+            continue
+        ids = {(c.id, c.type): c.name for c in twin.columns if not c.fixed}
+        checked = {check.column for each in (table, twin) for check in each.checks}
+        pairs = [
+            (column.name, ids[column.id, column.type])
+            for column in table.columns
+            if (column.id, column.type) in ids and not column.fixed and column.id not in checked
+        ]
+        mine, yours = table.by_key(), twin.by_key()
+        for key in mine.keys() & yours.keys():
+            if any(mine[key][name] != yours[key][title] for name, title in pairs):
+                return False
     return True
 
 

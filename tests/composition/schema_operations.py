@@ -8,7 +8,7 @@ from random import Random
 from typing import Any, Self
 
 from tests.composition import schema_model as changes_
-from tests.composition.graph_operations import has_room
+from tests.composition.graph_operations import DropBranch, has_room
 from tests.composition.model import Model, State, Sync, Table
 from tests.composition.schema_model import EVERY, BoundChanges, Change, Overflow, bind
 from tests.composition.step import (
@@ -32,7 +32,7 @@ from livingdb.errors import (
     Unsupported,
 )
 
-__all__ = ["Evolve", "TransformClone", "drawn_changes"]
+__all__ = ["Evolve", "Retire", "TransformClone", "drawn_changes"]
 
 Pick = Callable[[Sequence[Any]], Any]
 
@@ -46,6 +46,8 @@ class Evolve(Step):
     place: str = "here"
     name: str = ""
     sync: str = "none"
+    on_break: str = "detach"
+    """What becomes of views that cannot follow."""
 
     @classmethod
     def draw(cls, model: Model, random: Random) -> Self | None:
@@ -60,7 +62,8 @@ class Evolve(Step):
             branch = model.derived(random)
         found = drawn_changes(model, model.branches[branch], random, sync)
         name = "" if place == "here" else f"b{model.fresh()}"
-        return cls(branch, found, place, name, sync) if found else None
+        on_break = ("detach", "move")[model.count % 2]
+        return cls(branch, found, place, name, sync, on_break) if found else None
 
     def expected(self, model: Model) -> Expected:
         state = model.branches.get(self.branch)
@@ -104,7 +107,10 @@ class Evolve(Step):
         built = [change.build() for change in self.changes]
         places = {} if self.place == "here" else {self.place: self.name}
         return db.branch(self.branch).evolve(
-            built if len(built) > 1 else built[0], sync=self.sync, **places
+            built if len(built) > 1 else built[0],
+            sync=self.sync,
+            on_break=self.on_break,
+            **places,
         )
 
     def apply(self, model: Model) -> Outcome:
@@ -118,6 +124,8 @@ class Evolve(Step):
         elif self.place == "keep":
             states = {self.name: old, self.branch: new}
             _move_lenses(model, self.branch, self.name)
+            if self.on_break == "move" and self.sync in ("both", "reverse"):
+                model.kept[self.branch] = self.name
             pair = (self.name, self.branch)
         else:
             states = {self.name: new}
@@ -133,6 +141,50 @@ class Evolve(Step):
     @property
     def kinds(self) -> tuple[str, ...]:
         return ("Evolve", *(change.kind for change in self.changes))
+
+
+@dataclass(frozen=True)
+class Retire(Step):
+    """End a schema version; what it alone holds goes."""
+
+    name: str
+
+    @classmethod
+    def draw(cls, model: Model, random: Random) -> Self | None:
+        names = [name for name in sorted(model.branches) if name != "main"]
+        joined = [name for name in names if cls(name).expected(model).what == "maybe"]
+        names = joined if joined and random.random() < 0.9 else names
+        return cls(random.choice(names)) if names else None
+
+    def expected(self, model: Model) -> Expected:
+        if self.name not in model.branches or self.name == "main":
+            return SKIPPED
+        mine = [s for s in self._syncs(model) if s.state != "detached"]
+        if any(s.kind != "lens" or (s.direction != "both" and self.name in s.read) for s in mine):
+            return refused(RuleViolation)
+        if not 0 < len(mine) < 3 or any(sync.state != "active" for sync in mine):
+            return refused(RuleViolation)
+        if len(mine) == 2 and sorted(sync.target == self.name for sync in mine) != [False, True]:
+            return SKIPPED  # the model has no inverse changes
+        return maybe(RuleViolation)
+
+    def _syncs(self, model: Model) -> list[Sync]:
+        return [s for s in model.syncs.values() if self.name in (*s.sources, s.target)]
+
+    def call(self, db: livingdb.Database) -> Any:
+        return db.retire(self.name, policy="truncate")
+
+    def apply(self, model: Model) -> Outcome:
+        mine = [sync for sync in self._syncs(model) if sync.state == "active"]
+        if len(mine) == 2:
+            first, second = sorted(mine, key=lambda sync: sync.target != self.name)
+            made = first.definition.then(second.definition)
+            sync = Sync("lens", first.sources, second.target, "both", "immediate", made)
+            sync.met, sync.spoiled = first.met | second.met, first.spoiled or second.spoiled
+        done = DropBranch(self.name, detach=True).apply(model)
+        if len(mine) == 2:
+            model.syncs[sync.name] = sync
+        return done
 
 
 def settled_by_hash(
@@ -269,6 +321,8 @@ def _drawn(kind: type[Change], model: Model, state: State, random: Random) -> Ch
         return changes_.CreateTable(new)
     if not state:
         return None
+    if kind is changes_.NormalizeInto:
+        return _shared(state, new, random)
     name = random.choice(sorted(state))
     table = state[name]
     made = _of_table(kind, name, table, new, random)
@@ -278,6 +332,18 @@ def _drawn(kind: type[Change], model: Model, state: State, random: Random) -> Ch
     if kind is changes_.JoinTables:
         return changes_.JoinTables(name, other, new)
     return changes_.UnionTables((name, other), new, f"from_{new}")
+
+
+def _shared(state: State, new: str, random: Random) -> Change | None:
+    """A column to a lookup table that is there, or to a new one that another table could share."""
+    columns = [(name, column) for name in sorted(state) for column in state[name].names]
+    every = [changes_.NormalizeInto(*one, into) for one in columns for into in sorted(state)]
+    found: list[Change] = [change for change in every if change.fits(state)]
+    if not found:
+        twice = [one for one in columns if [other for _, other in columns].count(one[1]) > 1]
+        made = [changes_.Normalize(*one, new) for one in twice]
+        found = [change for change in made if change.fits(state)]
+    return random.choice(found) if found else None
 
 
 def _of_table(
@@ -294,9 +360,7 @@ def _of_table(
         changes_.AddColumn: lambda: _added(name, new, numbers, random),
         changes_.DropColumn: lambda: changes_.DropColumn(name, random.choice(values)),
         changes_.RenameColumn: lambda: changes_.RenameColumn(name, random.choice(every), new),
-        changes_.RetypeColumn: lambda: changes_.RetypeColumn(
-            name, random.choice(values), random.choice(("bigint", "string", "int"))
-        ),
+        changes_.RetypeColumn: lambda: _retyped(name, table, values, new, random),
         changes_.SplitColumn: lambda: changes_.SplitColumn(
             name, random.choice(texts), (f"{new}a", f"{new}b")
         ),
@@ -314,6 +378,18 @@ def _of_table(
             name, random.choice(table.checks).name
         ),
         changes_.MaskColumn: lambda: _masked(name, table, texts, new, random),
+        changes_.ReorderColumns: lambda: changes_.ReorderColumns(
+            name, tuple(random.sample(every, len(every)))
+        ),
+        changes_.SetDefault: lambda: changes_.SetDefault(
+            name, random.choice([n for n in numbers if n in values]), random.choice((3, 7))
+        ),
+        changes_.DropDefault: lambda: changes_.DropDefault(
+            name, random.choice([c.name for c in table.columns if c.default is not None])
+        ),
+        changes_.AddUnique: lambda: changes_.AddUnique(name, random.choice(values), new),
+        changes_.HideTwins: lambda: changes_.HideTwins(name, random.choice(values), new),
+        changes_.DropUnique: lambda: changes_.DropUnique(name, random.choice(table.uniques)[0]),
     }
     if kind not in simple:
         return None
@@ -330,6 +406,16 @@ def _masked(name: str, table: Table, texts: Sequence[str], new: str, random: Ran
     if turn == 0 and table.key_names:
         return changes_.MaskKey(name, table.key_names[0])
     return changes_.MaskColumn(name, column, "hash" if turn == 1 else method)
+
+
+def _retyped(name: str, table: Table, values: Sequence[str], new: str, random: Random) -> Change:
+    """Another type; in turns by a policy, or of the key instead."""
+    column, kind = random.choice(values), random.choice(("bigint", "string", "int"))
+    turn = int(new.removeprefix("n")) % 5
+    if turn == 0 and len(table.key_names) == 1:
+        return changes_.RetypeKey(name, table.key_names[0], kind)
+    policies = {1: changes_.ShowNull, 2: changes_.HideRows}
+    return policies.get(turn, changes_.RetypeColumn)(name, column, kind)
 
 
 def _added(name: str, new: str, numbers: Sequence[str], random: Random) -> Change:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from random import Random
 from typing import Any, Self
 
-from tests.composition.graph_operations import has_room
-from tests.composition.model import Model, State, Sync
+from tests.composition.graph_operations import has_room, shapes
+from tests.composition.model import Model, State, Sync, moved_id
 from tests.composition.queries import SHAPES, BoundQuery, Query, TooLarge, possible
 from tests.composition.schema_model import BoundChanges
 from tests.composition.step import DONE, SKIPPED, Expected, Outcome, Step, maybe, refused
@@ -174,6 +175,16 @@ def views(model: Model, *states: str) -> list[Sync]:
     ]
 
 
+def has_rivals(model: Model, sync: Sync) -> bool:
+    """Whether something else writes what a one-way sync writes, or is in step with it."""
+    written = sync.written
+    if written is None:
+        return False
+    others = (s for s in model.syncs.values() if s is not sync and s.state != "detached")
+    is_two_way = written in model.heads and bool(model.two_way(written))
+    return is_two_way or any(other.written == written for other in others)
+
+
 def target_of(model: Model, target: str) -> Sync | None:
     """The one sync that leads to a branch."""
     found = [sync for sync in model.syncs.values() if sync.target == target]
@@ -198,7 +209,12 @@ class Twin(Step):
         sync = target_of(model, self.target)
         if sync is None or not _has_twin(sync) or self.name in model.branches:
             return SKIPPED
-        return DONE if can_answer(model, sync) else SKIPPED
+        if not can_answer(model, sync):
+            return SKIPPED
+        is_lens = isinstance(sync.definition, BoundChanges)
+        if is_lens and sync.definition.is_made(model.branches[sync.sources[0]]):
+            return SKIPPED  # a new clone would change what its source has changed already
+        return DONE
 
     def call(self, db: livingdb.Database) -> Any:
         raise NotImplementedError
@@ -264,6 +280,8 @@ class Redefine(Step):
             return SKIPPED
         if _is_too_large_for(bound, state):
             return refused(InvalidData, IllegalSync, Unsupported)
+        if has_rivals(model, sync):
+            return refused(RuleViolation, IllegalSync, Unsupported)
         return maybe(IllegalSync, Unsupported) if self.query.hides(state) else DONE
 
     def call(self, db: livingdb.Database) -> Any:
@@ -395,20 +413,18 @@ class Reattach(_OnSync):
         sync = self.sync(model)
         if sync is None:
             return SKIPPED
-        rivals = [
-            s for s in model.syncs.values()
-            if s is not sync and s.state != "detached" and s.written == sync.written and s.written
-        ]  # fmt: skip
-        written = sync.written
-        if written is not None and (rivals or (written in model.heads and model.two_way(written))):
+        if has_rivals(model, sync):
             return refused(*GONE, MergeConflict)
         if not can_answer(model, sync) or sync.direction == "both":
             return maybe(*GONE, MergeConflict)
-        if sync.direction == "reverse" and _is_evolved(model, sync):
-            return maybe(RuleViolation)
+        found: list[type[LivingDBError]] = []
+        if sync.direction == "reverse" and _is_evolved(model, sync, sync.read):
+            found += [RuleViolation, MergeConflict, InvalidData]
+        if sync.direction == "reverse" and sync.definition.is_partial:
+            found += [InvalidData, MergeConflict]
         if self.on_conflict == "fail":
-            return maybe(MergeConflict)
-        return DONE
+            found.append(MergeConflict)
+        return maybe(*found) if found else DONE
 
     def call_in(self, db: livingdb.Database, model: Model) -> Any:
         sync = self.sync(model)
@@ -419,18 +435,21 @@ class Reattach(_OnSync):
         sync = self.sync(model)
         assert sync is not None
         sync.state = "active"
+        if isinstance(sync.definition, BoundQuery):  # it goes on with what is masked by now
+            sync.definition = sync.definition.masked_as(model.branches[sync.sources[0]])
+        if sync.kind == "lens" and sync.direction != "forward":
+            sync.drifted |= _is_evolved(model, sync, (*sync.sources, sync.target))
         ends = {*sync.sources, sync.target} if sync.direction == "both" else {str(sync.written)}
         return Outcome(moved={other for name in ends for other in model.group(name)})
 
 
-def _is_evolved(model: Model, sync: Sync) -> bool:
-    """Whether what a sync reads may have another schema than when it stopped."""
-    (source,) = sync.read
-    then = model.history.get(sync.stood.get(source) or "")
-    if then is None:
-        return True
-    now = model.branches[source]
-    return {n: t.shape() for n, t in then.items()} != {n: t.shape() for n, t in now.items()}
+def _is_evolved(model: Model, sync: Sync, ends: Sequence[str]) -> bool:
+    """Whether some branches of a sync may have other schemas than when it stopped."""
+    for name in ends:
+        then, now = model.history.get(sync.stood.get(name) or ""), model.branches[name]
+        if then is None or shapes(then) != shapes(now):
+            return True
+    return False
 
 
 @dataclass(frozen=True)
@@ -564,20 +583,38 @@ class CloneDerived(Step):
     def apply(self, model: Model) -> Outcome:
         states: dict[str, State] = {self.name: model.branches[self.branch]}
         seen = replace(model, branches={**model.branches, **states})
-        moved = set()
-        for old, new, origin in _copied(model, self.branch, self.name):
+        moved: set[str] = set()
+        like: dict[str, State] = {}
+        for old, new, _ in _copied(model, self.branch, self.name):
             model.syncs[new.name] = new
+            is_by_hash = isinstance(new.definition, BoundChanges) and (
+                "Normalize" in new.definition.kinds
+            )
             if not can_answer(model, old):
                 moved.add(new.target)
                 continue
-            made = answer_of(seen, new)
-            if isinstance(new.definition, BoundChanges) and "Normalize" in new.definition.kinds:
-                moved.add(new.target)
-                continue
-            states[new.target] = made
+            made = like[new.target] = _keyed_as(model, old, new, answer_of(seen, new))
             seen.branches[new.target] = made
-            del origin
-        return Outcome(states, moved=moved)
+            if is_by_hash or set(new.sources) & moved:
+                moved.add(new.target)
+            else:
+                states[new.target] = made
+        return Outcome(states, moved=moved, like=like)
+
+
+def _keyed_as(model: Model, old: Sync, new: Sync, made: State) -> State:
+    """The answer of a view on a clone, with the key that the database gave the view."""
+    if not isinstance(new.definition, BoundQuery):
+        return made
+    key = [moved_id(one, old.target, new.target) for one in _own_key(model, old.target)]
+    table = made[new.target]
+    known = {column.id for column in table.columns}
+    return {new.target: replace(table, key=tuple(key))} if known.issuperset(key) else made
+
+
+def _own_key(model: Model, view: str) -> tuple[str, ...]:
+    table = model.branches[view].get(view)
+    return () if table is None else table.key
 
 
 @dataclass(frozen=True)

@@ -20,10 +20,12 @@ from tests.crash.conftest import Victim
 from tests.crash.scenarios import SCENARIOS, Contents, Scenario, contents, opened, orders, shop
 
 import livingdb
-from livingdb import Database
+from livingdb import Database, Layout
+from livingdb.errors import DuplicateValue
 from livingdb.evolution import (
     AddColumn,
     AddConstraint,
+    AddUnique,
     DropColumn,
     MaskColumn,
     Normalize,
@@ -38,6 +40,8 @@ PLACES = Normalize("orders", ["city"], "places")
 MASK = MaskColumn("orders", "city", key="a key that the victim has, too")
 IDS = MaskColumn("blobs", "id", key="another key that it has")
 VARIABLE = "LIVINGDB_CRASH_MASK_KEY"
+ONE_EACH = AddUnique("orders", ["city", "amount"])
+CODE = AddColumn("orders", "code", "string", default="-")
 LIST: list[SchemaChange] = [VAT, RenameColumn("orders", "amount", "total"), PLACES]
 
 
@@ -51,6 +55,48 @@ def in_step(path: Path) -> None:
         main = db.branch("main")
         main.evolve([VAT, PLACES], keep="old", sync="both")
         main.evolve(DropColumn("blobs", "data"), to="thin", sync="forward")
+
+
+def chained(path: Path) -> None:
+    """Three schemas in step: `old`, `middle` and `main`."""
+    shop(path)
+    with livingdb.open(path) as db:
+        main = db.branch("main")
+        main.evolve([VAT, PLACES], keep="old", sync="both")
+        main.evolve(DropColumn("orders", "vat"), keep="middle", sync="both")
+
+
+def shared(path: Path) -> None:
+    """A chain at whose end the cities of orders are shared rows."""
+    shop(path)
+    with livingdb.open(path) as db:
+        main = db.branch("main")
+        main.evolve(RenameColumn("orders", "amount", "total"), keep="old", sync="both")
+        places = Normalize("orders", ["city"], "places", on_update="fanout")
+        main.evolve(places, keep="middle", sync="both")
+
+
+def starred(path: Path) -> None:
+    """Two schemas that were made of `main`."""
+    shop(path)
+    with livingdb.open(path) as db:
+        db.branch("main").evolve([VAT, PLACES], to="first", sync="both")
+        db.branch("main").evolve(RenameColumn("orders", "amount", "total"), to="new", sync="both")
+        db.set_default_branch("new")
+
+
+def indexed(path: Path) -> None:
+    """Every commit is a tree, and there is an index of each."""
+    shop(path, Layout(fold="always", target_rows=32))
+    with livingdb.open(path) as db:
+        db.branch("main").evolve([ONE_EACH, VAT], keep="old", sync="both")
+        db.branch("main").upsert("orders", orders(300, 20, 3.0))
+
+
+def write_unique(db: Database) -> None:
+    with db.branch("main").transaction() as tx:
+        tx.upsert("orders", orders(280, 30, 7.0))
+        tx.delete("orders", [1, 2])
 
 
 def moved(path: Path) -> None:
@@ -87,6 +133,17 @@ def migrated(path: Path) -> None:
         dev.sql("UPDATE orders SET amount = amount + 1 WHERE id % 7 = 0")
         db.branch("main").sql("DELETE FROM orders WHERE id % 5 = 0 AND id % 7 > 0")
         db.tag("change", db.branch("main").evolve(DropColumn("blobs", "data")))
+
+
+def apart(path: Path) -> None:
+    """A sync that was detached; both sides changed their schemas since, and rows."""
+    in_step(path)
+    with livingdb.open(path) as db:
+        db.sync("old/main").detach()
+        write_old(db)
+        db.branch("old").evolve([CODE, DropColumn("blobs", "data")])
+        db.branch("main").evolve([CODE, AddColumn("orders", "note", "string")])
+        write_new(db)
 
 
 def write_main(db: Database) -> None:
@@ -158,11 +215,22 @@ EVOLUTION: dict[str, Scenario] = {
         migrated, opened(lambda db: db.branch("dev").cherry_pick("change"))
     ),
     "write on the old side": Scenario(in_step, opened(write_old)),
+    "add a unique constraint": Scenario(
+        shop, opened(lambda db: db.branch("main").evolve(ONE_EACH, keep="old", sync="both"))
+    ),
+    "write under a unique constraint": Scenario(indexed, opened(write_unique)),
     "write on the new side": Scenario(in_step, opened(write_new)),
+    "write that fans out along a chain": Scenario(shared, opened(write_old)),
     "reset": Scenario(moved, opened(lambda db: db.branch("old").reset("before"))),
     "detach": Scenario(in_step, opened(lambda db: db.sync("old/main").detach()), False),
     "drop": Scenario(in_step, opened(lambda db: db.drop_branch("old", detach=True))),
+    "retire an end": Scenario(in_step, opened(lambda db: db.retire("old", "truncate"))),
+    "retire between two": Scenario(chained, opened(lambda db: db.retire("middle", "truncate"))),
+    "retire what two were made of": Scenario(
+        starred, opened(lambda db: db.retire("main", "truncate"))
+    ),
     "rename": Scenario(in_step, opened(lambda db: db.rename_branch("old", "older"))),
+    "reattach": Scenario(apart, opened(lambda db: db.sync("old/main").reattach())),
     "migrate": Scenario(lazy, opened(lambda db: db.branch("main").migrate()), False),
     "mask": Scenario(
         shop, opened(lambda db: db.branch("main").clone("clone", transform=MASK, sync="forward"))
@@ -220,6 +288,7 @@ def main() -> None:
             "commit.carry_lens",
             "commit.carry_view",
             "commit.derive",
+            "commit.retire",
             "database.derive",
             "sql.statement",
             "sql.expressions",
@@ -343,6 +412,10 @@ def check_writes(db: Database) -> None:
         amount = "total" if "total" in names else "amount"
         number = 10_000 + len(db.snapshots())
         branch.insert("orders", [{"id": number, amount: 77.0}])
+        if branch.table("orders").rows.schema.uniques:
+            twin = {**branch.table("orders").get(20), "id": number + 1}
+            with pytest.raises(DuplicateValue):
+                branch.insert("orders", [twin])
         for sync in graph.syncs(graph.branch(branch.name).epoch):
             ends = [graph.branches.by_id(n).name for n in (*sync.sources, sync.target)]
             if branch.name in ends:

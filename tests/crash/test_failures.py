@@ -221,6 +221,7 @@ def test_sqlite_cannot_sync(trial: Trial, victim: Victim) -> None:
 
 
 @pytest.mark.skipif(not sqlite_calls.can_fail_syncs(), reason="needs seccomp on Linux")
+@pytest.mark.slow
 @pytest.mark.parametrize("trial", ["tag and commit"], indirect=True)
 def test_commit_cannot_sync_and_the_process_dies(trial: Trial, victim: Victim) -> None:
     """Whether the catalog's last words reached the disk is unknown; both heads can be read."""

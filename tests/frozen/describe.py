@@ -21,6 +21,7 @@ from typing import Any
 import pyarrow as pa
 
 from livingdb import Branch, Database, LivingDBError, Snapshot, Table
+from livingdb.database.diff import Diff
 from livingdb.graph.table_ids import table_id
 from livingdb.tables.type_names import type_name
 
@@ -125,6 +126,7 @@ class _Description:
             "tables": lambda: dict(self._system_tables()),
             "ids": self._ids,
             "identities": lambda: {b.name: self._identities(b) for b in branches},
+            "uniques": lambda: {b.name: self._uniques(b) for b in branches},
             TEXTS: lambda: dict(self._texts()),
         }
         made = {name: make() for name, make in makers.items() if wanted is None or name in wanted}
@@ -152,6 +154,17 @@ class _Description:
             columns = {column.name: column.id for column in schema.columns}
             told[name] = {"table": table_id(graph, row, name), "columns": columns}
         return told
+
+    def _uniques(self, branch: Branch) -> Plain:
+        """Which columns of a branch are unique, and which draw their values."""
+        told = {}
+        for name in branch.tables():
+            schema = branch.table(name).rows.schema
+            told[name] = {
+                "unique": {unique: list(group) for unique, group in schema.uniques},
+                "generated": {c.name: c.generated for c in schema.columns if c.generated},
+            }
+        return {name: known for name, known in told.items() if any(known.values())}
 
     def _branch(self, branch: Branch) -> Plain:
         log = branch.log()
@@ -214,8 +227,25 @@ class _Description:
         """What each snapshot changed, against its first parent."""
         for snapshot in reversed(self.db.snapshots()):
             if snapshot.parents:
-                found = self.db.diff(f"id:{snapshot.parents[0]}", snapshot)
-                yield snapshot.id, {name: _difference(diff) for name, diff in found.items()}
+                graph = self.db._graph
+                old, new = (
+                    graph.tables(graph.resolve(f"id:{ref}").snapshot)
+                    for ref in (snapshot.parents[0], snapshot.id)
+                )
+                yield (
+                    snapshot.id,
+                    {
+                        name: _difference(self._table_diff(name, old, new))
+                        for name in sorted({*old, *new})
+                        if old.get(name) != new.get(name)
+                    },
+                )
+
+    def _table_diff(self, name: str, old: Any, new: Any) -> Diff:
+        """How a table of a name differs, whatever schema changes lead to it."""
+        versions = self.db._graph.versions
+        sides = [None if name not in side else versions.require(side[name]) for side in (old, new)]
+        return Diff(self.db._graph, name, *sides)
 
     # --- where rows come from ----------------------------------------------------------------
 

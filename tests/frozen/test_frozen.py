@@ -28,7 +28,7 @@ from livingdb.evolution import AddColumn
 NEW_VALUE = "written long after"
 INNER = {"NoChange", "RevertChange"}
 """The kinds of changes that nobody makes by their names."""
-_DEFAULTS = {"DropDefault", "SetDefault"}
+_DEFAULTS = {"DropDefault", "SetDefault", "AddUnique", "DropUnique"}
 LATER = {
     "catalog-4": {"ReorderColumns", *_DEFAULTS, *INNER},
     "catalog-5": {"ReorderColumns", *_DEFAULTS, *INNER},
@@ -62,10 +62,10 @@ def test_the_format_of_today_is_frozen() -> None:
 def test_it_reads_as_it_did(name: str, tmp_path: Path) -> None:
     """The first who opens it may migrate it, and answers that were stored are read by the next."""
     path, wanted = unpack(name, tmp_path), expected(name)
-    for sections in (wanted, HEADS):
+    for sections, is_first in ((wanted, True), (HEADS, False)):
         with opened(path) as db:
             found = json.loads(json.dumps(describe(db, sections)))
-            assert db.check(deep=True).problems == []
+            assert db.check(deep=is_first).problems == []
         for section in sections:
             difference = first_difference(wanted[section], found.get(section), [section])
             if difference is not None:

@@ -135,10 +135,19 @@ class MemorySide:
 class Pair:
     """Two sides that a lens keeps in step."""
 
-    def __init__(self, lens: Lens, old_tables: Mapping[str, Rows] | None = None):
+    def __init__(
+        self,
+        lens: Lens,
+        old_tables: Mapping[str, Rows] | None = None,
+        beside: Mapping[str, Definition] | None = None,
+    ):
+        """`beside` are tables that the lens reads, and that are the same on both sides."""
         self.lens = lens
+        self.beside = dict(beside or {})
         self.verdicts = lens.directions()
-        self.old_side, self.new_side = MemorySide(lens.old), MemorySide(lens.new)
+        self.old_side, self.new_side = (
+            MemorySide({**side, **self.beside}) for side in (lens.old, lens.new)
+        )
         self.cost = Cost()
         """What the last write cost on both sides, without the laws' own checks."""
         self.carried: TableImages = {}
@@ -146,6 +155,7 @@ class Pair:
         given = {name: (rows, []) for name, rows in (old_tables or {}).items()}
         inserted = {name: self.old_side.delta(name, *write) for name, write in given.items()}
         self.old_side.apply(inserted)
+        self.new_side.apply({n: images for n, images in inserted.items() if n in self.beside})
         lens.check(self.old_side)
         for name, batches in lens.create(self.old_side).items():
             rows = pa.Table.from_batches(batches, lens.new[name].schema.arrow)
@@ -155,8 +165,10 @@ class Pair:
 
     def _check_create(self, inserted: TableImages) -> None:
         """Creating is inserting everything into nothing."""
-        nothing, made = MemorySide(self.lens.old), MemorySide(self.lens.new)
-        made.apply(self.lens.putr(inserted, nothing, made))
+        nothing, made = (
+            MemorySide({**side, **self.beside}) for side in (self.lens.old, self.lens.new)
+        )
+        made.apply(self._carried("putr", inserted, nothing, made))
         made.assert_same(self.new_side, "creating and inserting")
 
     @property
@@ -182,7 +194,7 @@ class Pair:
     def _write(self, deltas: TableImages, here: MemorySide, there: MemorySide, put: str) -> None:
         assert self.verdicts[_DIRECTION[put]] is None, self.verdicts[_DIRECTION[put]]
         here.cost, there.cost = Cost(), Cost()
-        carried = getattr(self.lens, put)(deltas, here, there)
+        carried = self._carried(put, deltas, here, there)
         both = (here.cost, there.cost)
         self.cost = Cost(*(sum(getattr(c, n) for c in both) for n in ("keys", "values", "scans")))
         before = there.copy()
@@ -193,12 +205,19 @@ class Pair:
         self._touch(carried, there, here, "putl" if put == "putr" else "putr")
         self._touch(deltas, here, there, put)
 
+    def _carried(
+        self, put: str, deltas: TableImages, here: MemorySide, there: MemorySide
+    ) -> TableImages:
+        """What a change is on the other side: through the lens, and beside it."""
+        shared = {name: images for name, images in deltas.items() if name in self.beside}
+        return {**shared, **getattr(self.lens, put)(deltas, here, there)}
+
     def _touch(self, deltas: TableImages, here: MemorySide, there: MemorySide, put: str) -> None:
         """Write rows that are there once more: nothing may change anywhere."""
         if self.verdicts[_DIRECTION[put]] is not None:
             return
         same = {name: RowImages(delta.after, delta.after) for name, delta in deltas.items()}
-        for table, delta in getattr(self.lens, put)(same, here.copy(), there.copy()).items():
+        for table, delta in self._carried(put, same, here.copy(), there.copy()).items():
             schema = there.schemas[table]
             what = f"{table}: {put} of rows that did not change"
             assert_same(schema, delta.before, delta.after, what)

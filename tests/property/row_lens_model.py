@@ -267,7 +267,7 @@ RETYPES = [
     ),
     retype(
         "decimal", ("decimal(5,2)", "decimal(3,1)"), (decimals, tenths), or_null(to_tenths),
-        or_null(lambda v: v.quantize(Decimal("0.01"))), "reject",
+        or_null(lambda v: v.quantize(Decimal("0.01"))),
     ),
     retype(
         "timestamp to date", ("timestamp_ntz", "date"), (moments, days),

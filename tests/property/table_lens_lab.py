@@ -13,12 +13,14 @@ from hypothesis import strategies as st
 from tests.property.lens_lab import Cost, MemorySide, Pair, Writes
 from tests.property.table_lens_model import (
     HalvesModel,
+    KeyedLookupModel,
     LookupModel,
     Mirror,
     Model,
     Refused,
     RekeyModel,
     Row,
+    SharedLookupModel,
     SplitModel,
     State,
     StrictModel,
@@ -50,9 +52,11 @@ __all__ = [
     "definition",
     "held",
     "joins",
+    "keyed_normalizations",
     "normalizations",
     "reference_joins",
     "rekeys",
+    "shared_normalizations",
     "splits",
     "strict_splits",
     "unions",
@@ -75,6 +79,7 @@ VALUES: dict[str, tuple[str, tuple[Any, ...]]] = {
 POOLS = {name: pool for key in KEYS for name, (_, pool) in key.items()}
 POOLS |= {f"{name}_2": pool for name, pool in POOLS.items()}
 POOLS |= {name: pool for name, (_, pool) in VALUES.items()}
+POOLS["code"] = ("", "ø", "zz")
 
 Conditions = Mapping[str, Callable[[Row], bool]]
 
@@ -187,7 +192,8 @@ def joins(draw: st.DrawFn) -> World:
 
 
 def lookup_model(change: Normalize, lens: Any, old: State) -> LookupModel:
-    return LookupModel(
+    kind = SharedLookupModel if change.into in lens.old else LookupModel
+    return kind(
         old,
         (change.table, change.table, change.into),
         str(change.reference),
@@ -207,6 +213,40 @@ def normalizations(draw: st.DrawFn) -> World:
     change = Normalize("t", list(moved), "p", on_update=update, on_delete=delete)
     lens = change.plan(tables)
     return World(change, tables, lambda old: lookup_model(change, lens, old))
+
+
+@st.composite
+def shared_normalizations(draw: st.DrawFn) -> World:
+    """Into a lookup table that is there."""
+    moved = draw(st.sampled_from(("b", "bc", "l", "cd")))
+    order = draw(st.permutations(moved))
+    tables = {
+        "t": definition(draw(keys()), "a", *moved),
+        "p": definition({"id": ("bigint", ())}, *order),
+    }
+    delete = "restrict" if "d" in moved else draw(st.sampled_from(("restrict", "set null")))
+    update = draw(st.sampled_from(("fork", "fanout")))
+    change = Normalize("t", list(moved), "p", on_update=update, on_delete=delete)
+    lens = change.plan(tables)
+    return World(change, tables, lambda old: lookup_model(change, lens, old))
+
+
+@st.composite
+def keyed_normalizations(draw: st.DrawFn) -> World:
+    """Into a lookup table that is there, by its own key."""
+    moved = draw(st.sampled_from(("c", "lc", "d")))
+    more = draw(st.sampled_from(("", "a")))
+    tables = {
+        "t": definition(draw(keys()), "a", "b", *moved),
+        "p": definition({"code": ("string", ())}, *moved, *more),
+    }
+    delete = "restrict" if "d" in moved else draw(st.sampled_from(("restrict", "set null")))
+    update = draw(st.sampled_from(("fork", "fanout")))
+    change = Normalize("t", list(moved), "p", by="b", on_update=update, on_delete=delete)
+    lookup, flags = tables["p"].schema, (update == "fanout", delete == "set null")
+    return World(
+        change, tables, lambda old: KeyedLookupModel(old, ("t", "p"), "b", moved, lookup, *flags)
+    )
 
 
 @st.composite
@@ -256,6 +296,7 @@ class Run:
     def __init__(self, world: World, data: st.DataObject, max_rows: int = 5):
         self.data = data
         self.lens = world.change.plan(world.tables)
+        self.has_lookups = isinstance(world.change, Normalize)
         self.schemas = {
             "old": {name: table.schema for name, table in self.lens.old.items()},
             "new": {name: table.schema for name, table in self.lens.new.items()},
@@ -315,6 +356,9 @@ class Run:
         """A write on one of the sides, taken or refused by both; which, and whether it was."""
         side = self.data.draw(st.sampled_from(("old", "new")))
         state = getattr(self.model, side)
+        if self.has_lookups:  # keys of rows that only the other side has are tried, too
+            lookups = {**self.model.old.get("p", {}), **self.model.new.get("p", {})}
+            state = {**state, "p": lookups}
         writes = {name: self.drawn(side, name, state) for name in self.schemas[side]}
         writes = {name: rows for name, rows in writes.items() if rows}
         puts = self.given(side, {name: dict(rows) for name, rows in writes.items()})

@@ -17,6 +17,7 @@ from livingdb.tables.schema import TableSchema
 
 __all__ = [
     "HalvesModel",
+    "KeyedLookupModel",
     "LookupModel",
     "Mirror",
     "Model",
@@ -24,6 +25,7 @@ __all__ = [
     "RekeyModel",
     "Row",
     "Rows",
+    "SharedLookupModel",
     "SplitModel",
     "State",
     "StrictModel",
@@ -282,6 +284,13 @@ class LookupModel(Model):
 
     def spread(self, rows: Rows) -> None:
         """Rows that share a lookup row are given the same values."""
+        updates = self.updates(rows)
+        for key, row in rows.items():
+            if (self.ids.get(key),) in updates:
+                rows[key] = {**row, **updates[self.ids[key],]}
+
+    def updates(self, rows: Rows) -> Rows:
+        """What becomes of lookup rows that changed rows share."""
         updates: Rows = {}
         for key, row in rows.items():
             shared, values = self.ids.get(key), self.values(row)
@@ -289,9 +298,7 @@ class LookupModel(Model):
                 continue
             if updates.setdefault((shared,), values) != values:
                 raise Refused
-        for key, row in rows.items():
-            if (self.ids.get(key),) in updates:
-                rows[key] = {**row, **updates[self.ids[key],]}
+        return updates
 
     def put_right(self, old: State) -> State:
         ids: dict[Key, int | None] = {}
@@ -372,6 +379,166 @@ class LookupModel(Model):
         self.known = self.old[self.wide]
         self.ids = {key: row[self.reference] for key, row in self.new[self.narrow].items()}
         self.rows = self.new[self.lookup]
+
+
+class SharedLookupModel(LookupModel):
+    """Normalise into a table that is there: remembers which of its rows the old side has."""
+
+    def begin(self) -> None:
+        self.shared: Rows = {}
+        super().begin()
+
+    def replaced(self, old: State) -> Rows:
+        """Lookup rows that the old side has written, over other values of the new side."""
+        return {
+            key: row
+            for key, row in old[self.lookup].items()
+            if self.shared.get(key) != row and self.rows.get(key, row) != row
+        }
+
+    def write_old(self, writes: Writes) -> None:
+        old = written(self.old, writes)
+        if self.fanout:
+            updates = self.updates(old[self.wide])
+            for key, values in self.replaced(old).items():
+                if updates.setdefault(key, values) != values:
+                    raise Refused
+            for key, row in old[self.wide].items():
+                if (self.ids.get(key),) in updates:
+                    old[self.wide][key] = {**row, **updates[self.ids[key],]}
+            for key in updates.keys() & old[self.lookup].keys():
+                old[self.lookup][key] = updates[key]
+        self.new, self.old = self.put_right(old), old
+        self.remember()
+
+    def put_right(self, old: State) -> State:
+        replaced = {} if self.fanout else self.replaced(old)
+        for key in [key for key, place in self.ids.items() if (place,) in replaced]:
+            del self.known[key]
+        written_rows = {k: row for k, row in old[self.lookup].items() if self.shared.get(k) != row}
+        self.rows = {**self.rows, **written_rows}
+        made = super().put_right(old)
+        used = {(row[self.reference],) for row in made[self.narrow].values()}
+        for key in self.shared.keys() - old[self.lookup].keys() - used:
+            made[self.lookup].pop(key, None)
+        return made
+
+    def put_left(self, new: State) -> State:
+        kept = {
+            key: row
+            for key, row in new[self.lookup].items()
+            if key in self.shared or key not in self.rows
+        }
+        return {**super().put_left(new), self.lookup: kept}
+
+    def remember(self) -> None:
+        super().remember()
+        self.known = dict(self.known)
+        self.shared = dict(self.old[self.lookup])
+
+
+class KeyedLookupModel(SharedLookupModel):
+    """Normalise by a column that holds the key: all rows with one key have the same values."""
+
+    def __init__(
+        self,
+        old: State,
+        names: tuple[str, str],
+        by: str,
+        moved: Sequence[str],
+        lookup: TableSchema,
+        fanout: bool,
+        set_null: bool,
+    ):
+        self.wide = self.narrow = names[0]
+        self.lookup, self.reference, self.schema = names[1], by, lookup
+        self.moved, self.fanout, self.set_null = list(moved), fanout, set_null
+        Model.__init__(self, old)
+
+    def wanted(self, rows: Rows) -> Rows:
+        """What rows say of lookup rows."""
+        found: Rows = {}
+        for row in rows.values():
+            values, place = self.values(row), row[self.reference]
+            if place is None and any(value is not None for value in values.values()):
+                raise Refused
+            if place is not None and found.setdefault((place,), values) != values:
+                raise Refused
+        return found
+
+    def differing(self, wanted: Rows, lookup: Rows) -> Rows:
+        """Those of lookup rows that have other values."""
+        return {k: row for k, row in wanted.items() if k in lookup
+                and self.values(lookup[k]) != self.values(row)}  # fmt: skip
+
+    def write_old(self, writes: Writes) -> None:
+        old = written(self.old, writes)
+        rows, lookup = old[self.wide], old[self.lookup]
+        fresh = {key: row for key, row in lookup.items() if self.shared.get(key) != row}
+        now = {**self.rows, **fresh}
+        for key, row in rows.items():
+            was = self.known.get(key)
+            is_same = was is not None and self.values(was) == self.values(row)
+            place = row[self.reference]
+            if was is None or not is_same or was[self.reference] == place:
+                continue
+            if place is None:
+                rows[key] = {**row, **dict.fromkeys(self.moved)}
+            elif (place,) in now:
+                rows[key] = {**row, **self.values(now[place,])}
+        if self.fanout:
+            self.fan_out(rows, lookup, self.differing(fresh, self.rows))
+        self.new, self.old = self.put_right(old), old
+        self.remember()
+
+    def fan_out(self, rows: Rows, lookup: Rows, replaced: Rows) -> None:
+        said = {key: row for key, row in rows.items() if self.has_changed(key, row)}
+        updates = self.differing(self.wanted(said), self.rows)
+        for key, row in replaced.items():
+            if updates.setdefault(key, self.values(row)) != self.values(row):
+                raise Refused
+        for key, row in rows.items():
+            if (row[self.reference],) in updates:
+                rows[key] = {**row, **updates[row[self.reference],]}
+        for key in updates.keys() & lookup.keys():
+            lookup[key] = {**lookup[key], **updates[key]}
+
+    def put_right(self, old: State) -> State:
+        fresh = {key: row for key, row in old[self.lookup].items() if self.shared.get(key) != row}
+        lookup = {**self.rows, **fresh}
+        wanted = self.wanted(old[self.wide])
+        differing = self.differing(wanted, lookup)
+        if differing and not self.fanout:
+            raise Refused
+        blank = {c.name: None for c in self.schema.columns if c.name not in self.schema.key}
+        for key, values in wanted.items():
+            if key not in lookup or key in differing:
+                lookup[key] = {**lookup.get(key, blank), **values}
+        for key in self.shared.keys() - old[self.lookup].keys() - wanted.keys():
+            lookup.pop(key, None)
+        narrow = {
+            key: {name: value for name, value in row.items() if name not in self.moved}
+            for key, row in old[self.wide].items()
+        }
+        return {self.narrow: narrow, self.lookup: lookup}
+
+    def put_left(self, new: State) -> State:
+        whole: Rows = {}
+        for key, row in new[self.narrow].items():
+            place = row[self.reference]
+            if place is not None and (place,) not in new[self.lookup]:
+                raise Refused
+            found = dict.fromkeys(self.moved) if place is None else new[self.lookup][place,]
+            whole[key] = {**row, **self.values(found)}
+            if any(whole[key][name] is None and not self.schema.column(name).nullable
+                   for name in self.moved):  # fmt: skip
+                raise Refused
+        kept = {
+            key: row
+            for key, row in new[self.lookup].items()
+            if key in self.shared or key not in self.rows
+        }
+        return {self.wide: whole, self.lookup: kept}
 
 
 class UnionModel(Model):

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.property.lens_lab import Pair
+from tests.property.policy_model import POLICY_CASES
 from tests.property.row_lens_model import CASES, Case, Refusal, Row, Values, shown
 from tests.property.trying import tries
 
@@ -29,7 +30,7 @@ KEY = {"id": "int", "code": "string"}
 many = settings(max_examples=tries(300))
 some = settings(max_examples=tries(15))
 few = settings(max_examples=tries(10))
-each_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+each_case = pytest.mark.parametrize("case", [*CASES, *POLICY_CASES], ids=lambda case: case.name)
 
 
 @dataclass(frozen=True)

@@ -29,9 +29,11 @@ from tests.property.table_lens_lab import (
     definition,
     held,
     joins,
+    keyed_normalizations,
     normalizations,
     reference_joins,
     rekeys,
+    shared_normalizations,
     splits,
     strict_splits,
     unions,
@@ -91,6 +93,18 @@ def test_join_on_key(world: World, data: st.DataObject) -> None:
 @quick
 @given(normalizations(), st.data())
 def test_normalize(world: World, data: st.DataObject) -> None:
+    run(world, data)
+
+
+@quick
+@given(shared_normalizations(), st.data())
+def test_normalize_into_a_table_that_is_there(world: World, data: st.DataObject) -> None:
+    run(world, data)
+
+
+@quick
+@given(keyed_normalizations(), st.data())
+def test_normalize_by_the_key_of_a_table_that_is_there(world: World, data: st.DataObject) -> None:
     run(world, data)
 
 
@@ -163,7 +177,7 @@ def test_joining_is_the_mirror_of_normalizing(world: World, data: st.DataObject)
 
 
 @quick
-@given(normalizations(), st.data())
+@given(st.one_of(normalizations(), shared_normalizations()), st.data())
 def test_rows_with_the_same_hash_find_other_keys(world: World, data: st.DataObject) -> None:
     def weak(rows: pa.Array, attempt: int = 0) -> Any:
         return row_ids(rows, attempt) % 13

@@ -262,7 +262,7 @@ def test_sizes_are_those_of_deltas_or_near(db: livingdb.Database, busy: livingdb
     assert dropped == rows * (8 + 32)
 
 
-@pytest.mark.parametrize("most_snapshots", [None, 3])
+@pytest.mark.parametrize("most_snapshots", [None, pytest.param(3, marks=pytest.mark.slow)])
 def test_a_batch_ends_before_it_is_too_large(
     spark: SparkSession,
     db: livingdb.Database,
@@ -292,6 +292,7 @@ def one_batch(query: StreamingQuery) -> None:
     query.stop()
 
 
+@pytest.mark.slow
 def test_a_stream_with_limits_goes_on_where_it_was_cut(
     spark: SparkSession, db: livingdb.Database, busy: livingdb.Branch, tmp_path: Path
 ) -> None:

@@ -42,7 +42,7 @@ def fill(db: livingdb.Database, layout: livingdb.Layout) -> livingdb.Branch:
     return main
 
 
-GROUPS = [None, [["v"], ["s"]]]
+GROUPS = [pytest.param(None, marks=pytest.mark.slow), [["v"], ["s"]]]
 
 
 @pytest.mark.parametrize("groups", GROUPS)

@@ -32,7 +32,7 @@ def sample() -> pa.Table:
     )
 
 
-@pytest.mark.parametrize("groups", [None, [["v"], ["n"]]])
+@pytest.mark.parametrize("groups", [pytest.param(None, marks=pytest.mark.slow), [["v"], ["n"]]])
 def test_the_root_is_that_of_an_embedded_build(
     spark: SparkSession, db: livingdb.Database, groups: list[list[str]] | None
 ) -> None:

@@ -280,6 +280,11 @@ class Branches:
         position = select(_branch.c.position).where(_branch.c.number == branch.number)
         return bool(connection.execute(position).scalar() == branch.position)
 
+    def is_current(self, connection: Connection, branch: BranchRow) -> bool:
+        """Whether a branch is where it was seen, and the syncs are those of then."""
+        epoch = connection.execute(select(schema.meta.c.value).where(_is_epoch)).scalar()
+        return epoch == branch.epoch and self.is_at(connection, branch)
+
     def lock(self, connection: Connection, branch: BranchRow) -> None:
         """Keep everybody else from moving a branch until the transaction ends."""
         mine = select(_branch.c.number).where(_branch.c.number == branch.number)

@@ -11,6 +11,7 @@ from sqlalchemy import Connection, Engine, func, select
 from livingdb.catalog import schema
 from livingdb.catalog.alerts import Alerts, Watches
 from livingdb.catalog.branches import EPOCH, Branches, BranchRow
+from livingdb.catalog.counters import Counters
 from livingdb.catalog.former_names import FormerNames
 from livingdb.catalog.ids import BranchId, new_id
 from livingdb.catalog.journal import Journal
@@ -51,6 +52,7 @@ class Catalog:
         self.branches = Branches(queries)
         self.former_names = FormerNames(queries)
         self.versions = VersionRows(engine, queries)
+        self.counters = Counters(engine, queries)
 
     @classmethod
     def create(cls, engine: Engine, first: Callable[[Catalog, Connection], None]) -> Catalog:

@@ -164,11 +164,16 @@ def _add_column(connection: Connection, wanted: Column[Any]) -> None:
     connection.exec_driver_sql(f"ALTER TABLE {wanted.table.name} ADD COLUMN {words}")
 
 
+def _add_counters(connection: Connection) -> None:
+    schema.counter.create(connection)
+
+
 MIGRATIONS: dict[int, Callable[[Connection], None]] = {
     1: _add_syncs,
     2: _add_runs,
     3: _add_guards,
     4: _add_ids,
+    5: _add_counters,
 }
 """What brings a catalog from one schema version to the next."""
 

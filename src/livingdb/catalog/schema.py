@@ -31,6 +31,7 @@ __all__ = [
     "branch",
     "branch_log",
     "chunk",
+    "counter",
     "former_name",
     "label",
     "materialization",
@@ -50,7 +51,7 @@ __all__ = [
     "watch",
 ]
 
-SCHEMA_VERSION = 5
+SCHEMA_VERSION = 6
 
 metadata = MetaData()
 _Number = BigInteger().with_variant(Integer, "sqlite")
@@ -257,6 +258,14 @@ stream = Table(
     Column("name", Text, primary_key=True),
     Column("batch", _Number, nullable=False),
     Column("snapshot", _Number, nullable=False),
+)
+
+counter = Table(
+    "counter",
+    metadata,
+    Column("column", Text, primary_key=True),
+    Column("next", _Number, nullable=False),
+    sqlite_with_rowid=False,
 )
 
 version = Table(

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, Row, select
 from sqlalchemy.exc import IntegrityError
 
 from livingdb.catalog import schema
@@ -218,6 +218,28 @@ class ActiveSyncs(tuple[SyncRow, ...]):
         """Those of schema changes."""
         return tuple(sync for sync in self if sync.kind == "schema_change")
 
+    def schema_syncs_from(self, branch: BranchId) -> list[tuple[SyncRow, BranchId]]:
+        """Those of schema changes that a change of a branch goes along, and where to."""
+        return self._schema_syncs_from.get(branch, [])
+
+    @cached_property
+    def _schema_syncs_from(self) -> Mapping[BranchId, list[tuple[SyncRow, BranchId]]]:
+        found: dict[BranchId, list[tuple[SyncRow, BranchId]]] = {}
+        for sync in self.schema_syncs:
+            for end in {*sync.sources, sync.target}:
+                found.setdefault(end, []).extend((sync, far) for far in sync.far_ends(end))
+        return found
+
+    def schema_group(self, branch: BranchId) -> set[BranchId]:
+        """The branches that a change of a branch may reach along them, itself among them."""
+        found, waiting = {branch}, [branch]
+        while waiting:
+            for _, far in self.schema_syncs_from(waiting.pop()):
+                if far not in found:
+                    found.add(far)
+                    waiting.append(far)
+        return found
+
     @cached_property
     def writers(self) -> Mapping[BranchId, SyncRow]:
         """For each branch that only a sync writes, that sync."""
@@ -267,19 +289,13 @@ def sync_chains(rows: Iterable[SyncRow], hidden: Collection[BranchId]) -> list[t
     return chains
 
 
-def _row(row: Any) -> SyncRow:
-    return SyncRow(
-        row.id,
-        row.name,
-        row.kind,
-        tuple(json.loads(row.sources)),
-        row.target,
-        row.direction,
-        row.frequency,
-        row.state,
-        row.reason,
-        row.time,
-        json.loads(row.spec),
-        json.loads(row.guard),
-        number=row.number,
-    )
+def _row(row: Row[Any]) -> SyncRow:
+    return _of_values(tuple(row))
+
+
+@lru_cache(maxsize=4096)
+def _of_values(values: tuple[Any, ...]) -> SyncRow:
+    """A row of the catalog as a sync; its JSON is parsed once for as long as it stays the same."""
+    given = dict(zip(_sync.c.keys(), values, strict=True))
+    sources, spec, guard = (json.loads(given.pop(name)) for name in ("sources", "spec", "guard"))
+    return SyncRow(sources=tuple(sources), spec=spec, guard=guard, **given)

@@ -103,8 +103,9 @@ class VersionRows:
 
     def add(self, connection: Connection, rows: Iterable[VersionRow]) -> None:
         """Put new versions, in a transaction."""
-        for row in rows:
-            self._insert.run(connection, {**row._asdict(), "digest": row_digest(row)})
+        values = [{**row._asdict(), "digest": row_digest(row)} for row in rows]
+        if values:
+            self._insert.run_many(connection, values)
 
     # --- materializations --------------------------------------------------------------------
 

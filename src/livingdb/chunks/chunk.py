@@ -17,6 +17,7 @@ from livingdb.chunks.address import Address, digest, short
 from livingdb.chunks.body import decode_body, encode_body
 from livingdb.chunks.canonical import Column, digest_column, from_arrow, to_arrow
 from livingdb.chunks.chunk_format import (
+    BUILT_IN,
     DICTIONARY,
     LEAF,
     MAX_BODY_BYTES,
@@ -40,6 +41,8 @@ from livingdb.chunks.compression import (
     decompressor,
     dictionary_decompressor,
     patch_decompressor,
+    record_compressor,
+    record_decompressor,
 )
 from livingdb.chunks.plain import decode_plain, encode_plain
 from livingdb.chunks.store import Buffer, StoredChunk
@@ -47,6 +50,7 @@ from livingdb.chunks.types import describe, parse_descriptor
 from livingdb.errors import Corruption, InvalidData
 
 __all__ = [
+    "BUILT_IN",
     "DICTIONARY",
     "LEAF",
     "MAX_CHUNK_ROWS",
@@ -62,6 +66,7 @@ __all__ = [
     "assemble",
     "compress_draft",
     "compress_drafts",
+    "compress_record",
     "decompress_ahead",
     "draft_chunk",
     "encode_chunk",
@@ -164,17 +169,24 @@ def _compress_many(bodies: list[bytes], level: int) -> list[bytes]:
     return [segment.tobytes() for segment in many(bodies, threads=1)]
 
 
-def _smaller(body: bytes, packed: bytes) -> PhysicalColumn:
+def _smaller(body: bytes, packed: bytes, compression: int = ZSTD) -> PhysicalColumn:
     if len(body) > MAX_BODY_BYTES:
         raise InvalidData("the values of one column of one chunk take more than 2 GiB")
     if len(packed) < len(body):
-        return PhysicalColumn(ZSTD, packed, len(body))
+        return PhysicalColumn(compression, packed, len(body))
     return PhysicalColumn(RAW, body, len(body))
 
 
 def encode_record(payload: bytes) -> StoredChunk:
     """A chunk that holds one opaque record."""
-    return assemble(record_header(payload), [_compress(payload, DEFAULT_LEVEL)])
+    return assemble(record_header(payload), [compress_record(payload, DEFAULT_LEVEL)])
+
+
+def compress_record(payload: bytes, level: int) -> PhysicalColumn:
+    """The body of a record, compressed with what records have in common."""
+    if len(payload) <= MIN_COMPRESSED_BYTES:
+        return PhysicalColumn(RAW, payload, len(payload))
+    return _smaller(payload, record_compressor(level).compress(payload), BUILT_IN)
 
 
 def _compress(encoded: bytes, level: int) -> PhysicalColumn:
@@ -261,6 +273,8 @@ class Chunk:
             return physical.stored, mode
         if mode == ZSTD:
             codec = decompressor()
+        elif mode == BUILT_IN:
+            codec = record_decompressor()
         elif mode == DICTIONARY:
             codec = dictionary_decompressor(
                 self._require_reference(), position, lambda: self._referenced_chunk().payload()

@@ -24,6 +24,7 @@ from livingdb.chunks.store import Buffer, StoredChunk
 from livingdb.errors import Corruption, Unsupported
 
 __all__ = [
+    "BUILT_IN",
     "DICTIONARY",
     "LEAF",
     "MAX_BODY_BYTES",
@@ -45,7 +46,7 @@ __all__ = [
 
 MAGIC = b"LDC1"
 LEAF, NODE, RECORD = 0, 1, 2
-RAW, ZSTD, DICTIONARY, PATCH = 0, 1, 2, 3
+RAW, ZSTD, DICTIONARY, PATCH, BUILT_IN = 0, 1, 2, 3, 4
 MAX_CHUNK_ROWS = 1 << 24
 MAX_BODY_BYTES = 2**31 - 1
 MAX_HEADER_BYTES = 0xFFFF
@@ -176,7 +177,7 @@ class Directory:
         """Compression of a column, where its body starts and stops, and its encoded bytes."""
         compression, stored, encoded = self._entries[position]
         most = stored if compression == RAW else min(stored * MAX_RATIO, MAX_BODY_BYTES)
-        if compression > PATCH or encoded > most or (compression == RAW and stored != encoded):
+        if compression > BUILT_IN or encoded > most or (compression == RAW and stored != encoded):
             raise Corruption("its directory entry is impossible")
         return compression, self._starts[position], self._starts[position + 1], encoded
 

@@ -27,6 +27,8 @@ __all__ = [
     "is_dictionary_table",
     "patch_compressor",
     "patch_decompressor",
+    "record_compressor",
+    "record_decompressor",
 ]
 
 MAX_RATIO = 1 << 15
@@ -42,6 +44,8 @@ class _PerThread(threading.local):
     def __init__(self) -> None:
         self.compressors: dict[int, zstandard.ZstdCompressor] = {}
         self.decompressor = zstandard.ZstdDecompressor()
+        self.record_compressors: dict[int, zstandard.ZstdCompressor] = {}
+        self.record_decompressor: zstandard.ZstdDecompressor | None = None
         self.tables: OrderedDict[Address, list[bytes]] = OrderedDict()
         self.codecs: OrderedDict[tuple[Address, int], zstandard.ZstdDecompressor] = OrderedDict()
 
@@ -136,6 +140,43 @@ def dictionary_decompressor(
     if len(_thread.codecs) > _CODECS_KEPT:
         _thread.codecs.popitem(last=False)
     return codec
+
+
+# --- records --------------------------------------------------------------------------------
+
+_RECORD_WORDS = (
+    b'{"change":"AddColumn","definition":"","inputs":{"":""},"kind":"lens","part":""}'
+    b'{"columns":[{"default":null,"id":"","name":"id","nullable":false,"type":"bigint"},'
+    b'{"default":null,"id":"","name":"","nullable":true,"type":"string"},"type":"double"}],'
+    b'"foreign_keys":[],"key":["id"]}}{"count":1,"definition":"","kind":"rows","root":""}'
+    b'{"base":"","chunks":[""],"columns":[0],"counts":[0,1,0],"counts":null,"kind":"change",'
+    b'"masked":[],"rows":1}{"edge":{"author":"root","details":{"rows":{}},"kind":"transaction",'
+    b'"operation":"update","time":17},"parents":[],{"edge":{"author":"root","details":{'
+    b'"direction":"forward","direction":"reverse","from":{"0123456789abcdef":""},"rows":{"":1},'
+    b'"sync":"v1/v2","sync_id":""},"kind":"propagate","operation":"sync","sources":{"main":""},'
+    b'"time":1794866400165677},"parents":[""],"snapshot":1,"tables":{"":"'
+)
+"""What records have in common.  It is part of the format: it never changes."""
+
+
+def record_compressor(level: int) -> zstandard.ZstdCompressor:
+    """This thread's compressor of records of that level."""
+    found = _thread.record_compressors.get(level)
+    if found is None:
+        parameters = zstandard.ZstdCompressionParameters.from_level(
+            level, write_content_size=False, write_checksum=False, write_dict_id=False
+        )
+        found = _thread.record_compressors[level] = zstandard.ZstdCompressor(
+            compression_params=parameters, dict_data=_prefix(_RECORD_WORDS)
+        )
+    return found
+
+
+def record_decompressor() -> zstandard.ZstdDecompressor:
+    """This thread's decompressor of records."""
+    if _thread.record_decompressor is None:
+        _thread.record_decompressor = patch_decompressor(_RECORD_WORDS)
+    return _thread.record_decompressor
 
 
 # --- patches --------------------------------------------------------------------------------

@@ -26,6 +26,7 @@ from livingdb.chunks.chunk import (
     Fetch,
     PhysicalColumn,
     assemble,
+    compress_record,
 )
 from livingdb.chunks.compression import compressor, is_dictionary_table, patch_compressor
 from livingdb.chunks.dictionaries import Group, Member
@@ -115,7 +116,10 @@ class _Repacker:
             columns = [chunk.canonical(place, kind) for place, kind in enumerate(types)]
             bodies = [encode_body(*pair) for pair in zip(columns, types, strict=True)]
             is_base = chunk.directory.is_base
-        tight = [self._compress_tightly(body) for body in bodies]
+        if chunk.kind == RECORD:
+            tight = [compress_record(bodies[0], self.level)]
+        else:
+            tight = [self._compress_tightly(body) for body in bodies]
         self.chains[chunk.address] = ()
         base = None if is_base or not columns else self._base_for(chunk)
         if base is not None and self._patch(chunk, columns, tight, base):

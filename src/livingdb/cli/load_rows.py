@@ -73,7 +73,9 @@ def _can_be_built(tx: Transaction, given: Load) -> bool:
             f"table {given.table!r} has columns that are computed: its rows cannot be replaced, "
             "but --mode upsert puts new ones in their place"
         )
-    return is_alone and not fixed and bool(given.key)
+    drawn = any(column.generated for column in tx.work.schema(given.table).columns)
+    is_plain = not fixed and (given.mode == "replace" or not drawn)
+    return is_alone and is_plain and bool(given.key)
 
 
 def _build(

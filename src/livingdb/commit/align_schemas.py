@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from livingdb.catalog.snapshots import SnapshotRow
-from livingdb.errors import InvalidData, RuleViolation
+from livingdb.errors import InvalidData, NotFound, RuleViolation
 from livingdb.evolution.changes.reorder_columns import ReorderColumns
 from livingdb.evolution.lift import Lifter
 from livingdb.evolution.merge_schemas import (
@@ -117,9 +117,24 @@ class _Alignment:
         if losing is not None:
             return self._aligned_without(merge_kept(schemas, self.made, losing))
         ours = self._after(self.ours, merged.onto_ours)
-        base = self._after(self._after(self.base.tables, merged.base_to_ours), merged.onto_ours)
+        known = {one.identity for one in self.made[0]}
+        missing = [change for change in merged.onto_ours if change.identity not in known]
+        base = self._after(self._after(self.base.tables, merged.base_to_ours), missing)
         theirs = self._in_order_of(ours, self._after(self.theirs, merged.onto_theirs))
         return self._result(ours, theirs, self._in_order_of(ours, base), merged.onto_ours)
+
+    def _with_ids_of(self, ours: Tables, tables: Tables) -> Tables:
+        """Tables under the identities that ours has for what both sides made."""
+        versions, found = self.graph.versions, dict(tables)
+        for name, version in ours.items():
+            other = tables.get(name)
+            if other is None or is_hidden(name) or other.definition == version.definition:
+                continue
+            if versions.is_alike(version, other):
+                definition = versions.definition(version)
+                found[name] = versions.relabel(other, definition, self.staging.sink)
+                self.versions.append(found[name])
+        return found
 
     def _result(
         self, ours: Tables, theirs: Tables, base: Tables, changes: Sequence[SchemaChange]
@@ -166,7 +181,7 @@ class _Alignment:
             there = [column.name for column in other.schema.visible_columns]
             if columns != there and sorted(columns) == sorted(there):
                 orders.append(ReorderColumns(name, columns))
-        return self._after(tables, orders)
+        return self._with_ids_of(ours, self._after(tables, orders))
 
     # --- what stands in the way ------------------------------------------------------------------
 
@@ -200,7 +215,10 @@ class _Alignment:
             (of_theirs, self.theirs, merged.onto_theirs, True),
             (of_ours, self.ours, merged.onto_ours, False),
         ):
-            lost = self.lifter.lost_changes(base, side, changes, self.staging)
+            try:
+                lost = self.lifter.lost_changes(base, side, changes, self.staging)
+            except (InvalidData, NotFound):
+                lost = self._left_out_before(changes)
             wanted = {change.identity for change in changes}
             made = self.made[1] if is_theirs else self.made[2]
             causes = tuple(item for item in made if item.identity in wanted)
@@ -208,6 +226,15 @@ class _Alignment:
                 whose = (causes, ()) if is_theirs else ((), causes)
                 found.append(SchemaConflict(table, None, why, whose[0], whose[1], is_loss=True))
         return found
+
+    def _left_out_before(self, changes: Sequence[SchemaChange]) -> dict[str, str]:
+        """Tables of changes that the base has and a side has not, as a merge left them out."""
+        known = {one.identity for one in self.made[0]}
+        return {
+            str(getattr(change, "table", "")): f"{change.title} was left out by an earlier merge"
+            for change in changes
+            if change.identity in known
+        }
 
     def _winner(self, conflict: SchemaConflict) -> str | None:
         """Whose change counts: "ours", "theirs", or nobody's yet."""

@@ -1,4 +1,4 @@
-"""Alters a sync in place: when it runs, its conditions, and where its alerts go."""
+"""Alters a sync in place: when it runs, its conditions, its alerts, what breaks it."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from livingdb.commit.pipeline import Attempt, Pipeline
 from livingdb.commit.proposal import Proposal
 from livingdb.commit.refresh import is_behind, refresh
 from livingdb.derivation.source_positions import refresh_inputs, source_heads
-from livingdb.derivation.view import KIND, View
-from livingdb.errors import IllegalSync, NotFound, RuleViolation
+from livingdb.derivation.view import KIND, ON_BREAK, View
+from livingdb.errors import IllegalSync, InvalidData, NotFound, RuleViolation
 from livingdb.graph.graph import Graph, HeadMoved, now
 from livingdb.graph.schedule import parse_schedule
 from livingdb.guard.judge import check_guard
@@ -35,6 +35,7 @@ class SyncChanges:
     when: str | None = None
     conditions: Sequence[Mapping[str, Any]] | None = None
     alerts: Sequence[Mapping[str, Any]] | None = None
+    on_break: str | None = None
 
     def of(self, sync: SyncRow) -> SyncRow:
         """The sync with the changes."""
@@ -43,7 +44,11 @@ class SyncChanges:
             if given is not None:
                 guard[name] = list(given)
         when = sync.frequency if self.when is None else parse_schedule(self.when).text
-        return replace(sync, frequency=when, guard={k: v for k, v in guard.items() if v})
+        spec = dict(sync.spec)
+        if self.on_break is not None:
+            spec = replace(View.from_json(spec), on_break=self.on_break).to_json()
+        guard = {k: v for k, v in guard.items() if v}
+        return replace(sync, frequency=when, guard=guard, spec=spec)
 
     def describe(self, sync: SyncRow) -> str:
         """What becomes another, in words."""
@@ -54,6 +59,9 @@ class SyncChanges:
             if after.guard.get(name) != sync.guard.get(name):
                 texts = [str(item.get("text", item)) for item in after.guard.get(name, ())]
                 said.append(f"{name}: {', '.join(texts) or 'none'}")
+        words = [str(row.spec.get("on_break", ON_BREAK[0])) for row in (sync, after)]
+        if words[0] != words[1]:
+            said.append(f"on_break: {' → '.join(words)}")
         return "; ".join(said)
 
 
@@ -65,6 +73,8 @@ def alter(
     One that becomes immediate is brought up to date first.
     """
     graph = pipeline.graph
+    if changes.on_break is not None and (chain[0].kind != KIND or chain[0].spec["what"] == "clone"):
+        raise InvalidData("on_break= is for views, and this sync is of another kind")
 
     def propose(attempt: Attempt) -> Proposal | SnapshotRow:
         # As they are now: somebody may have altered or redefined them since they were looked at.
@@ -93,6 +103,8 @@ def alter(
                 altered = changes.of(row)
                 syncs, trail = graph.catalog.syncs, graph.catalog.trail
                 syncs.set_schedule(connection, row.id, altered.frequency, altered.guard)
+                if altered.spec != row.spec:
+                    syncs.set_spec(connection, row.id, altered.spec)
                 trail.add(connection, row.id, now(), ALTERED, by, said, {})
             graph.catalog.raise_epoch(connection)
 

@@ -6,8 +6,8 @@ made on.  A one-way sync follows schema changes of its source: its lens is plann
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from livingdb.catalog.branches import BranchRow
@@ -16,15 +16,15 @@ from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.catalog.syncs import BEHIND, SyncRow
 from livingdb.chunks.address import Address
 from livingdb.commit.carried import Carried
+from livingdb.commit.fill_generated import fill_changes, fill_rows, has_generated
 from livingdb.commit.proposal import BranchChange, BranchMove, Tables
 from livingdb.derivation.hidden_tables import whole_tables
 from livingdb.errors import InvalidData, MaskKeyMissing, RuleViolation
 from livingdb.evolution.follow_names import follow_names
-from livingdb.evolution.lenses.lens import Lens, RowImages
+from livingdb.evolution.lenses.lens import Follower, Lens, RowImages
 from livingdb.evolution.lenses.sides import (
     VersionSide,
     delta_counts,
-    delta_from_images,
     follower_delta,
     images_between,
     narrow_delta,
@@ -40,11 +40,15 @@ from livingdb.graph.graph import Graph, tables_of
 from livingdb.graph.names import is_hidden
 from livingdb.graph.snapshot import overlay_tables
 from livingdb.graph.storage.staging import Staging
-from livingdb.graph.sync_groups import schema_syncs
+from livingdb.graph.unique_constraints import check_unique
+from livingdb.sql.expressions import Expression
 from livingdb.tables.index import Version
 from livingdb.tables.recipe import Definition
-from livingdb.tables.versions import Versions
-from livingdb.trees.delta import Delta, merge_deltas
+from livingdb.tables.schema import TableSchema
+from livingdb.trees.delta import Delta
+
+KeptChecks = Mapping[str, Callable[[], Collection[str]]]
+"""For tables, the names of the checks that a change is known to keep."""
 
 __all__ = ["LensCarrier", "lens_of", "lens_over"]
 
@@ -57,61 +61,9 @@ class LensCarrier:
         self._trust = tuple(trust)
         self._lenses: dict[tuple[SyncId, str], Lens] = {}
 
-    def settle_intent(self, intent: Intent, staging: Staging) -> Intent:
-        """The change with what follows from it on its own side, as a lens says.
-
-        An update of a shared row in one of the rows that show it changes the others, too.
-        """
-        graph = self._graph
-        if len(intent.moves) != 1:
-            return intent
-        (branch,) = intent.moves
-        for sync in schema_syncs(graph, branch, of_branch=True):
-            for other in sync.far_ends(branch.id):
-                if self.lens(sync).settles:
-                    is_right = branch.id in sync.sources
-                    intent = self._settle_through_sync(
-                        intent, branch, sync, other, is_right, staging
-                    )
-        return intent
-
-    def _settle_through_sync(
-        self,
-        intent: Intent,
-        branch: BranchRow,
-        sync: SyncRow,
-        other: BranchId,
-        is_right: bool,
-        staging: Staging,
-    ) -> Intent:
-        graph, lens = self._graph, self.lens(sync)
-        versions = graph.versions
-        before = tables_of(graph, graph.snapshots.at(branch.head))
-        after = overlay_tables(before, intent.tables)
-        row = graph.branches.by_id(other)
-        assert row is not None
-        here = lens.old if is_right else lens.new
-        if any(_has_other_schema(before[name], after.get(name)) for name in here if name in before):
-            return intent  # which `carry` refuses
-        deltas = _changed_row_images(versions, before, after, here)
-        if not deltas:
-            return intent
-        mine = VersionSide(versions, before)
-        theirs = VersionSide(versions, tables_of(graph, graph.snapshots.at(row.head)))
-        settle = lens.settle_old if is_right else lens.settle_new
-        changes = dict(intent.tables)
-        for name, delta in settle(deltas, mine, theirs).items():
-            more = delta_from_images(versions.rows(after[name]), delta)
-            if len(more):
-                first = delta_between(versions, before[name], after[name])
-                whole = merge_deltas([first, more])
-                changes[name] = versions.change(before[name], whole, staging.sink)
-        return replace(intent, tables=changes)
-
     def reached(self, move: BranchMove) -> list[tuple[SyncRow, BranchId]]:
         """The syncs that a move of a branch goes along, and the branches it leads to."""
-        syncs = schema_syncs(self._graph, move.branch)
-        return [(sync, far) for sync in syncs for far in sync.far_ends(move.branch.id)]
+        return self._graph.syncs(move.branch.epoch).schema_syncs_from(move.branch.id)
 
     def carry(
         self, sync: SyncRow, source: BranchMove, branch: BranchRow, staging: Staging
@@ -125,13 +77,16 @@ class LensCarrier:
             if self._changes_schema(sync, source, tables):
                 return self._carry_schema_change(sync, source, branch, head, staging)
             step = self._change_since(sync, source, is_right)
-            changes, images = self._translate_deltas(self.lens(sync), is_right, step, tables)
+            lens = self.lens(sync)
+            changes, images, kept = self._translate_deltas(lens, is_right, step, tables)
         except MaskKeyMissing:  # it stays where it is, until somebody has the key
+            if not is_right:  # what a sync leads from cannot be behind what it leads to
+                raise
             at = (sync.behind or source.head.address).hex()
             return Carried(None, tables, spec=None if sync.behind else {**sync.spec, BEHIND: at})
         spec = None if sync.behind is None else sync.spec_in_step
         made, rows = self._apply_deltas(tables, changes, staging)
-        self._check_constraints(step, tables, made, changes)
+        self._check_constraints(step, tables, made, changes, kept)
         if not changes:
             return None if spec is None else Carried(None, tables, spec=spec)
         narrow = {n: change for n, change in changes.items() if isinstance(change, Delta)}
@@ -249,16 +204,21 @@ class LensCarrier:
         self, lens: Lens, is_right: bool, step: BranchChange, tables: Tables, staging: Staging
     ) -> dict[str, Version | None]:
         """The versions that a change on one side of a lens makes of tables on the other."""
-        changes, _ = self._translate_deltas(lens, is_right, step, tables)
+        changes, _, _ = self._translate_deltas(lens, is_right, step, tables)
         made, _ = self._apply_deltas(tables, changes, staging)
+        for name, change in changes.items():
+            version = made[name]
+            if isinstance(change, Delta) and version is not None:
+                check_unique(self._graph.versions, name, version, change)
         return made
 
     def _translate_deltas(
         self, lens: Lens, is_right: bool, step: BranchChange, tables: Tables
-    ) -> tuple[dict[str, Delta | Version], dict[str, RowImages]]:
+    ) -> tuple[dict[str, Delta | Version], dict[str, RowImages], KeptChecks]:
         """The changes of the other side's tables; a version where both sides share one.
 
-        With the rows that differ, where they are known.
+        With the rows that differ, where they are known, and the checks that both sides have of
+        values that are the same.
         """
         versions = self._graph.versions
         here, there = (lens.old, lens.new) if is_right else (lens.new, lens.old)
@@ -269,14 +229,20 @@ class LensCarrier:
         ]
         found: dict[str, Delta | Version] = {}
         known: dict[str, RowImages] = {}
+        kept: dict[str, Callable[[], Collection[str]]] = {}
         rest: list[str] = []
+        followers = self._followers(lens, is_right, step, [n for n in changed if n in here])
         for name in changed:
-            follower = lens.follower(name, is_right) if name in here else None
+            follower = followers.get(name)
             if follower is not None:
                 schemas = here[name].schema, there[follower.table].schema
                 shape = versions.forest(tables[follower.table]).shape
                 changes = follower_delta(self._table_delta(step, name), *schemas, shape, follower)
+                if has_generated(schemas[1]):
+                    rows = versions.rows(tables[follower.table])
+                    changes = fill_changes(self._graph.generated, rows, changes)
                 found[follower.table] = changes
+                kept[follower.table] = partial(_common_checks, *schemas)
             elif name in here:
                 rest.append(name)
             elif name in there or name not in tables:
@@ -293,10 +259,34 @@ class LensCarrier:
                 lens.unlock()
             mine, theirs = VersionSide(versions, step.before), VersionSide(versions, tables)
             put = lens.putr if is_right else lens.putl
-            for name, delta in put(deltas, mine, theirs).items():
+            beside = {
+                name: self._row_images(step, name) for name in changed if name in lens.consults
+            }
+            for name, delta in put({**deltas, **beside}, mine, theirs).items():
                 shape = versions.forest(tables[name]).shape
+                if has_generated(there[name].schema):
+                    values, rows = self._graph.generated, versions.rows(tables[name])
+                    delta = RowImages(delta.before, fill_rows(values, rows, delta.after))
                 found[name], known[name] = narrow_images(there[name].schema, shape, delta)
-        return {n: c for n, c in found.items() if isinstance(c, Version) or len(c)}, known
+        return {n: c for n, c in found.items() if isinstance(c, Version) or len(c)}, known, kept
+
+    def _followers(
+        self, lens: Lens, is_right: bool, step: BranchChange, changed: Sequence[str]
+    ) -> dict[str, Follower]:
+        """The tables of the other side that follow all changes of a lens's tables as they are.
+
+        None if one does not follow: what changes in one table may be seen in another's, too.
+        """
+        here = lens.old if is_right else lens.new
+        found: dict[str, Follower] = {}
+        for name in changed:
+            follower = lens.follower(name, is_right)
+            if follower is None:
+                return {}
+            if not follower.follows(here[name].schema, self._table_delta(step, name)):
+                return {}
+            found[name] = follower
+        return found
 
     def _table_delta(self, step: BranchChange, name: str) -> Delta:
         """What happens to the rows of a table, and no more."""
@@ -338,8 +328,9 @@ class LensCarrier:
         tables: Tables,
         made: Mapping[str, Version | None],
         changes: Mapping[str, Delta | Version],
+        kept: KeptChecks,
     ) -> None:
-        """Conditions and foreign keys hold on the other side, too."""
+        """Conditions and foreign keys hold on the other side, too; some checks `kept` as here."""
 
         def happens(name: str) -> Delta:
             change = changes[name]
@@ -347,7 +338,8 @@ class LensCarrier:
                 return change
             return delta_between(self._graph.versions, step.before[name], step.after[name])
 
-        check_tables(self._graph.versions, overlay_tables(tables, made), changes, happens)
+        whole = overlay_tables(tables, made)
+        check_tables(self._graph.versions, whole, changes, {}, happens, kept)
 
     def lens(self, sync: SyncRow) -> Lens:
         """The lens of a sync."""
@@ -360,19 +352,21 @@ class LensCarrier:
         return known
 
 
-def _has_other_schema(before: Version, after: Version | None) -> bool:
-    return after is None or after.definition != before.definition
-
-
-def _changed_row_images(
-    versions: Versions, before: Tables, after: Tables, here: Collection[str]
-) -> dict[str, RowImages]:
-    """What differs in the tables that a lens reads."""
-    return {
-        name: images_between(versions, old, after[name])
-        for name, old in before.items()
-        if name in here and name in after and after[name].address != old.address
-    }
+def _common_checks(here: TableSchema, there: TableSchema) -> frozenset[str]:
+    """The names of the checks that two tables have, of columns that are the same in both."""
+    if not here.checks or not there.checks:
+        return frozenset()
+    mine, theirs = (
+        {column.name: (column.id, column.type) for column in schema.columns}
+        for schema in (here, there)
+    )
+    same = {name for name, column in theirs.items() if mine.get(name) == column}
+    known = dict(here.checks)
+    return frozenset(
+        name
+        for name, text in there.checks
+        if known.get(name) == text and Expression(text).columns <= same
+    )
 
 
 def lens_of(graph: Graph, sync: SyncRow) -> Lens:

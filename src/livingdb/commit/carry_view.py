@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
+from livingdb.catalog.branches import BranchRow
 from livingdb.catalog.ids import BranchId, SyncId
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.catalog.syncs import SyncRow
@@ -123,6 +125,21 @@ def edge_details(
     return details
 
 
+@dataclass(frozen=True)
+class _Turn:
+    """What a derived object is about to be made of: where its sources were, and are now."""
+
+    sync: SyncRow
+    view: View
+    target: BranchRow
+    head: SnapshotRow
+    then: At
+    at: At
+    moved: Mapping[BranchId, BranchMove]
+    cause: Edge
+    sources: Mapping[str, str]
+
+
 class ViewCarrier:
     """Carries moves of branches to the derived objects that read them."""
 
@@ -188,9 +205,8 @@ class ViewCarrier:
         sources = positions_by_name(at, names)
         rebound = view
         others = [m for n, m in moved.items() if n in view.branches and _is_other(m, view)]
-        is_guarded = bool(sync.guard.get("conditions"))
         pending: PendingChange | None = None
-        if others and is_guarded:
+        if others and sync.guard.get("conditions"):
             authors = [cause.author]
             pending = pending_schema_change(graph, sync, view, others, head, authors, self._trust)
         try:
@@ -211,15 +227,29 @@ class ViewCarrier:
                 return Carried(made, pending=pending, spec=spec)
             if sync.frequency != "immediate":
                 return Carried(None, pending=pending, spec=spec)
+        turn = _Turn(sync, rebound, target, head, then, at, moved, cause, sources)
+        return self._refresh(turn, pending, spec, deltas, staging)
+
+    def _refresh(
+        self,
+        turn: _Turn,
+        pending: PendingChange | None,
+        spec: Mapping[str, Any] | None,
+        deltas: DeltaCache,
+        staging: Staging,
+    ) -> Carried | None:
+        """The next version, of what its sources are now; None if it waits for a key."""
+        graph, sync, view = self._graph, turn.sync, turn.view
+        head, then, at, moved = turn.head, turn.then, turn.at, turn.moved
         held = {n: graph.versions.require(a) for n, a in graph.tables(head).items()}
         source = moved.get(view.branches[0]) if view.what == "clone" else None
         inputs = (
-            self._inputs(rebound, then, at, moved)
+            self._inputs(view, then, at, moved)
             if source is None
             else self._clone_inputs(then, source)
         )
         request = RefreshRequest(
-            rebound, inputs, whole_tables(held), at, self._trust, before=then if source else {}
+            view, inputs, whole_tables(held), at, self._trust, before=then if source else {}
         )
         try:
             result = derive_version(graph, request, self._answers, staging, deltas, source)
@@ -228,12 +258,20 @@ class ViewCarrier:
         done = result.refresh_result
         details = edge_details(sync.name, sync.id, at, done)
         made = Intent(
-            (head,), (target,), "propagate", "refresh", *said, result.tables, sources, details,
+            (head,),
+            (turn.target,),
+            "propagate",
+            "refresh",
+            turn.cause.author,
+            turn.cause.message,
+            result.tables,
+            turn.sources,
+            details,
             intermediates=result.intermediates,
-        )  # fmt: skip
-        if is_guarded:
+        )
+        if sync.guard.get("conditions"):
             pairs = {} if pending is None else pending.sources
-            authors = [cause.author]
+            authors = [turn.cause.author]
             pending = pending_refresh(graph, sync, request, result.tables, done, head, authors)
             pending.sources = {**pending.sources, **pairs}
             pending.drafted = {n: moved[n].addresses for n in view.branches if n in moved}

@@ -36,6 +36,7 @@ from livingdb.graph.catalog_changes import (
 )
 from livingdb.graph.graph import Graph, now
 from livingdb.graph.names import check_branch
+from livingdb.graph.rules import check_again
 from livingdb.graph.schedule import Schedule
 from livingdb.guard.build_pending_change import authors_between, pending_refresh
 from livingdb.guard.sync_state import set_state
@@ -217,6 +218,7 @@ def _redefinition(
     target = graph.branches.by_id(sync.target)
     if target is None:
         raise NotFound(f"the branch of {sync.spec['name']!r} was dropped")
+    check_again(graph.syncs(target.epoch), [sync])
     head = graph.snapshots.at(target.head)
     gone: dict[str, Version | None] = dict.fromkeys(
         name for name in graph.tables(head) if name not in result.tables

@@ -17,7 +17,7 @@ from livingdb.graph.graph import Graph
 from livingdb.graph.names import is_hidden
 from livingdb.guard.sync_state import NOBODY, set_state
 
-__all__ = ["DroppedBranch", "drop_branches", "plan_drop"]
+__all__ = ["DroppedBranch", "check_not_default", "drop_branches", "plan_drop"]
 
 
 @dataclass(frozen=True)
@@ -48,6 +48,16 @@ class DroppedBranch:
             catalog.branches.drop(connection, branch)
 
 
+def check_not_default(graph: Graph, branch: BranchRow, otherwise: str = "") -> None:
+    """`RuleViolation` if a branch is the default one; it says what can be done `otherwise`."""
+    default = graph.catalog.default_branch()
+    if default is not None and default.id == branch.id:
+        raise RuleViolation(
+            f"{branch.name!r} is the default branch: db.set_default_branch(name) makes another "
+            f"one the default{otherwise}"
+        )
+
+
 def plan_drop(
     graph: Graph, branch: BranchRow, detach: bool, is_view: bool = False, force: bool = False
 ) -> DroppedBranch:
@@ -56,12 +66,8 @@ def plan_drop(
     `is_view`: the sync that leads to it goes with it, as that of a derived object does.  `force`:
     also if it is the default branch.
     """
-    default = graph.catalog.default_branch()
-    if default is not None and default.id == branch.id and not force:
-        raise RuleViolation(
-            f"{branch.name!r} is the default branch: db.set_default_branch(name) makes another "
-            "one the default, and force=True drops it nevertheless"
-        )
+    if not force:
+        check_not_default(graph, branch, ", and force=True drops it nevertheless")
     branches = {row.id: row for row in graph.branches.all()}
     between = {number for number, row in branches.items() if is_hidden(row.name)}
     chains = sync_chains(graph.catalog.syncs.all(), between)

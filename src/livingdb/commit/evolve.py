@@ -17,7 +17,7 @@ from livingdb.catalog.ids import BranchId, new_id
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.catalog.syncs import ACTIVE, SyncRow
 from livingdb.commit.pipeline import Attempt, Pipeline
-from livingdb.commit.proposal import Proposal
+from livingdb.commit.proposal import KeptSchema, Proposal
 from livingdb.errors import IllegalSync, InvalidData, RuleViolation
 from livingdb.evolution.lenses.lens import DIRECTIONS
 from livingdb.evolution.plan import (
@@ -57,6 +57,8 @@ class EvolveRequest:
     """Takes what has the new branch's name away, in the same transaction."""
     is_merged: bool = False
     """Whether the changes were made elsewhere; they keep their ids, and what is kept is hidden."""
+    on_break: str | None = None
+    """What becomes of views that cannot follow: "detach" or "move"; None: as each says itself."""
 
     def check(self) -> None:
         """`InvalidData` for what does not fit together."""
@@ -96,7 +98,7 @@ def evolve(pipeline: Pipeline, branch: str, wish: EvolveRequest) -> SnapshotRow:
         if wish.to is not None:  # what a view remembers in hidden tables stays with the view
             tables = {name: v for name, v in tables.items() if not is_hidden(name)}
         known = definitions_of(graph, tables)
-        plan = plan_changes(known, wish.changes)
+        plan = plan_changes(known, wish.changes, is_new=not wish.is_merged)
         check_change_names(plan, known)
         check_direction(plan, wish.sync)
         # What is kept has the branch's syncs from now on, and "reverse" writes it.
@@ -109,17 +111,31 @@ def evolve(pipeline: Pipeline, branch: str, wish: EvolveRequest) -> SnapshotRow:
         # Syncs of schema changes stay with the schema.
         kept = () if wish.keep is None else schema_syncs(graph, row, of_branch=True)
         intents = _intents(graph, row, head, wish, stages)
+        made = _branches_and_syncs(graph, row, head, wish, len(intents))
         return Proposal(
             intents,
             unmoved=() if wish.to is None else (row,),
-            changes=[
-                *(() if wish.instead is None else (wish.instead,)),
-                *_branches_and_syncs(graph, row, head, wish, len(intents)),
-            ],
+            changes=[*(() if wish.instead is None else (wish.instead,)), *made],
             own_syncs=frozenset(sync.id for sync in kept),
+            kept=_kept_schema(row, head, wish, plan, made),
+            on_break=wish.on_break,
         )
 
     return pipeline.run(branch, propose)
+
+
+def _kept_schema(
+    row: BranchRow,
+    head: SnapshotRow,
+    wish: EvolveRequest,
+    plan: EvolutionPlan,
+    made: Sequence[CatalogChange],
+) -> KeptSchema | None:
+    """What users know as the branch that keeps the old schema; None if there is none."""
+    for change in made:
+        if isinstance(change, NewBranch) and change.name == wish.keep and not is_hidden(wish.keep):
+            return KeptSchema(row.id, change, head, wish.sync, plan.lenses)
+    return None
 
 
 def check_direction(plan: EvolutionPlan, sync: str) -> None:

@@ -29,7 +29,17 @@ from livingdb.graph.storage.staging import Staging
 from livingdb.graph.sync_groups import schema_syncs
 from livingdb.tables.index import Version
 
-__all__ = ["MergeOptions", "Preview", "merge", "merge_cleanly", "preview"]
+__all__ = [
+    "MergeOptions",
+    "Preview",
+    "SchemaKept",
+    "conflict_tables",
+    "keeps_schema",
+    "merge",
+    "merge_cleanly",
+    "preview",
+    "schema_error",
+]
 
 Tables = Mapping[str, Version]
 
@@ -92,19 +102,23 @@ def merge(
     text = message or f"merge {source} into {into}"
     try:
         return pipeline.run(into, propose)
-    except _SchemaKept as kept:
-        hidden = f"~{uuid.uuid4().hex[:12]}"
-        wish = EvolveRequest(kept.changes, hidden, None, "both", author, text, is_merged=True)
-        evolve(pipeline, into, wish)
+    except SchemaKept as kept:
+        kept.evolve(pipeline, into, author, text)
         return pipeline.run(into, propose)
 
 
-class _SchemaKept(Exception):
+class SchemaKept(Exception):
     """A branch whose present schema has to stay, for those that it is in step with."""
 
     def __init__(self, changes: Sequence[SchemaChange]):
         super().__init__()
         self.changes = tuple(changes)
+
+    def evolve(self, pipeline: Pipeline, branch: str, author: str, message: str) -> None:
+        """Make the changes, with the present schema as a hidden branch between both sides."""
+        hidden = f"~{uuid.uuid4().hex[:12]}"
+        wish = EvolveRequest(self.changes, hidden, None, "both", author, message, is_merged=True)
+        evolve(pipeline, branch, wish)
 
 
 def _merge_heads(
@@ -125,13 +139,13 @@ def _merge_heads(
     merged = merge_cleanly(graph, sides.base, sides.ours, sides.theirs, options, staging)
     rows = {name: len(changes) for name, changes in merged.deltas.items()}
     is_evolved = bool(sides.changes or sides.evolved)
-    if sides.changes and len(moves) == 1 and _keeps_schema(graph, moves[0]):
+    if sides.changes and len(moves) == 1 and keeps_schema(graph, moves[0]):
         if sides.is_rebuilt:
             raise RuleViolation(
                 f"rule 4: {moves[0].name!r} is in a two-way sync, which stays with its present "
                 "schema, and this merge would take back changes of that: detach the sync first"
             )
-        raise _SchemaKept(sides.changes)
+        raise SchemaKept(sides.changes)
     intent = Intent(
         (theirs,) if is_evolved else (ours, theirs),
         moves,
@@ -151,7 +165,7 @@ def _merge_heads(
     return Proposal(intents, deltas=merged.deltas, is_checked=True)
 
 
-def _keeps_schema(graph: Graph, branch: BranchRow) -> bool:
+def keeps_schema(graph: Graph, branch: BranchRow) -> bool:
     """Whether a branch is in one two-way sync, and a hidden branch can keep its schema there."""
     syncs = schema_syncs(graph, branch, of_branch=True)
     return len(syncs) == 1 and syncs[0].direction == "both"
@@ -180,13 +194,14 @@ def _schema_intent(
     )
 
 
-def schema_error(conflicts: Sequence[SchemaConflict]) -> MergeConflict:
+def schema_error(
+    conflicts: Sequence[SchemaConflict],
+    said: str = "the schema changes of the two sides contradict each other",
+    hint: str = "choose on_conflict, or look at .conflicts",
+) -> MergeConflict:
     """The error that says where the schemas of the sides contradict each other."""
     what = "; ".join(f"{one.element}: {one.reason}" for one in conflicts)
-    error = MergeConflict(
-        f"the schema changes of the two sides contradict each other ({what}); choose on_conflict, "
-        "or look at .conflicts"
-    )
+    error = MergeConflict(f"{said} ({what}); {hint}")
     error.conflicts = conflict_tables(conflicts)
     error.schema_conflicts = {one.table: one.reason for one in conflicts}
     return error

@@ -14,6 +14,7 @@ from livingdb.commit.pipeline import Attempt, Pipeline
 from livingdb.commit.proposal import Proposal
 from livingdb.commit.refresh import DEFINITION
 from livingdb.derivation.hidden_tables import whole_tables
+from livingdb.derivation.moved_views import follow_moves
 from livingdb.derivation.source_positions import (
     At,
     RefreshRequest,
@@ -24,6 +25,7 @@ from livingdb.derivation.source_positions import (
     source_versions,
 )
 from livingdb.derivation.view import View
+from livingdb.derivation.view_names import is_on_branch
 from livingdb.errors import InvalidData, NotFound
 from livingdb.graph.ancestry import first_parents, is_ancestor
 from livingdb.graph.draft import Intent
@@ -43,6 +45,7 @@ def version_for(
     """
     graph, trust = pipeline.graph, pipeline.trust
     now = View.from_json(sync.spec)
+    source = _moved_source(graph, now, source)
     target = graph.branches.by_id(sync.target)
     assert target is not None
     head = last_derived_snapshot(graph, graph.snapshots.at(target.head))
@@ -82,6 +85,15 @@ def version_for(
         return Proposal([intent])
 
     return pipeline.run(view.name, propose)
+
+
+def _moved_source(graph: Graph, view: View, source: SnapshotRow) -> SnapshotRow:
+    """The snapshot of what a view reads now that is beside one of what it read before."""
+    for branch in graph.branches.by_ids(view.moved).values():
+        if is_on_branch(graph, branch, source):
+            *_, last = follow_moves(graph, view.moved, branch, source).values()
+            return last or source
+    return source
 
 
 def _versions_of_time(

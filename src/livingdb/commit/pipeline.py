@@ -10,7 +10,7 @@ transaction of the catalog, or nothing; if a head moved meanwhile, it is propose
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
@@ -27,15 +27,22 @@ from livingdb.chunks.address import Address
 from livingdb.commit.carried import Carried
 from livingdb.commit.carry_lens import LensCarrier
 from livingdb.commit.proposal import BranchMove, Proposal
+from livingdb.commit.settle import Settler
 from livingdb.commit.sync_order import rank_syncs
-from livingdb.errors import InvalidData, LivingDBError, RuleViolation, TransactionConflict
+from livingdb.errors import (
+    DuplicateValue,
+    InvalidData,
+    LivingDBError,
+    RuleViolation,
+    TransactionConflict,
+)
 from livingdb.evolution.lift import Lifter
 from livingdb.graph.ancestry import is_ancestor
 from livingdb.graph.catalog_changes import CatalogChange, RespecifiedSync
 from livingdb.graph.constraints import check_tables, check_targets
 from livingdb.graph.diff import delta_between
 from livingdb.graph.draft import Action, Draft, HeadMove, Propagation
-from livingdb.graph.graph import Graph, now, tables_of
+from livingdb.graph.graph import Graph, HeadMoved, now, tables_of
 from livingdb.graph.names import is_hidden
 from livingdb.graph.snapshot import Edge, overlay_tables
 from livingdb.graph.storage.staging import Staging
@@ -74,6 +81,7 @@ class Pipeline:
         self.trust = tuple(trust)
         self.lifter = Lifter(graph, self.trust)
         self.lenses = LensCarrier(graph, self.trust)
+        self._settler = Settler(graph, self.lenses)
         self._watches = CommitWatches(graph)
         self._views: ViewCarrier | None = None
         self._ranks: tuple[str, Mapping[SyncId, int]] | None = None
@@ -108,12 +116,14 @@ class Pipeline:
         None if a head had moved meanwhile.
         """
         graph = self.graph
-        settled = self._settle(proposal, staging)
-        self._check(proposal, settled)
-        own: list[Draft] = []
-        for intent in settled.snapshots:
-            own.append(graph.draft(intent, staging, own[-1] if own else None))
-        carried = self._carry(settled, own, staging)
+        try:
+            settled, own, carried = self._follow(proposal, staging)
+        except HeadMoved:
+            return None
+        except DuplicateValue as error:
+            if not proposal.is_rebased:
+                raise
+            raise TransactionConflict(f"somebody else was faster: {error}; try again") from error
         rows = graph.store_drafts(
             [*own, *carried.drafts],
             staging,
@@ -126,12 +136,38 @@ class Pipeline:
         if rows is None:
             return None
         graph.upkeep.note(0, [v for draft in carried.drafts for v in draft.new_versions])
+        graph.upkeep.note_unindexed([v for draft in own for v in draft.new_versions])
         if not own:
             there = settled.at or settled.moves[0].to
             return there, []
         # What a schema change brings are recipes, which wait for their readers.
         tables = {} if own[-1].intent.kind == "schema_change" else own[-1].intent.tables
         return rows[len(own) - 1], [version for version in tables.values() if version is not None]
+
+    def _is_outdated(self, proposal: Proposal) -> bool:
+        """Whether a branch that a proposal moves is not where it was seen."""
+        seen = {branch.id: branch for intent in proposal.snapshots for branch in intent.moves}
+        now = self.graph.branches_by_ids(list(seen))
+        return any(
+            number not in now or now[number].position != branch.position
+            for number, branch in seen.items()
+        )
+
+    def _follow(
+        self, proposal: Proposal, staging: Staging
+    ) -> tuple[Proposal, list[Draft], Propagation]:
+        """A proposal with all that follows from it, here and along syncs."""
+        settled = self._settle(proposal, staging)
+        self._check(proposal, settled)
+        own: list[Draft] = []
+        for intent in settled.snapshots:
+            own.append(self.graph.draft(intent, staging, own[-1] if own else None))
+        try:
+            return settled, own, self._carry(settled, own, staging)
+        except DuplicateValue:
+            if proposal.is_rebased or not self._is_outdated(proposal):
+                raise
+            raise HeadMoved from None  # and what it is in step with is further on, too
 
     # --- settle, check -----------------------------------------------------------------------
 
@@ -143,7 +179,7 @@ class Pipeline:
         whole = last
         if last.on_previous:
             whole = replace(last, tables={**first[-1].tables, **last.tables})
-        settled = self.lenses.settle_intent(whole, staging)
+        settled = self._settler.settle_intent(whole, staging)
         if settled is whole:
             return proposal
         return replace(proposal, snapshots=(*first, replace(last, tables=settled.tables)))
@@ -159,10 +195,13 @@ class Pipeline:
         else:
             before = tables_of(graph, last.parents[0])
         after = overlay_tables(before, last.tables)
+        known = {
+            name: delta
+            for name, delta in proposal.deltas.items()
+            if last.tables.get(name) == given.get(name)
+        }
 
         def delta_of(name: str) -> Delta:
-            if name in proposal.deltas and last.tables.get(name) == given.get(name):
-                return proposal.deltas[name]
             old, new = before.get(name), after[name]
             is_alike = old is not None and graph.versions.is_alike(old, new)
             return delta_between(graph.versions, old if is_alike else None, new)
@@ -171,7 +210,8 @@ class Pipeline:
             if any(v is None or name not in before for name, v in last.tables.items()):
                 definition = graph.versions.definition
                 check_targets({name: definition(v).schema for name, v in after.items()})
-            check_tables(graph.versions, after, {**proposal.deltas, **last.tables}, delta_of)
+            changed = {**proposal.deltas, **last.tables}
+            check_tables(graph.versions, after, changed, known, delta_of)
         except InvalidData as error:
             if not proposal.excuse:
                 raise
@@ -192,9 +232,10 @@ class Pipeline:
         moves += [BranchMove.in_place(graph, branch) for branch in proposal.overdue]
         if not moves:
             return Propagation()
-        work = _Work(self, moves, staging, proposal.own_syncs)
+        work = _Work(self, moves, staging, proposal)
         if graph.syncs(moves[0].branch.epoch):
             work.carry_all()
+        work.move_held_views()
         work.actions += commit_clock_alerts(graph, [*own, *work.drafts])
         work.actions += move_clock_alerts(graph, [(m.branch, m.to) for m in proposal.moves])
         if self._watches.watches_at(work.epoch):
@@ -239,7 +280,7 @@ class _Work:
     pipeline: Pipeline
     first: Sequence[BranchMove]
     staging: Staging
-    own_syncs: Collection[SyncId] = ()
+    proposal: Proposal
     drafts: list[Draft] = field(default_factory=list)
     changes: list[CatalogChange] = field(default_factory=list)
     actions: list[Action] = field(default_factory=list)
@@ -252,6 +293,7 @@ class _Work:
         self._views = self.pipeline.views(self.epoch)
         self._due: dict[SyncId, tuple[SyncRow, BranchId]] = {}
         self._deltas: DeltaCache | None = None
+        self._rows: dict[BranchId, BranchRow] = {}
 
     def carry_all(self) -> None:
         """Carry it as far as it goes."""
@@ -266,7 +308,7 @@ class _Work:
     def _reach(self, move: BranchMove) -> None:
         """The syncs that a move reaches are due."""
         for sync, target in self.pipeline.lenses.reached(move):
-            if sync.id not in self.own_syncs:
+            if sync.id not in self.proposal.own_syncs and target not in self.moved:
                 self._due.setdefault(sync.id, (sync, target))
         if self._views is not None:
             for sync in self._views.reached(move):
@@ -276,8 +318,7 @@ class _Work:
         """Carry the change along one sync, unless its conditions stop it."""
         from livingdb.guard.sync_failure import TRANSIENT_ERRORS
 
-        branch = self.graph.branches.by_id(target)
-        assert branch is not None
+        branch = self._branch(target)
         try:
             carried = self._ask_carrier(sync, branch)
         except TRANSIENT_ERRORS:
@@ -297,6 +338,13 @@ class _Work:
             return
         if carried is not None:
             self._take(sync, branch, carried)
+
+    def _branch(self, branch: BranchId) -> BranchRow:
+        """A branch as it was seen; those that syncs of schema changes lead to are asked for once"""
+        if branch not in self._rows:
+            near = self.graph.syncs(self.epoch).schema_group(branch)
+            self._rows |= self.graph.branches.by_ids(sorted(near))
+        return self._rows[branch]
 
     def _ask_carrier(self, sync: SyncRow, branch: BranchRow) -> Carried | None:
         """The one protocol: what the moves of its sources make of the target of a sync."""
@@ -320,6 +368,9 @@ class _Work:
 
     def _take(self, sync: SyncRow, branch: BranchRow, carried: Carried) -> None:
         """Judge what is carried, and let it move the branch."""
+        why_not = "" if carried.broken is None else self._move_view(sync, carried.broken)
+        if why_not is None:  # nothing is carried to it: it reads what it read
+            return
         held, intent = carried.held, carried.intent
         details: Mapping[str, object] = {}
         tables = {} if intent is None else intent.tables
@@ -341,7 +392,8 @@ class _Work:
             self.actions += judged.warnings
             tables, details = judged.tables, judged.details
         if carried.broken is not None:
-            self._cannot_carry(sync, branch, carried.broken)
+            reason = f"{carried.broken}; {why_not}" if why_not else str(carried.broken)
+            self._cannot_carry(sync, branch, LivingDBError(reason))
             return
         if carried.spec is not None:
             self.changes.append(RespecifiedSync(sync.id, carried.spec))
@@ -383,6 +435,37 @@ class _Work:
         )
 
     # --- what cannot be carried --------------------------------------------------------------
+
+    def _move_view(self, sync: SyncRow, error: LivingDBError) -> str | None:
+        """Let a view that cannot follow read the branch that keeps its schema.
+
+        None if it does; else why not, as its alert says it.
+        """
+        from livingdb.commit.move_view import move_view, why_not_moved
+        from livingdb.derivation.view import View
+
+        kept, on_break = self.proposal.kept, self.proposal.on_break
+        why_not = why_not_moved(View.from_json(sync.spec), kept, on_break)
+        if kept is None or why_not is not None:
+            return why_not or ""
+        said = self._cause.author, self._cause.message
+        moved = move_view(self.graph, sync, kept, said, str(error))
+        self.changes.append(moved.sync)
+        self.actions.append(moved.action)
+        self.drafts.append(self.graph.draft(moved.intent, self.staging))
+        return None
+
+    def move_held_views(self) -> None:
+        """Those that would be broken when they go on read the branch that keeps their schema."""
+        kept = self.proposal.kept
+        inactive = self.graph.syncs(self.epoch).inactive
+        if kept is None or kept.of not in self.moved or not inactive:
+            return
+        from livingdb.commit.move_view import broken_held_views
+
+        move, on_break = self.moved[kept.of], self.proposal.on_break
+        for sync, error in broken_held_views(self.graph, inactive, kept, move, on_break):
+            self._move_view(sync, error)
 
     def _cannot_carry(self, sync: SyncRow, branch: BranchRow, error: LivingDBError) -> None:
         """Detach a one-way sync that cannot follow; of a two-way sync, the change is refused."""

@@ -12,8 +12,8 @@ from livingdb.catalog.branches import BranchRow
 from livingdb.catalog.ids import BranchId, SyncId
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.chunks.address import Address
-from livingdb.evolution.lenses.lens import RowImages
-from livingdb.graph.catalog_changes import CatalogChange
+from livingdb.evolution.lenses.lens import Lens, RowImages
+from livingdb.graph.catalog_changes import CatalogChange, NewBranch
 from livingdb.graph.draft import Action, Draft, HeadMove, Intent
 from livingdb.graph.graph import Graph, now
 from livingdb.graph.names import is_hidden
@@ -21,9 +21,23 @@ from livingdb.graph.snapshot import Edge
 from livingdb.tables.index import Version
 from livingdb.trees.delta import Delta
 
-__all__ = ["BranchChange", "BranchMove", "Proposal", "Tables", "have_same_schemas"]
+__all__ = ["BranchChange", "BranchMove", "KeptSchema", "Proposal", "Tables", "have_same_schemas"]
 
 Tables = Mapping[str, Version]
+
+
+@dataclass(frozen=True)
+class KeptSchema:
+    """The branch that goes on with the schema that another one leaves.
+
+    `direction` is that of the sync that keeps the two in step, and `lenses` what it carries by.
+    """
+
+    of: BranchId
+    branch: NewBranch
+    head: SnapshotRow
+    direction: str
+    lenses: Sequence[Lens]
 
 
 @dataclass(frozen=True)
@@ -45,12 +59,18 @@ class Proposal:
     deltas: Mapping[str, Delta] = field(default_factory=dict)
     is_checked: bool = False
     excuse: str = ""
+    is_rebased: bool = False
+    """Whether it was found sound on an earlier head, so that it is others who made it wrong."""
     own_syncs: frozenset[SyncId] = frozenset()
     """Syncs that the proposal itself sees to: they carry nothing of it."""
     overdue: Sequence[BranchRow] = ()
     """Branches that stay where they are, and that a sync has not seen yet."""
     at: SnapshotRow | None = None
     """Where an operation leads that makes no snapshot and moves no head."""
+    kept: KeptSchema | None = None
+    """What views may read instead that cannot follow its schema change."""
+    on_break: str | None = None
+    """What becomes of those, if it is not for them to say."""
 
 
 @dataclass(frozen=True)

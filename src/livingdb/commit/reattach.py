@@ -8,27 +8,26 @@ sync what comes of it goes back.  All of it is one transaction.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 from sqlalchemy import Connection
 
 from livingdb.alerts.raise_alert import resolve_alerts
-from livingdb.catalog.branches import BranchRow
 from livingdb.catalog.ids import BranchId
-from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.catalog.syncs import ACTIVE, SyncRow
-from livingdb.chunks.address import Address
+from livingdb.commit.chain_places import ChainLink, ChainPlace
 from livingdb.commit.judge_carried import JudgedChange, judge_carried
+from livingdb.commit.pair_chain import pair_chain
 from livingdb.commit.pipeline import Attempt, Pipeline
 from livingdb.commit.proposal import BranchChange, Proposal, Tables, have_same_schemas
-from livingdb.derivation.hidden_tables import whole_tables
-from livingdb.errors import RuleViolation, TransactionConflict
+from livingdb.errors import RuleViolation
 from livingdb.evolution.follow_names import follow_names
 from livingdb.evolution.plan import definitions_of, new_tables, plan_changes
 from livingdb.evolution.schema_change import SchemaChange
 from livingdb.graph.catalog_changes import At, PlannedSync
-from livingdb.graph.diff import differing_keys
+from livingdb.graph.constraints import check_tables
+from livingdb.graph.diff import delta_between, differing_keys
 from livingdb.graph.draft import Intent
 from livingdb.graph.edge_ends import FROM, SYNC, SYNC_ID
 from livingdb.graph.graph import now, tables_of
@@ -70,88 +69,59 @@ def rejoin(
         work = _Rejoin(pipeline, stages, by, attempt.staging)
         work.carry_forward()
         work.merge_target(on_conflict)
+        if direction == "both":
+            work.carry_back()
+        work.carry_outward()
         judged = work.judge_conditions(stops=guarded)
         if judged.is_stopped:
             raise RuleViolation(f"rule 7: it is still held: {judged.reason}")
-        if direction == "both":
-            work.carry_back()
         return work.proposal(judged)
 
     pipeline.run(stages[0].name, propose)
-
-
-@dataclass
-class _BranchState:
-    """A branch on the way: where it is, what it had when the sync stopped, has and will have."""
-
-    row: BranchRow
-    head: SnapshotRow
-    base: Tables
-    now: Tables
-    after: Tables = field(default_factory=dict)
-    planned: SyncRow | None = None
-    """The sync that is planned anew, on the schema that the branch will have."""
 
 
 class _Rejoin:
     """One attempt."""
 
     def __init__(self, pipeline: Pipeline, stages: Sequence[SyncRow], by: str, staging: Staging):
-        graph = pipeline.graph
-        self._pipeline, self._graph, self._by, self._staging = pipeline, graph, by, staging
-        self._chain = stages
-        numbers = [stages[0].sources[0], *(row.target for row in stages)]
-        rows = graph.branches_by_ids(numbers)
-        pair = last_pair(graph, stages[0])
-        is_right = stages[0].direction != "reverse"
-        places = [self._branch_state(rows[number], pair[number]) for number in numbers]
-        self._branch_states = places if is_right else places[::-1]
-        self._ordered_chain = list(stages) if is_right else list(stages)[::-1]
-        self._is_right = is_right
-        self._name = f"{places[0].row.name}/{places[-1].row.name}"
-        self._new_versions: list[Version] = []
-
-    def _branch_state(self, row: BranchRow, pair: Address) -> _BranchState:
-        graph = self._graph
-        head = graph.snapshots.at(row.head)
-        base = graph.snapshots.find(pair)
-        if base is None:
-            raise TransactionConflict(f"where {row.name!r} was in step is not known any more")
-        return _BranchState(
-            row, head, whole_tables(tables_of(graph, base)), whole_tables(tables_of(graph, head))
-        )
+        self._pipeline, self._graph = pipeline, pipeline.graph
+        self._by, self._staging = by, staging
+        self._stages = stages
+        self._whole = chain = pair_chain(pipeline, stages, staging)
+        self._is_right = stages[0].direction != "reverse"
+        places, links, (first, last) = list(chain.places), list(chain.links), chain.inner
+        self._name = f"{places[0].name}/{places[-1].name}"
+        if not self._is_right:
+            places, links = places[::-1], links[::-1]
+            first, last = (len(places) - 1 - at for at in (last, first))
+        self._places, self._links = places, links
+        self._inner, self._inner_links = places[first : last + 1], links[first:last]
+        self._new_versions: list[Version] = list(chain.new_versions)
 
     def _push_change(
-        self, step: BranchChange, sync: SyncRow, is_right: bool, tables: Tables
+        self, step: BranchChange, link: ChainLink, is_right: bool, tables: Tables
     ) -> dict[str, Version]:
         lenses = self._pipeline.lenses
-        made = lenses.translate_tables(lenses.lens(sync), is_right, step, tables, self._staging)
+        lens = link.lens or lenses.lens(link.row)
+        made = lenses.translate_tables(lens, is_right, step, tables, self._staging)
         self._new_versions += [version for version in made.values() if version is not None]
         return overlay_tables(tables, made)
 
-    def _branch_change(self, place: _BranchState, before: Tables, after: Tables) -> BranchChange:
-        return BranchChange(place.row.id, place.row.name, before, after, place.head.address)
-
     def carry_forward(self) -> None:
         """What the first branch did, on all others."""
-        first = self._branch_states[0]
+        first = self._inner[0]
         first.after = first.now
         before = first
-        for sync, place in zip(self._ordered_chain, self._branch_states[1:], strict=True):
-            if have_same_schemas(before.base, before.after):
-                step = self._branch_change(before, before.base, before.after)
-                place.after = self._push_change(step, sync, self._is_right, place.base)
+        for link, place in zip(self._inner_links, self._inner[1:], strict=True):
+            if link.row.direction != "forward" or have_same_schemas(before.base, before.after):
+                step = before.change(before.base, before.after)
+                place.after = self._push_change(step, link, self._is_right, place.base)
             else:
-                place.after = self._plan_anew(sync, before)
+                place.after = self._plan_anew(link.row, before)
             before = place
 
-    def _plan_anew(self, sync: SyncRow, source: _BranchState) -> Tables:
-        """The far side of a one-way sync whose source has another schema since it stopped.
-
-        `RuleViolation` for a sync that writes both sides: its lens is that of the old schema.
-        """
-        if sync.direction != "forward":
-            raise self._other_schema(source)
+    def _plan_anew(self, sync: SyncRow, source: ChainPlace) -> Tables:
+        """The far side of a one-way sync whose source has another schema since it stopped."""
         graph = self._graph
         before, after = (definitions_of(graph, t) for t in (source.base, source.after))
         changes = follow_names([SchemaChange.from_json(sync.spec["change"])], before, after)
@@ -161,25 +131,14 @@ class _Rejoin:
         source.planned = replace(sync, spec={**sync.spec, "change": changes[0].to_json()})
         return overlay_tables(source.after, made)
 
-    def _other_schema(self, state: _BranchState) -> RuleViolation:
-        """Why a sync that writes both sides does not go on: its lens is that of old schemas."""
-        return RuleViolation(
-            f"rule 4: the schema of {state.row.name!r} was changed while the sync "
-            f"{self._name!r} was stopped, and it carries changes between the schemas that "
-            "there were: drop the sync's branch and evolve anew"
-        )
-
     def merge_target(self, on_conflict: Any) -> None:
-        """What the last branch did, too.
-
-        `RuleViolation` if that leaves a branch of a two-way sync with another schema.
-        """
-        last = self._branch_states[-1]
+        """What the last branch did, too."""
+        last = self._inner[-1]
         self._carried_tables = last.after
         shown = {name: v for name, v in last.now.items() if not is_hidden(name)}
         if all(_is_same(last.base.get(name), v) for name, v in shown.items()):
             return
-        if self._chain[0].direction != "both":
+        if self._stages[0].direction != "both":
             self._check_discarded_rows(last, on_conflict)
             return
         tables = {**last.now, **last.after}
@@ -196,10 +155,8 @@ class _Rejoin:
         if not found.is_clean:
             raise merge_error(self._graph, found, last.after)
         last.after = overlay_tables(last.after, found.tables)
-        if not have_same_schemas(last.base, last.after):
-            raise self._other_schema(last)
 
-    def _check_discarded_rows(self, last: _BranchState, on_conflict: Any) -> None:
+    def _check_discarded_rows(self, last: ChainPlace, on_conflict: Any) -> None:
         """What was written to the target of a one-way sync goes, if somebody says so."""
         graph, found = self._graph, MergedTables()
         for name, mine in last.after.items():
@@ -225,15 +182,16 @@ class _Rejoin:
 
     def judge_conditions(self, stops: bool) -> JudgedChange:
         """What the conditions make of what reaches the last branch."""
-        graph, first, last = self._graph, self._branch_states[0], self._branch_states[-1]
-        sync = self._chain[-1 if self._is_right else 0]
-        at = {first.row.id: first.head.address}
-        before = {first.row.id: last_pair(graph, sync)[first.row.id]}
+        graph, first, last = self._graph, self._places[0], self._places[-1]
+        origin = self._inner[0]
+        sync = self._stages[-1 if self._is_right else 0]
+        at = {first.id: first.head.address}
+        before = {first.id: last_pair(graph, sync)[first.id]}
         pending = pending_schema_sync(
             graph,
             sync,
             (last.now, last.after),
-            (first.base, first.now),
+            (origin.base, origin.now),
             at,
             before,
             last.head,
@@ -246,65 +204,105 @@ class _Rejoin:
 
     def carry_back(self) -> None:
         """What the last branch did, on all before it."""
-        last = self._branch_states[-1]
-        step = self._branch_change(last, self._carried_tables, last.after)
-        backwards = zip(self._ordered_chain[::-1], self._branch_states[-2::-1], strict=True)
-        for sync, place in backwards:
+        last = self._inner[-1]
+        step = last.change(self._carried_tables, last.after)
+        backwards = zip(self._inner_links[::-1], self._inner[-2::-1], strict=True)
+        for link, place in backwards:
             before = place.after
-            place.after = self._push_change(step, sync, not self._is_right, before)
-            step = self._branch_change(place, before, place.after)
+            place.after = self._push_change(step, link, not self._is_right, before)
+            step = place.change(before, place.after)
+
+    def carry_outward(self) -> None:
+        """What comes of it, on the branches as their schemas are now."""
+        at = self._places.index(self._inner[0]), self._places.index(self._inner[-1])
+        back = zip(self._links[: at[0]][::-1], self._places[: at[0]][::-1], strict=True)
+        ahead = zip(self._links[at[1] :], self._places[at[1] + 1 :], strict=True)
+        for inner, outer, is_right in (
+            (self._inner[0], back, not self._is_right),
+            (self._inner[-1], ahead, self._is_right),
+        ):
+            before = inner
+            for link, place in outer:
+                step = before.change(before.now, before.after)
+                place.after = self._push_change(step, link, is_right, place.now)
+                before = place
 
     def proposal(self, judged: JudgedChange) -> Proposal:
         """The snapshots of all branches, and the sync that is active with them."""
-        *others, last = self._branch_states
-        intents = [
-            self._intent(place, _differing_tables(place.now, place.after), judged)
-            for place in others
-        ]
-        tables = judged.tables if self._chain[0].direction != "both" else None
-        if tables is None:
-            tables = _differing_tables(last.now, last.after)
-        intents.append(self._intent(last, tables, judged))
-        moving = [intent for intent in intents if intent.tables]
-        moving.sort(key=lambda intent: not is_hidden(intent.moves[0].name))
-        made: dict[BranchId, At] = {intent.moves[0].id: n for n, intent in enumerate(moving)}
+        last = self._places[-1]
+        changes = {place.id: self._differing(place) for place in self._places}
+        if self._stages[0].direction != "both":
+            changes[last.id] = dict(judged.tables)
+        for place in self._places:
+            self._check_constraints(place, changes[place.id])
+        moving = [place for place in self._places if changes[place.id]]
+        moving.sort(key=lambda place: not is_hidden(place.name))
+        made: dict[BranchId, At] = {place.id: number for number, place in enumerate(moving)}
         return Proposal(
-            moving,
-            unmoved=[state.row for state in self._branch_states if state.row.id not in made],
+            [self._intent(place, changes[place.id], judged) for place in moving],
+            unmoved=[
+                place.row
+                for place in self._places
+                if place.row is not None and place.id not in made
+            ],
             changes=[
-                PlannedSync(state.planned, made.get(state.row.id, state.head))
-                for state in self._branch_states
-                if state.planned is not None
+                *self._whole.catalog_changes(made),
+                *(
+                    PlannedSync(place.planned, made.get(place.id, place.head))
+                    for place in self._places
+                    if place.planned is not None
+                ),
             ],
             actions=[self._activate, *judged.warnings],
             at=last.head,
         )
 
+    def _check_constraints(self, place: ChainPlace, changes: Mapping[str, Version | None]) -> None:
+        """`InvalidData` if what two sides did, each rightly, does not go together."""
+        if place.row is None or self._stages[0].direction != "both":
+            return
+        versions, before = self._graph.versions, place.held or place.now
+        check_tables(
+            versions,
+            place.after,
+            changes,
+            {},
+            lambda name: delta_between(versions, before.get(name), place.after[name]),
+        )
+
+    def _differing(self, place: ChainPlace) -> dict[str, Version | None]:
+        """The tables of a place that are not as where it stands."""
+        if place.row is None:
+            return _differing_tables(tables_of(self._graph, place.head), place.after)
+        return _differing_tables(place.held or place.now, place.after)
+
     def _activate(self, connection: Connection) -> None:
         """The sync is active."""
         graph = self._graph
-        set_state(graph, connection, self._chain, ACTIVE, "", self._by, now())
+        set_state(graph, connection, self._whole.rows, ACTIVE, "", self._by, now())
         resolve_alerts(graph, connection, self._name, self._by, "active again")
 
     def _intent(
-        self, place: _BranchState, changes: Mapping[str, Version | None], judged: JudgedChange
+        self, place: ChainPlace, changes: Mapping[str, Version | None], judged: JudgedChange
     ) -> Intent:
-        others = [p for p in self._branch_states if p is not place and not is_hidden(p.row.name)]
-        details = {
+        others = [p for p in self._places if p is not place and not is_hidden(p.name)]
+        details: dict[str, Any] = {
             SYNC: self._name,
-            SYNC_ID: self._chain[0].id,
-            FROM: {p.row.id: p.head.address.hex() for p in others},
-            "direction": self._chain[0].direction,
+            SYNC_ID: self._stages[0].id,
+            FROM: {p.id: p.head.address.hex() for p in others},
+            "direction": self._stages[0].direction,
         }
+        if place.made:
+            details["changes"] = [change.to_json() for change in place.made]
         return Intent(
             (place.head,),
-            (place.row,),
-            "propagate",
+            () if place.row is None else (place.row,),
+            "schema_change" if place.made else "propagate",
             "reattach",
             self._by,
             f"{self._name} goes on",
             changes,
-            {p.row.name: p.head.address.hex() for p in others},
+            {p.name: p.head.address.hex() for p in others},
             {**details, **judged.details},
             intermediates=tuple(self._new_versions),
         )

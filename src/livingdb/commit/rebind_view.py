@@ -40,7 +40,7 @@ __all__ = ["pending_schema_change", "rebind_to_heads", "rebind_view", "unchanged
 _KEEPS_ROWS = {
     *("AddColumn", "DropColumn", "RenameColumn", "RetypeColumn", "MaskColumn", "SplitColumn"),
     *("ConcatColumns", "RenameTable", "CreateTable", "DropTable", "Normalize", "DropConstraint"),
-    *("ReorderColumns", "SetDefault", "DropDefault"),
+    *("ReorderColumns", "SetDefault", "DropDefault", "DropUnique"),
 }
 """Changes after which a table that is still there has the same rows, but for columns named."""
 
@@ -74,34 +74,41 @@ class _ViewBroken(LivingDBError):
 
 
 def _describe_transition(move: BranchMove) -> _SchemaTransition:
-    names = _names_after(move)
+    names = {name: name for name in move.before}
     masked: set[tuple[str, str]] = set()
     keeps = bool(move.schema_changes)
     for item in move.schema_changes:
         kind = item["change"]
         if kind == "RenameTable":
-            names = {
-                old: item["to"] if name == item["table"] else name for old, name in names.items()
-            }
+            old, new = item["table"], item["to"]
+            names = {was: new if name == old else name for was, name in names.items()}
+            masked = {(new if table == old else table, name) for table, name in masked}
+        elif kind == "RenameColumn":
+            old, new = (item["table"], item["name"]), (item["table"], item["to"])
+            masked = {new if column == old else column for column in masked}
         elif kind == "MaskColumn":
             masked.add((item["table"], item["name"]))
         is_checked = kind == "AddConstraint" and item.get("on_violation") == "reject"
-        keeps = keeps and (kind in _KEEPS_ROWS or is_checked)
-    return _SchemaTransition(move, names, frozenset(masked), keeps)
+        is_filled = kind == "Normalize" and item["into"] in move.before
+        hides = is_filled or item.get("policy") == "quarantine"
+        keeps = keeps and not hides and (kind in _KEEPS_ROWS or is_checked)
+    return _SchemaTransition(move, {**names, **_names_after(move)}, frozenset(masked), keeps)
 
 
 def _names_after(move: BranchMove) -> dict[str, str]:
-    """What the tables are called where a branch moves, by what they are; else as they were."""
+    """What the tables are called where a branch moves, by what they are, if that is known."""
     definition, require = move.graph.versions.definition, move.graph.versions.require
-    names = {name: name for name in move.before}
-    if move.schema_changes:
-        return names
-    after = {definition(require(at)).id: name for name, at in move.addresses.items()}
+    after = {
+        definition(require(at)).id: name
+        for name, at in move.addresses.items()
+        if not is_hidden(name)
+    }
+    found = {}
     for name, at in move.before.items():
-        if move.addresses.get(name) != at:
-            known = definition(require(at)).id
-            names[name] = after.get(known, name) if known is not None else name
-    return names
+        known = definition(require(at)).id if move.addresses.get(name) != at else None
+        if known is not None and known in after and not is_hidden(name):
+            found[name] = after[known]
+    return found
 
 
 def pending_schema_change(
@@ -285,7 +292,7 @@ def _current_names(
             wrong.append(f"{name} is gone")
         elif after.type != before.type:
             wrong.append(f"{name} has another type")
-        elif {(table, name), (table, after.name)} & change.masked:
+        elif (table, after.name) in change.masked:
             wrong.append(f"{name} is masked")
         else:
             titles[name] = after.name

@@ -15,6 +15,7 @@ from livingdb.commit.pipeline import Attempt, Pipeline
 from livingdb.commit.proposal import BranchChange, Proposal
 from livingdb.errors import InvalidData, LivingDBError, MergeConflict, RuleViolation
 from livingdb.evolution.changes.revert_change import InverseLens, revert_of
+from livingdb.evolution.lenses.lens import RowImages
 from livingdb.evolution.lenses.sides import images_between
 from livingdb.evolution.merge_schemas import replay_changes
 from livingdb.evolution.plan import apply_changes, changed_tables, definitions_of, plan_changes
@@ -32,7 +33,7 @@ from livingdb.tables import ingest
 from livingdb.tables.identity import new_id
 from livingdb.tables.index import Version
 
-__all__ = ["cherry_pick", "revert"]
+__all__ = ["cherry_pick", "in_schema_of", "revert"]
 
 Tables = Mapping[str, Version]
 
@@ -94,7 +95,7 @@ def _replay(
         ours = graph.snapshots.at(branch.head)
         mine = tables_of(graph, ours)
         sides = tables_of(graph, before), tables_of(graph, after)
-        base, theirs = _in_schema_of(graph, mine, *sides, attempt.staging)
+        base, theirs = in_schema_of(graph, mine, *sides, attempt.staging)
         how_to = options or MergeOptions()
         merged = merge_cleanly(graph, MergeBase(base), mine, theirs, how_to, attempt.staging)
         if not merged.tables:
@@ -114,18 +115,19 @@ def _replay(
     return pipeline.run(name, propose)
 
 
-def _in_schema_of(
+def in_schema_of(
     graph: Graph, ours: Tables, before: Tables, after: Tables, staging: Staging
 ) -> tuple[Tables, Tables]:
     """What differs between two snapshots of one schema, in the schema that a branch has.
 
-    Tables that have another schema there are of the rows that differ, and no others.
+    Tables that have another schema there are of the rows that differ, and no others.  A hidden
+    table goes by its name: it has the id of the one it is beside.
     """
     mine = {table_key(n, d): n for n, d in definitions_of(graph, ours).items() if not is_hidden(n)}
     base, theirs = dict(before), dict(after)
     for name in sorted({*before, *after}):
         old, new = before.get(name), after.get(name)
-        if old is None or new is None or old.address == new.address:
+        if is_hidden(name) or old is None or new is None or old.address == new.address:
             continue
         key = table_key(name, graph.versions.definition(new))
         here = mine.get(key)
@@ -134,14 +136,18 @@ def _in_schema_of(
         if here == name and graph.versions.is_alike(ours[here], new):
             continue
         del base[name], theirs[name]
-        base[here], theirs[here] = _small_versions(graph, ours[here], here, old, new, staging)
+        images = images_between(graph.versions, old, new)
+        if images:
+            base[here], theirs[here] = _small_versions(
+                graph, ours[here], here, new, images, staging
+            )
     return base, theirs
 
 
 def _small_versions(
-    graph: Graph, mine: Version, name: str, old: Version, new: Version, staging: Staging
+    graph: Graph, mine: Version, name: str, new: Version, images: RowImages, staging: Staging
 ) -> tuple[Version, Version]:
-    """The rows that differ between two versions, in the definition of another one."""
+    """Rows of a version before and after a change, in the definition of another version."""
     versions = graph.versions
     definition, target = versions.definition(new), versions.definition(mine)
     if not can_rebuild(graph, new, target):
@@ -150,7 +156,6 @@ def _small_versions(
     for column in definition.schema.columns:
         if column.id in later and later[column.id].type != column.type:
             raise _conflict(name, f"the column {later[column.id].name!r} has another type since")
-    images = images_between(versions, old, new)
     found = []
     for rows in (images.before, images.after):
         shape = versions.forest(new).shape
@@ -256,7 +261,7 @@ def _take_back(
             lens = _planned(undo, graph, now)
             step = BranchChange(branch.id, branch.name, before[number + 1], now, ours.address)
             there = {n: before[number][n] for n in lens.new}
-            touched = {n: v for n, v in now.items() if n in lens.old}
+            touched = {n: v for n, v in now.items() if n in lens.old or n in lens.consults}
             mended = pipeline.lenses.translate_tables(
                 lens.inner, False, _of_tables(step, touched), there, attempt.staging
             )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -16,14 +17,25 @@ from livingdb.commit.pipeline import Pipeline
 from livingdb.commit.reattach import rejoin
 from livingdb.derivation.source_positions import source_positions
 from livingdb.derivation.view import KIND, View
-from livingdb.errors import RuleViolation, TransactionConflict
+from livingdb.errors import LivingDBError, RuleViolation, TransactionConflict
+from livingdb.evolution.follow_names import follow_names
+from livingdb.evolution.plan import definitions_of
+from livingdb.evolution.schema_change import SchemaChange
 from livingdb.graph.diff import differing_keys
 from livingdb.graph.graph import Graph, now, tables_of
 from livingdb.graph.merge import MergedTables, merge_error, permanent_conflicts
 from livingdb.graph.merge_policy import check_one_way, is_given_up
 from livingdb.graph.names import is_hidden
 from livingdb.graph.rules import check_again
-from livingdb.guard.sync_state import APPROVED, AT, PAIR, set_state, snapshots_in_step
+from livingdb.guard.sync_state import (
+    APPROVED,
+    AT,
+    PAIR,
+    set_state,
+    snapshots_in_step,
+    stopped_since,
+)
+from livingdb.tables.recipe import Definition
 
 __all__ = ["approve", "detach", "pending_snapshots", "reattach", "resume"]
 
@@ -138,7 +150,7 @@ def _reactivate_view(
     from livingdb.commit.refresh import refresh
 
     graph = pipeline.graph
-    view = View.from_json(sync.spec)
+    known, view = sync.spec, View.from_json(sync.spec)
     if view.what == "sql":
         plan_of(graph, view)
     target = graph.branches.by_id(sync.target)
@@ -146,6 +158,9 @@ def _reactivate_view(
     head = graph.snapshots.at(target.head)
     made = _last_derived_snapshot(graph, target, head)
     then = source_positions(graph, made)
+    if view.what == "clone":
+        view = _follow_source(graph, sync, view)
+        sync = replace(sync, spec=view.to_json())
     rebind_to_heads(graph, view, then)
     if not guarded and made.sequence != head.sequence:
         _check_discarded_rows(pipeline, sync, made, head, on_conflict, engine)
@@ -156,13 +171,39 @@ def _reactivate_view(
 
     with graph.catalog.write() as connection:
         followed = rebind_to_heads(graph, view, then)
-        if followed != view:
+        if followed.to_json() != dict(known):
             graph.catalog.syncs.set_spec(connection, sync.id, followed.to_json())
         set_state(graph, connection, [sync], ACTIVE, "", by, now())
         resolve_alerts(graph, connection, sync, by, "active again")
     if sync.frequency == "immediate":
         again = replace(sync, state=ACTIVE, reason="", spec=followed.to_json())
         refresh(pipeline, again, by, engine)
+
+
+def _follow_source(graph: Graph, sync: SyncRow, view: View) -> View:
+    """A clone that stopped, its changes by the names that its source has now.
+
+    They go by those it had when it stopped, or by those before the change that stopped it.
+    """
+    source = graph.branches.by_id(view.branches[0])
+    since = stopped_since(graph, sync)
+    move = None if source is None or since is None else graph.branches.log_at(source, since)
+    if source is None or move is None:
+        return view
+    now_at = _visible_definitions(graph, graph.snapshots.at(source.head))
+    changes = [SchemaChange.from_json(item) for item in view.changes]
+    stopped = graph.snapshots.at(move.snapshot)
+    before = () if stopped.first is None else (graph.snapshots.at(stopped.first),)
+    for row in (stopped, *before):
+        with suppress(LivingDBError):
+            made = follow_names(changes, _visible_definitions(graph, row), now_at)
+            return replace(view, changes=tuple(change.to_json() for change in made))
+    return view
+
+
+def _visible_definitions(graph: Graph, row: SnapshotRow) -> dict[str, Definition]:
+    tables = {name: v for name, v in tables_of(graph, row).items() if not is_hidden(name)}
+    return definitions_of(graph, tables)
 
 
 def _last_derived_snapshot(graph: Graph, target: BranchRow, head: SnapshotRow) -> SnapshotRow:

@@ -15,6 +15,12 @@ import numpy as np
 from livingdb.catalog.branches import BranchRow
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.chunks.address import short
+from livingdb.commit.fill_generated import (
+    drawn_upserts,
+    has_generated,
+    move_counters,
+    refuse_always,
+)
 from livingdb.commit.pipeline import Attempt, Pipeline
 from livingdb.commit.proposal import Proposal
 from livingdb.commit.read_set import ReadSet, TrackedRows
@@ -45,7 +51,7 @@ from livingdb.tables.letter_case import check_new, find_alike
 from livingdb.tables.recipe import Counts, Definition
 from livingdb.tables.rows import RowSet
 from livingdb.tables.schema import TableSchema
-from livingdb.tables.tabular import as_tabular
+from livingdb.tables.tabular import Tabular, as_tabular
 from livingdb.trees.delta import UPSERT, Delta, empty_delta, merge_deltas
 from livingdb.trees.keys import KeyArray, member
 
@@ -111,6 +117,13 @@ class BranchTransaction:
             self._tables[name] = found
         return found
 
+    def _given_rows(self, table: TableWrites, data: object) -> Tabular:
+        """Rows to be written; those without a key are written by who names what is hidden."""
+        given = as_tabular(data)
+        if not set(table.definition.schema.key) <= set(given.columns):
+            table.definition.schema.check_keyed(table.name)
+        return given
+
     def _rows_with_delta(
         self, version: Version | None, definition: Definition, changes: Delta | None
     ) -> RowSet:
@@ -171,22 +184,31 @@ class BranchTransaction:
     def insert(self, name: str, data: object) -> int:
         """Put rows whose keys are not there yet; how many."""
         table = self._table(name)
-        given = as_tabular(data)
-        changes = ingest.upserts(table.definition.schema, self._shape(table), given)
+        given = self._given_rows(table, data)
+        changes = self._upserts(table, given, is_insert=True)
         self._check_new_keys(table, changes)
         return self._add_delta(table, changes, given.columns, inserts=True)
 
     def upsert(self, name: str, data: object) -> int:
         """Put rows, in place of those with the same keys; how many."""
         table = self._table(name)
-        given = as_tabular(data)
-        changes = ingest.upserts(table.definition.schema, self._shape(table), given)
+        given = self._given_rows(table, data)
+        changes = self._upserts(table, given, is_insert=False)
         return self._add_delta(table, changes, given.columns)
+
+    def _upserts(self, table: TableWrites, given: Tabular, is_insert: bool) -> Delta:
+        """The changes that rows are, with what their writer leaves to counters."""
+        schema, shape = table.definition.schema, self._shape(table)
+        if not has_generated(schema):
+            return ingest.upserts(schema, shape, given)
+        rows = self._rows_with_delta(table.version, table.definition, table.delta)
+        return drawn_upserts(self.graph.generated, rows, shape, given, is_insert)
 
     def update(self, name: str, data: object) -> int:
         """Set some columns of rows that are there; how many."""
         table = self._table(name)
-        given = as_tabular(data)
+        given = self._given_rows(table, data)
+        refuse_always(table.definition.schema, given.columns.__contains__, with_key=False)
         changes = ingest.patches(table.definition.schema, self._shape(table), given)
         self._check_existing_keys(table, changes)
         return self._add_delta(table, changes, given.columns)
@@ -194,7 +216,12 @@ class BranchTransaction:
     def delete(self, name: str, keys: object, strict: bool = False) -> int:
         """Delete rows by key; how many keys were named."""
         table = self._table(name)
-        changes = ingest.deletes(table.definition.schema, self._shape(table), keys)
+        schema = table.definition.schema
+        try:
+            changes = ingest.deletes(schema, self._shape(table), keys)
+        except InvalidData:
+            schema.check_keyed(name)
+            raise
         if strict:
             self._check_existing_keys(table, changes)
         return self._add_delta(table, changes)
@@ -215,7 +242,8 @@ class BranchTransaction:
         table = self._table(name)
         if table.delta is not None:
             raise InvalidData(f"table {name!r} has changes already: replace its rows first")
-        fixed = [column.name for column in table.definition.schema.columns if column.is_fixed]
+        columns = table.definition.schema.columns
+        fixed = [c.name for c in columns if c.is_fixed or c.generated == "always"]
         if fixed:
             raise Unsupported(
                 f"table {name!r}: the column {fixed[0]!r} is not for writers, so rows cannot come "
@@ -251,6 +279,7 @@ class BranchTransaction:
     ) -> int:
         if len(changes):
             table.columns.update(named)
+            move_counters(self.graph.generated, table.definition.schema, changes)
             if any(column.is_fixed for column in table.definition.schema.columns):
                 rows = self._rows_with_delta(table.version, table.definition, table.delta)
                 changes = with_fixed(rows, changes)
@@ -305,7 +334,13 @@ class BranchTransaction:
                 batch=batch,
             )
             deltas = {t.name: self._table_delta(t) for t in written if t.built is None}
-            return Proposal([intent], deltas=deltas, is_checked=True, excuse=self._excuse())
+            return Proposal(
+                [intent],
+                deltas=deltas,
+                is_checked=True,
+                excuse=self._excuse(),
+                is_rebased=attempt.number > 0,
+            )
 
         return self._pipeline.run(self.branch.name, propose, alone=self.branch)
 

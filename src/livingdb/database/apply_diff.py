@@ -41,7 +41,8 @@ def _topological_order(parts: Mapping[str, Diff]) -> list[str]:
 def _apply(graph: Graph, tx: Transaction, name: str, part: Diff) -> None:
     before, after = part.before, part.after
     if after is None:
-        tx.work.drop_table(name)
+        if name in tx.tables():
+            tx.work.drop_table(name)
         return
     if name not in tx.tables():
         if before is not None:

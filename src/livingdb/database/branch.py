@@ -19,7 +19,7 @@ from livingdb.database.transaction import Transaction
 from livingdb.errors import IllegalSync, InvalidData
 from livingdb.graph import ancestry as history
 from livingdb.tables.layout import Layout
-from livingdb.tables.schema import SchemaLike
+from livingdb.tables.schema import GeneratedLike, SchemaLike, UniqueLike
 
 if TYPE_CHECKING:
     from livingdb.commit.pipeline import Pipeline
@@ -121,11 +121,18 @@ class Branch:
         *,
         defaults: Mapping[str, object] | None = None,
         foreign_keys: Mapping[str, str] | None = None,
+        unique: UniqueLike | None = None,
+        generated: GeneratedLike | None = None,
         layout: Layout | None = None,
         message: str = "",
         author: str | None = None,
     ) -> Snapshot:
-        """A new, empty table."""
+        """A new, empty table.
+
+        `unique` are columns, or groups of columns, that no two rows have the same values in; by
+        names of the constraints, if they are to have their own.  `generated` is a column that
+        draws its values where rows name none; or columns, with "by default" or "always".
+        """
         with self.transaction(message or f"create table {name}", author) as tx:
             tx.create_table(
                 name,
@@ -133,6 +140,8 @@ class Branch:
                 key,
                 defaults=defaults,
                 foreign_keys=foreign_keys,
+                unique=unique,
+                generated=generated,
                 layout=layout,
             )
         return _committed_snapshot(tx)
@@ -187,6 +196,7 @@ class Branch:
         when: str = "immediate",
         conditions: object = None,
         alerts: object = None,
+        on_break: str | None = None,
         message: str = "",
         author: str | None = None,
     ) -> Snapshot:
@@ -196,11 +206,13 @@ class Branch:
         `to` names a branch for the new schema, and this one stays.  `sync` says how the two are
         kept in step: "none", "forward" (old to new), "reverse" or "both"; `when`, for a one-way
         sync with `to`, how often.  `conditions` guard the sync, and `alerts` are where it tells of
-        what they stop.
+        what they stop.  `on_break` says what becomes of views that cannot follow, for all of them:
+        "detach", or "move" to the branch that is kept, if a sync carries there what they read.
         """
         from livingdb.database import evolve as schema
 
         who = author or self.database.author
+        schema.check_on_break(on_break)
         if when != "immediate":
             if to is None or keep is not None or sync != "forward":
                 raise IllegalSync(
@@ -218,8 +230,9 @@ class Branch:
             )
             return Branch(self.database, to).head
         row = schema.evolve(
-            self._pipeline, self.name, changes, keep, to, sync, who, message, conditions, alerts
-        )
+            self._pipeline, self.name, changes, keep, to, sync, who, message, conditions, alerts,
+            on_break=on_break,
+        )  # fmt: skip
         return Snapshot(self.database, row)
 
     def explain_evolution(self, changes: object) -> Any:
@@ -315,6 +328,7 @@ class Branch:
         conditions: object = None,
         alerts: object = None,
         replace: bool = False,
+        on_break: str = "detach",
         message: str = "",
         author: str | None = None,
     ) -> Branch:
@@ -332,6 +346,8 @@ class Branch:
         conditions   what has to hold of a change before it is carried: see livingdb.condition
         alerts       where it tells of what conditions stop: see livingdb.alert
         replace      take the place of the derived object of that name, if there is one
+        on_break     what a schema change does that it cannot follow: 'detach' it, or 'move' it to
+                     the branch that keeps the old schema, if a sync carries there what it reads
         """
         from livingdb.database import derive as objects
 
@@ -353,6 +369,7 @@ class Branch:
             replace,
             message,
             author or self.database.author,
+            on_break,
         )
         objects.derive(self, request)
         return Branch(self.database, name)

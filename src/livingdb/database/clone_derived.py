@@ -156,13 +156,14 @@ def _moved_tables(
 ) -> dict[str, SourceTable]:
     """The tables of a view on the clone, and of the objects that were derived anew there.
 
-    The table of a view has its name, so it has another one there.
+    The table of a view has its name, so it has another one there; what it is stays the same.
     """
     return {
         plain: SourceTable(
             moved.get(t.branch, t.branch),
             renamed.get(t.branch, {}).get(t.table, t.table),
             t.snapshot,
+            t.id,
         )
         for plain, t in tables.items()
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import getpass
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -18,12 +18,13 @@ from livingdb.catalog.connect import locate
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.commit import branch_operations as operations
 from livingdb.commit import merge as merging
+from livingdb.commit.apply_difference import apply_difference
 from livingdb.commit.merge import MergeOptions, conflict_tables
 from livingdb.commit.pipeline import Pipeline
 from livingdb.database.alerting import Alerting
 from livingdb.database.apply_diff import apply_diffs
 from livingdb.database.branch import Branch
-from livingdb.database.diff import Diff, Summary
+from livingdb.database.diff import Diff, SnapshotDiff, Summary, diff_snapshots
 from livingdb.database.labels import add_label, drop_label, labels
 from livingdb.database.pictures import graph_picture, notebook_html
 from livingdb.database.run import Run
@@ -36,13 +37,16 @@ from livingdb.errors import AlreadyExists, InvalidData, LivingDBError, NotFound,
 from livingdb.evolution.lens_evaluator import KIND as LENS
 from livingdb.evolution.lens_evaluator import LensEvaluator
 from livingdb.evolution.schema_change import SchemaChange
+from livingdb.graph.collaborators import Collaborators
 from livingdb.graph.graph import Graph, now
 from livingdb.graph.merge import conflict_table
 from livingdb.graph.names import check_tag, is_hidden
 from livingdb.graph.refs import ResolvedRef
 from livingdb.graph.rules import Write, check_write
+from livingdb.tables.versions import Evaluator
 
 if TYPE_CHECKING:
+    from livingdb.commit.retire import RetiredVersion
     from livingdb.render.picture import SnapshotGraph
     from livingdb.sql.parameters import Parameters
     from livingdb.sql.result import Result
@@ -64,12 +68,11 @@ def create(
     who = author or default_author()
     place = locate(url, create=True)
     try:
-        graph = Graph.create(place, who)
+        return Database(lambda given: Graph.create(place, who, given), who, trust, engine)
     except AlreadyExists:
         raise AlreadyExists(
             f"there is a database at {place.name} already; use `livingdb.open`"
         ) from None
-    return Database(graph, who, trust, engine)
 
 
 def open_database(
@@ -90,8 +93,9 @@ def open_database(
         from livingdb.evolution.mask_keys import hold_keys
 
         hold_keys(mask_keys)
-    graph = Graph.open(locate(url, create=False))
-    return Database(graph, author or default_author(), trust, engine)
+    place = locate(url, create=False)
+    who = author or default_author()
+    return Database(lambda given: Graph.open(place, given), who, trust, engine)
 
 
 def default_author() -> str:
@@ -131,7 +135,7 @@ class Database(Alerting, Tracing):
 
     def __init__(
         self,
-        graph: Graph,
+        open_graph: Callable[[Collaborators], Graph],
         author: str,
         trust: Sequence[str] = (),
         engine: str | None = None,
@@ -139,13 +143,17 @@ class Database(Alerting, Tracing):
         self.author = author
         self.trust = tuple(trust)
         self.engine = engine
-        graph.large = SparkWork(engine)
-        graph.versions.evaluators[LENS] = LensEvaluator(self.trust)
-        graph.versions.evaluators[QUERY] = QueryEvaluator()
+        evaluators: dict[str, Evaluator] = {
+            LENS: LensEvaluator(self.trust),
+            QUERY: QueryEvaluator(),
+        }
+        graph = open_graph(Collaborators(SparkWork(engine), evaluators, self._send_alerts))
         self._dispatcher = Dispatcher(graph, self.trust)
-        graph.on_alert = self._dispatcher.wake
         self._open_graph: Graph | None = graph
         self._open_pipeline = Pipeline(graph, self.trust)
+
+    def _send_alerts(self) -> None:
+        self._dispatcher.wake()
 
     @property
     def _graph(self) -> Graph:
@@ -252,6 +260,16 @@ class Database(Alerting, Tracing):
         if self._graph.branches.count() == 1:
             raise InvalidData(f"{name!r} is the only branch; a database has at least one")
         drop_branch(self._graph, row, detach, force)
+
+    def retire(self, version: str, policy: str = "reject") -> RetiredVersion:
+        """End a schema version: its neighbours in the chain stay in step with each other.
+
+        Its snapshots stay reachable by id.  Values that only it holds are refused, with their
+        columns; policy="truncate" lets them go.
+        """
+        from livingdb.commit.retire import retire
+
+        return retire(self._pipeline, str(version), policy)
 
     def rename_branch(self, name: str, to: str) -> Branch:
         """Give a branch another name; what follows it, reads it or was made from it goes on.
@@ -374,27 +392,20 @@ class Database(Alerting, Tracing):
 
     def diff(
         self, before: object, after: object, tables: Iterable[str] | None = None
-    ) -> dict[str, Diff]:
-        """What changed between two refs: the tables that differ, each with its `Diff`."""
-        graph = self._graph
-        old = graph.tables(self._resolve(before).snapshot)
-        new = graph.tables(self._resolve(after).snapshot)
-        names = sorted({*old, *new})
-        if tables is not None:
-            wanted = list(tables)
-            for name in wanted:
-                if name not in names:
-                    raise NotFound(f"there is no table {name!r} in {before} or {after}")
-            names = wanted
-        found: dict[str, Diff] = {}
-        for name in names:
-            if old.get(name) != new.get(name):
-                sides = [
-                    None if address is None else graph.versions.require(address)
-                    for address in (old.get(name), new.get(name))
-                ]
-                found[name] = Diff(graph, name, *sides)
-        return found
+    ) -> SnapshotDiff:
+        """What changed between two refs: the tables that differ, each with its `Diff`.
+
+        `.schema` are the schema changes between the two.  Rows are keyed and named as in the
+        second: those of the first are compared as they are after these changes.
+        """
+        sides = self._resolve(before).snapshot, self._resolve(after).snapshot
+        wanted = None if tables is None else list(tables)
+        try:
+            return diff_snapshots(self._graph, self._pipeline.lifter, *sides, wanted)
+        except NotFound as error:
+            if wanted is None:
+                raise
+            raise NotFound(f"{error}: {before} and {after}") from None
 
     def apply(
         self,
@@ -404,7 +415,24 @@ class Database(Alerting, Tracing):
         message: str = "",
         author: str | None = None,
     ) -> Snapshot:
-        """Make the changes of a diff on a branch, as one transaction."""
+        """Make the changes of a diff on a branch, all or none.
+
+        Schema changes come first, under their ids: one that the branch has is made already, and
+        `MergeConflict` names one that contradicts what the branch is.
+        """
+        if isinstance(diff, SnapshotDiff) and diff.difference is not None:
+            target = self.branch(str(branch))
+            check_write(Write(self._resolve(target.name).branch, target.name))
+            return Snapshot(
+                self,
+                apply_difference(
+                    self._pipeline,
+                    target.name,
+                    diff.difference,
+                    author or self.author,
+                    message or "apply a diff",
+                ),
+            )
         parts = {diff.table: diff} if isinstance(diff, Diff) else dict(diff)
         target = self.branch(str(branch))
         with target.transaction(message or "apply a diff", author) as tx:

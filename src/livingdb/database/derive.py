@@ -17,7 +17,15 @@ from livingdb.database.sync import updatable_sync
 from livingdb.derivation.rebind_view import with_query
 from livingdb.derivation.source_tables import identified_source, resolve_sources
 from livingdb.derivation.trusted_functions import check_name, load_function
-from livingdb.derivation.view import KIND, MATERIALIZE, REFRESH, SourceTable, View, hot_condition
+from livingdb.derivation.view import (
+    KIND,
+    MATERIALIZE,
+    ON_BREAK,
+    REFRESH,
+    SourceTable,
+    View,
+    hot_condition,
+)
 from livingdb.engines.engine_choice import ENGINES
 from livingdb.engines.trust import check_calls
 from livingdb.errors import IllegalSync, InvalidData, NotFound, Unsupported
@@ -68,6 +76,7 @@ class DeriveRequest:
     replace: bool = False
     message: str = ""
     author: str = ""
+    on_break: str = "detach"
 
 
 def derive(branch: Branch, request: DeriveRequest) -> None:
@@ -103,6 +112,7 @@ def derive(branch: Branch, request: DeriveRequest) -> None:
         params=dict(request.params or {}),
         called=_called_before(graph, request),
         id=_view_id(graph, request),
+        on_break=request.on_break,
     )
     replaced = _replaced_sync(graph, request.name, view) if request.replace else None
     is_other = request.replace and replaced is None
@@ -130,6 +140,9 @@ def _check_choices(request: DeriveRequest) -> None:
     if request.engine is not None:
         _check_choice("engine", request.engine, ENGINES)
     _check_choice("sync", request.sync, ("forward", "both", "none"))
+    _check_choice("on_break", request.on_break, ON_BREAK)
+    if request.on_break == "move" and request.sync != "forward":
+        raise InvalidData("on_break='move' is for views that follow: sync='forward'")
 
 
 def _view_of(branch: Branch, request: DeriveRequest) -> View:
@@ -312,7 +325,7 @@ def derive_clone(
     tables = tables_of(graph, graph.snapshots.at(row.head))
     visible = {name: version for name, version in tables.items() if not is_hidden(name)}
     known = definitions_of(graph, visible)
-    plan = plan_changes(known, made)
+    plan = plan_changes(known, made, is_new=True)
     check_change_names(plan, known)
     check_direction(plan, request.sync)
     if request.materialize == "lazy":

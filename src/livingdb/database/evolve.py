@@ -9,6 +9,7 @@ from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.commit.evolve import EvolveRequest
 from livingdb.commit.evolve import evolve as evolved
 from livingdb.commit.pipeline import Pipeline
+from livingdb.derivation.view import ON_BREAK
 from livingdb.errors import InvalidData
 from livingdb.evolution.plan import Explanation
 from livingdb.evolution.plan import explain as explained
@@ -16,7 +17,7 @@ from livingdb.evolution.schema_change import SchemaChange
 from livingdb.graph.catalog_changes import CatalogChange
 from livingdb.graph.graph import Graph, tables_of
 
-__all__ = ["evolve", "explain", "migrate"]
+__all__ = ["check_on_break", "evolve", "explain", "migrate"]
 
 
 def _as_changes(changes: object) -> tuple[SchemaChange, ...]:
@@ -25,6 +26,12 @@ def _as_changes(changes: object) -> tuple[SchemaChange, ...]:
     if isinstance(changes, (str, bytes)) or not isinstance(changes, Iterable):
         raise InvalidData(f"{changes!r} is no schema change; see livingdb.evolution")
     return tuple(changes)
+
+
+def check_on_break(on_break: str | None) -> None:
+    """`InvalidData` for a word that is none of those there are."""
+    if on_break is not None and on_break not in ON_BREAK:
+        raise InvalidData(f"on_break={on_break!r}: choose one of {', '.join(ON_BREAK)}")
 
 
 def evolve(
@@ -39,6 +46,7 @@ def evolve(
     conditions: object = None,
     alerts: object = None,
     instead: CatalogChange | None = None,
+    on_break: str | None = None,
 ) -> SnapshotRow:
     """Make the changes, all or none; the snapshot in the new schema.
 
@@ -65,7 +73,7 @@ def evolve(
     return evolved(
         pipeline,
         branch,
-        EvolveRequest(made, keep, to, sync, author, message, guard, instead),
+        EvolveRequest(made, keep, to, sync, author, message, guard, instead, on_break=on_break),
     )
 
 

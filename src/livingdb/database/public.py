@@ -5,9 +5,19 @@ from __future__ import annotations
 from livingdb.database.branch import Branch
 from livingdb.database.database import Database, create
 from livingdb.database.database import open_database as open
-from livingdb.database.diff import Diff
+from livingdb.database.diff import Diff, SnapshotDiff
 from livingdb.database.snapshot import Snapshot
 from livingdb.database.table import Table
 from livingdb.database.transaction import Transaction
 
-__all__ = ["Branch", "Database", "Diff", "Snapshot", "Table", "Transaction", "create", "open"]
+__all__ = [
+    "Branch",
+    "Database",
+    "Diff",
+    "Snapshot",
+    "SnapshotDiff",
+    "Table",
+    "Transaction",
+    "create",
+    "open",
+]

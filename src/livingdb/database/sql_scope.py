@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any
@@ -13,8 +14,9 @@ from livingdb.database.snapshot import Snapshot
 from livingdb.database.system_tables import system_table
 from livingdb.engines.request import TableLocation
 from livingdb.errors import NotFound, RuleViolation
-from livingdb.graph.graph import missing_table_error
+from livingdb.graph.graph import missing_table_error, tables_of
 from livingdb.graph.names import is_hidden
+from livingdb.sql.alter_clauses import AlterStatement
 from livingdb.sql.table_statements import SchemaStatement
 from livingdb.sql.view_statements import ViewStatement
 from livingdb.tables.index import Version
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
     from livingdb.database.database import Database
     from livingdb.database.transaction import Transaction
     from livingdb.database.view_versions import ViewVersion
+
+_log = logging.getLogger("livingdb")
 
 __all__ = ["BranchScope", "SnapshotScope", "TransactionScope"]
 
@@ -49,6 +53,7 @@ class SnapshotScope:
         self.branch = branch
         self._row = row
         self._lifted = lifted
+        self._noticed: set[str] = set()
 
     @property
     def trust(self) -> Sequence[str]:
@@ -91,7 +96,11 @@ class SnapshotScope:
         """The derived object of that name as of a snapshot; `NotFound` if it is somewhere else."""
         from livingdb.database.view_versions import find_view_version
 
-        return find_view_version(self.database._graph, name, at, named)
+        found = find_view_version(self.database._graph, name, at, named)
+        if found is not None and found.notice and found.notice not in self._noticed:
+            self._noticed.add(found.notice)
+            _log.warning("%s", found.notice)
+        return found
 
     def location(self, name: str, ref: str | None = None) -> TableLocation | None:
         """Where other processes find the table."""
@@ -121,7 +130,7 @@ class SnapshotScope:
         """One of the tables the database has about itself."""
         return system_table(self.database, self._row.address.hex(), name, arguments)
 
-    def define(self, statement: SchemaStatement) -> Snapshot | None:
+    def define(self, statement: SchemaStatement | AlterStatement) -> Snapshot | None:
         """Refused: only a branch has a schema to change."""
         raise RuleViolation(
             "a schema is changed on a branch, not in a transaction or a snapshot: branch.sql(…)"
@@ -157,14 +166,15 @@ class BranchScope(SnapshotScope):
         """One of the tables the database has about itself, as of the branch."""
         return system_table(self.database, self._of.name, name, arguments)
 
-    def define(self, statement: SchemaStatement) -> Snapshot | None:
+    def define(self, statement: SchemaStatement | AlterStatement) -> Snapshot | None:
         """Evolve the branch."""
-        there = statement.table in self.tables()
-        if (statement.if_exists and not there) or (statement.if_missing and there):
-            return None
-        from livingdb import evolution as known
+        from livingdb.evolution.plan import definitions_of
+        from livingdb.evolution.schema_statement import changes_of
 
-        changes = [getattr(known, name)(**given) for name, given in statement.changes]
+        graph = self.database._graph
+        changes = changes_of(statement, definitions_of(graph, tables_of(graph, self._row)))
+        if not changes:
+            return None
         options: dict[str, Any] = dict(statement.options)
         return self._of.evolve(changes, message=self._message, author=self._author, **options)
 

@@ -111,13 +111,18 @@ class Sync:
         return sync_lag(self.database._graph, self._chain, trust=self.database.trust)
 
     @property
+    def _oldest(self) -> SyncRow:
+        """The part of it that has been there from the start."""
+        return min(self._chain, key=lambda row: row.number)
+
+    @property
     def _is_derived(self) -> bool:
         return self.kind == KIND
 
     @property
     def runs(self) -> list[dict[str, object]]:
         """What it has done, newest first: when, for how long, how, and what became of it."""
-        rows = self.database._graph.catalog.runs.of(self._chain[0].id)
+        rows = self.database._graph.catalog.runs.of(self._oldest.id)
         return [
             {
                 "time": to_datetime(row.time),
@@ -164,7 +169,7 @@ class Sync:
                 "reason": step.reason,
                 **step.details,
             }
-            for step in self.database._graph.catalog.trail.of(self._chain[0].id)
+            for step in self.database._graph.catalog.trail.of(self._oldest.id)
         ]
 
     def quarantined(self, table: str | None = None) -> pa.Table:
@@ -222,7 +227,9 @@ class Sync:
         It is a three-way merge from where both branches were last in step: `MergeConflict` shows
         rows that cannot be merged, unless `on_conflict` says who wins, in the words of
         `Database.merge`: "ours" is what the source says, "theirs" what was written to the target
-        (of a two-way sync; a one-way sync writes what its source says).
+        (of a two-way sync; a one-way sync writes what its source says).  Where the sides changed
+        their schemas meanwhile it goes on as if it had been active; what contradicts is a conflict
+        of the kind "schema", which no policy decides.
         """
         from livingdb.commit import resume as going_on
 
@@ -238,21 +245,26 @@ class Sync:
         when: str | None = None,
         conditions: object = None,
         alerts: object = None,
+        on_break: str | None = None,
         by: str | None = None,
     ) -> None:
         """Change when it runs, its conditions or where its alerts go; the rest stays.
 
         An empty list takes all conditions or alerts away.  What changed is in its trail.  One
-        that becomes immediate is brought up to date with it.
+        that becomes immediate is brought up to date with it.  `on_break` is what becomes of a view
+        that cannot follow a schema change, as in `Branch.derive`.
         """
         from livingdb.commit.alter_sync import SyncChanges, alter
+        from livingdb.database.evolve import check_on_break
         from livingdb.guard.judge import guard_of
 
+        check_on_break(on_break)
         guard = guard_of(conditions, alerts)
         changes = SyncChanges(
             when,
             None if conditions is None else guard.get("conditions", []),
             None if alerts is None else guard.get("alerts", []),
+            on_break,
         )
         database = self.database
         alter(database._pipeline, self._chain, changes, by or database.author, database.engine)
@@ -273,7 +285,7 @@ class Sync:
         graph = self.database._graph
         mine = {row.id for row in self._chain}
         chains, self._names = _chains(graph)
-        self._chain = next(c for c in chains if {row.id for row in c} == mine)
+        self._chain = next(c for c in chains if mine & {row.id for row in c})
 
     def explain(self) -> str:
         """What it does, in a sentence."""

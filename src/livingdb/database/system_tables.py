@@ -116,12 +116,13 @@ def _edges(database: Database, ref: str) -> pa.Table:
 
 def _diff(database: Database, ref: str, before: object, after: object, table: object) -> pa.Table:
     graph, name = database._graph, str(table)
-    sides = [
-        graph.find_version(graph.resolve(str(side)).snapshot, name) for side in (before, after)
-    ]
-    if sides == [None, None]:
-        raise NotFound(f"there is no table {name!r} in {before} or {after}")
-    return Diff(graph, name, *sides).to_arrow()
+    found = database.diff(str(before), str(after), tables=[name])
+    if name in found:
+        return found[name].to_arrow()
+    same = graph.find_version(graph.resolve(str(after)).snapshot, name)
+    if same is None:
+        raise NotFound(f"there is no table {name!r} in {after}, whose tables a diff is about")
+    return Diff(graph, name, same, same).to_arrow()
 
 
 def _blame(database: Database, ref: str, table: object) -> pa.Table:

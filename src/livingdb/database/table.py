@@ -41,6 +41,17 @@ class TableReader:
         """The names of the key columns; none if rows have no key that is shown."""
         return self.rows.schema.visible_key
 
+    @property
+    def unique(self) -> dict[str, tuple[str, ...]]:
+        """The unique constraints: their names, and the columns of each."""
+        return dict(self.rows.schema.uniques)
+
+    @property
+    def generated(self) -> dict[str, str]:
+        """The columns that draw their values: "by default", or "always"."""
+        columns = self.rows.schema.visible_columns
+        return {column.name: column.generated for column in columns if column.generated}
+
     def to_arrow(self, columns: Sequence[str] | None = None, where: str | None = None) -> pa.Table:
         """The rows in key order; `where` is a condition in SQL."""
         if where is None:
@@ -96,7 +107,8 @@ class TableReader:
     def __repr__(self) -> str:
         columns = ", ".join(f"{field.name} {field.type}" for field in self.schema)
         key = f" key {', '.join(self.key)}" if self.key else ""
-        return f"<{type(self).__name__} {self.name} ({columns}){key}>"
+        unique = "".join(f" unique ({', '.join(group)})" for group in self.unique.values())
+        return f"<{type(self).__name__} {self.name} ({columns}){key}{unique}>"
 
     def _repr_html_(self) -> str:
         from html import escape

@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
+from livingdb.commit.fill_generated import refuse_always
 from livingdb.commit.transaction import BranchTransaction
 from livingdb.database.snapshot import Snapshot
 from livingdb.database.table import TableReader
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from livingdb.database.branch import Branch
     from livingdb.sql.parameters import Parameters
     from livingdb.sql.result import Result
-    from livingdb.tables.schema import SchemaLike
+    from livingdb.tables.schema import GeneratedLike, SchemaLike, UniqueLike
     from livingdb.trees.delta import Delta
 
 __all__ = ["Transaction"]
@@ -101,10 +102,14 @@ class Transaction:
         *,
         defaults: Mapping[str, object] | None = None,
         foreign_keys: Mapping[str, str] | None = None,
+        unique: UniqueLike | None = None,
+        generated: GeneratedLike | None = None,
         layout: Layout | None = None,
     ) -> None:
         """A new, empty table."""
-        described = TableSchema.of(schema, key, defaults, foreign_keys)
+        described = TableSchema.of(
+            schema, key, defaults, foreign_keys, unique=unique, generated=generated
+        )
         self.work.create_table(name, Definition(described, layout or Layout()))
         self._operations.append("create_table")
 
@@ -119,6 +124,11 @@ class Transaction:
 
     def put(self, operation: str, table: str, changes: Delta) -> None:
         """Make changes that are in the table's shape already, as the operation would."""
+        schema, is_update = self.work.schema(table), operation == "update"
+        if operation != "delete":
+            refuse_always(
+                schema, lambda name: changes.touches([schema.position(name)]), not is_update
+            )
         self._operations.append(operation)
         self.work.apply(table, changes, operation)
 

@@ -9,6 +9,7 @@ from livingdb.catalog.ids import BranchId
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.catalog.syncs import SyncRow
 from livingdb.database.sync import updatable_sync
+from livingdb.derivation.moved_views import is_before_move, moves_of
 from livingdb.derivation.view_names import (
     is_on_branch,
     source_tables_of,
@@ -33,6 +34,8 @@ class ViewVersion:
     snapshot: SnapshotRow
     table: str
     sync: SyncRow | None = None
+    notice: str = ""
+    """What whoever asks by the name is told."""
 
     def source_tables(self, graph: Graph, branch: BranchId) -> set[str]:
         """The tables of a branch that it is made of; all of them, if it can be written."""
@@ -61,12 +64,22 @@ def find_view_version(
     if found is not None:
         sync, of = found
         row = version_not_after(graph, sync, of, at)
-        return ViewVersion(row, sync.spec["name"], sync)
+        return ViewVersion(row, sync.spec["name"], sync, _move_notice(graph, sync, of, at))
     updatable = _updatable_version(graph, name, at, branch)
     others = find_alike(name, [sync.spec["name"] for sync in views_of(syncs)])
     if updatable is None and others:
         raise _elsewhere(others[0], named)
     return updatable
+
+
+def _move_notice(graph: Graph, sync: SyncRow, branch: BranchRow, at: SnapshotRow) -> str:
+    """That a view reads another branch since the one that it is asked for on has another schema."""
+    moved = moves_of(graph.catalog.syncs.all(), sync)
+    if branch.id not in moved or is_before_move(graph, moved, branch.id, at):
+        return ""
+    kept = graph.branches.by_id(moved[branch.id][0])
+    what = "a branch that was dropped since" if kept is None else repr(kept.name)
+    return f"{sync.spec['name']!r} is made of {what}, with the schema that {branch.name!r} had"
 
 
 def _updatable_version(

@@ -96,6 +96,9 @@ class QueryEvaluator:
                 self._rests.popitem(last=False)
         return rest
 
+    def row_source(self, recipe: Derived, versions: Versions) -> None:
+        """None: a query makes rows of its own."""
+
     def root(self, recipe: Derived, versions: Versions, sink: Sink) -> Address:
         """The root of all rows, made now."""
         from livingdb.derivation.stage_tables import rows_to_store

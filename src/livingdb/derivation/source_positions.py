@@ -151,8 +151,8 @@ def table_name_in(graph: Graph, source: SourceTable, tables: Mapping[str, Addres
         return source.table
     if not source.id:
         return None
-    found = (name for name, version in tables.items() if _table_id(graph, version) == source.id)
-    return next(found, None)
+    shown = {name: version for name, version in tables.items() if not is_hidden(name)}
+    return next((n for n, v in shown.items() if _table_id(graph, v) == source.id), None)
 
 
 def _table_id(graph: Graph, version: Address) -> str | None:

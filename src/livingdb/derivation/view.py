@@ -15,11 +15,22 @@ if TYPE_CHECKING:
     from livingdb.sql.bindings import BoundQuery, BoundTable
     from livingdb.tables.schema import TableSchema
 
-__all__ = ["KIND", "MATERIALIZE", "REFRESH", "SourceTable", "View", "bound_table", "hot_condition"]
+__all__ = [
+    "KIND",
+    "MATERIALIZE",
+    "ON_BREAK",
+    "REFRESH",
+    "SourceTable",
+    "View",
+    "bound_table",
+    "hot_condition",
+]
 
 KIND = "derive"
 REFRESH = ("auto", "incremental", "full")
 MATERIALIZE = ("full", "none", "lazy")
+ON_BREAK = ("detach", "move")
+"""What becomes of a view that cannot follow a schema change: it stops, or reads what is kept."""
 
 
 def hot_condition(materialize: object) -> str:
@@ -52,6 +63,8 @@ class View:
     may differ although nothing it reads does: it asks for the time, or for chance.
     `materialize` is one of `MATERIALIZE`, or "where" and a condition for rows to be stored.
     Its table and columns have identities by its `id`, unless it is older than those are.
+    `on_break` is one of `ON_BREAK`; `moved` says, for a branch that it read before, which one that
+    keeps its schema it reads instead, and since which snapshot.
     """
 
     name: str
@@ -72,6 +85,8 @@ class View:
     restless: bool = False
     id: str = ""
     bindings: Mapping[str, Any] | None = None
+    on_break: str = "detach"
+    moved: Mapping[BranchId, Sequence[str]] = field(default_factory=dict)
 
     @property
     def hot(self) -> str:
@@ -127,7 +142,12 @@ class View:
 
     def to_json(self) -> dict[str, Any]:
         """The view as plain values."""
-        return asdict(self)
+        found = asdict(self)
+        if self.on_break == "detach":
+            del found["on_break"]
+        if not self.moved:
+            del found["moved"]
+        return found
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> View:

@@ -11,12 +11,13 @@ source, and belongs to no past snapshot of that.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from livingdb.catalog.branches import BranchRow
 from livingdb.catalog.ids import BranchId
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.catalog.syncs import SyncRow
+from livingdb.derivation.moved_views import follow_moves, moves_of
 from livingdb.derivation.source_positions import source_positions
 from livingdb.derivation.view import KIND
 from livingdb.errors import InvalidData, NotFound
@@ -43,7 +44,7 @@ def view_on(syncs: Sequence[SyncRow], branch: BranchRow, name: str) -> SyncRow |
     """The view that has a name on a branch: derived there, or else made of what is there."""
     views = views_of(syncs)
     here = [sync for sync in views if sync.spec["home"] == branch.id]
-    readers = [sync for sync in views if branch.id in sync.sources]
+    readers = [sync for sync in views if branch.id in _read_branches(sync)]
     found = [
         *(sync for sync in here if name in (sync.spec["called"], sync.spec["name"])),
         *(sync for sync in readers if name == sync.spec["name"]),
@@ -63,8 +64,8 @@ def view_at(
     found: list[tuple[SyncRow, BranchRow]] = []
     for sync in views_of(syncs):
         if _is_called(sync, name):
-            rows = graph.branches.by_ids({sync.spec["home"], *sync.sources})
-            order = dict.fromkeys((sync.spec["home"], *sync.sources))
+            order = dict.fromkeys((sync.spec["home"], *_read_branches(sync)))
+            rows = graph.branches.by_ids(order)
             on = (rows[n] for n in order if n in rows and is_on_branch(graph, rows[n], at))
             found += [(sync, branch) for branch in on][:1]
     own = [(sync, branch) for sync, branch in found if are_alike(name, sync.spec["name"])]
@@ -74,6 +75,11 @@ def view_at(
             f"{name!r} is ambiguous there: the snapshot is on several branches; {names}"
         )
     return next(iter(own or found), None)
+
+
+def _read_branches(sync: SyncRow) -> list[BranchId]:
+    """The branches that a view reads, and those that it read before it was moved."""
+    return [*sync.sources, *sync.spec.get("moved", {})]
 
 
 def _is_called(sync: SyncRow, name: str) -> bool:
@@ -99,7 +105,9 @@ def version_not_after(
     """
     target = graph.branches.by_id(sync.target)
     assert target is not None
-    derived = {other.target for other in graph.catalog.syncs.all() if other.kind == KIND}
+    syncs = graph.catalog.syncs.all()
+    places = follow_moves(graph, moves_of(syncs, sync), branch, at)
+    derived = {other.target for other in syncs if other.kind == KIND}
     found: SnapshotRow | None = None
     newest = -1
     reads_branch = False
@@ -108,12 +116,15 @@ def version_not_after(
             break  # what is older was made from what is older
         if at.sequence != branch.head and not source_positions(graph, row):
             continue  # what somebody wrote to a detached one belongs to no past of its source
-        seen = list(_source_snapshots(graph, row, branch.id, derived))
+        seen = list(_source_snapshots(graph, row, places, derived))
         reads_branch = reads_branch or bool(seen)
-        position = max((source.sequence for source in seen), default=-1)
+        position = max((source.sequence for _, source in seen), default=-1)
         # After a reset, a version of an earlier source follows one of a later source.
         is_newer = position > newest
-        if is_newer and all(is_ancestor(graph.snapshots, source, at) for source in seen):
+        if is_newer and all(
+            (last := places[number]) is None or is_ancestor(graph.snapshots, source, last)
+            for number, source in seen
+        ):
             found, newest = row, position
     if found is not None:
         return found
@@ -130,9 +141,9 @@ def version_not_after(
 
 
 def _source_snapshots(
-    graph: Graph, row: SnapshotRow, branch: BranchId, derived: set[BranchId]
-) -> Iterator[SnapshotRow]:
-    """The snapshots of a branch that a derived one was made from, also through others.
+    graph: Graph, row: SnapshotRow, branches: Collection[BranchId], derived: set[BranchId]
+) -> Iterator[tuple[BranchId, SnapshotRow]]:
+    """The snapshots of branches that a derived one was made from, also through others.
 
     What somebody wrote to a detached one was made from what is below it.
     """
@@ -145,10 +156,10 @@ def _source_snapshots(
         source = graph.snapshots.find(address)
         if source is None:
             continue
-        if number == branch:
-            yield source
+        if number in branches:
+            yield number, source
         elif number in derived:
-            yield from _source_snapshots(graph, source, branch, derived)
+            yield from _source_snapshots(graph, source, branches, derived)
 
 
 def source_tables_of(syncs: Sequence[SyncRow], sync: SyncRow, branch: BranchId) -> set[str]:

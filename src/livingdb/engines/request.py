@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Protocol
@@ -13,6 +13,7 @@ from sqlglot import exp
 from livingdb.engines.portable.portability import PortableQuery, check_portability
 from livingdb.engines.tree_parts import TreeParts
 from livingdb.engines.value_ranges import Ranges
+from livingdb.engines.written_query import WrittenQuery
 from livingdb.tables.recipe import Definition
 from livingdb.tables.rows import RowSet
 
@@ -63,13 +64,15 @@ class Source:
 class Request:
     """A query in Spark's dialect, whose tables are the names of its sources.
 
-    `trust` names functions that it may call although they are not on the list.
+    `trust` names functions that it may call although they are not on the list.  `written` finds
+    the text that its user wrote, if it is the query of one: what Spark is sent.
     """
 
     query: exp.Query
     sources: Mapping[str, Source]
     parameters: Mapping[str, object] = field(default_factory=dict)
     trust: Sequence[str] = ()
+    written: Callable[[], WrittenQuery] | None = None
 
     @cached_property
     def portable(self) -> PortableQuery | str:

@@ -17,6 +17,7 @@ from sqlglot import ErrorLevel, exp
 
 from livingdb.engines.spark_functions import ALLOWED, REFUSED
 from livingdb.engines.spark_text import spark_text
+from livingdb.engines.spark_words import spark_words
 from livingdb.errors import Unsupported, Untrusted
 
 __all__ = ["UnknownFunction", "check_calls", "text_for_spark"]
@@ -66,18 +67,26 @@ def check_calls(tree: exp.Expr, trust: Sequence[str] = ()) -> None:
 
 
 def text_for_spark(
-    query: exp.Query, sources: Mapping[str, pa.Schema], trust: Sequence[str] = ()
+    query: exp.Query,
+    sources: Mapping[str, pa.Schema],
+    trust: Sequence[str] = (),
+    written: str | None = None,
 ) -> str:
     """The query's text, which reads the sources and nothing else, and calls what it may.
+
+    It is the text that was `written`, if there is one, and else made from the tree.
 
     `${…}` in a text stays what it is, whatever the session is set to.
     """
     check_calls(query, trust)
     _check_tables(query, sources)
     _check_bare(query, sources)
-    text = _text(query)
+    text = _text(query) if written is None else written
     _check_text(text, trust)
-    return _TOKEN.sub(lambda found: _plain(found[0]), text)
+    for word in reversed(spark_words(text)):
+        if word.kind in ("string", "quoted") and "${" in word.text:
+            text = text[: word.start] + _plain(word.text) + text[word.end :]
+    return text
 
 
 def _text(node: exp.Expr) -> str:
@@ -187,40 +196,22 @@ def _tables_of(select: exp.Expr) -> Iterator[exp.Table]:
 
 # --- the text -----------------------------------------------------------------------------------
 
-_TOKEN = re.compile(
-    r"""
-    (?P<string>'(?:[^'\\]|\\.|'')*')
-    | (?P<quoted>`(?:[^`]|``)*` | "(?:[^"\\]|\\.|"")*")
-    | (?P<word>\w+)
-    | (?P<hint>/\*\+ | \*/)
-    | (?P<blank>\s+)
-    | (?P<strange>-- | /\* | \|>)
-    | (?P<mark>[][()<>=!+*/%&|^~,.:?-])
-    | (?P<other>.)
-    """,
-    re.VERBOSE | re.DOTALL,
-)
 _ESCAPED = re.compile(r"\\.|\$(?=\{)", re.DOTALL)
 
 
 def _plain(token: str) -> str:
     """A string in which Spark finds no variable to put a value for."""
-    if not token.startswith("'") or "${" not in token:
+    if token.startswith("`"):  # a name has no other spelling
         return token
     return _ESCAPED.sub(lambda found: "\\u0024" if found[0] == "$" else found[0], token)
 
 
 def _tokens(text: str) -> list[tuple[str, str]]:
-    found: list[tuple[str, str]] = []
-    for match in _TOKEN.finditer(text):
-        kind = str(match.lastgroup)
-        if kind in ("strange", "other"):
-            raise Untrusted(_strange(text[match.start() :]))
-        if kind == "string" and found and found[-1][1] in ("r", "R"):
-            raise Untrusted(_strange(text[match.start() - 1 :]))
-        if kind != "blank":
-            found.append((kind, match[0]))
-    return found
+    words = [word for word in spark_words(text) if word.kind != "comment"]
+    for word in words:
+        if word.kind == "other":
+            raise Untrusted(_strange(text[word.start :]))
+    return [(word.kind, word.text) for word in words]
 
 
 def _check_text(text: str, trust: Sequence[str]) -> None:

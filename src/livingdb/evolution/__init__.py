@@ -11,6 +11,7 @@ if typing.TYPE_CHECKING:
     from livingdb.evolution.public import (
         AddColumn,
         AddConstraint,
+        AddUnique,
         ChangeKey,
         ConcatColumns,
         CreateTable,
@@ -19,6 +20,7 @@ if typing.TYPE_CHECKING:
         DropConstraint,
         DropDefault,
         DropTable,
+        DropUnique,
         JoinTables,
         MaskColumn,
         Normalize,
@@ -36,6 +38,7 @@ if typing.TYPE_CHECKING:
 __all__ = [
     "AddColumn",
     "AddConstraint",
+    "AddUnique",
     "ChangeKey",
     "ConcatColumns",
     "CreateTable",
@@ -44,6 +47,7 @@ __all__ = [
     "DropConstraint",
     "DropDefault",
     "DropTable",
+    "DropUnique",
     "JoinTables",
     "MaskColumn",
     "Normalize",

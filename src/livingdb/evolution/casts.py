@@ -7,6 +7,9 @@ to text          always possible, but for bytes that are no text
 from text        fails where Spark cannot read the value
 booleans         0 and 1; every other number is true
 dates, times     a timestamp's date in UTC; a date's midnight in UTC
+
+A value *fits* the target if the cast takes it and loses nothing: cast back it is what it was.
+Text fits if it can be read without leaving out digits or a time of day.
 """
 
 from __future__ import annotations
@@ -23,6 +26,7 @@ import pyarrow.compute as pc
 from livingdb.evolution.lenses.row_alignment import Mask
 from livingdb.sql.expressions import Expression
 from livingdb.tables.type_names import type_name
+from livingdb.trees.compare import choose, differs
 
 __all__ = ["Cast"]
 
@@ -68,6 +72,21 @@ class Cast:
         return bool(whole or finer) and self.is_total
 
     @property
+    def is_lossless(self) -> bool:
+        """Whether every value fits."""
+        source, target = self.source, self.target
+        if kinds.is_string(source) or kinds.is_string(target) or not self.is_total:
+            return self.is_total
+        if kinds.is_boolean(target):
+            return bool(kinds.is_boolean(source))
+        if kinds.is_floating(target):
+            return _is_float_exact(source, target)
+        if kinds.is_integer(target) or kinds.is_decimal(target):
+            scale = target.scale if kinds.is_decimal(target) else 0
+            return not kinds.is_decimal(source) or source.scale <= scale
+        return not (kinds.is_timestamp(source) and kinds.is_date(target))
+
+    @property
     def can_clamp(self) -> bool:
         """Whether values that fail have a nearest one that does not."""
         return {_family(self.source), _family(self.target)} <= {"number", "boolean"}
@@ -78,6 +97,40 @@ class Cast:
         nulls = made.is_null().to_numpy(zero_copy_only=False)
         failed: Mask = nulls & given.is_valid().to_numpy(zero_copy_only=False)
         return made, failed
+
+    def fitting_values(self, given: pa.Array) -> tuple[pa.Array, Mask]:
+        """The values cast, and where they do not fit; they are null there."""
+        made, failed = self.values(given)
+        if self.is_lossless:
+            return made, failed
+        unfit = failed | (self._lost(given, made) & ~failed)
+        if unfit.any():
+            made = pc.if_else(pa.array(unfit), pa.scalar(None, self.target), made)
+        return made, unfit
+
+    def truncated_values(self, given: pa.Array) -> tuple[pa.Array, Mask]:
+        """The values cast, digits and times of day that do not fit left out; where that fails."""
+        if not kinds.is_decimal(self.target) or kinds.is_boolean(self.source):
+            return self.values(given)
+        if kinds.is_string(self.source):
+            wide = pa.decimal128(38, min(38, self.target.scale + 6))
+            read, failed = Cast(self.source, wide).values(given)
+            made, unfit = Cast(wide, self.target).truncated_values(read)
+            return made, failed | unfit
+        made, failed = self.values(given)
+        if kinds.is_decimal(self.source):
+            made = _to_decimal(given, self.target, "towards_zero")
+        elif kinds.is_floating(self.source):
+            made = _towards_zero(given, made)
+        return made, failed & made.is_null().to_numpy(zero_copy_only=False)
+
+    def _lost(self, given: pa.Array, made: pa.Array) -> Mask:
+        """Where something of a value is lost."""
+        if kinds.is_string(self.source):
+            return _lost_text(given, made)
+        back = Cast(self.target, self.source).values(made)[0]
+        lost: Mask = differs(back, given)
+        return lost
 
     def clamped_values(self, given: pa.Array) -> pa.Array:
         """The values cast, the nearest ones where that fails, and zero for NaN."""
@@ -156,6 +209,45 @@ def _fits(source: pa.DataType, target: pa.DataType) -> bool:
     return most <= room if kinds.is_decimal(target) else most < room + 1
 
 
+def _is_float_exact(source: pa.DataType, target: pa.DataType) -> bool:
+    """Whether every value of a type of numbers is one of a type of floats."""
+    is_single = kinds.is_float32(target)
+    if kinds.is_floating(source):
+        return not is_single or bool(kinds.is_float32(source))
+    if kinds.is_integer(source):
+        return bool(source.bit_width <= (16 if is_single else 32))
+    if kinds.is_decimal(source):
+        return bool(source.precision <= (6 if is_single else 15))
+    return True
+
+
+def _lost_text(given: pa.Array, made: pa.Array) -> Mask:
+    """Where the number or moment that a text is has more to it than what was read."""
+    if kinds.is_decimal(made.type):
+        exact = Cast(pa.string(), pa.decimal128(38, min(38, made.type.scale + 6))).values(given)[0]
+        wide = made.cast(pa.decimal256(_WIDE_DIGITS, exact.type.scale))
+        unequal = pc.not_equal(exact.cast(wide.type), wide)
+    elif kinds.is_date(made.type):
+        moment = Cast(pa.string(), pa.timestamp("us")).values(given)[0]
+        unequal = pc.not_equal(moment, made.cast(pa.timestamp("us")))
+    else:
+        return np.zeros(len(given), bool)
+    lost: Mask = unequal.fill_null(False).to_numpy(zero_copy_only=False)
+    return lost
+
+
+def _towards_zero(given: pa.Array, rounded: pa.Array) -> pa.Array:
+    """Decimals that floats were rounded to, one unit less where that was away from zero."""
+    floats = rounded.cast(pa.float64())
+    beyond = pc.greater(pc.abs(floats), pc.abs(given.cast(pa.float64()))).fill_null(False)
+    unit = pa.scalar(Decimal(1).scaleb(-rounded.type.scale), rounded.type)
+    wide = pa.decimal256(_WIDE_DIGITS - 2, rounded.type.scale)
+    less = pc.subtract(pc.abs(rounded).cast(wide), unit.cast(wide))
+    less = pc.if_else(pc.less(floats, 0.0), pc.negate(less), less)
+    nearer = pc.if_else(beyond, less, pa.scalar(None, less.type)).cast(rounded.type)
+    return choose(rounded, nearer, beyond.to_numpy(zero_copy_only=False))
+
+
 def _cast_by_engine(given: pa.Array, target: pa.DataType) -> pa.Array:
     rows = pa.table({"given": given})
     name = "timestamp" if getattr(target, "tz", None) else type_name(target)
@@ -214,7 +306,9 @@ def _to_integer(given: pa.Array, target: pa.DataType) -> pa.Array:
     return pa.array(whole, pa.int64(), mask=~inside).cast(target)
 
 
-def _to_decimal(given: pa.Array, target: pa.DataType) -> pa.Array:
+def _to_decimal(
+    given: pa.Array, target: pa.DataType, round_mode: str = "half_towards_infinity"
+) -> pa.Array:
     low, _, high = _extremes(target)
     room = pa.decimal256(_WIDE_DIGITS, target.scale)
     if kinds.is_integer(given.type):
@@ -222,7 +316,7 @@ def _to_decimal(given: pa.Array, target: pa.DataType) -> pa.Array:
     else:
         scale = max(given.type.scale, target.scale)
         wide = given.cast(pa.decimal256(_WIDE_DIGITS, scale))
-        wide = pc.round(wide, target.scale, round_mode="half_towards_infinity").cast(room)
+        wide = pc.round(wide, target.scale, round_mode=round_mode).cast(room)
     return _cast_within(wide, low, high, target)
 
 

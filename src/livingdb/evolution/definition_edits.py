@@ -25,6 +25,7 @@ __all__ = [
     "refuse_computed",
     "refuse_key",
     "refuse_link",
+    "refuse_unique",
     "refuse_used",
     "replace_columns",
     "with_names",
@@ -58,7 +59,7 @@ def refuse_key(schema: TableSchema, name: str, what: str) -> None:
 
 
 def refuse_used(schema: TableSchema, name: str, what: str) -> None:
-    """`InvalidData` if a computed column or a check reads the column."""
+    """`InvalidData` if a computed column, a check or a unique constraint reads the column."""
     for column in schema.columns:
         if column.computed is not None and name in Expression(column.computed).columns:
             raise InvalidData(
@@ -70,6 +71,17 @@ def refuse_used(schema: TableSchema, name: str, what: str) -> None:
             raise InvalidData(
                 f"the column {name!r} cannot be {what}: the check {check!r} reads it; "
                 "drop that first"
+            )
+    refuse_unique(schema, name, what)
+
+
+def refuse_unique(schema: TableSchema, name: str, what: str) -> None:
+    """`InvalidData` if the column is in a unique constraint."""
+    for unique, group in schema.uniques:
+        if name in group:
+            raise InvalidData(
+                f"the column {name!r} cannot be {what}: ({', '.join(group)}) is unique "
+                f"({unique!r}); drop that first"
             )
 
 

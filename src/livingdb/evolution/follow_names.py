@@ -14,12 +14,15 @@ from typing import TYPE_CHECKING, Any
 
 from livingdb.errors import LivingDBError
 from livingdb.evolution.changes.no_change import NoChange
-from livingdb.evolution.schema_change import SchemaChange, Schemas
+from livingdb.evolution.schema_change import NothingToChange, SchemaChange, Schemas
 from livingdb.evolution.schema_elements import MadeChange, planned_tables, unified_ids
 from livingdb.tables.recipe import Definition
 
 if TYPE_CHECKING:
+    from livingdb.evolution.follow_lookups import LookupNames
+    from livingdb.evolution.lenses.lens import Lens
     from livingdb.sql.bindings import BoundTable
+    from livingdb.tables.schema import TableSchema
 
 __all__ = ["follow_change", "follow_names"]
 
@@ -36,14 +39,20 @@ _COLUMNS = {
     "ConcatColumns": {"names"},
     "ReorderColumns": {"columns"},
     "ChangeKey": {"key"},
-    "Normalize": {"columns"},
+    "Normalize": {"columns", "by"},
     "Decompose": {"into"},
     "AddConstraint": {"not_null", "foreign_key"},
     "DropConstraint": {"not_null", "foreign_key"},
+    "AddUnique": {"columns"},
+    "DropUnique": {"columns"},
     "JoinTables": {"on"},
 }
 """The fields that name columns of `table`, or of `left`."""
-_OTHER_TABLES = {("UnionTables", "default"), ("CreateTable", "foreign_keys")}
+_OTHER_TABLES = {
+    ("UnionTables", "default"),
+    ("CreateTable", "foreign_keys"),
+    ("Normalize", "into"),
+}
 """Fields that name tables in some changes only."""
 _UP = ("computed", "up", "value", "check", "repair", "into")
 """The fields with expressions over rows of the old table: texts, or several by name."""
@@ -66,7 +75,8 @@ def follow_names(
     """Changes of one schema by the names of another, each as those before it leave them.
 
     A change may have been made there, too: it is one of those `known` there, or all that it makes
-    is there.  Then nothing is left of it, for as long as that is so.
+    is there, or the names, order or defaults it asks for are.  Then nothing is left of it, for as
+    long as that is so.
     """
     found: list[SchemaChange] = []
     for change in changes:
@@ -74,8 +84,9 @@ def follow_names(
         made = MadeChange(change, before, planned_tables(change, before))
         try:
             after = planned_tables(followed, after)
-        except LivingDBError:
-            if change.identity not in known and unified_ids(made, after, {}) is None:
+        except LivingDBError as error:
+            is_done = change.identity in known or isinstance(error, NothingToChange)
+            if not is_done and unified_ids(made, after, {}) is None:
                 raise
             followed = NoChange(json.dumps(change.to_json())).with_id(change.id)
         found.append(followed)
@@ -96,9 +107,22 @@ def _restored(change: SchemaChange, tables: Schemas) -> SchemaChange | None:
 def follow_change(change: SchemaChange, before: Schemas, after: Schemas) -> SchemaChange:
     """A change of one schema by the names of another."""
     followed = _with_names(change, before, after, _names_of_tables(before, after))
+    if type(change).__name__ == "DropUnique":
+        return _by_columns(change, followed, before, after)
     if type(change).__name__ != "ReorderColumns":
         return followed
     return _with_all_columns(followed, after)
+
+
+def _by_columns(change: Any, followed: Any, before: Schemas, after: Schemas) -> SchemaChange:
+    """A constraint that may have another name there, named by what it is about."""
+    old, new = before.get(change.table), after.get(followed.table)
+    known = None if old is None else dict(old.schema.uniques).get(change.name)
+    if known is None:
+        return followed  # type: ignore[no-any-return]
+    columns = _renamed(known, _names_of_columns(old, new))
+    made: SchemaChange = replace(followed, columns=columns, name=None).with_id(change.id)
+    return made
 
 
 def _with_all_columns(change: Any, tables: Schemas) -> SchemaChange:
@@ -139,17 +163,28 @@ def _with_names(
             values[item.name] = _renamed_link(given, columns, tables)
         elif item.name in named:
             values[item.name] = _renamed(given, columns)
+        if item.name == "into" and isinstance(given, Mapping) and _goes_into(given, table, before):
+            made = values.get(item.name, given)
+            values[item.name] = {tables.get(name, name): made[name] for name in given}
     followed: SchemaChange = replace(change, **values).with_id(change.id)
     if old is None or new is None or not _has_expressions(change):
         return followed
+    from livingdb.evolution.follow_lookups import LookupNames
     from livingdb.sql.stored_expressions import bound_table
 
     ends = bound_table(old.schema), bound_table(new.schema)
-    followed = _with_expressions(change, followed, _UP, ends, columns)
+    lookups = LookupNames(table, old.schema, before, after, tables)
+    followed = _with_expressions(change, followed, _UP, ends, columns, lookups)
     if not any(getattr(change, field, None) for field in _DOWN):
         return followed
     ends = _tables_made(change, before), _tables_made(followed, after)
-    return _with_expressions(change, followed, _DOWN, ends, columns)
+    lookups = replace(lookups, here=_made_schema(change, before))
+    return _with_expressions(change, followed, _DOWN, ends, columns, lookups)
+
+
+def _goes_into(parts: Mapping[str, object], table: str, tables: Schemas) -> bool:
+    """Whether one of the parts that a table is taken apart into is there already."""
+    return any(name in tables and name != table for name in parts)
 
 
 def _has_expressions(change: SchemaChange) -> bool:
@@ -160,16 +195,26 @@ def _tables_made(change: SchemaChange, tables: Schemas) -> BoundTable:
     """The new table of a change of one table; what it makes keeps its name, whatever its id."""
     from livingdb.sql.stored_expressions import bound_table
 
-    assert is_dataclass(change)
-    forward: SchemaChange = replace(change, **dict.fromkeys(_DOWN)).with_id(change.id)
-    lens = forward.plan(tables)
+    lens = _forward_lens(change, tables)
     known = {column.id for definition in lens.old.values() for column in definition.schema.columns}
-    (made,) = lens.new.values()
+    made = _made_schema(change, tables)
     columns = [
         column if column.id in known else replace(column, id=f"made:{column.name}")
-        for column in made.schema.columns
+        for column in made.columns
     ]
-    return bound_table(replace(made.schema, columns=tuple(columns)))
+    return bound_table(replace(made, columns=tuple(columns)))
+
+
+def _forward_lens(change: SchemaChange, tables: Schemas) -> Lens:
+    assert is_dataclass(change)
+    forward: SchemaChange = replace(change, **dict.fromkeys(_DOWN)).with_id(change.id)
+    return forward.plan(tables)
+
+
+def _made_schema(change: SchemaChange, tables: Schemas) -> TableSchema:
+    """The new table's schema, of a change of one table."""
+    (made,) = _forward_lens(change, tables).new.values()
+    return made.schema
 
 
 def _with_expressions(
@@ -178,6 +223,7 @@ def _with_expressions(
     expressions: Collection[str],
     ends: tuple[BoundTable, BoundTable],
     columns: Mapping[str, str],
+    lookups: LookupNames,
 ) -> SchemaChange:
     """A change whose expressions over one of its tables go by other names."""
     from livingdb.sql.stored_expressions import StoredText, follow_text
@@ -187,6 +233,9 @@ def _with_expressions(
 
     def follow(place: str, text: str) -> str:
         try:
+            looked_up = lookups.follow(text, ends)
+            if looked_up is not None:
+                return looked_up
             made = follow_text(text, change.written.get(place), *ends)
         except LivingDBError:
             return text  # which the plan of the change speaks of

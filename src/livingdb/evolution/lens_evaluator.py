@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from livingdb.chunks.address import Address
@@ -18,10 +19,13 @@ from livingdb.graph.graph import Graph
 from livingdb.tables import ingest
 from livingdb.tables.index import Version
 from livingdb.tables.recipe import Definition, Derived
+from livingdb.tables.row_projection import RowProjection
 from livingdb.tables.rows import RowSet
+from livingdb.tables.unique_index import RowSource
 from livingdb.tables.versions import Versions
 from livingdb.tables.virtual_forest import MappedForest
 from livingdb.trees.builder import Sink
+from livingdb.trees.delta import DELETE, UPSERT, Delta
 
 __all__ = [
     "KIND",
@@ -35,6 +39,7 @@ __all__ = [
 KIND = "lens"
 LAZY = "lazy"
 """What the data of a recipe has where rows are stored when they are first read."""
+_CARRIED_ROWS = 10_000  # of changes over rows that are mapped, which a lens over them takes along
 
 
 def lens_recipe(
@@ -95,6 +100,21 @@ class LensEvaluator:
         lens, inputs = self.lens(recipe, versions), self.inputs(recipe, versions)
         return _mapped_rows(versions, lens, inputs, recipe.data["part"], recipe.to_chunk().address)
 
+    def row_source(self, recipe: Derived, versions: Versions) -> RowSource | None:
+        """The version whose rows are carried one by one, if all have their place."""
+        part = recipe.data["part"]
+        made = None if recipe.data.get(LAZY) else self.lens(recipe, versions).row_map(part)
+        if made is None:
+            return None
+        source = self.inputs(recipe, versions)[made.source]
+        new = versions.definition(versions.require(recipe.to_chunk().address)).schema
+        old = versions.definition(source).schema
+        if [c.type for c in old.key_columns] != [c.type for c in new.key_columns]:
+            return None
+        names = {(column.id, column.type): column.name for column in old.columns}
+        same = {c.name: names[c.id, c.type] for c in new.columns if (c.id, c.type) in names}
+        return RowSource(source, same)
+
     def root(self, recipe: Derived, versions: Versions, sink: Sink) -> Address:
         """The root of all rows, made now."""
         if recipe.data.get(LAZY):
@@ -124,16 +144,32 @@ def _mapped_rows(
     versions: Versions, lens: Lens, inputs: Mapping[str, Version], part: str, address: Address
 ) -> RowSet | None:
     """Rows that are found as they are read, under an address; None if all are needed at once."""
-    made = lens.row_map(part)
+    made = lens.bind(VersionSide(versions, inputs)).row_map(part)
     if made is None:
         return None
-    source = versions.rows(inputs[made.source])
     definition = lens.new[part]
-    grouping = definition.layout.grouping(definition.schema)
-    forest = MappedForest(
-        source, definition.schema, grouping, made.function, made.drops, made.reads
-    )
-    return RowSet(definition.schema, forest, address)
+    schema, grouping = definition.schema, definition.layout.grouping(definition.schema)
+    source, tail = versions.rows(inputs[made.source]), None
+    projection = RowProjection.of_columns(column.name for column in source.schema.columns)
+    under = source.forest
+    if isinstance(under, MappedForest) and len(source.tail or ()) <= _CARRIED_ROWS:
+        step = projection.then(made.step)
+        tail = _carried_tail(source, MappedForest(source, schema, grouping, step))
+        source, projection = under.source, under.projection
+    forest = MappedForest(source, schema, grouping, projection.then(made.step))
+    return RowSet(schema, forest, address, tail)
+
+
+def _carried_tail(source: RowSet, forest: MappedForest) -> Delta | None:
+    """The changes over rows that are mapped, as changes over what they are mapped to."""
+    if source.tail is None:
+        return None
+    keys, count = source.tail.keys, len(forest.grouping.types)
+    found, columns = forest.seek_many(source.root, keys, range(count))
+    spread = None if found.all() else pa.array(np.cumsum(found) - 1, mask=~found)
+    columns = columns if spread is None else [column.take(spread) for column in columns]
+    ops = np.where(found, UPSERT, DELETE).astype(np.int8)
+    return Delta(forest.shape, keys, ops, tuple(columns), (None,) * count)
 
 
 def _stored_batches(
@@ -175,7 +211,8 @@ def underlying_version(
         if recipe.data.get(LAZY):
             break
         lens = evaluator.lens(recipe, versions)
-        if not isinstance(lens, RowLens):
+        part = recipe.data["part"]
+        if not isinstance(lens, RowLens) or lens.consults or lens.row_map(part) is None:
             break
         lenses.append(evaluator.texts(recipe, versions))
         version = evaluator.inputs(recipe, versions)[lens.old_name]

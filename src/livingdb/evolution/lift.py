@@ -171,7 +171,8 @@ def _carry_through(
     rest = {name: delta for name, delta in deltas.items() if name not in lens.old}
     if not mine:
         return rest, columns
-    carried = lens.putr(mine, old, new)
+    beside = {name: delta for name, delta in rest.items() if name in lens.consults}
+    carried = lens.putr({**mine, **beside}, old, new)
     loss = lens.loss(mine, carried, old)
     if loss is not None:
         raise ChangeLost(loss)

@@ -12,19 +12,16 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from livingdb.errors import LivingDBError
-from livingdb.evolution.follow_names import follow_change
+from livingdb.evolution.replay_schema import replay
 from livingdb.evolution.schema_change import SchemaChange, Schemas
 from livingdb.evolution.schema_elements import (
     Element,
     MadeChange,
     effects_of,
     elements_of,
-    is_made,
-    planned_tables,
     table_key,
-    unified_ids,
+    touched_tables,
 )
-from livingdb.tables.letter_case import check_new
 
 __all__ = [
     "Histories",
@@ -32,6 +29,8 @@ __all__ = [
     "SchemaMerge",
     "merge_kept",
     "merge_schemas",
+    "own_changes",
+    "patch_schema",
     "replay_changes",
 ]
 
@@ -78,17 +77,6 @@ class SchemaMerge:
     leaves_out_theirs: bool = False
 
 
-@dataclass
-class _Replay:
-    """Changes of one side, made on another."""
-
-    tables: Schemas
-    changes: list[SchemaChange] = field(default_factory=list)
-    failed: list[tuple[MadeChange, LivingDBError]] = field(default_factory=list)
-    aliases: dict[str, str] = field(default_factory=dict)
-    """The identities of columns and tables that came about twice: of one, that of the other."""
-
-
 def merge_schemas(schemas: ThreeSchemas, made: Histories) -> SchemaMerge:
     """Merge the schemas of two sides; `made` are the changes of base, ours and theirs since a time.
 
@@ -100,9 +88,9 @@ def merge_schemas(schemas: ThreeSchemas, made: Histories) -> SchemaMerge:
     in_ours = _without_reverted(in_ours, has_base | has_theirs)
     in_theirs = _without_reverted(in_theirs, has_base | has_ours)
     has_ours, has_theirs = _identities(in_ours), _identities(in_theirs)
-    onto_ours = _replay(in_theirs, ours, has_ours)
-    onto_theirs = _replay(in_ours, theirs, has_theirs)
-    whole = _replay(in_ours, base, has_base)
+    onto_ours = replay(in_theirs, ours, has_ours | has_base, in_ours)
+    onto_theirs = replay(in_ours, theirs, has_theirs | has_base, in_theirs)
+    whole = replay(in_ours, base, has_base)
     conflicts = [
         *_failures(onto_ours.failed, in_ours, has_theirs, base, is_theirs=True),
         *_failures(onto_theirs.failed, in_theirs, has_ours, base, is_theirs=False),
@@ -110,13 +98,13 @@ def merge_schemas(schemas: ThreeSchemas, made: Histories) -> SchemaMerge:
     if not conflicts:
         aliases = onto_theirs.aliases
         conflicts = _contradictions(
-            onto_ours.tables, onto_theirs.tables, aliases, (in_ours, in_theirs), base
+            onto_ours.tables, onto_theirs.tables, aliases, (made[0], in_ours, in_theirs), base
         )
     return SchemaMerge(
         onto_ours.changes,
         onto_theirs.changes,
         whole.changes,
-        _replay(in_theirs, base, has_base).changes,
+        replay(in_theirs, base, has_base).changes,
         onto_ours.tables,
         _merged_conflicts(conflicts),
     )
@@ -138,13 +126,36 @@ def _without_reverted(made: Sequence[MadeChange], elsewhere: set[str]) -> list[M
     return [one for one in made if one.identity not in gone]
 
 
+def own_changes(made: Sequence[MadeChange], others: Sequence[MadeChange]) -> list[MadeChange]:
+    """What one side did and the other did not, by ids; what it took back again is nothing."""
+    known = _identities(others)
+    return [one for one in _without_reverted(made, known) if one.identity not in known]
+
+
 def replay_changes(
     made: Sequence[MadeChange], ours: Schemas, known: Collection[str]
 ) -> SchemaMerge:
     """Changes made again on other tables, but those that are known there."""
-    done = _replay(made, ours, known)
+    done = replay(made, ours, known)
     conflicts = _failures(done.failed, (), (), ours, is_theirs=True)
     return SchemaMerge(done.changes, tables=done.tables, conflicts=_merged_conflicts(conflicts))
+
+
+def patch_schema(schemas: ThreeSchemas, made: Histories) -> SchemaMerge:
+    """What theirs did since the base, on ours, whether or not theirs could have what ours did.
+
+    It contradicts ours where it cannot be made there, or both say something else of an element.
+    """
+    merged = merge_schemas(schemas, made)
+    has_base, has_ours, has_theirs = map(_identities, made)
+    ours = own_changes(made[1], made[2])
+    onto_ours = replay(own_changes(made[2], made[1]), schemas[1], has_ours | has_base, ours)
+    if onto_ours.failed:
+        failed = _failures(onto_ours.failed, ours, has_theirs, schemas[0], is_theirs=True)
+        return replace(merged, conflicts=_merged_conflicts(failed))
+    if replay(ours, schemas[2], has_theirs | has_base).failed:
+        return replace(merged, conflicts=())
+    return merged
 
 
 def merge_kept(
@@ -161,16 +172,16 @@ def merge_kept(
     while True:
         mine = [one for one in in_ours if one.identity not in no_ours]
         yours = [one for one in in_theirs if one.identity not in no_theirs]
-        first = _replay(mine, base, has_base)
+        first = replay(mine, base, has_base)
         known = has_base | {one.identity for one in mine}
-        second = _replay(yours, first.tables, known)
+        second = replay(yours, first.tables, known, mine)
         no_ours |= {one.identity for one, _ in first.failed}
         no_theirs |= {one.identity for one, _ in second.failed}
         if not first.failed and not second.failed:
             break
     return SchemaMerge(
-        _replay(yours, ours, {one.identity for one in in_ours}).changes,
-        _replay(mine, theirs, {one.identity for one in in_theirs}).changes,
+        replay(yours, ours, {one.identity for one in in_ours}).changes,
+        replay(mine, theirs, {one.identity for one in in_theirs}).changes,
         [*first.changes, *second.changes],
         (),
         second.tables,
@@ -178,33 +189,6 @@ def merge_kept(
         leaves_out_ours=bool(no_ours),
         leaves_out_theirs=bool(no_theirs),
     )
-
-
-def _replay(made: Iterable[MadeChange], onto: Schemas, known: Collection[str]) -> _Replay:
-    """Make changes on other tables, but those that were made there."""
-    done = _Replay(onto)
-    for one in made:
-        if one.identity in known:
-            continue
-        change = follow_change(one.change, one.before, done.tables)
-        try:
-            tables = planned_tables(change, done.tables)
-            _check_names(tables, done.tables)
-        except LivingDBError as error:
-            twins = {} if is_made(one, done.tables) else unified_ids(one, done.tables, done.aliases)
-            if twins is None:
-                done.failed.append((one, error))
-            else:
-                done.aliases.update(twins)
-            continue
-        done.changes.append(change)
-        done.tables = tables
-    return done
-
-
-def _check_names(tables: Schemas, before: Schemas) -> None:
-    """`InvalidName` for a name that differs from another in case only."""
-    check_new(*({name: known.schema for name, known in some.items()} for some in (tables, before)))
 
 
 # --- contradictions -------------------------------------------------------------------------------
@@ -235,10 +219,7 @@ def _failures(
 def _against(one: MadeChange, others: Sequence[MadeChange]) -> tuple[MadeChange, ...]:
     """The changes of the other side that have to do with what a change changes."""
     effects = effects_of(one)
-    tables = {element[0] for element in effects} | {
-        table_key(name, definition) for name, definition in one.before.items()
-        if definition not in one.after.values()
-    }  # fmt: skip
+    tables = touched_tables(one)
     names = {value for element, value in effects.items() if element[2:] == ("name",)}
     names |= {value for element, value in effects.items() if len(element) == 1}
     close: list[MadeChange] = []
@@ -248,7 +229,7 @@ def _against(one: MadeChange, others: Sequence[MadeChange]) -> tuple[MadeChange,
         said = {v for e, v in theirs.items() if e[2:] == ("name",) or len(e) == 1} - {None}
         if effects.keys() & theirs.keys() or names & said:
             close.append(other)
-        elif tables & {element[0] for element in theirs}:
+        elif tables & touched_tables(other):
             near.append(other)
     return tuple(close or near)
 
@@ -258,6 +239,9 @@ def _place(one: MadeChange, against: Sequence[MadeChange], base: Schemas) -> tup
     effects = effects_of(one)
     shared = [set(effects_of(other)) & effects.keys() for other in against]
     both = sorted(set().union(*shared), key=str) if shared else []
+    if not both:
+        theirs = set().union(*(touched_tables(other) for other in against))
+        both = [(table,) for table in sorted(theirs & touched_tables(one))]
     return _named(both or sorted(effects, key=str), one.after, one.before, base)
 
 
@@ -281,7 +265,7 @@ def _contradictions(
     one: Schemas,
     other: Schemas,
     aliases: Mapping[str, str],
-    made: tuple[Sequence[MadeChange], Sequence[MadeChange]],
+    made: Histories,
     base: Schemas,
 ) -> list[SchemaConflict]:
     """What the two orders of changes do not agree about."""
@@ -291,17 +275,17 @@ def _contradictions(
     found = []
     for place in sorted({element[:2] for element in differing}, key=str):
         some = [element for element in differing if element[:2] == place]
-        sides = [
+        known, *sides = [
             tuple(change for change in side if any(e in effects_of(change) for e in some))
             for side in made
         ]
         table, column = _named(some, other, one, base)
         values = [sorted({str(side.get(e)) for e in some}) for side in (mine, yours)]
-        reason = (
-            f"ours says {', '.join(values[1])} and theirs {', '.join(values[0])}"
-            if all(sides)
-            else "the two sides make different schemas of it"
-        )
+        reason = "the two sides make different schemas of it"
+        if all(sides):
+            reason = f"ours says {', '.join(values[1])} and theirs {', '.join(values[0])}"
+        elif known:
+            reason = f"{known[-1].change.title} was left out by an earlier merge"
         found.append(SchemaConflict(table, column, reason, sides[0], sides[1]))
     return found
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import Protocol
 
 from livingdb.chunks.address import Address
 from livingdb.chunks.store import StoredChunk
 from livingdb.errors import InvalidData
 from livingdb.evolution.lens_evaluator import lens_recipe, store_rows
-from livingdb.evolution.lenses.lens import DIRECTIONS, Lens
+from livingdb.evolution.lenses.lens import DIRECTIONS, SHOWN_FAILURES, Lens
 from livingdb.evolution.lenses.sides import VersionSide
 from livingdb.evolution.schema_change import SchemaChange
 from livingdb.graph.constraints import check_targets
@@ -73,19 +74,25 @@ class Explanation:
     legal: tuple[str, ...]
     illegal: Mapping[str, str]
     scans: tuple[str, ...] = field(default=())
+    failures: tuple[str, ...] = field(default=())
+    """The first rows that do not fit: table, column, key and value."""
 
     def __str__(self) -> str:
         lines = [f"legal: {', '.join(self.legal)}"]
         lines += [f"not {direction}: {reason}" for direction, reason in self.illegal.items()]
         looks = "; ".join(self.scans)
         lines.append(f"looks at the rows first: {looks}" if looks else "takes the rows unseen")
+        lines += [f"not possible: {failure}" for failure in self.failures]
         return "\n".join(lines)
 
 
 def plan_changes(
-    tables: Mapping[str, Definition], changes: Sequence[SchemaChange]
+    tables: Mapping[str, Definition], changes: Sequence[SchemaChange], is_new: bool = False
 ) -> EvolutionPlan:
-    """The lenses of changes made one after the other."""
+    """The lenses of changes made one after the other.
+
+    `is_new`: they are defined now, so that what users wrote in them has to be portable.
+    """
     if not changes:
         raise InvalidData("there is no change to make")
     now = dict(tables)
@@ -94,6 +101,10 @@ def plan_changes(
         if not isinstance(change, SchemaChange):
             raise InvalidData(f"{change!r} is no schema change; see livingdb.evolution")
         lens = change.plan(now)
+        if is_new:
+            change.check_definition(now)
+            for expression, schema in lens.expressions:
+                expression.require_portable(schema.whole)
         for name in lens.new:
             check_table(name)
         now = {name: known for name, known in now.items() if name not in lens.old}
@@ -104,10 +115,10 @@ def plan_changes(
 
 
 def explain(graph: Graph, branch: str, changes: Sequence[SchemaChange]) -> Explanation:
-    """Which directions are legal, and why the others are not."""
-    head = graph.snapshots.at(graph.branch(branch).head)
-    known = definitions_of(graph, tables_of(graph, head))
-    plan = plan_changes(known, changes)
+    """Which directions are legal, why the others are not, and which rows do not fit."""
+    tables = tables_of(graph, graph.snapshots.at(graph.branch(branch).head))
+    known = definitions_of(graph, tables)
+    plan = plan_changes(known, changes, is_new=True)
     check_change_names(plan, known)
     verdicts = plan.verdicts()
     scans = [reason for lens in plan.lenses if (reason := lens.scan_reason()) is not None]
@@ -115,7 +126,22 @@ def explain(graph: Graph, branch: str, changes: Sequence[SchemaChange]) -> Expla
         tuple(name for name in DIRECTIONS if verdicts[name] is None),
         {name: reason for name, reason in verdicts.items() if reason is not None},
         tuple(scans),
+        tuple(_failures(graph, plan, tables)) if scans else (),
     )
+
+
+def _failures(graph: Graph, plan: EvolutionPlan, tables: Mapping[str, Version]) -> list[str]:
+    """The first rows on which the first change cannot be made that cannot be made."""
+    with graph.stage() as staging:
+        work = _Application(graph, staging, "transient")
+        work.origins = {name: frozenset([name]) for name in tables}
+        for change, lens in zip(plan.changes, plan.lenses, strict=True):
+            found = lens.failures(VersionSide(graph.versions, tables))
+            first = list(islice(found, SHOWN_FAILURES)) if lens.scan_reason() is not None else []
+            if first:
+                return first
+            tables, _ = work.apply(change, lens, tables, is_stored=False, is_checked=True)
+    return []
 
 
 def check_change_names(plan: EvolutionPlan, tables: Mapping[str, Definition]) -> None:
@@ -205,17 +231,26 @@ class _Application:
     """The tables of before all changes of which something is concealed."""
 
     def apply(
-        self, change: SchemaChange, lens: Lens, tables: Mapping[str, Version], is_stored: bool
+        self,
+        change: SchemaChange,
+        lens: Lens,
+        tables: Mapping[str, Version],
+        is_stored: bool,
+        is_checked: bool = False,
     ) -> tuple[dict[str, Version], list[Version]]:
-        """The tables after one change, and the versions that it makes."""
+        """The tables after one change, and the versions that it makes.
+
+        `is_checked`: the rows have been looked at.
+        """
         graph, made = self.graph, list[Version]()
-        inputs = {name: tables[name] for name in lens.old}
-        if lens.scan_reason() is not None:
+        read = (*lens.old, *sorted(lens.consults))
+        inputs = {name: tables[name] for name in read}
+        if not is_checked and lens.scan_reason() is not None:
             lens.check(VersionSide(graph.versions, tables))
         if lens.conceals and not self.recipes:
             lens.unlock()
         after = {name: version for name, version in tables.items() if name not in lens.old}
-        below = frozenset[str]().union(*(self.origins[name] for name in lens.old))
+        below = frozenset[str]().union(*(self.origins[name] for name in read))
         for name, definition in lens.new.items():
             same = _unchanged_version(graph, lens, name, definition, inputs)
             if same is not None:
@@ -223,7 +258,7 @@ class _Application:
                 continue
             after[name] = self._make(change, lens, name, inputs, is_stored)
             made.append(after[name])
-        is_pending = lens.conceals or bool(self._pending & set(lens.old))
+        is_pending = lens.conceals or bool(self._pending & set(read))
         self._pending = (self._pending - set(lens.old)) | (set(lens.new) if is_pending else set())
         origins = {name: self.origins.get(name, frozenset()) for name in after}
         self.origins = origins | dict.fromkeys(lens.new, frozenset() if is_stored else below)

@@ -18,11 +18,13 @@ from livingdb.evolution.changes.split_concat_columns import ConcatColumns, Split
 from livingdb.evolution.changes.split_table import SplitTable
 from livingdb.evolution.changes.tables import CreateTable, DropTable, RenameTable
 from livingdb.evolution.changes.union_tables import UnionTables
+from livingdb.evolution.changes.uniques import AddUnique, DropUnique
 from livingdb.evolution.schema_change import SchemaChange
 
 __all__ = [
     "AddColumn",
     "AddConstraint",
+    "AddUnique",
     "ChangeKey",
     "ConcatColumns",
     "CreateTable",
@@ -31,6 +33,7 @@ __all__ = [
     "DropConstraint",
     "DropDefault",
     "DropTable",
+    "DropUnique",
     "JoinTables",
     "MaskColumn",
     "Normalize",

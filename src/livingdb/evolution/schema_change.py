@@ -22,10 +22,21 @@ from livingdb.tables.recipe import Definition
 from livingdb.tables.schema import decode_value, encode_value
 from livingdb.tables.type_names import parse_type, type_name
 
-__all__ = ["SchemaChange", "Schemas", "definition_of", "identify_changes", "unlock_changes"]
+__all__ = [
+    "NothingToChange",
+    "SchemaChange",
+    "Schemas",
+    "definition_of",
+    "identify_changes",
+    "unlock_changes",
+]
 
 Schemas = Mapping[str, Definition]
 """The tables of a branch by name."""
+
+
+class NothingToChange(InvalidData):
+    """A table is as a change of its name, names, order or defaults would leave it."""
 
 
 class SchemaChange(ABC):
@@ -46,6 +57,9 @@ class SchemaChange(ABC):
     conceals: ClassVar[bool] = False
     """Whether it hides what it is made of: what it makes is stored as rows, never as a recipe."""
 
+    later_fields: ClassVar[Mapping[str, Any]] = MappingProxyType({})
+    """Fields that earlier records do not have: left out where they have these values."""
+
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         SchemaChange.kinds[cls.__name__] = cls
@@ -53,6 +67,10 @@ class SchemaChange(ABC):
     @abstractmethod
     def plan(self, tables: Schemas) -> Lens:
         """The lens of this change on these tables; `InvalidData` or `NotFound` says why not."""
+
+    def check_definition(self, tables: Schemas) -> None:
+        """What is asked of a change that is new, and not of one that was recorded."""
+        return
 
     def sealed(self, trust: Sequence[str] = ()) -> Self:
         """This change as it is made now; of a key that it goes by, records have a fingerprint."""
@@ -88,6 +106,20 @@ class SchemaChange(ABC):
         return " ".join([type(self).__name__, *given[:2]])
 
     @property
+    def about(self) -> str:
+        """The table that the change names first."""
+        named = getattr(self, "table", None) or getattr(self, "left", None)
+        return str(named or next(iter(getattr(self, "tables", ())), ""))
+
+    @property
+    def text(self) -> str:
+        """The change and all that it was given: `RenameColumn orders city town`."""
+        assert is_dataclass(self)
+        given = [(item.name, getattr(self, item.name), item.default) for item in fields(self)]
+        words = [_words(value) for _, value, default in given if value != default]
+        return " ".join([type(self).__name__, *words])
+
+    @property
     def reverts(self) -> str | None:
         """The id of the change that this one takes back; None if it takes back none."""
         return None
@@ -95,7 +127,9 @@ class SchemaChange(ABC):
     def to_json(self) -> dict[str, Any]:
         """The change as plain values."""
         assert is_dataclass(self)
-        values = {item.name: _encode(getattr(self, item.name)) for item in fields(self)}
+        given = {item.name: getattr(self, item.name) for item in fields(self)}
+        later = self.later_fields
+        values = {n: _encode(v) for n, v in given.items() if n not in later or v != later[n]}
         identity = {} if self.id is None else {"id": self.id}
         written = {"written": dict(self.written)} if self.written else {}
         return {"change": type(self).__name__, **identity, **written, **values}
@@ -114,6 +148,18 @@ class SchemaChange(ABC):
         made = kind.from_values({name: _decode(value) for name, value in given.items()})
         made = made.with_id(data["id"]) if "id" in data else made
         return made.with_written(data["written"]) if "written" in data else made
+
+
+def _words(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, pa.DataType):
+        return type_name(value)
+    if isinstance(value, Mapping):
+        return "(" + ", ".join(f"{key}: {_words(item)}" for key, item in value.items()) + ")"
+    if isinstance(value, (list, tuple)):
+        return "(" + ", ".join(_words(item) for item in value) + ")"
+    return str(value)
 
 
 def identify_changes(
@@ -146,6 +192,10 @@ def _change_class(name: str) -> type[SchemaChange]:
         from livingdb.evolution.changes.no_change import NoChange
 
         return NoChange
+    if name == "MatchTable":  # which joins what two sides of a sync made equal
+        from livingdb.evolution.changes.match_table import MatchTable
+
+        return MatchTable
     if name == "RevertChange":  # which nobody makes but a revert
         from livingdb.evolution.changes.revert_change import RevertChange
 

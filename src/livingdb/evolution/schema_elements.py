@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from livingdb.evolution.schema_change import SchemaChange, Schemas
 from livingdb.tables.recipe import Definition
@@ -14,16 +15,22 @@ __all__ = [
     "MadeChange",
     "effects_of",
     "elements_of",
+    "ids_of",
     "is_made",
+    "made_ids",
     "planned_tables",
     "table_key",
+    "touched_tables",
     "unified_ids",
 ]
 
 Element = tuple[str, ...]
-"""What a change can change: a table, its key, a column, one of its attributes, a check."""
+"""What a change can change: a table, its key, a column, one of its attributes, a constraint."""
 
-_ATTRIBUTES = ("name", "type", "nullable", "default", "computed", "read_only", "hidden")
+_ATTRIBUTES = (
+    *("name", "type", "nullable", "default", "computed", "read_only", "hidden"),
+    *("generated", "limit"),
+)
 
 
 @dataclass(frozen=True)
@@ -70,9 +77,25 @@ def elements_of(tables: Schemas, aliases: Mapping[str, str] | None = None) -> di
                 found[*place, attribute] = str(value) if attribute == "type" else value
         for column_name, target in schema.foreign_keys:
             found[key, ids[column_name], "link"] = keys.get(target, target)
-        for check, _ in schema.checks:
-            found[key, "check", check] = True
+        for check, text in schema.checks:
+            names = tuple((column.name, ids[column.name]) for column in schema.columns)
+            found[key, "check", check] = _text_by_ids(text, names)
+        for _, group in schema.uniques:
+            found[key, "unique", *sorted(ids[column] for column in group)] = True
     return found
+
+
+@lru_cache(maxsize=1024)
+def _text_by_ids(text: str, names: tuple[tuple[str, str], ...]) -> str:
+    """A condition with the ids of columns where it names them."""
+    from livingdb.sql.bindings import BoundColumn, BoundTable
+    from livingdb.sql.stored_expressions import StoredText, follow_text
+
+    ends = [
+        BoundTable("", "", tuple(BoundColumn(pair[1], pair[at]) for pair in names)) for at in (0, 1)
+    ]
+    made = follow_text(text, None, *ends)
+    return made.text if isinstance(made, StoredText) else text
 
 
 def effects_of(one: MadeChange) -> dict[Element, object]:
@@ -83,6 +106,28 @@ def effects_of(one: MadeChange) -> dict[Element, object]:
         for element in {**before, **after}
         if before.get(element) != after.get(element)
     }
+
+
+def ids_of(tables: Schemas) -> set[str]:
+    """The ids of tables and columns."""
+    found = {column.id for known in tables.values() for column in known.schema.columns}
+    return found | {table_key(name, known) for name, known in tables.items()}
+
+
+def made_ids(one: MadeChange) -> set[str]:
+    """The ids of tables and columns that a change makes."""
+    return ids_of(one.after) - ids_of(one.before)
+
+
+def touched_tables(one: MadeChange) -> set[str]:
+    """The keys of the tables that a change is about: those that it changes, makes or refers to."""
+    effects = effects_of(one)
+    linked = {value for element, value in effects.items() if element[2:] == ("link",) and value}
+    gone = {
+        table_key(name, known) for name, known in one.before.items()
+        if known not in one.after.values()
+    }  # fmt: skip
+    return {element[0] for element in effects} | gone | {str(value) for value in linked}
 
 
 def is_made(one: MadeChange, tables: Schemas) -> bool:

@@ -6,21 +6,21 @@ schema changes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.errors import LivingDBError
 from livingdb.evolution.changes.tables import CreateTable, DropTable, creation_of
 from livingdb.evolution.lift import Lifter
 from livingdb.evolution.schema_change import SchemaChange, Schemas
-from livingdb.evolution.schema_elements import MadeChange, planned_tables, table_key
+from livingdb.evolution.schema_elements import MadeChange, is_made, planned_tables, table_key
 from livingdb.graph.ancestry import last_common_position
 from livingdb.graph.graph import Graph, tables_of
 from livingdb.graph.names import is_hidden
 from livingdb.tables.identity import recorded_change_id
 from livingdb.tables.recipe import Definition
 
-__all__ = ["fork_of", "schema_history", "visible_schemas"]
+__all__ = ["fork_of", "made_between", "schema_history", "visible_schemas"]
 
 
 def visible_schemas(graph: Graph, row: SnapshotRow) -> dict[str, Definition]:
@@ -45,25 +45,40 @@ def fork_of(graph: Graph, *rows: SnapshotRow) -> SnapshotRow | None:
 def schema_history(
     graph: Graph, lifter: Lifter, since: SnapshotRow, head: SnapshotRow
 ) -> list[MadeChange]:
-    """The changes of the schema from a snapshot to a later one of its line, in their order."""
+    """The changes of the schema from a snapshot to a later one of its line, in their order.
+
+    A merge in which the other side won has taken back changes that were made before it: those are
+    none of them.
+    """
     found: list[MadeChange] = []
-    now: Schemas = visible_schemas(graph, since)
+    now = first = visible_schemas(graph, since)
     for step in lifter.schema_changes_between(since, head):
         assert step.first is not None
         parent = graph.snapshots.at(step.first)
-        before = visible_schemas(graph, parent)
-        found += _made_between(graph, since, parent, now, before)
-        now = before
-        for change in lifter.schema_changes_of(step):
-            after = planned_tables(change, now)
-            found.append(MadeChange(change, now, after))
-            now = after
-        now = visible_schemas(graph, step)
-    found += _made_between(graph, since, head, now, visible_schemas(graph, head))
+        before, after = visible_schemas(graph, parent), visible_schemas(graph, step)
+        found += made_between(graph, since, parent, now, before)
+        changes = lifter.schema_changes_of(step)
+        try:
+            found += _made_of(changes, before)
+        except LivingDBError:
+            kept = [one.change for one in found if is_made(one, after)]
+            found = _made_of([*kept, *changes], first)
+        now = after
+    found += made_between(graph, since, head, now, visible_schemas(graph, head))
     return found
 
 
-def _made_between(
+def _made_of(changes: Sequence[SchemaChange], tables: Schemas) -> list[MadeChange]:
+    """Changes that were made one after the other."""
+    found = []
+    for change in changes:
+        after = planned_tables(change, tables)
+        found.append(MadeChange(change, tables, after))
+        tables = after
+    return found
+
+
+def made_between(
     graph: Graph, since: SnapshotRow, upto: SnapshotRow, before: Schemas, after: Schemas
 ) -> Iterator[MadeChange]:
     """The tables that went and came between two schemas without a schema change."""

@@ -1,4 +1,4 @@
-"""Constraints: every row meets its table's conditions, and every foreign key names a row.
+"""Constraints: rows meet conditions, values are unique, and every foreign key names a row.
 
 Checked when a change is about to become a snapshot, on the tables as they will be.  The tables
 before the change are known to be sound, so only what it touches is looked at.
@@ -6,15 +6,16 @@ before the change are known to be sound, so only what it touches is looked at.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from functools import cache
+from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import cache, partial
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from livingdb.errors import InvalidData, NotFound
-from livingdb.graph.row_constraints import check_conditions
+from livingdb.graph.row_constraints import check_conditions, check_delta_not_null
+from livingdb.graph.unique_constraints import check_unique
 from livingdb.tables.index import Version
 from livingdb.tables.rows import RowSet
 from livingdb.tables.schema import TableSchema
@@ -59,20 +60,36 @@ def check_tables(
     versions: Versions,
     tables: Mapping[str, Version],
     changed: Iterable[str],
+    known: Mapping[str, Delta],
     happens: Callable[[str], Delta],
+    kept: Mapping[str, Callable[[], Collection[str]]] | None = None,
 ) -> None:
-    """Conditions and foreign keys hold in all tables as they will be.
+    """NOT NULL, conditions, unique constraints and foreign keys hold in all tables as they will be.
 
-    `changed` are those that differ from what was there, and `happens` tells how.
+    `changed` are those that differ from what was there; `happens` tells how, where it is not
+    `known`.  A whole version that takes the place of another has no nulls where there may be none.
+    `kept` tells the checks, by table, that what happens is known to keep.
     """
     schemas = {name: versions.definition(version).schema for name, version in tables.items()}
-    found = cache(happens)
     names = [name for name in changed if name in tables]
+
+    @cache
+    def found(name: str) -> Delta:
+        return known[name] if name in known else happens(name)
+
     for name in names:
-        if schemas[name].checks:
-            check_conditions(name, versions.rows(tables[name]), found(name))
-    if any(schema.foreign_keys for schema in schemas.values()):
-        changes = {name: found(name) for name in names}
+        if name in known:
+            check_delta_not_null(name, schemas[name], known[name])
+        if schemas[name].has_conditions:
+            rows = partial(versions.rows, tables[name])
+            keeps = None if kept is None else kept.get(name)
+            check_conditions(name, schemas[name], rows, found(name), keeps)
+        if schemas[name].uniques:
+            check_unique(versions, name, tables[name], found(name))
+    targets = {target for schema in schemas.values() for _, target in schema.foreign_keys}
+    linked = [name for name in names if name in targets or schemas[name].foreign_keys]
+    if linked:
+        changes = {name: found(name) for name in linked}
         check_foreign_keys(changes, schemas, lambda name: versions.rows(tables[name]))
 
 
@@ -88,7 +105,8 @@ def check_foreign_keys(
     """
     for name, change in changes.items():
         for column, target in schemas[name].foreign_keys:
-            _check_children(name, column, target, change, rows)
+            position = schemas[name].position(column)
+            _check_children(name, column, position, target, change, rows)
     for name, change in changes.items():
         if not (change.ops == DELETE).any():
             continue
@@ -99,10 +117,14 @@ def check_foreign_keys(
 
 
 def _check_children(
-    name: str, column: str, target: str, change: Delta, rows: Callable[[str], RowSet]
+    name: str,
+    column: str,
+    position: int,
+    target: str,
+    change: Delta,
+    rows: Callable[[str], RowSet],
 ) -> None:
     """What a change puts in a foreign key is there."""
-    position = rows(name).schema.position(column)
     values = change.columns[position]
     if values is None:
         return

@@ -23,8 +23,9 @@ from livingdb.catalog.syncs import DETACHED, ActiveSyncs, with_end_names
 from livingdb.chunks.address import Address
 from livingdb.errors import LivingDBError, NotFound
 from livingdb.graph.catalog_changes import CatalogChange
+from livingdb.graph.collaborators import Collaborators
 from livingdb.graph.draft import Action, Draft, HeadMove, Intent
-from livingdb.graph.large_work import LargeWork
+from livingdb.graph.generated_values import GeneratedValues
 from livingdb.graph.names import is_hidden
 from livingdb.graph.refs import ResolvedRef, resolve
 from livingdb.graph.snapshot import Edge, SnapshotRecord, TableMap
@@ -59,7 +60,7 @@ def now() -> int:
 class Graph:
     """Snapshots, branches and versions of one database."""
 
-    def __init__(self, place: Place, catalog: Catalog):
+    def __init__(self, place: Place, catalog: Catalog, collaborators: Collaborators):
         self.place = place
         self.catalog = catalog
         self.snapshots = catalog.snapshots
@@ -67,20 +68,20 @@ class Graph:
         self._epoch = catalog.meta(EPOCH)
         self.store = DatabaseStore(catalog, place.files)
         self.index = CatalogIndex(catalog)
-        self.versions = Versions(self.store, self.index)
+        self.versions = Versions(self.store, self.index, collaborators.evaluators)
         self._records: OrderedDict[Address, SnapshotRecord] = OrderedDict()
         self._scratch: Scratch | None = None
+        self.generated = GeneratedValues(catalog.counters)
         self.upkeep = Upkeep(self)
         self.versions.keep_answer = self.upkeep.keep_answer
+        self.versions.keep_index = self.upkeep.keep_index
         self._lock = RLock()
         self._syncs: tuple[str, ActiveSyncs] | None = None
-        self.large: LargeWork | None = None
-        """Who does large work; None for this process."""
-        self.on_alert: Callable[[], None] | None = None
-        """Called when a transaction leaves alerts to be sent."""
+        self.large = collaborators.large
+        self.on_alert = collaborators.on_alert
 
     @classmethod
-    def create(cls, place: Place, author: str) -> Graph:
+    def create(cls, place: Place, author: str, collaborators: Collaborators) -> Graph:
         """A new database with one branch and no tables."""
         moment = now()
         edge = Edge("transaction", "create", author, moment, "create the database")
@@ -96,17 +97,19 @@ class Graph:
             )
             catalog.set_default_branch(connection, branch)
 
-        return cls._of(place, lambda: Catalog.create(place.engine, first))
+        return cls._of(place, lambda: Catalog.create(place.engine, first), collaborators)
 
     @classmethod
-    def open(cls, place: Place) -> Graph:
+    def open(cls, place: Place, collaborators: Collaborators) -> Graph:
         """The database that is there."""
-        return cls._of(place, lambda: Catalog.open(place.engine))
+        return cls._of(place, lambda: Catalog.open(place.engine), collaborators)
 
     @classmethod
-    def _of(cls, place: Place, catalog: Callable[[], Catalog]) -> Graph:
+    def _of(
+        cls, place: Place, catalog: Callable[[], Catalog], collaborators: Collaborators
+    ) -> Graph:
         try:
-            return cls(place, catalog())
+            return cls(place, catalog(), collaborators)
         except BaseException:
             place.close()
             raise
@@ -115,6 +118,7 @@ class Graph:
         """Let go of everything."""
         with suppress(LivingDBError):
             self.upkeep.save_answers()
+            self.upkeep.save_indexes()
         with suppress(LivingDBError):
             self.sweep()
         self.catalog.close()
@@ -254,10 +258,11 @@ class Graph:
         nothing is done.  `held` is the connection of somebody who is alone with a branch.
         """
         times = [draft.record.edge.time for draft in drafts]
-        if moves:
-            heads = [self.snapshots.at(move.branch.head).time for move in moves]
+        if moves or not drafts:
+            seen = [*(move.branch for move in moves), *unmoved]
+            heads = [self.snapshots.at(branch.head).time for branch in seen]
             times.append(snapshot_time(now(), heads))
-        moment = max(times, default=0)
+        moment = max(times)
         staging.finish_packs()
         try:
             catalog = self.catalog
@@ -272,7 +277,7 @@ class Graph:
                     to = move.to.sequence
                     if not self.branches.move(connection, move.branch, to, moment, move.operation):
                         raise HeadMoved
-                if not all(self.branches.is_at(connection, branch) for branch in unmoved):
+                if not all(self.branches.is_current(connection, branch) for branch in unmoved):
                     raise HeadMoved
                 # What changes the epoch comes after the moves, which compare it.
                 for change in changes:

@@ -18,6 +18,7 @@ from livingdb.errors import MergeConflict
 from livingdb.graph.ancestry import common_ancestors, common_ancestors_of
 from livingdb.graph.diff import diff_versions, lookup_diff, union_row_keys
 from livingdb.graph.graph import Graph, tables_of
+from livingdb.graph.merge_duplicates import without_duplicates
 from livingdb.graph.merge_policy import Policies
 from livingdb.graph.snapshot import overlay_tables
 from livingdb.graph.storage.staging import Staging
@@ -47,14 +48,16 @@ Tables = Mapping[str, Version]
 class MergedTables:
     """What a merge makes of ours: the tables that differ from it (None: dropped).
 
-    `changes` is what happens to the rows of each, `conflicts` what nobody resolved, and
-    `clashes` the tables that cannot be merged as a whole, with the reason.
+    `changes` is what happens to the rows of each, `conflicts` what nobody resolved, `clashes`
+    the tables that cannot be merged as a whole, with the reason, and `duplicates` which unique
+    value rows of both sides have, where that is the conflict.
     """
 
     tables: dict[str, Version | None] = field(default_factory=dict)
     deltas: dict[str, Delta] = field(default_factory=dict)
     conflicts: dict[str, list[Conflicts]] = field(default_factory=dict)
     clashes: dict[str, str] = field(default_factory=dict)
+    duplicates: dict[str, str] = field(default_factory=dict)
     new_versions: list[Version] = field(default_factory=list)
 
     @property
@@ -217,6 +220,13 @@ def _merge_rows(
     if left:
         merged.conflicts[name] = left
     changes = merge_deltas(answers)
+    if len(changes) and not left:
+        chosen = (policies.tables or {}).get(name, policies.default)
+        unique = without_duplicates(versions, name, sides, changes, chosen, staging.sink)
+        changes = unique.changes
+        if unique.conflict is not None:
+            merged.conflicts[name] = [unique.conflict]
+            merged.duplicates[name] = unique.reason
     if len(changes):
         made = versions.change(mine, changes, staging.sink)
         merged.tables[name] = made
@@ -304,6 +314,7 @@ def merge_error(graph: Graph, merged: MergedTables, tables: Tables) -> MergeConf
     }
     what = [f"{name}: {len(rows)} rows" for name, rows in found.items()]
     what += [f"{name}: {why}" for name, why in merged.clashes.items()]
+    what += merged.duplicates.values()
     error = MergeConflict(
         f"both sides changed the same ({'; '.join(what)}); choose on_conflict, or look at "
         ".conflicts"

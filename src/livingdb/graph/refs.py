@@ -20,6 +20,7 @@ from livingdb.catalog.catalog import Catalog
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.chunks.address import Address
 from livingdb.errors import InvalidName, NotFound
+from livingdb.graph.names import is_hidden
 
 __all__ = ["NOW", "ResolvedRef", "parse_time", "position_at", "resolve"]
 
@@ -125,7 +126,8 @@ def _hint(catalog: Catalog, ref: str) -> str:
     row = None if renamed is None else catalog.branches.by_id(renamed)
     if row is not None:
         return f"; the branch that was called so is called {row.name!r} now"
-    names = [branch.name for branch in catalog.branches.all()[:10_000]]
+    rows = catalog.branches.all()[:10_000]
+    names = [branch.name for branch in rows if not is_hidden(branch.name)]
     names += [tag.name for tag in catalog.branches.tags()[:10_000]]
     near = difflib.get_close_matches(ref, names, 1)
     if near:

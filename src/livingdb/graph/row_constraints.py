@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from livingdb.errors import InvalidData
 from livingdb.sql.expressions import Expression
 from livingdb.tables.batches import flat
 from livingdb.tables.rows import RowSet
-from livingdb.tables.schema import TableSchema
+from livingdb.tables.schema import Column, TableSchema
 from livingdb.trees.compare import choose
 from livingdb.trees.delta import DELETE, UPSERT, Delta
 from livingdb.trees.keys import member
 
 __all__ = [
     "check_conditions",
+    "check_delta_not_null",
     "check_not_null",
     "check_rows",
     "first_key",
@@ -77,28 +80,112 @@ def _keep_read_only(
 
 def with_computed(schema: TableSchema, rows: pa.Table) -> pa.Table:
     """Whole rows with their computed columns as the expressions give them."""
-    for column in schema.columns:
-        if column.computed is not None:
-            at = rows.schema.get_field_index(column.name)
-            values = Expression(column.computed).values(rows, column.type)
-            rows = rows.set_column(at, column.field, values)
+    for column in _in_order_of_need(schema):
+        at = rows.schema.get_field_index(column.name)
+        rows = rows.set_column(at, column.field, _computed_values(schema, column, rows))
     return rows
 
 
-def check_conditions(name: str, rows: RowSet, changes: Delta) -> None:
-    """`InvalidData` names the first changed row that breaks a condition of its table."""
-    schema = rows.schema
-    touched = changes.keys[changes.ops != DELETE]
-    _, arrays = rows.lookup(touched, schema.whole.names)
+def _in_order_of_need(schema: TableSchema) -> list[Column]:
+    """The computed columns, each after those that it is computed of."""
+    waiting = {column.name: column for column in schema.columns if column.computed is not None}
+    found: list[Column] = []
+    while waiting:
+        ready = [
+            column
+            for column in waiting.values()
+            if not Expression(str(column.computed)).columns & waiting.keys() - {column.name}
+        ]
+        if not ready:  # which no schema is made with
+            raise InvalidData(f"the computed columns {', '.join(waiting)} need each other")
+        found += ready
+        for column in ready:
+            del waiting[column.name]
+    return found
+
+
+def _computed_values(schema: TableSchema, column: Column, rows: pa.Table) -> pa.Array:
+    """What a computed column holds; `InvalidData` names the first row that it has nothing for."""
+    assert column.computed is not None
+    expression = Expression(column.computed)
     try:
-        check_rows(schema, pa.Table.from_arrays(arrays, schema=schema.whole))
+        return expression.values(rows, column.type)
+    except InvalidData:
+        _, failed = expression.attempt(rows)
+        if not failed.any():
+            raise
+        raise InvalidData(
+            f"column {column.name!r}: {column.computed} cannot be computed for the row with the "
+            f"key {first_key(schema, rows, failed)}"
+        ) from None
+
+
+def check_conditions(
+    name: str,
+    schema: TableSchema,
+    open_rows: Callable[[], RowSet],
+    changes: Delta,
+    kept: Callable[[], Collection[str]] | None = None,
+) -> None:
+    """`InvalidData` names the first changed row that breaks a condition of its table.
+
+    `kept` tells the names of those that the changes are known to keep.
+    """
+    due = _touched_checks(schema, changes)
+    if due and kept is not None:
+        known = kept()
+        due = [check for check in due if check[0] not in known]
+    limited = _limited_columns(schema)
+    if not due and limited.isdisjoint(_carried_columns(schema, changes)):
+        return
+    rows = open_rows()
+    touched = changes.keys[changes.ops != DELETE]
+    needed = limited.union(schema.key, *(Expression(text).columns for _, text in due))
+    names = [name for name in schema.whole.names if name in needed]
+    _, arrays = rows.lookup(touched, names)
+    try:
+        check_rows(schema, pa.Table.from_arrays(arrays, names=names), due)
     except InvalidData as error:
         raise InvalidData(f"table {name!r}: {error}") from None
 
 
-def check_rows(schema: TableSchema, rows: pa.Table) -> None:
-    """`InvalidData` names the first condition of a schema that a row breaks, and the row's key."""
-    for name, text in schema.checks:
+def _touched_checks(schema: TableSchema, changes: Delta) -> list[tuple[str, str]]:
+    """The conditions that changes may break: rows come, or change in what one is about."""
+    if bool((changes.ops == UPSERT).any()):
+        return list(schema.checks)
+    carried = _carried_columns(schema, changes)
+    return [check for check in schema.checks if carried & Expression(check[1]).columns]
+
+
+def _limited_columns(schema: TableSchema) -> set[str]:
+    """The columns that take text up to a length only."""
+    return {column.name for column in schema.columns if column.limit is not None}
+
+
+def _carried_columns(schema: TableSchema, changes: Delta) -> set[str]:
+    pairs = zip(schema.stored_columns, changes.columns, strict=True)
+    return {column.name for column, values in pairs if values is not None}
+
+
+def check_rows(
+    schema: TableSchema, rows: pa.Table, checks: Sequence[tuple[str, str]] | None = None
+) -> None:
+    """`InvalidData` names the first condition of a schema that a row breaks, and the row's key.
+
+    `checks`: those of its conditions that may be broken; default all.
+    """
+    for column in schema.columns:
+        if column.limit is not None:
+            values = flat(rows.column(column.name))
+            is_long = pc.greater(pc.utf8_length(values), column.limit).fill_null(False)
+            long: Mask = is_long.to_numpy(zero_copy_only=False)
+            if long.any():
+                raise InvalidData(
+                    f"column {column.name!r}: {values[int(long.argmax())].as_py()!r:.80} in the "
+                    f"row with the key {first_key(schema, rows, long)} does not fit "
+                    f"{column.type_name}"
+                )
+    for name, text in schema.checks if checks is None else checks:
         wrong = Expression(text).false_mask(rows)
         if wrong.any():
             raise InvalidData(
@@ -111,6 +198,8 @@ def check_not_null(schema: TableSchema, rows: pa.Table) -> None:
     """`InvalidData` names a column that is null where it may not be, and the row's key."""
     for column in schema.columns:
         values = rows.column(column.name)
+        if column.generated is not None:  # what a row has none of is drawn when it is written
+            continue
         if values.null_count and not column.nullable:
             wrong = np.asarray(values.is_null().to_numpy(), bool)
             raise InvalidData(
@@ -119,8 +208,26 @@ def check_not_null(schema: TableSchema, rows: pa.Table) -> None:
             )
 
 
+def check_delta_not_null(name: str, schema: TableSchema, changes: Delta) -> None:
+    """`InvalidData` names a column that changes make null where it may not be, and the key."""
+    for position, column in enumerate(schema.stored_columns):
+        values = changes.columns[position]
+        if column.nullable or values is None or not values.null_count:
+            continue
+        wrong = changes.carries(position) & values.is_null().to_numpy(zero_copy_only=False)
+        if wrong.any():
+            keys = [k for k in changes.columns[: len(schema.key)] if k is not None]
+            rows = pa.Table.from_arrays(keys, names=list(schema.key))
+            raise InvalidData(
+                f"table {name!r}, column {column.name!r}: null in the row with the key "
+                f"{first_key(schema, rows, wrong)}, but the column is NOT NULL"
+            )
+
+
 def first_key(schema: TableSchema, rows: pa.Table, where: Mask) -> str:
-    """The key of the first row that the mask names, to be shown."""
+    """The key of the first row that the mask names, to be shown; "?" if the rows have no key."""
     at = int(where.argmax())
+    if not set(schema.key) <= set(rows.column_names):
+        return "?"
     values = tuple(rows.column(name)[at].as_py() for name in schema.key)
     return repr(values[0] if len(values) == 1 else values)

@@ -91,14 +91,14 @@ def check_again(syncs: ActiveSyncs, chain: Sequence[SyncRow]) -> None:
         if writer is not None and writer.id not in mine:
             rule = Rule.NO_TWO_WAY_AT_ONE_WAY_TARGET if is_two_way else Rule.ONE_INCOMING_ONE_WAY
             raise RuleViolation(
-                f"rule {rule}: the sync {writer.name!r} writes {writer.ends[1]!r} now, so this one "
-                "cannot go on; detach that one first"
+                f"rule {rule}: the sync {writer.name!r} writes what this one would write, which "
+                "cannot go on, or be defined anew; detach that one first"
             )
         for other in () if is_two_way else (*syncs, *syncs.inactive):
             if other.direction == "both" and branch in (*other.sources, other.target):
                 raise RuleViolation(
-                    f"rule {Rule.NO_TWO_WAY_AT_ONE_WAY_TARGET}: what this sync writes is in the "
-                    f"two-way sync {other.name!r} now; detach that one first"
+                    f"rule {Rule.NO_TWO_WAY_AT_ONE_WAY_TARGET}: what this sync would write is in "
+                    f"the two-way sync {other.name!r} now; detach that one first"
                 )
 
 

@@ -6,6 +6,7 @@ snapshots share, so that a commit to one of a thousand tables writes a small rec
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -17,7 +18,7 @@ from livingdb.tables.records import load_record, record
 
 __all__ = ["Edge", "SnapshotRecord", "TableMap", "overlay_tables"]
 
-_OVERLAY_LIMIT = 32
+_LEAST_OVERLAY = 4
 
 
 @dataclass(frozen=True)
@@ -100,7 +101,8 @@ class TableMap:
         overlay = {**self.overlay, **changes}
         if self.shared is None:
             overlay = {name: version for name, version in overlay.items() if version is not None}
-        if len(overlay) <= _OVERLAY_LIMIT:
+        # What every snapshot repeats beside what a map weighs that it is spared.
+        if len(overlay) <= max(_LEAST_OVERLAY, math.isqrt(2 * len(tables))):
             return TableMap(self.shared, overlay, tables)
         stored = record({"tables": {name: address.hex() for name, address in tables.items()}})
         sink(stored)

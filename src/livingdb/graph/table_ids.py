@@ -58,9 +58,11 @@ def matching_tables(graph: Graph, one: SnapshotRow, other: SnapshotRow) -> dict[
 def names_before(
     versions: Versions, old: Mapping[str, Version], new: Mapping[str, Version]
 ) -> dict[str, str]:
-    """What tables were called before a change, by what they are called after it."""
-    were = {versions.definition(version).id: name for name, version in old.items()}
-    now = {versions.definition(version).id: name for name, version in new.items()}
+    """What tables that users see were called before a change, by what they are called after it."""
+    were, now = (
+        {versions.definition(v).id: name for name, v in tables.items() if not is_hidden(name)}
+        for tables in (old, new)
+    )
     return {name: were[id] for id, name in now.items() if id is not None and id in were}
 
 

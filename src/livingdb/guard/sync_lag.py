@@ -22,6 +22,7 @@ from livingdb.derivation.source_positions import (
     last_derived_snapshot,
     source_names,
     source_positions,
+    table_name_in,
 )
 from livingdb.derivation.view import KIND, View
 from livingdb.errors import MaskKeyMissing, TransactionConflict
@@ -178,12 +179,12 @@ def _is_up_to_date(graph: Graph, view: View, then: At, heads: At) -> bool:
         return all(then[branch] == heads[branch] for branch in view.branches)
     old = {branch: graph.record(then[branch]).tables for branch in view.branches}
     new = {branch: graph.record(heads[branch]).tables for branch in view.branches}
-    followed = [source for source in view.tables.values() if not source.snapshot]
-    return all(
-        new[source.branch].get(source.table) is not None
-        and new[source.branch].get(source.table) == old[source.branch].get(source.table)
-        for source in followed
-    )
+    for source in (source for source in view.tables.values() if not source.snapshot):
+        sides = new[source.branch], old[source.branch]
+        one, other = (tables.get(table_name_in(graph, source, tables) or "") for tables in sides)
+        if one is None or one != other:
+            return False
+    return True
 
 
 def _lag_since(

@@ -13,7 +13,7 @@ from sqlalchemy import Connection
 
 from livingdb.alerts.raise_alert import printable, raise_alert
 from livingdb.catalog.ids import BranchId
-from livingdb.catalog.syncs import ACTIVE, DETACHED, HELD, SyncRow, sync_chains
+from livingdb.catalog.syncs import ACTIVE, DETACHED, ERROR, HELD, SyncRow, sync_chains
 from livingdb.chunks.address import Address
 from livingdb.errors import TransactionConflict
 from livingdb.graph.edge_ends import AT, FROM
@@ -30,6 +30,7 @@ __all__ = [
     "set_state",
     "snapshots_in_step",
     "stop_sync_action",
+    "stopped_since",
     "sync_chain",
 ]
 
@@ -106,6 +107,17 @@ def last_pair(graph: Graph, sync: SyncRow) -> dict[BranchId, Address]:
                 for branch, text in step.details[PAIR].items()
             }
     raise TransactionConflict(f"it is not known since when the sync {sync.name!r} is stopped")
+
+
+def stopped_since(graph: Graph, sync: SyncRow) -> int | None:
+    """When a sync that is not active was stopped; None if that is not known."""
+    found: int | None = None
+    for step in graph.catalog.trail.of(sync.id):
+        if step.state == ACTIVE:
+            break
+        if step.state in (HELD, DETACHED, ERROR):
+            found = step.time
+    return found
 
 
 def snapshots_in_step(

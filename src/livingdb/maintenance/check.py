@@ -23,6 +23,7 @@ from livingdb.chunks.types import parse_descriptor
 from livingdb.errors import Corruption, LivingDBError
 from livingdb.graph.graph import Graph
 from livingdb.graph.snapshot import SnapshotRecord
+from livingdb.graph.unique_constraints import check_unique_rows
 from livingdb.maintenance.reach import Trees, recipe_chunks, recipe_inputs
 from livingdb.tables.recipe import Change, Definition, Rows, load_recipe
 
@@ -129,6 +130,7 @@ class _Check:
             self._check_materializations,
             self._check_snapshots,
             self._check_names,
+            self._check_uniques,
         )
         for part in parts:
             with self.collect_problems("catalog"):
@@ -322,6 +324,23 @@ class _Check:
         found = self.touches.pop(row.sequence, {})
         if not names <= set(found) or any(after.get(n) != version for n, version in found.items()):
             self._report(where, "the index names other tables than those it changed")
+
+    def _check_uniques(self) -> None:
+        """No head has a unique value twice, and the indexes by which that is seen to are right."""
+        versions, seen = self.graph.versions, set[Address]()
+        for branch in self.graph.branches.all():
+            head = self.graph.snapshots.at(branch.head)
+            for name, address in self.graph.tables(head).items():
+                where = f"branch {branch.name}, table {name}"
+                with self.collect_problems(where):
+                    version = versions.require(address)
+                    if address in seen or not versions.definition(version).schema.uniques:
+                        continue
+                    seen.add(address)
+                    for constraint, group in versions.definition(version).schema.uniques:
+                        check_unique_rows(name, versions.rows(version), constraint, group)
+                    for group in versions.uniques.wrong_indexes(version):
+                        self._report(where, f"the index of ({', '.join(group)}) is a wrong one")
 
     def _check_names(self) -> None:
         branches = self.graph.branches

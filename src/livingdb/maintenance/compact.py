@@ -8,7 +8,7 @@ transaction that began before notices and starts again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,7 +23,8 @@ from livingdb.graph.snapshot import SnapshotRecord
 from livingdb.graph.storage.drain_journal import drain_journal, give_back_pages
 from livingdb.maintenance.reach import Trees, recipe_chunks
 from livingdb.tables.index import Version
-from livingdb.tables.recipe import Rows, load_recipe
+from livingdb.tables.recipe import Derived, Rows, load_recipe
+from livingdb.tables.unique_index import KIND as INDEX_KIND
 from livingdb.trees.nodes import Entries
 
 __all__ = ["CompactionReport", "compact"]
@@ -114,7 +115,21 @@ def _thin(graph: Graph) -> int:
             heads[address] = graph.versions.require(address)
     frames = (graph.versions.nearest_stored(version) for version in heads.values())
     keep = {frame.address for frame in frames if frame is not None}
-    return sum(len(graph.versions.thin(version, keep)) for version in heads.values())
+    thinned = sum(len(graph.versions.thin(version, keep)) for version in heads.values())
+    return thinned + _thin_indexes(graph, heads.values())
+
+
+def _thin_indexes(graph: Graph, heads: Iterable[Version]) -> int:
+    """Evict indexes of unique constraints that no head is checked by."""
+    used = {address for head in heads for address in graph.versions.uniques.used_by(head)}
+    evicted = 0
+    for address, _, _ in graph.catalog.versions.materializations():
+        recipe = graph.versions.recipe(graph.versions.require(address))
+        is_index = isinstance(recipe, Derived) and recipe.kind == INDEX_KIND
+        if is_index and address not in used:
+            graph.index.evict(address)
+            evicted += 1
+    return evicted
 
 
 def _live_chunks(graph: Graph) -> tuple[set[Address], dict[Address, Address]]:

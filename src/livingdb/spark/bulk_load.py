@@ -16,6 +16,7 @@ from livingdb.engines.spark.parallelism import parallelism
 from livingdb.engines.tree_parts import drop_packs
 from livingdb.errors import AlreadyExists, InvalidData
 from livingdb.tables.layout import Layout
+from livingdb.tables.schema import GeneratedLike, UniqueLike
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -33,6 +34,8 @@ def load(
     layout: Layout | None = None,
     defaults: Mapping[str, object] | None = None,
     foreign_keys: Mapping[str, str] | None = None,
+    unique: UniqueLike | None = None,
+    generated: GeneratedLike | None = None,
     partitions: int | None = None,
     mode: str = "error",
     message: str = "",
@@ -59,6 +62,8 @@ def load(
                 layout=layout,
                 defaults=defaults,
                 foreign_keys=foreign_keys,
+                unique=unique,
+                generated=generated,
             )
         definition = tx.work.definition(table)
         url = db._graph.place.files.url

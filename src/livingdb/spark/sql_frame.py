@@ -39,5 +39,5 @@ def sql(
     values = bind_parameters(tree, parameters)
     resolved = db._resolve(branch)
     scope: Any = SnapshotScope(db, resolved.snapshot, resolved.named)
-    request = Planner(scope, values).request(tree)
+    request = Planner(scope, values).request(tree, text, parameters)
     return SparkEngine(session(spark)).frame(request)

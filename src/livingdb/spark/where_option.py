@@ -54,6 +54,7 @@ def rows_where(
 ) -> Iterator[pa.RecordBatch]:
     """The rows for which the condition holds; for null it does not."""
     for batch in batches:
-        kept = batch.filter(pa.array(condition.true_mask(pa.Table.from_batches([batch]))))
+        holds = condition.values(pa.Table.from_batches([batch]), pa.bool_())
+        kept = batch.filter(holds.fill_null(False))
         if kept.num_rows:
             yield kept

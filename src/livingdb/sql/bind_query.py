@@ -7,40 +7,31 @@ is not bound to one span is kept by holding the names of the tables around it (s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
 from livingdb.errors import InvalidData, NotFound, Unsupported
+from livingdb.sql.bind_names import is_named_by_arguments
+from livingdb.sql.bind_tables import FindTable, TableBinder, alias_columns
 from livingdb.sql.bindings import (
-    Binding,
     BoundQuery,
     BoundTable,
     ColumnBinding,
     OutputBinding,
     StarBinding,
     StarPart,
-    TableBinding,
     UsingBinding,
-    VariableBinding,
     in_order,
 )
 from livingdb.sql.column_titles import title_of
 from livingdb.sql.name_scopes import UNCLEAR, Found, Output, Outputs, Relation, Scope
-from livingdb.sql.parse import parse_expression, parse_statement, tokenize
-from livingdb.sql.table_names import is_cte, is_range, table_nodes
+from livingdb.sql.parse import parse_expression, parse_statement
+from livingdb.sql.table_names import is_cte, is_range
 from livingdb.sql.text_spans import item_span
 
 __all__ = ["FindTable", "Resolution", "bind_expression", "bind_query", "resolve"]
-
-FindTable = Callable[[exp.Table], BoundTable]
-"""The table that a name in FROM stands for; it raises `NotFound` if there is none."""
-
-_NAMING = (exp.Dot, exp.Window)
-"""Nodes with names that are no columns' or variables', but for the first of their parts."""
-_NAMED_BY_ARGUMENTS = ("arrays_zip",)
-"""Functions whose result has fields named by their arguments, which cannot be given names."""
 
 
 def bind_query(text: str, tables: Mapping[str, BoundTable] | FindTable) -> BoundQuery:
@@ -74,11 +65,10 @@ def bind_expression(text: str, table: BoundTable) -> BoundQuery:
     tree = parse_expression(text)
     if tree.find(exp.Query) is not None:
         raise Unsupported(f"{text!r}: an expression has no subqueries")
-    for call in tree.find_all(exp.Func):
+    for call in filter(is_named_by_arguments, tree.find_all(exp.Func)):
         name = call.name if isinstance(call, exp.Anonymous) else call.sql_name()
-        if name.casefold() in _NAMED_BY_ARGUMENTS:
-            raise Unsupported(f"{text!r}: {name.lower()} gives fields the names of columns")
-    resolver = _Resolver(text, _no_table)
+        raise Unsupported(f"{text!r}: {name.lower()} gives fields the names of columns")
+    resolver = _QueryBinder(text, _no_table)
     spoken = {column.parts[0].name for column in tree.find_all(exp.Column)}
     exact = {column.name.casefold() for column in table.columns if column.name in spoken}
     columns = [c for c in table.columns if c.name in spoken or c.name.casefold() not in exact]
@@ -114,7 +104,7 @@ def resolve(text: str, tree: exp.Expr, find: FindTable) -> Resolution:
     """Bind a query, and say what its names stand for."""
     if not isinstance(tree, exp.Query):
         raise InvalidData("a stored query begins with SELECT, WITH, VALUES or FROM")
-    resolver = _Resolver(text, find)
+    resolver = _QueryBinder(text, find)
     outputs = resolver.query(tree, {}, None)
     resolver.hold_rest(tree)
     bound, numbers = resolver.build(tree)
@@ -129,21 +119,12 @@ def resolve(text: str, tree: exp.Expr, find: FindTable) -> Resolution:
     )
 
 
-class _Resolver:
-    """Walks one query."""
+class _QueryBinder(TableBinder):
+    """Binds the names in one query, clause by clause."""
 
     def __init__(self, text: str, find: FindTable):
-        self.text = text
-        self.bindings: list[Binding] = []
-        self.tables: dict[str, BoundTable] = {}
-        self.trace: list[tuple[tuple[str, int, str], int]] = []
-        self._find = find
-        self._occurrences: list[TableBinding] = []
-        self._nodes: set[int] = set()
-        self._held: set[int] = set()
-        self.unknown: list[str] = []
+        super().__init__(text, find)
         self._relations = 0
-        self._groups = 0
 
     # --- queries --------------------------------------------------------------------------------
 
@@ -180,9 +161,9 @@ class _Resolver:
         for part in clause.expressions:
             inside = dict(known)
             if clause.args.get("recursive"):
-                inside[part.alias.casefold()] = _alias_columns(part) or None
+                inside[part.alias.casefold()] = alias_columns(part) or None
             given = self.query(part.this, inside, None)
-            known[part.alias.casefold()] = _alias_columns(part) or given
+            known[part.alias.casefold()] = alias_columns(part) or given
         return known
 
     def _select(
@@ -285,13 +266,13 @@ class _Resolver:
         """Something in FROM.  `called` are all names there, in lower case."""
         self._relations += 1
         number = self._relations
-        shown = _alias_columns(node)
+        shown = alias_columns(node)
         if node.args.get("pivots") or node.args.get("joins"):
             self._hold_within(node, scope.ctes)
             return Relation(number, node.alias_or_name, None)
         if isinstance(node, exp.Table) and isinstance(node.this, exp.Identifier):
             if is_cte(node):
-                self._nodes.add(id(node))
+                self._seen.add(id(node))
                 known = scope.ctes.get(node.name.casefold())
                 self._note(("with", -1, node.name.casefold()))
                 return Relation(number, node.alias_or_name, _plain(shown or known))
@@ -316,53 +297,20 @@ class _Resolver:
         is_twin = called.count(name.casefold()) > 1
         if branch and not node.alias and is_twin:
             name = f"{node.db}.{node.name}"
-        self._nodes.add(id(node))
+        self._seen.add(id(node))
         at = self._add_table(node, table, name, scope.ctes)
         self._note(("table", at, table.id))
         columns = [(column.name, column.id) for column in table.columns]
-        shown = _alias_columns(node)
+        shown = alias_columns(node)
         if not shown:
             return Relation(number, name, columns, at, "" if node.alias else branch)
         self._held.add(at)
         return Relation(number, name, _plain(shown))
 
-    def _add_table(
-        self, node: exp.Table, table: BoundTable, name: str, ctes: Mapping[str, Outputs]
-    ) -> int:
-        known = self.tables.setdefault(table.id, table)
-        if known != table:
-            raise InvalidData(f"the table {table.name!r} has two definitions in one query")
-        parts = [*node.parts]
-        start, end = self._span(parts[0])[0], self._span(parts[-1])[1]
-        if node.args.get("version") is not None:
-            end = self._end_of_version(node, end)
-        is_aliased = bool(node.alias)
-        if node.args.get("sample") is not None and not is_aliased:
-            raise Unsupported(f"{node.name!r}: in a stored query a sample takes an alias")
-        if is_aliased and _alias_columns(node):
-            self._held.add(len(self._occurrences))
-        written = ".".join(part.name for part in parts)
-        is_path = node.args.get("version") is not None
-        is_path = is_path or written.casefold() != table.name.casefold()
-        binding = TableBinding(
-            start, end, table.id, name, is_aliased, is_path, shadows=tuple(sorted(ctes))
-        )
-        self._occurrences.append(binding)
-        return len(self._occurrences) - 1
-
-    def _end_of_version(self, node: exp.Table, end: int) -> int:
-        """Where `VERSION AS OF …` ends: after the literal that follows these words."""
-        words = [token for token in tokenize(self.text) if token.start >= end]
-        is_literal = isinstance(node.args["version"].expression, exp.Literal)
-        for at, token in enumerate(words if is_literal else ()):
-            if token.text.upper() == "OF" and at + 1 < len(words):
-                return int(words[at + 1].end) + 1
-        raise Unsupported(f"{node.name!r}: the end of VERSION AS OF cannot be told; quote the ref")
-
     def _lateral(self, node: exp.Expr, scope: Scope) -> Relation:
         self._relations += 1
         number = self._relations
-        shown = _alias_columns(node)
+        shown = alias_columns(node)
         if isinstance(node, exp.Lateral) and isinstance(node.this, exp.Query):
             outputs = self.query(node.this, scope.ctes, scope)
             return Relation(number, node.alias_or_name, _plain(shown or outputs))
@@ -412,7 +360,7 @@ class _Resolver:
 
     def _star(self, item: exp.Expr, scope: Scope) -> None:
         star = item if isinstance(item, exp.Star) else item.this
-        self._nodes.add(id(item))
+        self._seen.add(id(item))
         meant, is_path = _star_relations(item, scope)
         if not meant and not self._is_struct(item, scope):
             known = ", ".join(relation.called for relation in scope.relations)
@@ -454,192 +402,6 @@ class _Resolver:
         if not is_known or not isinstance(item, exp.Column):
             return True
         return scope.find([part.name.casefold() for part in item.parts]) is not None
-
-    # --- expressions ----------------------------------------------------------------------------
-
-    def expression(
-        self, node: exp.Expr, scope: Scope, variables: Mapping[str, int] | None = None
-    ) -> None:
-        """Bind the names in an expression."""
-        known = variables or {}
-        if node.is_star and isinstance(node, (exp.Column, exp.Star)):
-            if not isinstance(node.parent, exp.Count) or isinstance(node, exp.Column):
-                scope.hold()
-        elif isinstance(node, exp.Column):
-            self._column(node, scope, variables=known)
-        elif isinstance(node, exp.Query):
-            self.query(node, scope.ctes, scope)
-        elif isinstance(node, exp.Lambda):
-            self._lambda(node, scope, known)
-        elif isinstance(node, exp.Identifier):
-            self._variable(node, scope, known)
-        elif isinstance(node, exp.PropertyEQ):
-            self._field(node, scope, known)
-        elif not isinstance(node, exp.DataType):
-            if isinstance(node, exp.Func) and _is_named_by_arguments(node):
-                scope.hold()
-            for child in node.iter_expressions():
-                self.expression(child, scope, known)
-
-    def _lambda(self, node: exp.Lambda, scope: Scope, variables: Mapping[str, int]) -> None:
-        inner = dict(variables)
-        for name in node.expressions:
-            self._groups += 1
-            inner[name.name.casefold()] = self._groups
-            self._variable(name, scope, inner)
-        self.expression(node.this, scope, inner)
-
-    def _field(self, node: exp.PropertyEQ, scope: Scope, variables: Mapping[str, int]) -> None:
-        """A field of a struct that is made; from what it is made it may have its name."""
-        value, name = node.expression, node.this.name
-        last = value.this if isinstance(value, exp.Column) else value
-        is_implicit = "start" in node.this.meta and node.this.meta == last.meta
-        if isinstance(value, exp.Column):
-            self._column(value, scope, output=name if is_implicit else None, variables=variables)
-        elif isinstance(value, exp.Identifier):
-            self._variable(value, scope, variables, name if is_implicit else None)
-        else:
-            self.expression(value, scope, variables)
-
-    def _variable(
-        self,
-        node: exp.Identifier,
-        scope: Scope,
-        variables: Mapping[str, int],
-        output: str | None = None,
-    ) -> None:
-        """Bind the name of a variable.  Engines differ about `x.y`, if a relation is called `x`."""
-        name = node.name.casefold()
-        group = variables.get(name)
-        is_dotted = isinstance(node.parent, exp.Dot)
-        if group is None or (node.arg_key != "this" and isinstance(node.parent, _NAMING)):
-            return
-        if is_dotted and scope.has_relation(name):
-            scope.hold()
-        self._note(("variable", group, ""))
-        self.bindings.append(VariableBinding(*self._span(node), group, output))
-
-    def _column(
-        self,
-        node: exp.Column,
-        scope: Scope,
-        *,
-        is_bare: bool = False,
-        output: str | None = None,
-        variables: Mapping[str, int] | None = None,
-    ) -> Found | None:
-        """Bind the name of a column.  `output` is the name that something has from it."""
-        self._nodes.add(id(node))
-        parts = node.parts
-        names = [part.name.casefold() for part in parts]
-        group = (variables or {}).get(names[0])
-        if group is not None:
-            if len(parts) > 1 and scope.has_relation(names[0]):
-                scope.hold()
-            self._note(("variable", group, ""))
-            output = output if len(parts) == 1 else None
-            self.bindings.append(VariableBinding(*self._span(parts[0]), group, output))
-            return None
-        found = scope.find(names, is_bare) or UNCLEAR
-        if found == UNCLEAR:
-            scope.hold()
-            self.unknown.append(parts[0].name)
-        if found.kind != "column":
-            self._note(found.meaning)
-            return found
-        start, end = self._span(parts[found.part])
-        if found.is_path:
-            start = self._span(parts[0])[0]
-        self._note(found.meaning, start)
-        is_whole = found.part == len(parts) - 1
-        self.bindings.append(
-            ColumnBinding(
-                start,
-                end,
-                found.of,
-                found.name,
-                is_qualified=found.part > 0 and not found.is_path,
-                is_path=found.is_path,
-                output=output if is_whole else None,
-            )
-        )
-        return found
-
-    def _note(self, meaning: tuple[str, int, str], place: int = -1) -> None:
-        self.trace.append((meaning, place))
-
-    # --- what is not bound ----------------------------------------------------------------------
-
-    def _hold_within(self, tree: exp.Expr, ctes: Mapping[str, Outputs]) -> None:
-        """Keep all names of the tables in a part of FROM that is not looked into."""
-        self._nodes |= {id(column) for column in tree.find_all(exp.Column)}
-        for node in sorted(table_nodes(tree), key=lambda table: self._span(table.parts[0])):
-            if isinstance(node.this, exp.Identifier):
-                self._nodes.add(id(node))
-                self._held.add(self._add_table(node, self._find(node), node.alias_or_name, ctes))
-
-    def hold_rest(self, tree: exp.Expr) -> None:
-        """Keep all names, if something in the query was not seen."""
-        hints = {id(node) for hint in tree.find_all(exp.Hint) for node in hint.walk()}
-        for table in tree.find_all(exp.Table):
-            if id(table) in self._nodes | hints or not isinstance(table.this, exp.Identifier):
-                continue
-            raise Unsupported(f"{table.name!r} stands where a stored query reads no table")
-        columns = {id(node) for node in tree.find_all(exp.Column)} - hints
-        stars = {id(n) for n in tree.find_all(exp.Column) if isinstance(n.this, exp.Star)}
-        if columns - stars - self._nodes:
-            self._held |= set(range(len(self._occurrences)))
-
-    def _span(self, node: exp.Expr) -> tuple[int, int]:
-        """Where a name is in the text."""
-        place = node.meta
-        if "start" in place:
-            start, end = int(place["start"]), int(place["end"]) + 1
-            if self.text[start:end].strip("`").replace("``", "`") == node.name.strip("`"):
-                return start, end
-        raise Unsupported(f"where {node.name!r} stands in the query cannot be told")
-
-    def build(self, tree: exp.Expr) -> tuple[BoundQuery, Mapping[int, int]]:
-        """The bound query, and the numbers of tables in the order of the text by those given."""
-        order = sorted(range(len(self._occurrences)), key=lambda n: self._occurrences[n].start)
-        numbers = {old: new for new, old in enumerate(order)}
-        moved = [_renumbered(item, numbers) for item in self.bindings]
-        for old, item in enumerate(self._occurrences):
-            is_held = old in self._held
-            uses = self._held_uses(tree, item) if is_held else _uses(moved, numbers[old])
-            moved.append(replace(item, is_held=is_held, uses=tuple(sorted(uses))))
-        return BoundQuery(self.text, tuple(self.tables.values()), in_order(moved)), numbers
-
-    def _held_uses(self, tree: exp.Expr, item: TableBinding) -> set[str]:
-        """The columns a query may need of a table whose names are held: all that it mentions."""
-        stars = (n for n in tree.find_all(exp.Star) if not isinstance(n.parent, exp.Count))
-        is_all = any(True for _ in stars) or any(j.method for j in tree.find_all(exp.Join))
-        named = {node.name.casefold() for node in tree.find_all(exp.Identifier)}
-        columns = self.tables[item.table].columns
-        return {c.id for c in columns if is_all or c.name.casefold() in named}
-
-
-def _renumbered(item: Binding, numbers: Mapping[int, int]) -> Binding:
-    if isinstance(item, ColumnBinding):
-        return replace(item, of=numbers[item.of])
-    if isinstance(item, UsingBinding):
-        return replace(item, sides=tuple((numbers[of], column) for of, column in item.sides))
-    if isinstance(item, StarBinding):
-        parts = [p if p.of is None else replace(p, of=numbers[p.of]) for p in item.parts]
-        return replace(item, parts=tuple(parts))
-    return item
-
-
-def _uses(bindings: Sequence[Binding], number: int) -> set[str]:
-    found: set[str] = set()
-    for item in bindings:
-        if isinstance(item, ColumnBinding) and item.of == number:
-            found.add(item.column)
-        elif isinstance(item, UsingBinding):
-            found |= {column for of, column in item.sides if of == number}
-        elif isinstance(item, StarBinding):
-            found |= {column for p in item.parts if p.of == number for column in p.columns}
-    return found
 
 
 def _star_relations(item: exp.Expr, scope: Scope) -> tuple[list[Relation], bool]:
@@ -685,22 +447,12 @@ def _from_nodes(tree: exp.Select) -> Iterator[exp.Expr]:
         yield join.this
 
 
-def _alias_columns(node: exp.Expr) -> list[str]:
-    alias = node.args.get("alias")
-    return [name.name for name in alias.columns] if isinstance(alias, exp.TableAlias) else []
-
-
 def _plain(names: Outputs) -> list[tuple[str, str]] | None:
     return None if names is None else [(name, "") for name in names]
 
 
 def _values_columns(tree: exp.Values) -> list[str]:
-    shown = _alias_columns(tree)
+    shown = alias_columns(tree)
     first = tree.expressions[0] if tree.expressions else None
     width = len(first.expressions) if isinstance(first, exp.Tuple) else 1
     return shown or [f"col{at}" for at in range(1, width + 1)]
-
-
-def _is_named_by_arguments(call: exp.Func) -> bool:
-    name = call.name if isinstance(call, exp.Anonymous) else call.sql_name()
-    return name.casefold() in _NAMED_BY_ARGUMENTS

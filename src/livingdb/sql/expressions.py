@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 __all__ = ["Expression"]
 
 Mask = npt.NDArray[np.bool_]
+_GIVEN, _ROW = "given", "n"
+"""The rows that an expression is computed over, and the number of each."""
 
 _VOLATILE = {
     "current_date",
@@ -34,15 +37,6 @@ _VOLATILE = {
     "uniform",
     "uuid",
 }
-
-
-_TOTAL = {
-    *("Column", "Identifier", "Literal", "Null", "Boolean", "Paren"),
-    *("And", "Or", "Not", "Is", "Coalesce", "Case", "If"),
-    *("Concat", "DPipe", "Upper", "Lower", "Trim", "Length"),
-}
-"""The parts of expressions that give something for all values of all types they take."""
-_TOTAL_FOR_FLOATS = {"Add", "Sub", "Mul", "Neg", "Abs"}
 
 
 @dataclass(frozen=True)
@@ -68,19 +62,18 @@ class Expression:
     @cached_property
     def columns(self) -> frozenset[str]:
         """The columns it names."""
-        from sqlglot import exp
-
-        return frozenset(column.name for column in self.tree.find_all(exp.Column))
+        return _column_names(self)
 
     def with_column_renamed(self, name: str, to: str) -> Expression:
         """The same expression where a column has another name; the rest of its text stays."""
         from sqlglot import exp
 
+        from livingdb.sql.bindings import quote
+
         text = self.text
         found = [c.this.meta for c in self.tree.find_all(exp.Column) if c.name == name]
         for place in sorted(found, key=lambda place: -int(place["start"])):
-            quoted = "`" + to.replace("`", "``") + "`"
-            text = text[: place["start"]] + quoted + text[place["end"] + 1 :]
+            text = text[: place["start"]] + quote(to) + text[place["end"] + 1 :]
         return Expression(text)
 
     @property
@@ -115,55 +108,97 @@ class Expression:
         if isinstance(found, str):
             raise Unsupported(f"{self.text!r}: {found}")
 
-    def is_total(self, schema: pa.Schema, target: pa.DataType) -> bool:
-        """Whether it can be computed for all values of these types, as the type wanted.
+    def is_total(self, schema: pa.Schema) -> bool:
+        """Whether it can be computed for all values of the columns of a schema."""
+        from livingdb.engines.portable.totality import is_total
 
-        Whole numbers may overflow, texts may be no numbers, and nothing divides by zero.
-        """
-        kinds = [schema.field(name).type for name in sorted(self.columns)]
-        given = self.values(schema.empty_table()).type
-        nodes = {type(node).__name__ for node in self.tree.walk()}
-        known = _TOTAL | (_TOTAL_FOR_FLOATS if all(map(pa.types.is_floating, kinds)) else set())
-        return nodes <= known and _is_wider(given, target)
+        return is_total(self.tree, schema)
+
+    def is_never_null(self, schema: pa.Schema) -> bool:
+        """Whether it gives something other than null for every row of a schema."""
+        from livingdb.engines.portable.totality import is_never_null
+
+        return is_never_null(self.tree, schema)
 
     def values(self, rows: pa.Table, target: pa.DataType | None = None) -> pa.Array:
-        """Its value for each row, as the type wanted."""
-        from sqlglot import exp
+        """Its value for each row, as the type wanted; `InvalidData` if one has none."""
+        values = self._query(rows)
+        return values if target is None else _cast(values, target, self.text)
 
-        from livingdb.engines.embedded.duckdb_dialect import to_duckdb_sql
+    def attempt(self, rows: pa.Table) -> tuple[pa.Array, Mask]:
+        """Its value for each row, and where it cannot be computed; it is null there."""
+        try:
+            return self.values(rows), np.zeros(rows.num_rows, bool)
+        except InvalidData:
+            found = self._query(rows, isolates_failures=True)
+        failed: Mask = found.is_null().to_numpy(zero_copy_only=False)
+        places = pa.array(found.offsets.to_numpy()[:-1], mask=failed)
+        return found.values.take(places), failed
+
+    def _query(self, rows: pa.Table, isolates_failures: bool = False) -> pa.Array:
+        """What the embedded engine gives for each row.
+
+        Where failures are isolated, that is a list of the value, or null if there is none.
+        """
         from livingdb.engines.embedded.session import Session
-        from livingdb.engines.portable.portability import check_portability
 
         missing = sorted(self.columns - set(rows.column_names))
         if missing:
             raise NotFound(f"{self.text!r}: there is no column {missing[0]!r}")
-        shown = {name: f"c{at}" for at, name in enumerate(sorted(self.columns))}
-        numbers = pa.array(np.arange(rows.num_rows))
-        columns = {short: rows.column(name) for name, short in shown.items()}
-        given = pa.table({"n": numbers, **columns})
-        tree = self.tree.transform(
-            lambda node: exp.column(shown[node.name]) if isinstance(node, exp.Column) else node
-        )
-        with Session() as session:
-            name = session.register(given)
-            query = exp.select(exp.alias_(tree, "value")).from_(name).order_by("n")
-            check_portability(
-                query, {name: given.schema}
-            )  # notes types, so that it means what Spark means
-            values = flat(session.query(to_duckdb_sql(query), {}).column(0))
-        return values if target is None else _cast(values, target, self.text)
+        given = {f"c{at}": rows.column(name) for at, name in enumerate(sorted(self.columns))}
+        types = tuple(column.type for column in given.values())
+        with Session(isolates_failures) as session:
+            numbers = pa.array(np.arange(rows.num_rows))
+            session.register(pa.table({_ROW: numbers, **given}), _GIVEN)
+            text = _query_text(self, types, isolates_failures)
+            return flat(session.query(text, {}).column(0))
 
     def false_mask(self, rows: pa.Table) -> Mask:
-        """Where a condition is false; null is not."""
-        found = self.values(rows, pa.bool_())
-        mask: Mask = ~found.fill_null(True).to_numpy(zero_copy_only=False)
+        """Where a condition is false, or cannot be computed; null is not."""
+        found, failed = self._truths(rows)
+        mask: Mask = failed | ~found.fill_null(True).to_numpy(zero_copy_only=False)
         return mask
 
     def true_mask(self, rows: pa.Table) -> Mask:
-        """Where a condition is true; null is not."""
-        found = self.values(rows, pa.bool_())
+        """Where a condition is true; null is not, nor what cannot be computed."""
+        found, _ = self._truths(rows)
         mask: Mask = found.fill_null(False).to_numpy(zero_copy_only=False)
         return mask
+
+    def _truths(self, rows: pa.Table) -> tuple[pa.Array, Mask]:
+        found, failed = self.attempt(rows)
+        return _cast(found, pa.bool_(), self.text), failed
+
+
+@lru_cache(maxsize=4096)
+def _query_text(
+    expression: Expression, types: Sequence[pa.DataType], isolates_failures: bool
+) -> str:
+    """The query that computes an expression over columns of these types, as DuckDB reads it."""
+    from sqlglot import exp
+
+    from livingdb.engines.embedded.duckdb_dialect import to_duckdb_sql
+    from livingdb.engines.portable.portability import check_portability
+
+    shown = {name: f"c{at}" for at, name in enumerate(sorted(expression.columns))}
+    tree = expression.tree.transform(
+        lambda node: exp.column(shown[node.name]) if isinstance(node, exp.Column) else node
+    )
+    fields = [(_ROW, pa.int64()), *zip(shown.values(), types, strict=True)]
+    query = exp.select(exp.alias_(tree, "value")).from_(_GIVEN)
+    # That notes types, so that it means what Spark means.
+    check_portability(query, {_GIVEN: pa.schema(fields)})
+    value = to_duckdb_sql(query).removeprefix("SELECT ").removesuffix(f" FROM {_GIVEN}")
+    value = value.removesuffix(" AS value")
+    wrapped = f"TRY([{value}])" if isolates_failures else value
+    return f"SELECT {wrapped} AS value FROM {_GIVEN} ORDER BY {_ROW}"
+
+
+@lru_cache(maxsize=4096)
+def _column_names(expression: Expression) -> frozenset[str]:
+    from sqlglot import exp
+
+    return frozenset(column.name for column in expression.tree.find_all(exp.Column))
 
 
 def _with_fields(tree: exp.Expr) -> exp.Expr:
@@ -179,15 +214,6 @@ def _with_fields(tree: exp.Expr) -> exp.Expr:
             return made
         column.replace(made)
     return tree
-
-
-def _is_wider(given: pa.DataType, target: pa.DataType) -> bool:
-    """Whether a type holds all values of another."""
-    if given == target or pa.types.is_null(given):
-        return True
-    if pa.types.is_integer(given) and pa.types.is_integer(target):
-        return bool(given.bit_width <= target.bit_width)
-    return bool(pa.types.is_float32(given) and pa.types.is_float64(target))
 
 
 def _cast(values: pa.Array, target: pa.DataType, text: str) -> pa.Array:

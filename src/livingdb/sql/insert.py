@@ -17,7 +17,7 @@ def insert(changes: StatementWriter, tree: exp.Insert) -> None:
     _check(tree)
     into = tree.this
     target = changes.target(into.this if isinstance(into, exp.Schema) else into)
-    columns = list(target.schema.columns)
+    columns = list(target.schema.visible_columns)
     if isinstance(into, exp.Schema):
         columns = [known_column(target, item.name) for item in into.expressions]
     query = _query(tree, target, columns)

@@ -11,7 +11,7 @@ from sqlglot import exp
 
 from livingdb.errors import InvalidData
 
-__all__ = ["Parameters", "bind_parameters", "constant"]
+__all__ = ["Parameters", "bind_parameters", "constant", "parameter_values"]
 
 Parameters: TypeAlias = Mapping[str, Any] | Sequence[Any] | None
 
@@ -21,7 +21,7 @@ def bind_parameters(tree: exp.Expr, given: Parameters) -> dict[str, object]:
 
     Placeholders are renamed in place, so that users may call theirs what they like.
     """
-    values = _values_by_name(given)
+    values = parameter_values(given)
     names: dict[str, str] = {}
     for node in list(tree.find_all(exp.Placeholder, exp.Parameter)):
         name = _name(node)
@@ -35,7 +35,7 @@ def bind_parameters(tree: exp.Expr, given: Parameters) -> dict[str, object]:
         raise InvalidData(
             f"{len(values)} values were given for the {len(names)} parameters of the statement"
         )
-    return {renamed: _python_value(values[name]) for name, renamed in names.items()}
+    return {renamed: values[name] for name, renamed in names.items()}
 
 
 def _python_value(value: Any) -> object:
@@ -46,16 +46,17 @@ def _python_value(value: Any) -> object:
     return value.item() if is_scalar else value
 
 
-def _values_by_name(given: Parameters) -> dict[str, object]:
+def parameter_values(given: Parameters) -> dict[str, object]:
+    """The values that were given, by name, or by number from 1."""
     if given is None:
         return {}
     if isinstance(given, Mapping):
-        return {str(name): value for name, value in given.items()}
+        return {str(name): _python_value(value) for name, value in given.items()}
     if isinstance(given, (str, bytes)) or not isinstance(given, Sequence):
         raise InvalidData(
             "parameters are a dict for :name or a list for ?, not " + type(given).__name__
         )
-    return {str(number): value for number, value in enumerate(given, 1)}
+    return {str(number): _python_value(value) for number, value in enumerate(given, 1)}
 
 
 def _name(node: exp.Expr) -> str:

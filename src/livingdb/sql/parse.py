@@ -7,10 +7,10 @@ import re
 from sqlglot import exp
 from sqlglot.dialects.spark import Spark
 from sqlglot.errors import ParseError, SqlglotError
-from sqlglot.parsers.spark import SparkParser
 from sqlglot.tokenizer_core import Token, TokenType
 
 from livingdb.errors import InvalidData, Unsupported
+from livingdb.sql.spark_grammar import SparkGrammar, read_strings
 
 __all__ = [
     "POSSIBLE",
@@ -31,6 +31,7 @@ _MAY_DEFINE = re.compile(r"\b(?:alter|create|drop)\b", re.IGNORECASE)
 """Most texts are queries, and need not be read for their first word."""
 _NOT_CLOSED = "the statement cannot be read: a quote or a comment is not closed"
 _ELSEWHERE = {
+    "COMMENT": "tables and columns hold no comments",
     "TRUNCATE": "DELETE without WHERE empties a table",
     "USE": "each branch has its own sql method, and branch.table names a table of another",
 }
@@ -42,10 +43,6 @@ _OTHERS = """
 """
 
 
-class _Parser(SparkParser):
-    STRICT_CAST = True
-
-
 class _Tokenizer(Spark.Tokenizer):
     STRING_ESCAPES = ["\\", "'"]  # noqa: RUF012  \' and '' both stand for a quote
 
@@ -55,7 +52,7 @@ class _Dialect(Spark):
 
     Tokenizer = _Tokenizer
     SAFE_DIVISION = False
-    Parser = _Parser
+    Parser = SparkGrammar
 
 
 def parse_statement(text: str) -> exp.Expr:
@@ -101,7 +98,7 @@ def _parse(text: str, statement: bool = False) -> list[exp.Expr | None]:
         raise InvalidData(f"a statement is text, not {type(text).__name__}")
     dialect = _Dialect()
     try:
-        tokens = _number_placeholders(dialect.tokenize(text))
+        tokens = _number_placeholders(read_strings(text, dialect.tokenize(text)))
         if statement and tokens:
             _check_beginning(tokens[0])
         return list(dialect.parser().parse(tokens, text))
@@ -143,7 +140,7 @@ def tokenize(text: str) -> list[Token]:
     if not isinstance(text, str):
         raise InvalidData(f"a statement is text, not {type(text).__name__}")
     try:
-        return _Dialect().tokenize(text)
+        return read_strings(text, _Dialect().tokenize(text))
     except SqlglotError:
         raise InvalidData(_NOT_CLOSED) from None
 

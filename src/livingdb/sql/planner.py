@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 
 import pyarrow as pa
 from sqlglot import exp
@@ -15,6 +16,7 @@ from sqlglot import exp
 from livingdb.engines.embedded.session import Session
 from livingdb.engines.request import Request, Source
 from livingdb.sql.condition_ranges import ranges_of_all
+from livingdb.sql.parameters import Parameters
 from livingdb.sql.scope import Scope
 from livingdb.sql.table_conditions import conditions_on, owner_of
 from livingdb.sql.table_names import (
@@ -23,7 +25,9 @@ from livingdb.sql.table_names import (
     is_range,
     source_of,
     table_nodes,
+    written_name,
 )
+from livingdb.sql.written_places import Renamed, written_query
 from livingdb.tables.letter_case import column_names
 from livingdb.tables.rows import RowSet
 
@@ -51,8 +55,13 @@ class Planner:
         assert self._session is not None
         return self._session
 
-    def request(self, query: exp.Query) -> Request:
-        """The query over the rows its tables stand for."""
+    def request(
+        self, query: exp.Query, text: str | None = None, given: Parameters = None
+    ) -> Request:
+        """The query over the rows its tables stand for.
+
+        `text` is what its user wrote, and `given` its parameters, if it is the whole of one.
+        """
         bound = query.copy()
         check_sources(bound)
         tables = [table for table in table_nodes(bound) if not is_range(table)]
@@ -66,10 +75,17 @@ class Planner:
             self._count += 1
             sources[name] = self._prune(table, found[id(table)], rows)
             names.append((table, name))
-        _qualify(tables)
+        renamed = _qualify(tables)
+        written = None
+        if text is not None:
+            at = [(table.copy(), name) for table, name in names]
+            written = partial(written_query, text, at, [(c.copy(), n) for c, n in renamed], given)
+        for column, name in renamed:
+            column.set("db", None)
+            column.set("table", exp.to_identifier(name, quoted=True))
         for table, name in names:
             _point_at(table, name)
-        return Request(bound, sources, self.parameters, self.scope.trust)
+        return Request(bound, sources, self.parameters, self.scope.trust, written)
 
     def engine_sql(self, query: exp.Query) -> str:
         """The query as the embedded engine takes it."""
@@ -118,7 +134,7 @@ def _column_names(rows: RowSet | pa.Table) -> list[str]:
 def _point_at(table: exp.Table, name: str) -> None:
     """Make the table the relation of that name, called what it was called before."""
     if not table.alias:
-        called = exp.to_identifier(_written_name(table), quoted=True)
+        called = exp.to_identifier(written_name(table), quoted=True)
         alias = table.args.get("alias") or exp.TableAlias()
         alias.set("this", called)
         table.set("alias", alias)
@@ -127,12 +143,9 @@ def _point_at(table: exp.Table, name: str) -> None:
     table.set("this", exp.to_identifier(name))
 
 
-def _written_name(table: exp.Table) -> str:
-    return table.this.name if isinstance(table.this, exp.Func) else table.name
-
-
-def _qualify(tables: list[exp.Table]) -> None:
+def _qualify(tables: list[exp.Table]) -> list[Renamed]:
     """Let columns find tables of other branches: `dev.orders.id` names one by both its names."""
+    found: dict[int, Renamed] = {}
     for table in tables:
         if not table.db or table.alias:
             continue
@@ -152,5 +165,5 @@ def _qualify(tables: list[exp.Table]) -> None:
             if column.args.get("db") is None or column.db.casefold() != branch:
                 continue
             if column.table.casefold() == name:
-                column.set("db", None)
-                column.set("table", exp.to_identifier(table.alias_or_name, quoted=True))
+                found.setdefault(id(column), (column, table.alias_or_name))
+    return list(found.values())

@@ -88,6 +88,7 @@ class StatementWriter:
                 f"{name!r} is a derived object, and no table of this branch: one that can be "
                 f"written is written on its own branch, db.branch({name!r})"
             )
+        rows.schema.check_keyed(name)
         for column, _ in alike_names(column_names(rows.schema)):
             check_clear("column", column, column_names(rows.schema))
         return Target(name, rows.schema, tree, self.planner)

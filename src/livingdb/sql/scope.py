@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from livingdb.engines.request import TableLocation
+from livingdb.sql.alter_clauses import AlterStatement
 from livingdb.sql.table_statements import SchemaStatement
 from livingdb.sql.view_statements import ViewStatement
 from livingdb.tables.rows import RowSet
@@ -55,7 +56,7 @@ class Scope(Protocol):
         """A statement that makes a sync without its WHEN … ELSE, and the conditions that says."""
         ...
 
-    def define(self, statement: SchemaStatement) -> object | None:
+    def define(self, statement: SchemaStatement | AlterStatement) -> object | None:
         """Change the schema; the snapshot that did, or None if there was nothing to do."""
         ...
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import pyarrow as pa
 from sqlglot import exp
 
-from livingdb.engines.embedded.session import Session
+from livingdb.engines.embedded.session import NotEmbedded, Session
 from livingdb.engines.engine_choice import choose_engine, load_engine
 from livingdb.errors import Unsupported
 from livingdb.sql.column_titles import with_spark_titles
@@ -50,24 +50,40 @@ def execute(
         tree = exp.select("*").from_(tree)
     _check(tree)
     if isinstance(tree, exp.Query):
-        request = Planner(scope, values).request(tree)
-        name, reason = choose_engine(request, engine)
-        if name == "spark" and engine is None:
-            _log.warning("the query runs on Spark: %s", reason)
-        found = load_engine(name).rows(request)
-        return Result(with_spark_titles(tree, found), engine=name)
+        return _select(scope, tree, values, text, parameters, engine)
     return _execute_change(scope, tree, values)
+
+
+def _select(
+    scope: Scope,
+    tree: exp.Query,
+    values: Mapping[str, object],
+    text: str,
+    parameters: Parameters,
+    engine: str | None,
+) -> Result:
+    request = Planner(scope, values).request(tree, text, parameters)
+    name, reason = choose_engine(request, engine)
+    if name == "embedded":
+        try:
+            return Result(with_spark_titles(tree, load_engine(name).rows(request)), engine=name)
+        except NotEmbedded as error:
+            is_local = any(source.is_local for source in request.sources.values())
+            if engine == "embedded" or is_local:
+                raise
+            name, reason = "spark", str(error)
+    if engine is None:
+        _log.warning("the query runs on Spark: %s", reason)
+    return Result(load_engine(name).rows(request), engine=name)
 
 
 def _define(scope: Scope, text: str) -> Result:
     text, guard = scope.without_guard(text)
-    text, options = without_sync(text)
-    options |= guard
-    view = parse_view_statement(text, options)
+    rest, options = without_sync(text)
+    view = parse_view_statement(rest, {**options, **guard})
     if view is not None:
         return Result(pa.table({}), scope.define_view(view))
-    tree = parse_statement(text)
-    return Result(pa.table({}), scope.define(parse_schema_statement(tree, options, text)))
+    return Result(pa.table({}), scope.define(parse_schema_statement(text, guard)))
 
 
 def _execute_change(scope: Scope, tree: exp.Expr, values: Mapping[str, object]) -> Result:

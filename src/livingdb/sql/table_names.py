@@ -35,6 +35,7 @@ __all__ = [
     "ref_of",
     "source_of",
     "table_nodes",
+    "written_name",
 ]
 
 SYSTEM = "livingdb"
@@ -59,6 +60,11 @@ def source_of(scope: Scope, table: exp.Table, parameters: Mapping[str, object]) 
 def function_name(call: exp.Func) -> str:
     """What a function is called."""
     return call.name if isinstance(call, exp.Anonymous) else call.sql_name().lower()
+
+
+def written_name(table: exp.Table) -> str:
+    """What a table in FROM is called, where nothing gives it another name."""
+    return table.this.name if isinstance(table.this, exp.Func) else table.name
 
 
 def ref_of(scope: Scope, table: exp.Table, parameters: Mapping[str, object]) -> str | None:

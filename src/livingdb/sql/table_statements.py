@@ -1,35 +1,46 @@
-"""CREATE, ALTER and DROP TABLE: what they say about a schema, in plain values.
+"""Reads CREATE TABLE and DROP TABLE: what they say about a schema, in plain values.
 
-    ALTER TABLE orders ADD COLUMN vat DOUBLE DEFAULT 0.0 SYNC BOTH KEEP main_v1
-
-`SYNC BOTH | FORWARD | REVERSE | NONE` with `KEEP name` or `TO name` stands at the end.
+ALTER TABLE has a reader of its own, `alter_table`; columns and constraints are read in the same
+way in both, so that no word is passed over.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from sqlglot import exp
-
 from livingdb.errors import InvalidData, Unsupported
-from livingdb.sql.parameters import constant
-from livingdb.sql.parse import POSSIBLE
-from livingdb.sql.text_spans import text_in_parentheses
+from livingdb.sql.alter_clauses import (
+    AddCheck,
+    AddForeignKey,
+    AddKey,
+    AddUnique,
+    AlterStatement,
+    ColumnSpec,
+    Rule,
+)
+from livingdb.sql.alter_table import parse_alter_table
+from livingdb.sql.clause_reader import ClauseReader
+from livingdb.sql.column_reader import COLUMN_FORM, take_column, take_constraint
+from livingdb.sql.sync_clause import take_sync
 from livingdb.sql.token_reader import TokenReader
 
 __all__ = ["SchemaStatement", "parse_schema_statement", "without_sync"]
 
-_OF_COLUMNS = {"default": "defaults", "references": "foreign_keys", "computed": "computed"}
-"""What may be said of a column, and the field of `CreateTable` that has it."""
+_FORM = "write CREATE TABLE [IF NOT EXISTS] name (column, …, PRIMARY KEY (name, …))"
+_ITEM = f"in the parentheses are columns, each as {COLUMN_FORM} or PRIMARY KEY, and constraints"
+_DROP_FORM = "write DROP TABLE [IF EXISTS] name"
+_NO_INDEX = "rows are found by their key; ALTER TABLE … ADD UNIQUE (…) makes columns unique"
+_NO_TABLES = ("DATABASE", "FUNCTION", "INDEX", "PROCEDURE", "SCHEMA", "SEQUENCE", "TRIGGER", "VIEW")
 
 
 @dataclass(frozen=True)
 class SchemaStatement:
-    """A change of the schema: the names of changes, each with its arguments, and the sync.
+    """CREATE or DROP TABLE: the names of changes, each with its arguments, and the sync.
 
-    `if_exists` and `if_missing` say that there may be nothing to do.
+    `rules` are constraints of the table that are added once it is there.  `if_exists` and
+    `if_missing` say that there may be nothing to do.
     """
 
     table: str
@@ -37,199 +48,146 @@ class SchemaStatement:
     options: dict[str, Any] = field(default_factory=dict)
     if_exists: bool = False
     if_missing: bool = False
+    rules: tuple[AddCheck | AddForeignKey, ...] = ()
 
 
 def without_sync(text: str) -> tuple[str, dict[str, Any]]:
-    """The statement without its SYNC clause, and what that says."""
+    """A statement CREATE or DROP without its SYNC clause, and what that says."""
     reader = TokenReader(text)
-    first = reader.take_one("ALTER", "CREATE", "DROP")
-    if first is None:
-        return text, {}
-    for word in ("SYNC", "KEEP") if first == "ALTER" else ("SYNC",):
-        if reader.seek_last(word):
-            rest, options = reader.text_before, _sync_clause(reader)
-            if options:
-                return rest, options
+    if reader.take_one("CREATE", "DROP") is not None and reader.seek_last("SYNC"):
+        rest, options = reader.text_before, take_sync(reader)
+        if options and reader.is_done:
+            return rest, options
     return text, {}
 
 
-def _sync_clause(reader: TokenReader) -> dict[str, Any]:
-    """What SYNC … KEEP name at the end says; nothing if it is something else."""
-    options: dict[str, Any] = {}
-    if reader.take("SYNC"):
-        direction = reader.take_one("BOTH", "FORWARD", "REVERSE", "NONE")
-        if direction is None:
-            return {}
-        options["sync"] = direction.lower()
-    how = reader.take_one("KEEP", "TO")
-    name = None if how is None else reader.take_value()
-    if how is not None and name is not None:
-        options[how.lower()] = name
-    return options if reader.is_done and (how is None) == (name is None) else {}
-
-
-def parse_schema_statement(tree: exp.Expr, options: dict[str, Any], text: str) -> SchemaStatement:
+def parse_schema_statement(
+    text: str, options: Mapping[str, Any] | None = None
+) -> SchemaStatement | AlterStatement:
     """What a statement says; `Unsupported` for what it may say elsewhere only.
 
-    Expressions in it are kept as they are written in the text.
+    Expressions in it are kept as they are written in the text.  `options` are those of a sync
+    that are known.
     """
-    if isinstance(tree, exp.Create):
-        return _create(tree, options, text)
-    if isinstance(tree, exp.Drop):
-        return _drop(tree, options)
-    if not isinstance(tree, exp.Alter):
-        raise Unsupported(f"this statement is not possible; {POSSIBLE}")
-    table = _table(tree.this)
-    changes = [change for action in tree.args["actions"] for change in _action(table, action, text)]
-    return SchemaStatement(table, tuple(changes), options, bool(tree.args.get("exists")))
+    reader = ClauseReader(text, "")
+    if reader.has_statements:
+        raise InvalidData("one statement at a time; the text has more than one")
+    if reader.is_next("ALTER"):
+        return parse_alter_table(text, options)
+    if reader.take("DROP"):
+        return _drop(reader, options or {})
+    reader.expect("CREATE", instead=_FORM)
+    return _create(reader, options or {})
 
 
-def _table(node: exp.Expr) -> str:
-    if not isinstance(node, exp.Table) or node.db:
-        raise Unsupported(
-            f"{node.sql('spark')!r}: a schema is changed on the branch the statement runs on"
-        )
-    return str(node.name)
+def _expect_table(reader: ClauseReader, verb: str, form: str) -> None:
+    """Pass TABLE; `Unsupported` for what else may be created or dropped elsewhere."""
+    words: list[str] = []
+    while not reader.take("TABLE"):
+        word = reader.take_identifier()
+        words.append("" if word is None else word.upper())
+        if word is None or words[-1] in _NO_TABLES:
+            break
+    else:
+        words += ["TABLE"] if words else []
+    if words:
+        instead = _NO_INDEX if "INDEX" in words else form
+        raise Unsupported(f"{verb} {' '.join(words).strip()} is not possible: {instead}")
 
 
-def _drop(tree: exp.Drop, options: dict[str, Any]) -> SchemaStatement:
-    if str(tree.args.get("kind")).upper() != "TABLE":
-        raise Unsupported(f"DROP {tree.args.get('kind')} is not possible")
-    tables = tree.args["tables"]
-    if len(tables) != 1:
-        raise InvalidData("DROP TABLE drops one table at a time")
-    name = _table(tables[0])
-    changes = (("DropTable", {"table": name}),)
-    return SchemaStatement(name, changes, options, if_exists=bool(tree.args.get("exists")))
+def _drop(reader: ClauseReader, options: Mapping[str, Any]) -> SchemaStatement:
+    _expect_table(reader, "DROP", _DROP_FORM)
+    reader.title = "DROP TABLE"
+    reader.begin_clause()
+    if_exists = reader.take("IF", "EXISTS")
+    name = reader.name("a table", _DROP_FORM)
+    if reader.is_next(","):
+        raise reader.invalid("it drops one table at a time", _DROP_FORM)
+    reader.take("RESTRICT")
+    given = _end(reader, options, _DROP_FORM)
+    return SchemaStatement(name, (("DropTable", {"table": name}),), given, if_exists=if_exists)
 
 
-def _create(tree: exp.Create, options: dict[str, Any], text: str) -> SchemaStatement:
-    if str(tree.args.get("kind")).upper() != "TABLE" or not isinstance(tree.this, exp.Schema):
-        raise Unsupported("CREATE TABLE name (column type, …, PRIMARY KEY (…)) is what there is")
-    if tree.args.get("expression") is not None or tree.args.get("replace"):
-        raise Unsupported("CREATE TABLE makes an empty table: INSERT INTO fills it")
-    name = _table(tree.this.this)
-    columns: list[dict[str, Any]] = []
-    key: list[str] = []
-    for item in tree.this.expressions:
-        if isinstance(item, exp.PrimaryKey):
-            key += [part.name for part in item.expressions]
-            continue
-        if not isinstance(item, exp.ColumnDef):
-            raise Unsupported(f"{item.sql('spark')!r} is not possible in CREATE TABLE")
-        columns.append(_column(item, text))
-        if columns[-1].get("key"):
-            key.append(item.name)
-    if not key:
-        raise InvalidData(f"table {name!r} needs a PRIMARY KEY")
-    schema = {column["name"]: column["type"] for column in columns}
-    change: dict[str, Any] = {"table": name, "schema": schema, "key": tuple(key)}
-    for said, field_name in _OF_COLUMNS.items():
-        given = {column["name"]: column[said] for column in columns if said in column}
-        if given:
-            change[field_name] = given
+def _end(reader: ClauseReader, options: Mapping[str, Any], form: str) -> dict[str, Any]:
+    """What is said of the sync at the end, where nothing else may stand."""
+    said = take_sync(reader)
+    if not reader.is_done:
+        raise reader.unsupported(f"{reader.rest[:60]!r} is not possible", form)
+    return {**said, **options}
+
+
+def _create(reader: ClauseReader, options: Mapping[str, Any]) -> SchemaStatement:
+    _expect_table(reader, "CREATE", _FORM)
+    reader.title = "CREATE TABLE"
+    reader.begin_clause()
+    if_missing = reader.take("IF", "NOT", "EXISTS")
+    name = reader.name("a table", _FORM)
+    reader.title = f"CREATE TABLE {name} …"
+    reader.begin_clause()
+    if reader.take("AS"):
+        raise reader.unsupported("CREATE TABLE makes an empty table", "INSERT INTO fills it")
+    columns, rules = _take_items(reader)
+    if reader.is_next("AS"):
+        raise reader.unsupported("CREATE TABLE makes an empty table", "INSERT INTO fills it")
+    given = _end(reader, options, "nothing stands after the columns but SYNC … KEEP name")
+    rules = [*(rule for column in columns for rule in column.rules), *rules]
+    made = _creation(name, columns, rules)
+    later = [rule for rule in rules if isinstance(rule, (AddCheck, AddForeignKey))]
     return SchemaStatement(
-        name, (("CreateTable", change),), options, if_missing=bool(tree.args.get("exists"))
+        name, (("CreateTable", made),), given, if_missing=if_missing, rules=tuple(later)
     )
 
 
-def _column(item: exp.ColumnDef, text: str) -> dict[str, Any]:
-    """The name, the type and what else a column is given."""
-    kind = item.args.get("kind")
-    if kind is None:
-        raise InvalidData(f"column {item.name!r} has no type")
-    found: dict[str, Any] = {"name": item.name, "type": kind.sql("spark").lower()}
-    for constraint in item.args.get("constraints") or ():
-        rule = constraint.args["kind"]
-        if isinstance(rule, exp.NotNullColumnConstraint):
-            if not rule.args.get("allow_null"):
-                found["type"] += " not null"
-        elif isinstance(rule, exp.DefaultColumnConstraint):
-            value = constant(rule.this, {})
-            if value is None and not isinstance(rule.this, exp.Null):
-                raise Unsupported(f"column {item.name!r}: a default is a value")
-            found["default"] = value
-        elif isinstance(rule, exp.PrimaryKeyColumnConstraint):
-            found["key"] = True
-        elif isinstance(rule, exp.ComputedColumnConstraint):
-            found["computed"] = text_in_parentheses(text, rule.this)
-        elif isinstance(rule, exp.Reference):
-            found["references"] = rule.this.name
-        elif not isinstance(rule, exp.CommentColumnConstraint):
-            raise Unsupported(f"column {item.name!r}: {constraint.sql('spark')} is not possible")
-    return found
+def _take_items(reader: ClauseReader) -> tuple[list[ColumnSpec], list[Rule]]:
+    """The columns and the constraints that stand in the parentheses."""
+    columns: list[ColumnSpec] = []
+    rules: list[Rule] = []
+    reader.expect("(", instead=_FORM)
+    while True:
+        reader.begin_clause()
+        rule = take_constraint(reader)
+        if rule is not None:
+            rules.append(rule)
+        else:
+            columns.append(take_column(reader))
+            if columns[-1].place is not None:
+                raise reader.invalid("FIRST and AFTER are for ALTER TABLE", "leave them out")
+        if not reader.take(","):
+            break
+    reader.expect(")", instead=_ITEM)
+    names = [column.name for column in columns]
+    twice = [name for name in names if names.count(name) > 1]
+    if twice:
+        raise InvalidData(f"the column {twice[0]!r} is in the schema twice")
+    return columns, rules
 
 
-def _action(table: str, action: exp.Expr, text: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    if isinstance(action, exp.ColumnDef):
-        yield _add_column(table, action, text)
-    elif isinstance(action, exp.Schema):
-        for item in action.expressions:
-            yield _add_column(table, item, text)
-    elif isinstance(action, exp.Drop):
-        yield from _drop_items(table, action)
-    elif isinstance(action, exp.RenameColumn):
-        yield (
-            "RenameColumn",
-            {"table": table, "name": action.this.name, "to": action.args["to"].name},
-        )
-    elif isinstance(action, exp.AlterRename):
-        yield "RenameTable", {"table": table, "to": _table(action.this)}
-    elif isinstance(action, exp.AlterColumn):
-        yield _alter_column(table, action)
-    elif isinstance(action, exp.AddConstraint):
-        for constraint in action.expressions:
-            yield _add_constraint(table, constraint, text)
-    else:
-        raise Unsupported(f"ALTER TABLE … {action.sql('spark')} is not possible")
+def _creation(name: str, columns: Sequence[ColumnSpec], rules: Iterable[Rule]) -> dict[str, Any]:
+    """What `CreateTable` takes."""
+    keys = [rule.columns for rule in rules if isinstance(rule, AddKey)]
+    if not keys:
+        raise InvalidData(f"table {name!r} needs a PRIMARY KEY")
+    if len(keys) > 1:
+        raise InvalidData(f"table {name!r} has one PRIMARY KEY: name all its columns in it")
+    schema = {c.name: c.type + (" not null" if c.nullable is False else "") for c in columns}
+    given: dict[str, Any] = {"table": name, "schema": schema, "key": keys[0]}
+    said: dict[str, dict[str, Any]] = {
+        "defaults": {c.name: c.default.value for c in columns if c.default is not None},
+        "computed": {c.name: c.computed for c in columns if c.computed is not None},
+        "generated": {c.name: c.generated for c in columns if c.generated is not None},
+    }
+    uniques = [rule for rule in rules if isinstance(rule, AddUnique)]
+    if uniques:
+        given["unique"] = _unique_groups(uniques)
+    return given | {name: values for name, values in said.items() if values}
 
 
-def _add_column(table: str, item: exp.Expr, text: str) -> tuple[str, dict[str, Any]]:
-    if not isinstance(item, exp.ColumnDef):
-        raise Unsupported(f"ADD COLUMNS ({item.sql('spark')}) is not possible")
-    given = _column(item, text)
-    if "key" in given or "references" in given:
-        raise Unsupported("a column is added without PRIMARY KEY and REFERENCES")
-    return "AddColumn", {"table": table, **given}
-
-
-def _drop_items(table: str, action: exp.Drop) -> Iterator[tuple[str, dict[str, Any]]]:
-    kind = str(action.args.get("kind")).upper()
-    for item in action.args["tables"]:
-        parts = item.expressions if isinstance(item, exp.Schema) else [item]
-        for part in parts:
-            if kind in ("COLUMN", "COLUMNS"):
-                yield "DropColumn", {"table": table, "name": part.name}
-            elif kind == "CONSTRAINT":
-                yield "DropConstraint", {"table": table, "name": part.name}
-            else:
-                raise Unsupported(f"ALTER TABLE … DROP {kind} is not possible")
-
-
-def _alter_column(table: str, action: exp.AlterColumn) -> tuple[str, dict[str, Any]]:
-    name = action.this.name
-    data_type = action.args.get("dtype")
-    if data_type is not None:
-        kind = data_type.sql("spark").lower()
-        return "RetypeColumn", {"table": table, "name": name, "type": kind}
-    allow_null = action.args.get("allow_null")
-    if allow_null is None:
-        raise Unsupported(f"ALTER COLUMN {name} takes TYPE …, SET NOT NULL or DROP NOT NULL")
-    change = "DropConstraint" if allow_null else "AddConstraint"
-    return change, {"table": table, "not_null": name}
-
-
-def _add_constraint(table: str, constraint: exp.Expr, text: str) -> tuple[str, dict[str, Any]]:
-    given: dict[str, Any] = {"table": table}
-    if isinstance(constraint, exp.Constraint):
-        given["name"] = constraint.name
-        (constraint,) = constraint.expressions
-    if isinstance(constraint, exp.CheckColumnConstraint):
-        check = text_in_parentheses(text, constraint.this)
-        return "AddConstraint", {**given, "check": check}
-    if isinstance(constraint, exp.ForeignKey) and len(constraint.expressions) == 1:
-        target = constraint.args["reference"].this
-        target = target.this if isinstance(target, exp.Schema) else target
-        link = (constraint.expressions[0].name, target.name)
-        return "AddConstraint", {**given, "foreign_key": link}
-    raise Unsupported(f"ADD CONSTRAINT {constraint.sql('spark')} is not possible")
+def _unique_groups(
+    uniques: Sequence[AddUnique],
+) -> dict[str, tuple[str, ...]] | list[tuple[str, ...]]:
+    """Unique constraints as `CreateTable` takes them: by name, if one has a name."""
+    if all(unique.name is None for unique in uniques):
+        return [unique.columns for unique in uniques]
+    taken = {unique.name for unique in uniques}
+    free = (f"unique_{n}" for n in range(1, 2 * len(uniques) + 1) if f"unique_{n}" not in taken)
+    return {unique.name or next(free): unique.columns for unique in uniques}

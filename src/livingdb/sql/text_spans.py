@@ -1,4 +1,4 @@
-"""Where items of SELECT and expressions in parentheses begin and end in a text."""
+"""Where items of SELECT begin and end in a text."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 from livingdb.errors import InvalidData
 from livingdb.sql.parse import parse_statement, tokenize
 
-__all__ = ["item_span", "text_in_parentheses"]
+__all__ = ["item_span"]
 
 _OPENING = (TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE)
 _CLOSING = (TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE)
@@ -32,19 +32,6 @@ def item_span(text: str, item: exp.Expr, places: Sequence[Span]) -> Span | None:
         if start <= low and high <= end and _is_item(text[start:end], item):
             return start, end
     return None
-
-
-def text_in_parentheses(text: str, node: exp.Expr) -> str:
-    """An expression as it is written, in parentheses, in a text."""
-    opened: list[Token] = []
-    for token in tokenize(text):
-        if token.token_type == TokenType.L_PAREN:
-            opened.append(token)
-        elif token.token_type == TokenType.R_PAREN and opened:
-            inner = text[opened.pop().end + 1 : token.start].strip()
-            if _is_item(inner, node.unnest()):
-                return inner
-    return str(node.sql("spark"))
 
 
 def _is_item(text: str, item: exp.Expr) -> bool:

@@ -27,7 +27,7 @@ def update(changes: StatementWriter, tree: exp.Update) -> None:
     values = assigned_values(target, tree.expressions)
     columns = [target.column(name) for name in values]
     if target.can_change_key(values):
-        columns = list(target.schema.columns)
+        columns = list(target.schema.visible_columns)
     query = _query(tree, target, columns, values)
     rows = changes.computed_rows(query, [*target.key, *columns])
     changes.update_columns(target, rows, values)()

@@ -18,7 +18,7 @@ from livingdb.sql.token_reader import TokenReader
 
 __all__ = ["ViewStatement", "parse_view_statement"]
 
-_KNOWN = ("when", "refresh", "materialize", "key", "engine", "sync")
+_KNOWN = ("when", "refresh", "materialize", "key", "engine", "sync", "on_break")
 
 _FORM = (
     "write CREATE [OR REPLACE] [MATERIALIZED] VIEW [IF NOT EXISTS] name [WITH (when = '…', …)] "

@@ -169,6 +169,11 @@ def _default(column: Column, rows: int) -> pa.Array:
     """The column where the data does not name it."""
     if column.default is not None:
         return pa.array([column.default], column.type).take(pa.array(np.zeros(rows, np.int64)))
+    if column.generated is not None and rows and not column.nullable:
+        raise InvalidData(
+            f"column {column.name!r} draws its values from a counter, which is not at hand here: "
+            "insert the rows without Spark, or give the values"
+        )
     if not column.nullable and rows and not column.is_fixed:
         raise InvalidData(
             f"column {column.name!r} is NOT NULL, has no default and is missing from the data"

@@ -49,14 +49,17 @@ class Definition:
     def is_alike(self, other: Definition) -> bool:
         """Whether rows of the two can be told apart by their values only.
 
-        Their tables and columns may have come about independently of each other.
+        Their tables and columns may have come about independently of each other, their unique
+        constraints may have other names, and their texts may once have been written in others.
         """
         return self == other or self._anonymous == other._anonymous
 
     @cached_property
     def _anonymous(self) -> Definition:
         columns = tuple(replace(column, id="") for column in self.schema.columns)
-        return Definition(replace(self.schema, columns=columns, next_id=None), self.layout)
+        uniques = tuple(sorted(("", tuple(sorted(group))) for _, group in self.schema.uniques))
+        schema = replace(self.schema, columns=columns, next_id=None, uniques=uniques, written=())
+        return Definition(schema, self.layout)
 
     def to_chunk(self) -> StoredChunk:
         """The definition as a record."""

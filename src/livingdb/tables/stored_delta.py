@@ -6,7 +6,8 @@ followed by a mask where only some rows carry it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -20,10 +21,41 @@ from livingdb.tables.schema import TableSchema
 from livingdb.trees.delta import DELETE, PATCH, Delta
 from livingdb.trees.shape import Shape
 
-__all__ = ["load_delta", "store_delta"]
+__all__ = ["DeltaEncoder", "load_delta", "store_delta"]
 
 _CHUNK_ROWS = 65_536
 _SMALL_ROWS = 1_024
+
+
+@dataclass(frozen=True)
+class _Encoded:
+    """The chunks of changes, and which of the columns given to them they carry, with a mask."""
+
+    chunks: Sequence[StoredChunk]
+    carried: Sequence[int]
+    masked: Sequence[int]
+
+
+class DeltaEncoder:
+    """Encodes deltas, and remembers the last small one.
+
+    A change that goes along a chain of schema versions is mostly the same in each of them.
+    """
+
+    def __init__(self) -> None:
+        self._last: tuple[list[object], _Encoded] | None = None
+
+    def encode(self, changes: Delta, positions: Sequence[int]) -> _Encoded:
+        """The chunks of changes, whose columns at these positions may be carried."""
+        given: list[object] = [changes.ops, *changes.columns[: changes.shape.key_count]]
+        given += [part for at in positions for part in (changes.columns[at], changes.present[at])]
+        last = self._last
+        if last is not None and list(map(id, last[0])) == list(map(id, given)):
+            return last[1]
+        encoded = _encode(changes, positions)
+        if len(changes) < _SMALL_ROWS:
+            self._last = given, encoded
+        return encoded
 
 
 def store_delta(
@@ -32,46 +64,53 @@ def store_delta(
     base: Address,
     counts: Counts | None,
     sink: Callable[[StoredChunk], None],
+    encoder: DeltaEncoder | None = None,
 ) -> Change:
     """Write the changes as chunks; the recipe of the version they make of `base`."""
-    key_count = len(schema.key)
+    places = range(len(schema.key), len(schema.stored_columns))
+    positions = [at for at in places if changes.columns[at] is not None]
+    made = (encoder or DeltaEncoder()).encode(changes, positions)
+    for stored in made.chunks:
+        sink(stored)
+    numbers = schema.delta_numbers
+    return Change(
+        base,
+        tuple(stored.address for stored in made.chunks),
+        tuple(numbers[positions[at]] for at in made.carried),
+        tuple(numbers[positions[at]] for at in made.masked),
+        len(changes),
+        counts,
+    )
+
+
+def _encode(changes: Delta, positions: Sequence[int]) -> _Encoded:
     carried: list[int] = []
     masked: list[int] = []
+    keys = changes.columns[: changes.shape.key_count]
     arrays: list[pa.Array] = [pa.array(changes.ops, pa.int8())]
-    arrays += [column for column in changes.columns[:key_count] if column is not None]
+    arrays += [column for column in keys if column is not None]
     is_whole = len(changes) > 0 and not changes.ops.any()
-    for position in range(key_count, len(schema.stored_columns)):
+    for number, position in enumerate(positions):
         column = changes.columns[position]
-        if column is None:
-            continue
+        assert column is not None
         if is_whole and changes.present[position] is None:
-            carried.append(position)
+            carried.append(number)
             arrays.append(column)
             continue
         carries = changes.carries(position)
         if not carries.any():
             continue
-        carried.append(position)
+        carried.append(number)
         arrays.append(_null_where_absent(column, carries))
         if not carries[changes.ops == PATCH].all():
-            masked.append(position)
+            masked.append(number)
             arrays.append(pa.array(carries))
-    chunks: list[Address] = []
     quick = len(changes) < _SMALL_ROWS
-    for start in range(0, max(len(changes), 1), _CHUNK_ROWS):
-        part = [array.slice(start, _CHUNK_ROWS) for array in arrays]
-        stored = encode_chunk(part, quick=quick)
-        sink(stored)
-        chunks.append(stored.address)
-    numbers = schema.delta_numbers
-    return Change(
-        base,
-        tuple(chunks),
-        tuple(numbers[position] for position in carried),
-        tuple(numbers[position] for position in masked),
-        len(changes),
-        counts,
-    )
+    chunks = [
+        encode_chunk([array.slice(start, _CHUNK_ROWS) for array in arrays], quick=quick)
+        for start in range(0, max(len(changes), 1), _CHUNK_ROWS)
+    ]
+    return _Encoded(chunks, carried, masked)
 
 
 def _null_where_absent(

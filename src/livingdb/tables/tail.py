@@ -10,12 +10,21 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
+from dataclasses import dataclass
 
 from livingdb.chunks.address import Address
 from livingdb.tables.index import Version, VersionIndex, require, skip_depth
+from livingdb.tables.rows import RowSet
 from livingdb.trees.delta import Delta, merge_deltas
 
 __all__ = ["Tails"]
+
+
+@dataclass(frozen=True, eq=False)
+class BaseRows:
+    """The rows that a tail lies over; it is the same as itself only."""
+
+    rows: RowSet
 
 
 class Tails:
@@ -34,19 +43,24 @@ class Tails:
         self._rows = 0
         self._lock = threading.Lock()
 
-    def tail(self, keyframe: Version, version: Version) -> Delta:
-        """All changes after `keyframe` up to `version`, merged; there is at least one."""
-        name = (keyframe.address, version.address)
+    def tail(self, keyframe: Version, version: Version, below: BaseRows | None = None) -> Delta:
+        """All changes after `keyframe` up to `version`, merged; there is at least one.
+
+        `below` are the rows of the keyframe, if they have a tail of their own, which is in it.
+        """
+        place = keyframe.address if below is None or below.rows.tail is None else below
+        name = (place, version.address)
         found = self._get(name)
         if found is not None:
             return found
-        base = (keyframe.address, version.base)
+        base = (place, version.base)
         before = self._get(base)
         if before is not None:
             merged = merge_deltas([before, self.delta(version)])
             self._forget(base)
         else:
-            merged = merge_deltas(self._pieces(keyframe.depth, version))
+            first = [] if below is None or below.rows.tail is None else [below.rows.tail]
+            merged = merge_deltas([*first, *self._pieces(keyframe.depth, version)])
         self._put(name, merged)
         return merged
 

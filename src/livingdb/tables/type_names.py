@@ -3,7 +3,8 @@
     bigint   decimal(10,2)   timestamp   timestamp_ntz   array<string>
     struct<name:string,at:date>   map<string,double>
 
-A timestamp in a zone other than UTC is written `timestamp[Europe/Oslo]`.
+A timestamp in a zone other than UTC is written `timestamp[Europe/Oslo]`.  `varchar(10)` and
+`char(10)` are text with a limit; what is shorter is not padded.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import pyarrow as pa
 from livingdb.chunks.types import normalise_type
 from livingdb.errors import Unsupported
 
-__all__ = ["parse_type", "type_name"]
+__all__ = ["parse_limited_type", "parse_type", "quote_if_needed", "type_name"]
 
 _NAMES: dict[str, pa.DataType] = {
     "boolean": pa.bool_(),
@@ -41,6 +42,8 @@ _ALIASES = {
     "real": "float",
     "text": "string",
     "varchar": "string",
+    "char": "string",
+    "character": "string",
     "timestamp_ltz": "timestamp",
     "int8": "tinyint",
     "int16": "smallint",
@@ -67,21 +70,31 @@ def type_name(data_type: pa.DataType) -> str:
     if pa.types.is_list(data_type):
         return f"array<{type_name(data_type.value_type)}>"
     if pa.types.is_struct(data_type):
-        inner = ",".join(f"{_quote_name(f.name)}:{type_name(f.type)}" for f in data_type)
+        inner = ",".join(f"{quote_if_needed(f.name)}:{type_name(f.type)}" for f in data_type)
         return f"struct<{inner}>"
     return type_name(normalise_type(data_type))
 
 
-def _quote_name(name: str) -> str:
+def quote_if_needed(name: str) -> str:
+    """A name in backticks, if it is not a plain word."""
     return name if re.fullmatch(r"\w+", name) else "`" + name.replace("`", "``") + "`"
 
 
 def parse_type(text: str) -> pa.DataType:
     """The chunk type of a name; `Unsupported` says which part was not understood."""
+    return parse_limited_type(text)[0]
+
+
+def parse_limited_type(text: str) -> tuple[pa.DataType, int | None]:
+    """The chunk type of a name, and the most characters that text of it may have, if there are."""
     parser = _Parser(text)
     data_type = parser.type()
     parser.end()
-    return normalise_type(data_type)
+    if parser.limit is not None and not pa.types.is_string(data_type):
+        raise Unsupported(f"type {text!r}: a limit is for the text of a column, not inside others")
+    if parser.limit is not None and parser.limit < 1:
+        raise Unsupported(f"type {text!r}: a limit is at least one character")
+    return normalise_type(data_type), parser.limit
 
 
 class _Parser:
@@ -96,6 +109,7 @@ class _Parser:
             self.tokens.append(match.group(1))
             at = match.end()
         self.at = 0
+        self.limit: int | None = None
 
     def peek(self) -> str:
         return self.tokens[self.at] if self.at < len(self.tokens) else ""
@@ -136,7 +150,7 @@ class _Parser:
             return pa.timestamp("us", self.next()[1:-1])
         if word == "string" and self.peek() == "(":
             self.next()
-            self.number()
+            self.limit = self.number()
             self.expect(")")
         if word not in _NAMES:
             raise Unsupported(f"type {self.text!r}: there is no type {word!r}")

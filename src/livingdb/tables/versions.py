@@ -29,8 +29,9 @@ from livingdb.tables.index import (
 from livingdb.tables.layout import FOLD_FLOOR_ROWS
 from livingdb.tables.recipe import Change, Counts, Definition, Derived, Recipe, Rows, load_recipe
 from livingdb.tables.rows import RowSet
-from livingdb.tables.stored_delta import load_delta, store_delta
-from livingdb.tables.tail import Tails
+from livingdb.tables.stored_delta import DeltaEncoder, load_delta, store_delta
+from livingdb.tables.tail import BaseRows, Tails
+from livingdb.tables.unique_index import BuiltIndex, RowSource, UniqueIndexes
 from livingdb.tables.virtual_forest import VirtualForest
 from livingdb.trees.builder import Sink
 from livingdb.trees.compare import differs
@@ -59,8 +60,13 @@ class Evaluator(Protocol):
         """The root of its rows, evaluated now."""
         ...
 
+    def row_source(self, recipe: Derived, versions: Versions) -> RowSource | None:
+        """The version whose rows it maps one by one; None if it makes them in another way."""
+        ...
+
 
 KeepAnswer = Callable[[Version, Derived, Sequence[StoredChunk]], None]
+KeepIndex = Callable[[BuiltIndex], None]
 
 
 class Versions:
@@ -78,13 +84,17 @@ class Versions:
         self.evaluators = dict(evaluators or {})
         self.cache = cache if cache is not None else Cache()
         self._tails = Tails(index, self._load_delta)
+        self._encoder = DeltaEncoder()
         self._definition = lru_cache(maxsize=1024)(lambda a: Definition.load(store, a))
         self._forest = lru_cache(maxsize=1024)(self._make_forest)
-        self._mapped = lru_cache(maxsize=256)(self._mapped_rows)
+        self._mapped = lru_cache(maxsize=1024)(self._mapped_rows)
         self._origin_recipe = lru_cache(maxsize=1024)(lambda a: load_recipe(store, a))
         self._empty: dict[Address, tuple[Forest, Address]] = {}
         self.keep_answer: KeepAnswer = self._put_answer
         """Takes the tree of a version that was evaluated to be read."""
+        self.keep_index: KeepIndex = self._put_index
+        """Takes an index that was made to be read."""
+        self.uniques = UniqueIndexes(self)
 
     # --- making ------------------------------------------------------------------------------
 
@@ -121,7 +131,7 @@ class Versions:
     ) -> Version:
         """A version that is `base` with the changes made; `counts` if the caller knows them."""
         schema = self._definition(base.definition).schema
-        recipe = store_delta(schema, changes, base.address, counts, sink)
+        recipe = store_delta(schema, changes, base.address, counts, sink, self._encoder)
         stored = recipe.to_chunk()
         sink(stored)
         rows = None if changes.is_structural else base.rows
@@ -201,9 +211,10 @@ class Versions:
         kept = self.nearest_stored(version)
         mapped = None if kept is not None else self._mapped(version.origin)
         if mapped is not None:
-            is_origin = version.origin == version.address
-            tail = None if is_origin else self._tails.tail(self.require(version.origin), version)
-            return replace(mapped, tail=tail)
+            if version.origin == version.address:
+                return mapped.rows
+            origin = self.require(version.origin)
+            return replace(mapped.rows, tail=self._tails.tail(origin, version, mapped))
         return self._rows_over(kept if kept is not None else self._evaluate(version), version)
 
     def tree_rows(self, version: Version) -> RowSet:
@@ -319,11 +330,24 @@ class Versions:
     def _put_answer(self, version: Version, recipe: Derived, chunks: Sequence[StoredChunk]) -> None:
         self.store.put(chunks)
 
-    def _mapped_rows(self, origin: Address) -> RowSet | None:
+    def _put_index(self, built: BuiltIndex) -> None:
+        self.store.put(built.chunks)
+        self.index.put(built.version)
+        self.index.materialize(built.version.address, built.root)
+
+    def row_source(self, origin: Version) -> RowSource | None:
+        """The version whose rows an origin maps one by one; None if there is none."""
+        recipe = self._origin_recipe(origin.address)
+        if not isinstance(recipe, Derived):
+            return None
+        return self._evaluator(recipe).row_source(recipe, self)
+
+    def _mapped_rows(self, origin: Address) -> BaseRows | None:
         """The rows of a derived version, if they can be found as they are read."""
         recipe = self.recipe(self.require(origin))
         assert isinstance(recipe, Derived)
-        return self._evaluator(recipe).rows(recipe, self)
+        rows = self._evaluator(recipe).rows(recipe, self)
+        return None if rows is None else BaseRows(rows)
 
     def _evaluator(self, recipe: Derived) -> Evaluator:
         evaluator = self.evaluators.get(recipe.kind)

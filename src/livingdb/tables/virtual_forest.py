@@ -12,12 +12,13 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from livingdb.chunks.address import Address
-from livingdb.tables.batches import flat, large_batches
+from livingdb.tables.batches import large_batches
+from livingdb.tables.row_projection import RowProjection
 from livingdb.tables.rows import RowSet
 from livingdb.tables.schema import TableSchema
 from livingdb.trees.delta import Delta, merge_deltas
 from livingdb.trees.forest import Grouping
-from livingdb.trees.keys import KeyArray, member
+from livingdb.trees.keys import KeyArray
 from livingdb.trees.scan import ALL, Span, ZoneFilter
 from livingdb.trees.shape import Shape
 
@@ -71,36 +72,22 @@ class VirtualForest(ABC):
         """Ranges of keys that hold about equally many rows."""
 
 
-Function = Callable[[pa.Table], pa.Table]
-
-
 class MappedForest(VirtualForest):
-    """Reads go to the source's rows and through the function.
-
-    `drops` says whether the function may leave rows out.
-    """
+    """Reads go to the source's rows and through a projection, which keeps keys as they are."""
 
     def __init__(
-        self,
-        source: RowSet,
-        schema: TableSchema,
-        grouping: Grouping,
-        function: Function,
-        drops: bool,
-        reads: Sequence[str] | None = None,
+        self, source: RowSet, schema: TableSchema, grouping: Grouping, projection: RowProjection
     ):
         self.source = source
         self.schema = schema
         self.grouping = grouping
-        self.drops = drops
-        self._names = list(reads) if reads is not None else source.schema.whole.names
-        self._function = function
+        self.projection = projection
+        self._names = [column.name for column in schema.stored_columns]
 
-    def _map_batch(self, batch: pa.RecordBatch) -> tuple[KeyArray, list[pa.Array]]:
-        """Keys and stored columns of what rows of the source become."""
-        made = self._function(pa.Table.from_batches([batch]))
-        columns = [flat(made.column(column.name)) for column in self.schema.stored_columns]
-        return self.shape.keys(columns), columns
+    def _chosen(self, positions: Sequence[int]) -> tuple[list[str], list[str]]:
+        """The columns at these positions, and those of the source that are read for them."""
+        names = [self._names[at] for at in positions]
+        return names, self.projection.reads(names) or list(self.source.schema.key[:1])
 
     def scan(
         self,
@@ -112,45 +99,59 @@ class MappedForest(VirtualForest):
         keep: bool = False,
     ) -> Iterator[list[pa.Array]]:
         """Batches of the columns asked for, in key order, with the changes made."""
-        whole = range(len(self.grouping.types))
-        chosen = list(whole if positions is None else positions)
+        chosen = list(range(len(self._names)) if positions is None else positions)
         rest = None if changes is None else _delta_within(changes, span)
-        for batch in large_batches(self.source.batches(self._names, span)):
-            keys, columns = self._map_batch(batch)
-            if not len(keys):
-                continue
-            if rest is not None and len(rest):
-                upto = int(np.searchsorted(rest.keys, keys[-1], side="right"))
-                keys, columns = rest.slice(0, upto).apply(keys, columns)
-                rest = rest.slice(upto, len(rest))
-            if len(keys):
-                yield [columns[at] for at in chosen]
+        keys = [] if rest is None else list(range(self.shape.key_count))
+        wanted = [*keys, *(at for at in dict.fromkeys(chosen) if at not in keys)]
+        places = [wanted.index(at) for at in chosen]
+        names, reads = self._chosen(wanted)
+        for batch in large_batches(self.source.batches(reads, span)):
+            given = dict(zip(reads, batch.columns, strict=True))
+            _, columns = self.projection.map_rows(given, len(batch), names)
+            if rest is not None and len(columns[0]):
+                columns, rest = self._overlay(columns, rest, wanted)
+            if len(columns[0]):
+                yield [columns[at] for at in places]
         if rest is not None and len(rest):
-            empty = [pa.array([], kind) for kind in self.grouping.types]
-            keys, columns = rest.apply(rest.keys[:0], empty)
-            if len(keys):
-                yield [columns[at] for at in chosen]
+            empty = [pa.array([], self.grouping.types[at]) for at in wanted]
+            _, columns = rest.apply(rest.keys[:0], empty, wanted)
+            if len(columns[0]):
+                yield [columns[at] for at in places]
+
+    def _overlay(
+        self, columns: list[pa.Array], rest: Delta, positions: Sequence[int]
+    ) -> tuple[list[pa.Array], Delta]:
+        """A batch with the changes up to its last key made, and the changes that are left."""
+        keys = self.shape.codec.encode(columns[: self.shape.key_count])
+        upto = int(np.searchsorted(rest.keys, keys[-1], side="right"))
+        if upto:
+            _, columns = rest.slice(0, upto).apply(keys, columns, positions)
+        return columns, rest.slice(upto, len(rest))
 
     def seek_many(
         self, root: Address, keys: KeyArray, positions: Sequence[int]
     ) -> tuple[npt.NDArray[np.bool_], list[pa.Array]]:
         """Which of the sorted keys are there, and the columns of those that are."""
-        found, arrays = self.source.lookup(keys, self._names)
-        batch = pa.RecordBatch.from_arrays(arrays, names=self._names)
-        there, columns = self._map_batch(batch)
-        if self.drops:
-            found = member(keys, there)
-        return found, [columns[at] for at in positions]
+        names, reads = self._chosen(positions)
+        found, arrays = self.source.lookup(keys, reads)
+        if not len(arrays[0]):
+            return found, [pa.array([], self.grouping.types[at]) for at in positions]
+        given = dict(zip(reads, arrays, strict=True))
+        kept, columns = self.projection.map_rows(given, len(arrays[0]), names)
+        if kept is not None:
+            found = found.copy()
+            found[found] = kept
+        return found, columns
 
     def contains(self, root: Address, keys: KeyArray) -> npt.NDArray[np.bool_]:
         """Which of the sorted keys are there."""
-        if not self.drops:
+        if not self.projection.drops:
             return self.source.contains(keys)
-        return self.seek_many(root, keys, [0])[0]
+        return self.seek_many(root, keys, [])[0]
 
     def count_rows(self, root: Address) -> int:
         """How many rows there are."""
-        if not self.drops:
+        if not self.projection.drops:
             return self.source.count()
         return sum(len(arrays[0]) for arrays in self.scan(root, [0]))
 

@@ -6,6 +6,7 @@ import struct
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import accumulate
+from pathlib import Path
 
 import zstandard
 from blake3 import blake3
@@ -222,6 +223,13 @@ def read_columns(address: bytes, data: bytes, fetch: Fetch) -> list[Part]:
     return parts
 
 
+def _record_words() -> bytes:
+    """The words that records have in common, as the page has them."""
+    page = (Path(__file__).parents[3] / "docs" / "format.md").read_text()
+    _, _, rest = page.partition("words that records have in common are")
+    return rest.split("```")[1].removeprefix("text\n").replace("\n", "").encode()
+
+
 def _read_column(form: StoredForm, position: int, fetch: Fetch) -> Part:
     mode, body, size = form.columns[position]
     if mode == 3:
@@ -238,6 +246,11 @@ def _read_column(form: StoredForm, position: int, fetch: Fetch) -> Part:
         lengths = [table.number(4) for _ in range(table.number(2))]
         words = zstandard.ZstdCompressionDict([table.take(length) for length in lengths][position])
         body = zstandard.ZstdDecompressor(dict_data=words).decompress(body, max_output_size=size)
+    elif mode == 4:
+        prefix = zstandard.ZstdCompressionDict(
+            _record_words(), dict_type=zstandard.DICT_TYPE_RAWCONTENT
+        )
+        body = zstandard.ZstdDecompressor(dict_data=prefix).decompress(body, max_output_size=size)
     elif mode == 1:
         body = zstandard.ZstdDecompressor().decompress(body, max_output_size=size)
     if form.kind == 2:

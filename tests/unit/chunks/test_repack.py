@@ -128,7 +128,7 @@ class TestDictionaries:
         ]
         chunks = [encode_record(payload) for payload in payloads]
         store, report = repacked(chunks)
-        assert report.after_bytes < 0.8 * report.before_bytes
+        assert report.after_bytes < 0.9 * report.before_bytes
         for chunk, payload in zip(chunks, payloads, strict=True):
             assert read_record(Chunk(chunk.address, store.get(chunk.address), store.get)) == payload
 

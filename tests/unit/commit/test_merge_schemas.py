@@ -14,11 +14,13 @@ from livingdb.errors import MergeConflict, RuleViolation
 from livingdb.evolution import (
     AddColumn,
     AddConstraint,
+    AddUnique,
     ChangeKey,
     CreateTable,
     DropColumn,
     DropTable,
     JoinTables,
+    MaskColumn,
     Normalize,
     RenameColumn,
     RenameTable,
@@ -107,6 +109,7 @@ def test_both_sides_changed_other_things(db: livingdb.Database) -> None:
         RetypeColumn("orders", "amount", "bigint"),
         RenameTable("orders", "sales"),
         AddConstraint("orders", check="amount > 0"),
+        AddUnique("orders", ["city", "amount"]),
         CreateTable("extra", {"id": "int", "v": "int"}, key="id"),
     ],
     ids=lambda change: type(change).__name__,
@@ -300,6 +303,7 @@ def test_a_schema_change_that_cannot_be_picked(db: livingdb.Database) -> None:
         RetypeColumn("orders", "amount", "bigint", policy="null"),
         RenameTable("orders", "sales"),
         AddConstraint("orders", check="amount > 0"),
+        AddUnique("orders", ["city", "amount"]),
         CreateTable("extra", {"id": "int", "v": "int"}, key="id"),
         SplitTable("orders", {"small": "amount < 3", "large": "amount >= 3"}),
         Normalize("orders", ["city"], "cities"),
@@ -485,3 +489,119 @@ def test_in_conflict_nothing_of_the_schema_comes(db: livingdb.Database) -> None:
         db.merge("feature", into="main")
     assert main.head.id == before
     assert len(db.syncs()) == 1
+
+
+# --- what both sides did --------------------------------------------------------------------------
+
+
+def test_checks_of_one_name_and_other_conditions(db: livingdb.Database) -> None:
+    main, dev = db.branch("main"), db.branch("dev")
+    main.evolve(AddConstraint("orders", "least", check="amount > 0"))
+    dev.evolve(AddConstraint("orders", "least", check="id > 0"))
+    with pytest.raises(MergeConflict, match="orders"):
+        db.merge("dev", into="main")
+
+
+def test_one_check_of_a_column_that_one_side_renamed(db: livingdb.Database) -> None:
+    main, dev = db.branch("main"), db.branch("dev")
+    for branch in (main, dev):
+        branch.evolve(AddConstraint("orders", "least", check="amount > 0"))
+    main.evolve(RenameColumn("orders", "amount", "total"))
+    db.merge("dev", into="main")
+    assert "total" in main.table("orders").schema.names
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs"),
+    [
+        (
+            AddColumn("orders", "x", "int", up="amount * 2"),
+            AddColumn("orders", "x", "int", up="amount * 3"),
+        ),
+        (AddColumn("orders", "x", "int"), AddColumn("orders", "x", "int", up="amount * 3")),
+        (
+            MaskColumn("orders", "city", "expression", "concat(city, '!')"),
+            MaskColumn("orders", "city", "expression", "concat(city, '?')"),
+        ),
+        (
+            RetypeColumn("orders", "amount", "string", up="concat(amount, 'a')"),
+            RetypeColumn("orders", "amount", "string", up="concat(amount, 'b')"),
+        ),
+        (
+            MaskColumn("orders", "city", "null"),
+            AddColumn("orders", "x", "string", up="concat(city, 'x')"),
+        ),
+    ],
+    ids=["two ups", "an up", "two masks", "two casts", "a mask and who reads it"],
+)
+def test_rows_of_other_values_are_a_conflict(
+    db: livingdb.Database, ours: object, theirs: object
+) -> None:
+    main, dev = db.branch("main"), db.branch("dev")
+    main.evolve(ours)
+    dev.evolve(theirs)
+    for source, into in (("dev", "main"), ("main", "dev")):
+        with pytest.raises(MergeConflict, match="orders"):
+            db.merge(source, into=into)
+
+
+def test_one_mask_masks_once(db: livingdb.Database) -> None:
+    main, dev = db.branch("main"), db.branch("dev")
+    for branch in (main, dev):
+        branch.evolve(MaskColumn("orders", "city", "expression", "concat(city, '!')"))
+    db.merge("dev", into="main")
+    assert [row["city"] for row in rows(main)] == ["Oslo!", "Bodø!", None]
+
+
+def test_what_both_made_keeps_the_identity_of_ours(db: livingdb.Database) -> None:
+    main, dev = db.branch("main"), db.branch("dev")
+    for branch in (main, dev):
+        branch.evolve(AddColumn("orders", "vat", "int"))
+    main.derive("vats", "SELECT id, vat FROM orders", when="immediate")
+    db.merge("dev", into="main")
+    dev.update("orders", {"id": [1], "vat": [7]})
+    main.evolve(RenameColumn("orders", "vat", "tax"))
+    db.merge("dev", into="main")
+    assert [row["tax"] for row in rows(main)] == [7, None, None]
+    assert rows(db.branch("vats"), "vats")[0] == {"id": 1, "vat": 7}
+    assert db.sync("vats").state == "active"
+
+
+def test_what_a_merge_settled_stays_settled(db: livingdb.Database) -> None:
+    main, dev = db.branch("main"), db.branch("dev")
+    for branch in (main, dev):
+        branch.evolve(RenameColumn("orders", "city", "town"))
+    db.merge("dev", into="main")
+    main.evolve(RenameColumn("orders", "town", "place"))
+    dev.update("orders", {"id": [1], "town": ["Moss"]})
+    db.merge("dev", into="main")
+    assert rows(main)[0]["place"] == "Moss"
+
+
+def test_a_policy_is_asked_once(db: livingdb.Database) -> None:
+    main, dev = db.branch("main"), db.branch("dev")
+    main.evolve(RenameColumn("orders", "city", "town"))
+    dev.evolve(RenameColumn("orders", "city", "place"))
+    db.merge("dev", into="main", on_conflict="ours")
+    dev.update("orders", {"id": [1], "place": ["Moss"]})
+    db.merge("dev", into="main")
+    assert rows(main)[0]["town"] == "Moss"
+
+
+@pytest.mark.parametrize("into", ["main", "dev"])
+def test_a_rename_follows_a_column_to_other_tables(db: livingdb.Database, into: str) -> None:
+    main, dev = db.branch("main"), db.branch("dev")
+    main.evolve(SplitTable("orders", {"small": "amount < 3", "large": "amount >= 3"}))
+    dev.evolve(RenameColumn("orders", "city", "town"))
+    dev.update("orders", {"id": [1], "town": ["Moss"]})
+    db.merge("dev" if into == "main" else "main", into=into)
+    target = db.branch(into)
+    assert rows(target, "small")[0] == {"id": 1, "town": "Moss", "amount": 1}
+    assert target.table("large").schema.names == ["id", "town", "amount"]
+    other = "dev" if into == "main" else "main"
+    db.merge(into, into=other)
+    assert rows(db.branch(other), "small") == rows(target, "small")
+    target.evolve(RenameColumn("small", "town", "place"))
+    db.branch(other).insert("large", {"id": [9], "town": ["x"], "amount": [9]})
+    db.merge(other, into=into)
+    assert target.table("small").schema.names == ["id", "place", "amount"]

@@ -18,6 +18,7 @@ import livingdb
 from livingdb.evolution import (
     AddColumn,
     AddConstraint,
+    AddUnique,
     ChangeKey,
     ConcatColumns,
     CreateTable,
@@ -104,28 +105,27 @@ VARIANTS = [
     variant("drop NOT NULL column, default", DropColumn("orders", "must", default="?")),
     variant("drop NOT NULL column, down", DropColumn("orders", "must", down=UP)),
     # --- types
-    variant(
-        "widen", RetypeColumn("orders", "small", "bigint"), FORWARD, "may not fit int", scans=False
-    ),
+    variant("widen", RetypeColumn("orders", "small", "bigint")),
     variant("widen, reject", RetypeColumn("orders", "small", "bigint", policy="reject")),
     variant("widen, null", RetypeColumn("orders", "small", "bigint", policy="null")),
-    variant(
-        "widen, clamp",
-        RetypeColumn("orders", "small", "bigint", policy="clamp"),
-        FORWARD,
-        "may not fit int",
-    ),
+    variant("widen, clamp", RetypeColumn("orders", "small", "bigint", policy="clamp")),
+    variant("widen, truncate", RetypeColumn("orders", "small", "bigint", policy="truncate")),
+    variant("widen, quarantine", RetypeColumn("orders", "small", "bigint", policy="quarantine")),
     variant("widen, down", RetypeColumn("orders", "small", "bigint", down="CAST(0 AS int)")),
-    variant(
-        "narrow", RetypeColumn("orders", "large", "int"), REVERSE, "may not fit int", scans=True
-    ),
+    variant("narrow", RetypeColumn("orders", "large", "int"), scans=True),
     variant("narrow, clamp", RetypeColumn("orders", "large", "int", policy="clamp")),
     variant("narrow, reject", RetypeColumn("orders", "large", "int", policy="reject"), scans=True),
+    variant("narrow, null", RetypeColumn("orders", "large", "int", policy="null")),
+    variant("narrow, quarantine", RetypeColumn("orders", "large", "int", policy="quarantine")),
     variant(
-        "narrow, null",
-        RetypeColumn("orders", "large", "int", policy="null"),
-        REVERSE,
-        "may not fit int",
+        "narrow, truncate", RetypeColumn("orders", "large", "int", policy="truncate"), scans=True
+    ),
+    variant(
+        "another type, no way back",
+        RetypeColumn("orders", "small", "date", up="date_from_unix_date(small)"),
+        FORWARD,
+        "date is not cast to int",
+        scans=True,
     ),
     variant("narrow, up", RetypeColumn("orders", "large", "int", up="CAST(0 AS int)")),
     # --- text
@@ -199,6 +199,15 @@ VARIANTS = [
         "choose on_violation",
         scans=True,
     ),
+    variant(
+        "add unique",
+        AddUnique("orders", ["id", "small"], on_violation=None),
+        REVERSE,
+        "choose on_violation",
+        scans=True,
+    ),
+    variant("add unique, reject", AddUnique("orders", ["id", "small"]), scans=True),
+    variant("add unique, quarantine", AddUnique("orders", "small", on_violation="quarantine")),
     variant("add check, reject", AddConstraint("orders", check="small > 0"), scans=True),
     variant(
         "add check, quarantine",

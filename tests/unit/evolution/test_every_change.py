@@ -67,6 +67,19 @@ CHANGES: dict[str, tuple[object, Write]] = {
         ev.AddColumn("orders", "twice", "double", computed="amount * 2"),
         lambda b: b.insert("orders", {"id": [50], "amount": [7.0]}),
     ),
+    "looked up": (
+        ev.AddColumn(
+            "orders", "twin", "string", up="(SELECT city FROM returns WHERE returns.id = orders.id)"
+        ),
+        lambda b: b.update("orders", {"id": [1], "twin": ["t"], "amount": [8.5]}),
+    ),
+    "normalize two tables": (
+        [
+            ev.Normalize("orders", ["city", "zip"], "places"),
+            ev.Normalize("returns", ["zip", "city"], "places", on_update="fanout"),
+        ],
+        lambda b: b.delete("orders", [1, 2]),
+    ),
     "not null with up": (
         ev.AddColumn("orders", "n", "int not null", up="length(coalesce(city, ''))"),
         lambda b: b.update("orders", {"id": [1], "n": [77], "amount": [8.5]}),
@@ -83,6 +96,14 @@ CHANGES: dict[str, tuple[object, Write]] = {
         ev.SetDefault("orders", "zip", "0000"),
         lambda b: b.insert("orders", {"id": [51], "amount": [7.0]}),
     ),
+    "unique": (
+        ev.AddUnique("orders", ["id", "city"]),
+        lambda b: b.insert("orders", {"id": [51], "city": ["Oslo"], "amount": [7.0]}),
+    ),
+    "unique, quarantine": (
+        ev.AddUnique("orders", "city", on_violation="quarantine"),
+        lambda b: b.update("orders", {"id": [1], "amount": [8.5]}),
+    ),
     "reorder columns": (
         ev.ReorderColumns("orders", ["zip", "amount", "id", "city"]),
         lambda b: b.update("orders", {"id": [1], "zip": ["77"], "amount": [8.5]}),
@@ -90,6 +111,26 @@ CHANGES: dict[str, tuple[object, Write]] = {
     "retype": (
         ev.RetypeColumn("orders", "amount", "int", policy="clamp"),
         lambda b: b.update("orders", {"id": [1], "amount": [99]}),
+    ),
+    "retype, null": (
+        ev.RetypeColumn("orders", "city", "varchar(4)", policy="null"),
+        lambda b: b.update("orders", {"id": [1], "city": ["Ås"]}),
+    ),
+    "retype, truncated": (
+        ev.RetypeColumn("orders", "amount", "int", policy="truncate"),
+        lambda b: b.update("orders", {"id": [1], "amount": [99]}),
+    ),
+    "retype, quarantined": (
+        ev.RetypeColumn("orders", "amount", "int", policy="quarantine"),
+        lambda b: b.update("orders", {"id": [4], "amount": [99]}),
+    ),
+    "retype key": (
+        ev.RetypeColumn("orders", "id", "string"),
+        lambda b: b.update("orders", {"id": ["1"], "amount": [99.0]}),
+    ),
+    "up, quarantined": (
+        ev.AddColumn("orders", "share", "double", up="12 / CAST(zip AS int)", policy="quarantine"),
+        lambda b: b.update("orders", {"id": [1], "share": [0.5], "amount": [99.0]}),
     ),
     "split column": (
         ev.SplitColumn("orders", "city", into=["first", "rest"], separator=" "),

@@ -438,3 +438,13 @@ def test_the_schema_changes_between_two_snapshots(db: livingdb.Database) -> None
     assert [step.sequence for step in lifter.schema_changes_between(steps[0], main.head._row)] == [
         steps[1].sequence
     ]
+
+
+def test_a_table_that_one_side_makes_is_its_own(tmp_path: Path) -> None:
+    with livingdb.create(tmp_path / "shop.ldb") as db:
+        main = db.branch("main")
+        main.create_table("t", {"id": "int"}, key="id")
+        main.evolve(AddColumn("t", "e", "int"), keep="v1", sync="both")
+        main.create_table("n", {"id": "int"}, key="id")
+        assert db.branch("v1").tables() == ["t"]
+        assert db.check(deep=True).problems == []

@@ -15,6 +15,7 @@ from livingdb import Branch, Layout, evolution
 from livingdb.evolution import (
     AddColumn,
     AddConstraint,
+    AddUnique,
     ChangeKey,
     ConcatColumns,
     CreateTable,
@@ -197,6 +198,7 @@ PROMISES: list[tuple[SchemaChange, dict[str, tuple[str, Sequence[str]]]]] = [
     ),
     (DropColumn("t", "a"), {"t": (OLD["t"], same("t", "id", "b", "n"))}),
     (RenameColumn("t", "a", "x"), {"t": (OLD["t"], same("t", "id", "a", "b", "n"))}),
+    (AddUnique("t", "a"), {"t": (OLD["t"], same("t", "id", "a", "b", "n"))}),
     (SetDefault("t", "a", "?"), {"t": (OLD["t"], same("t", "id", "a", "b", "n"))}),
     (
         ReorderColumns("t", ["n", "b", "a", "id"]),
@@ -331,7 +333,12 @@ def test_a_view_of_a_table_that_is_made_of_itself(
 
 def test_every_change_makes_a_promise() -> None:
     known = {type(change).__name__ for change, _ in PROMISES}
-    assert known == set(evolution.__all__) - {"SchemaChange", "DropConstraint", "DropDefault"}
+    assert known == set(evolution.__all__) - {
+        "SchemaChange",
+        "DropConstraint",
+        "DropDefault",
+        "DropUnique",
+    }
 
 
 @pytest.mark.parametrize(("change", "promised"), PROMISES, ids=lambda item: type(item).__name__)

@@ -91,6 +91,15 @@ CHANGES: dict[str, tuple[list[ev.SchemaChange], list[str]]] = {
         [ev.SetDefault("orders", "zip", "0000"), ev.DropDefault("orders", "zip")],
         ["orders"],
     ),
+    "unique": ([ev.AddUnique("orders", ["id", "amount"])], ["orders"]),
+    "unique, quarantine": (
+        [ev.AddUnique("orders", ["city"], on_violation="quarantine")],
+        ["orders"],
+    ),
+    "unique, dropped": (
+        [ev.AddUnique("orders", ["id", "amount"]), ev.DropUnique("orders", ["id", "amount"])],
+        ["orders"],
+    ),
     "reorder columns": (
         [ev.ReorderColumns("orders", SCHEMA.names[::-1])],
         ["orders"],
@@ -99,6 +108,16 @@ CHANGES: dict[str, tuple[list[ev.SchemaChange], list[str]]] = {
     "retype": ([ev.RetypeColumn("orders", "amount", "int")], ["orders"]),
     "retype, clamped": ([ev.RetypeColumn("orders", "amount", "tinyint", "clamp")], ["orders"]),
     "retype, null": ([ev.RetypeColumn("orders", "zip", "int", "null")], ["orders"]),
+    "retype, truncated": (
+        [ev.RetypeColumn("orders", "city", "varchar(3)", "truncate")],
+        ["orders"],
+    ),
+    "retype, quarantined": ([ev.RetypeColumn("orders", "zip", "int", "quarantine")], ["orders"]),
+    "retype key": ([ev.RetypeColumn("orders", "id", "string")], ["orders"]),
+    "up, quarantined": (
+        [ev.AddColumn("orders", "n", "double", up="1 / length(city)", policy="quarantine")],
+        ["orders"],
+    ),
     "retype, up": (
         [ev.RetypeColumn("orders", "zip", "int", up="CAST(amount AS int)")],
         ["orders"],

@@ -6,11 +6,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 import livingdb
 from livingdb.errors import InvalidData
 from livingdb.evolution import AddColumn, AddConstraint, RenameColumn
+from livingdb.graph.row_constraints import check_rows
 from livingdb.sql.stored_expressions import rename_column, written_text
 from livingdb.tables.schema import TableSchema
 
@@ -59,12 +61,14 @@ def test_a_check_and_a_computed_column_follow_and_come_back(main: livingdb.Branc
 
 def test_a_variable_makes_way_for_a_name(main: livingdb.Branch) -> None:
     text = "exists(parts, price -> price = amount)"
-    main.evolve(AddConstraint("orders", "part", check=text), sync="none")
-    rename(main, "amount", "price")
-    assert dict(schema_of(main).checks)["part"] == "exists(parts, v1 -> v1 = `price`)"
-    main.insert("orders", [{"id": 1, "price": 2, "parts": [1, 2]}])
+    schema = replace(schema_of(main), checks=(("part", text),))
+    renamed = rename_column(schema, "amount", "price")
+    assert dict(renamed.checks)["part"] == "exists(parts, v1 -> v1 = `price`)"
+    rows = [{"id": 1, "price": 2, "parts": [1, 2]}, {"id": 2, "price": 3, "parts": [1, 2]}]
+    first, second = (pa.Table.from_pylist([row], renamed.whole) for row in rows)
+    check_rows(renamed, first)
     with pytest.raises(InvalidData, match="part"):
-        main.insert("orders", [{"id": 2, "price": 3, "parts": [1, 2]}])
+        check_rows(renamed, second)
 
 
 def test_sql_keeps_what_is_written(main: livingdb.Branch) -> None:

@@ -296,7 +296,7 @@ REFUSED: list[tuple[Any, type[LivingDBError], str]] = [
     ),
     (lambda: Normalize("people", ["id"], "p"), InvalidData, "in the key of 'people'"),
     (lambda: Normalize("people", [], "p"), InvalidData, "no columns of 'people' are named"),
-    (lambda: Normalize("people", ["zip"], "one"), InvalidData, "'one' already"),
+    (lambda: Normalize("people", ["zip"], "one"), InvalidData, "'one' has no column 'zip'"),
     (lambda: Normalize("people", ["zip"], "p", key="zip"), InvalidData, "cannot be 'zip'"),
     (lambda: Normalize("people", ["zip"], "p", key=""), InvalidName, "not a column name"),
     (lambda: Normalize("people", ["zip"], "p", reference="city"), InvalidData, "'city' already"),

@@ -16,6 +16,7 @@ from livingdb.commit import realign_sync
 from livingdb.evolution import (
     AddColumn,
     AddConstraint,
+    AddUnique,
     ChangeKey,
     ConcatColumns,
     CreateTable,
@@ -382,6 +383,7 @@ LENSES = {
         {"v": -1},
         directions=("forward",),
     ),
+    "unique": LensCase(AddUnique("t", "f", on_violation="quarantine"), {"v": -1}),
     "loose": LensCase(DropConstraint("t", name="c", on_violation="quarantine"), {"v": -1}),
     "mask": LensCase(MaskColumn("t", "s", key="secret"), {"s": "no"}),
     "chain": LensCase(

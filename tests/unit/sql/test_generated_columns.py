@@ -79,7 +79,7 @@ def test_a_change_says_what_it_has_to() -> None:
          livingdb.Unsupported, "aggregates"),
         ("id BIGINT PRIMARY KEY, x STRING GENERATED ALWAYS AS (getenv('HOME'))",
          livingdb.LivingDBError, "getenv"),
-        ("id BIGINT PRIMARY KEY, x BIGINT GENERATED ALWAYS AS IDENTITY",
+        ("id BIGINT PRIMARY KEY, x BIGINT GENERATED ALWAYS AS IDENTITY (INCREMENT BY 2)",
          livingdb.Unsupported, "IDENTITY"),
     ],
 )  # fmt: skip

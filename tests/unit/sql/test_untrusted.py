@@ -16,6 +16,8 @@ from livingdb.commit import derive_version as making
 from livingdb.derivation import plan_cache as compiling
 from livingdb.engines import trust
 from livingdb.evolution import AddColumn, AddConstraint, DropColumn, SplitTable
+from livingdb.sql import expressions
+from livingdb.sql.expressions import Expression
 
 SECRET = "current_setting('threads')"
 """What DuckDB would tell if it were asked: something about the process."""
@@ -31,7 +33,9 @@ def unchecked() -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(trust, "_check_name", passing)
+        patch.setattr(Expression, "require_portable", lambda self, schema: None)
         yield
+    expressions._query_text.cache_clear()
     compiling._cached_plan.cache_clear()
     compiling._cached_columns.cache_clear()
 

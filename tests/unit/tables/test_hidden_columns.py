@@ -220,7 +220,7 @@ def test_the_change_feed(main: livingdb.Branch) -> None:
 
 
 def test_writers_name_hidden_columns(main: livingdb.Branch) -> None:
-    with pytest.raises(InvalidData, match="the key column '_row' is missing"):
+    with pytest.raises(Unsupported, match="the rows of 'bag' have no key"):
         main.insert("bag", [{"city": "Rome", "sum": 1}])
     with pytest.raises(InvalidData, match=r"its columns are city, sum$"):
         main.insert("bag", [{"_row": b"eeee", "town": "Rome"}])

@@ -19,6 +19,7 @@ COMMANDS = (
     "blame",
     "history",
     "evolve",
+    "retire",
     "derive",
     "refresh",
     "propagate",
@@ -64,6 +65,8 @@ def command(name: str) -> Any:  # noqa: PLR0912, PLR0915
             from livingdb.cli.commands.history import history as found
         case "evolve":
             from livingdb.cli.commands.evolve import evolve as found
+        case "retire":
+            from livingdb.cli.commands.retire import retire as found
         case "derive":
             from livingdb.cli.commands.derive import derive as found
         case "refresh":

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from livingdb.cli.commands.evolve import OnBreak
 from livingdb.cli.open_database import Engine, Message, Settings, Trust
 
 __all__ = ["Action", "derive", "parse_guards"]
@@ -85,6 +86,13 @@ def derive(
     sync: Annotated[
         Direction, typer.Option("--sync", help="both: it can be written; none: made once.")
     ] = Direction.forward,
+    on_break: Annotated[
+        OnBreak,
+        typer.Option(
+            "--on-break",
+            help="A schema change that it cannot follow: detach, or move to the kept branch.",
+        ),
+    ] = OnBreak.detach,
     replace: Annotated[
         bool, typer.Option("--replace", help="Take the place of the one of that name.")
     ] = False,
@@ -139,6 +147,7 @@ def derive(
             engine=None if engine is None else engine.value,
             sync=sync.value,
             replace=replace,
+            on_break=on_break.value,
             message=message,
             **options,
         )

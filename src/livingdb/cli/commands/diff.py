@@ -12,11 +12,14 @@ from livingdb.cli.exits import DIFFERS
 from livingdb.cli.open_database import Settings
 
 if TYPE_CHECKING:
-    from livingdb import Database, Diff
+    from livingdb import Diff
+    from livingdb.database.diff import SnapshotDiff
+    from livingdb.evolution import SchemaChange
 
 __all__ = ["diff"]
 
 _COUNTS = ("table", "schema", "inserted", "updated", "deleted")
+_NOTHING = {"inserted": 0, "updated": 0, "deleted": 0}
 _ROWS = ("table", "change", "key", "before", "after")
 
 
@@ -33,6 +36,8 @@ def diff(
 ) -> None:
     """What changed from A to B; ends with 1 if anything did.
 
+    Schema changes come first, a line each; rows of A are compared as they are after them.
+
     \b
     Example:
       livingdb diff main~1 main
@@ -43,12 +48,14 @@ def diff(
     settings = Settings.of(context)
     output = settings.output()
     with settings.open() as db:
-        found = _visible_diffs(db, before, after, table)
-        told = list(
-            _diff_rows(found) if rows else (_summary_row(db, before, after, d) for d in found)
-        )
-        if not rows:
-            told = [row for row in told if row["schema"] != "same" or _total(row)]
+        whole = db.diff(before, after, tables=table or None)
+        found = _visible_diffs(whole)
+        changes = [] if table else _schema_lines(whole)
+        if rows:
+            told = [*(_schema_row(*line) for line in changes), *_diff_rows(found)]
+        else:
+            told = [{"table": name, "schema": change.text, **_NOTHING} for name, change in changes]
+            told += [row for each in found if (row := _summary_row(each, bool(changes)))]
         if rows and output.is_text:
             told = [
                 {**row, "key": _values(row["key"]), "values": _changed_values_text(row)}
@@ -57,27 +64,44 @@ def diff(
             output.write_list(("table", "change", "key", "values"), told, (), "nothing differs")
         else:
             output.write_list(_ROWS if rows else _COUNTS, told, (), "nothing differs")
+        for note in whole.notes:
+            output.say(f"rows are compared by name: {note}")
     if told:
         raise typer.Exit(DIFFERS)
 
 
-def _visible_diffs(db: Database, before: str, after: str, names: list[str] | None) -> list[Diff]:
+def _visible_diffs(found: Mapping[str, Diff]) -> list[Diff]:
     from livingdb.graph.names import is_hidden
 
-    found = db.diff(before, after, tables=names or None)
     return [each for name, each in found.items() if not is_hidden(name)]
 
 
-def _summary_row(db: Database, before: str, after: str, each: Diff) -> dict[str, Any]:
-    return {"table": each.table, "schema": _schema_state(db, before, after, each), **each.summary()}
+def _schema_lines(found: SnapshotDiff) -> list[tuple[str, SchemaChange]]:
+    """The schema changes with their tables, but those of tables that came or went as a whole."""
+    whole = {
+        name
+        for name, each in found.items()
+        if each.schema_state in ("added", "dropped") and name == each.table
+    }
+    kinds = ("CreateTable", "DropTable")
+    lines = []
+    for change in found.schema:
+        table = change.about
+        if type(change).__name__ not in kinds or table not in whole:
+            lines.append((table, change))
+    return lines
 
 
-def _schema_state(db: Database, before: str, after: str, each: Diff) -> str:
-    if each.before is None or each.after is None:
-        return "added" if each.before is None else "dropped"
-    old, new = db.at(before).table(each.table), db.at(after).table(each.table)
-    is_same = old.schema.equals(new.schema) and old.key == new.key
-    return "same" if is_same else "changed"
+def _schema_row(table: str, change: SchemaChange) -> dict[str, Any]:
+    told = {"change": change.text, "id": change.identity}
+    return {"table": table, "change": "schema", "key": {}, "before": None, "after": told}
+
+
+def _summary_row(each: Diff, has_lines: bool) -> dict[str, Any] | None:
+    """A line about a table; none if its rows do not differ and its schema is told of."""
+    row = {"table": each.table, "schema": each.schema_state, **each.summary()}
+    is_told = each.schema_state == "same" or (has_lines and each.schema_state == "changed")
+    return None if is_told and not _total(row) else row
 
 
 def _total(row: Mapping[str, Any]) -> int:

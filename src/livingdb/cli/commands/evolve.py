@@ -16,7 +16,14 @@ if TYPE_CHECKING:
     from livingdb import Branch
     from livingdb.evolution import SchemaChange
 
-__all__ = ["evolve"]
+__all__ = ["OnBreak", "evolve"]
+
+
+class OnBreak(StrEnum):
+    """What becomes of views that cannot follow a schema change."""
+
+    detach = "detach"
+    move = "move"
 
 
 class Direction(StrEnum):
@@ -40,6 +47,13 @@ def evolve(
     sync: Annotated[
         Direction | None, typer.Option("--sync", help="How the two are kept in step.")
     ] = None,
+    on_break: Annotated[
+        OnBreak | None,
+        typer.Option(
+            "--on-break",
+            help="Views that cannot follow: detach them, or move them to the kept branch.",
+        ),
+    ] = None,
     explain: Annotated[
         bool, typer.Option("--explain", help="Tell what is possible, and do nothing.")
     ] = False,
@@ -50,7 +64,8 @@ def evolve(
     \b
     Example:
       livingdb evolve "ALTER TABLE orders ADD COLUMN vat DOUBLE DEFAULT 0.0"
-      livingdb evolve "ALTER TABLE orders DROP COLUMN note" --keep main_v1 --sync both
+      livingdb evolve "ALTER TABLE orders DROP COLUMN note" --keep main_v1 --sync both \\
+        --on-break move
       livingdb evolve --explain "ALTER TABLE orders RENAME COLUMN city TO town"
       livingdb evolve '{"change": "DropColumn", "table": "orders", "column": "note"}'
     """
@@ -65,10 +80,16 @@ def evolve(
                 "legal": list(seen.legal),
                 "illegal": dict(seen.illegal),
                 "scans": list(seen.scans),
+                "failures": list(seen.failures),
             }
             output.write_record(told, str(seen))
             return
-        given = {"keep": keep, "to": to, "sync": None if sync is None else sync.value}
+        given = {
+            "keep": keep,
+            "to": to,
+            "sync": None if sync is None else sync.value,
+            "on_break": None if on_break is None else on_break.value,
+        }
         options |= {name: value for name, value in given.items() if value is not None}
         if not wanted:
             output.write_record({"snapshot": None, "branch": None}, "there is nothing to do")
@@ -91,7 +112,7 @@ def _parse_changes(branch: Branch, texts: list[str]) -> tuple[list[SchemaChange]
         if text.lstrip()[:1] in ("[", "{"):
             found += _changes_from_json(text)
             continue
-        changes, said = _changes_from_sql(branch, text)
+        changes, said = _changes_from_sql(branch, found, text)
         found += changes
         options |= said
     return found, options
@@ -119,18 +140,22 @@ def _changes_from_json(text: str) -> list[SchemaChange]:
     return found
 
 
-def _changes_from_sql(branch: Branch, text: str) -> tuple[list[SchemaChange], dict[str, Any]]:
-    import livingdb.evolution as known
-    from livingdb.sql.parse import parse_statement
-    from livingdb.sql.table_statements import parse_schema_statement, without_sync
+def _changes_from_sql(
+    branch: Branch, before: list[SchemaChange], text: str
+) -> tuple[list[SchemaChange], dict[str, Any]]:
+    """What a statement changes after other changes, and what it says about the sync."""
+    from livingdb.evolution.plan import definitions_of, plan_changes
+    from livingdb.evolution.schema_statement import changes_of
+    from livingdb.graph.graph import tables_of
+    from livingdb.sql.parse import is_definition
+    from livingdb.sql.table_statements import parse_schema_statement
 
-    text, options = without_sync(text)
-    tree = parse_statement(text)
-    if tree.key not in ("alter", "create", "drop"):
+    if not is_definition(text):
         raise InvalidData("a schema is changed by ALTER, CREATE or DROP TABLE")
-    statement = parse_schema_statement(tree, options, text)
-    is_there = statement.table in branch.tables()
-    if (statement.if_exists and not is_there) or (statement.if_missing and is_there):
-        return [], {}
-    changes = [getattr(known, name)(**given) for name, given in statement.changes]
-    return changes, dict(statement.options)
+    statement = parse_schema_statement(text)
+    graph = branch._graph
+    tables = definitions_of(graph, tables_of(graph, branch._head()))
+    if before:
+        tables = dict(plan_changes(tables, before).tables)
+    changes = changes_of(statement, tables)
+    return changes, dict(statement.options) if changes else {}

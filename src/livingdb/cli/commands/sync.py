@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from livingdb.cli.commands.derive import Action, parse_guards
+from livingdb.cli.commands.evolve import OnBreak
 from livingdb.cli.complete import syncs as sync_names
 from livingdb.cli.conflict_policy import OnConflict, conflict_policy
 from livingdb.cli.open_database import Settings, Trust
@@ -32,7 +33,9 @@ _TAKES: dict[Act, tuple[str, ...]] = {
     Act.reattach: ("on_conflict", "by"),
     Act.resume: ("by",),
     Act.approve: ("by", "note"),
-    Act.alter: ("when", "condition", "action", "no_conditions", "alert", "no_alerts", "by"),
+    Act.alter: (
+        *("when", "condition", "action", "no_conditions", "alert", "no_alerts", "by", "on_break"),
+    ),
 }
 """What may be said with each act."""
 
@@ -75,6 +78,13 @@ def sync(
     no_alerts: Annotated[
         bool, typer.Option("--no-alerts", help="Nobody is told from now on.")
     ] = False,
+    on_break: Annotated[
+        OnBreak | None,
+        typer.Option(
+            "--on-break",
+            help="A schema change that a view cannot follow: detach, or move to the kept branch.",
+        ),
+    ] = None,
     trust: Trust = None,
 ) -> None:
     """Show a sync, detach or reattach it, let one that is held go on, alter it.
@@ -92,6 +102,7 @@ def sync(
     options: dict[str, Any] = {"reason": reason, "by": by, "note": note, "on_conflict": policy}
     options |= {"when": when, "condition": condition, "action": action, "alert": alert}
     options |= {"no_conditions": no_conditions, "no_alerts": no_alerts}
+    options["on_break"] = None if on_break is None else on_break.value
     given = {option: value for option, value in options.items() if value}
     for option in given:
         if option not in _TAKES[act]:
@@ -122,13 +133,16 @@ def _changes(given: dict[str, Any]) -> dict[str, Any]:
     if "action" in given and "condition" not in given:
         raise typer.BadParameter("goes with --condition", param_hint="--action")
     guards = parse_guards(given.get("condition", []), given.get("action"), given.get("alert", []))
-    found = {option: given[option] for option in ("when", "by") if option in given} | guards
+    found = {
+        option: given[option] for option in ("when", "by", "on_break") if option in given
+    } | guards
     if "no_conditions" in given:
         found["conditions"] = []
     if "no_alerts" in given:
         found["alerts"] = []
     if not found.keys() - {"by"}:
         raise typer.BadParameter(
-            "one of --when, --condition and --alert says what becomes another", param_hint="alter"
+            "one of --when, --condition, --alert and --on-break says what becomes another",
+            param_hint="alter",
         )
     return found

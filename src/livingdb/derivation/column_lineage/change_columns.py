@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from livingdb.derivation.column_lineage.query_columns import Column
+
+if TYPE_CHECKING:
+    from sqlglot import exp
 
 __all__ = ["ColumnSources", "column_sources"]
 
@@ -54,10 +57,24 @@ def _mentioned_columns(text: object, table: str, old: Old) -> tuple[Column, ...]
     """The columns of a table that an expression speaks of."""
     from sqlglot import exp
 
-    from livingdb.sql.parse import parse_condition
-
-    spoken = {node.name.casefold() for node in parse_condition(str(text)).find_all(exp.Column)}
+    spoken = {
+        node.name.casefold()
+        for node in _tree(text).find_all(exp.Column)
+        if node.table in ("", table) or not _is_in_subquery(node)
+    }
     return tuple((table, name) for name in old.get(table, ()) if name.casefold() in spoken)
+
+
+def _is_in_subquery(node: exp.Expr) -> bool:
+    from sqlglot import exp
+
+    return node.find_ancestor(exp.Subquery) is not None
+
+
+def _tree(text: object) -> exp.Expr:
+    from livingdb.sql.parse import parse_statement
+
+    return parse_statement(f"SELECT {text}")
 
 
 def _rename_table(given: Given, table: str, column: str, old: Old) -> ColumnSources | None:
@@ -82,7 +99,24 @@ def _computed_column(given: Given, table: str, column: str, old: Old) -> ColumnS
     if (table, column) != (given["table"], given["name"]):
         return None
     text = given.get("computed") or given.get("up")
-    return None if text is None else ColumnSources(_mentioned_columns(text, table, old))
+    if text is None:
+        return None
+    found = (*_mentioned_columns(text, table, old), *_looked_up_columns(text, table, old))
+    return ColumnSources(tuple(dict.fromkeys(found)))
+
+
+def _looked_up_columns(text: object, table: str, old: Old) -> tuple[Column, ...]:
+    """The columns of other tables that an expression looks up."""
+    from sqlglot import exp
+
+    found: list[Column] = []
+    for part in _tree(text).find_all(exp.Subquery):
+        query = part.this
+        other = query.find(exp.Table)
+        if other is not None and other.name != table:
+            name = query.expressions[0].name
+            found += [(other.name, one) for one in old.get(other.name, ()) if one == name]
+    return tuple(found)
 
 
 def _split_column(given: Given, table: str, column: str, old: Old) -> ColumnSources | None:
@@ -106,7 +140,12 @@ def _concat(given: Given, table: str, column: str, old: Old) -> ColumnSources | 
 
 def _part_column(given: Given, table: str, column: str, old: Old) -> ColumnSources | None:
     """Decompose and SplitTable: each of several tables is a part of one."""
-    return _same_column(given["table"], column, old) if table in given["into"] else None
+    if table not in given["into"]:
+        return None
+    found = _same_column(given["table"], column, old).columns
+    if table != given["table"]:  # a part that was there has its own rows, too
+        found = (*_same_column(table, column, old).columns, *found)
+    return ColumnSources(found)
 
 
 def _join(given: Given, table: str, column: str, old: Old) -> ColumnSources | None:
@@ -117,10 +156,15 @@ def _join(given: Given, table: str, column: str, old: Old) -> ColumnSources | No
 
 
 def _normalize(given: Given, table: str, column: str, old: Old) -> ColumnSources | None:
+    if given.get("by") and table != given["into"]:
+        return None
     hashed = {(given["into"], given["key"]), (given["table"], given["reference"])}
+    own = _same_column(table, column, old).columns if table == given["into"] else ()
     if (table, column) in hashed:
-        return ColumnSources(tuple((given["table"], name) for name in given["columns"]))
-    return _same_column(given["table"], column, old) if table == given["into"] else None
+        return ColumnSources((*own, *((given["table"], name) for name in given["columns"])))
+    if table != given["into"]:
+        return None
+    return ColumnSources((*own, *_same_column(given["table"], column, old).columns))
 
 
 def _union(given: Given, table: str, column: str, old: Old) -> ColumnSources | None:

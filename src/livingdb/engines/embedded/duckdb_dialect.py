@@ -253,6 +253,7 @@ _REWRITERS: dict[type[exp.Expr], Callable[[Any], exp.Expr]] = {
     exp.Anonymous: _function,
     exp.Avg: _average,
     exp.ArraySize: lambda node: _call("spark_array_size", node.this),
+    exp.BitwiseNot: lambda node: exp.Paren(this=node.copy()),
     exp.Cast: _cast,
     exp.CountIf: _count_if,
     exp.DateTrunc: _truncate_time,

@@ -27,24 +27,32 @@ from livingdb.tables.rows import RowSet
 if TYPE_CHECKING:
     import duckdb
 
-__all__ = ["EmbeddedEngine", "Session"]
+__all__ = ["EmbeddedEngine", "NotEmbedded", "Session"]
+
+
+class NotEmbedded(Unsupported):
+    """What the embedded engine cannot answer, although Spark may."""
+
 
 _lock = threading.Lock()
 
-_instances: dict[int, duckdb.DuckDBPyConnection] = {}
-"""By process.  A parent's is kept and never closed: its threads did not survive the fork."""
+_instances: dict[tuple[int, bool], duckdb.DuckDBPyConnection] = {}
+"""By process, and by whether failures are isolated.
+
+A parent's is kept and never closed: its threads did not survive the fork.
+"""
 
 
-def _database() -> duckdb.DuckDBPyConnection:
+def _database(isolates_failures: bool) -> duckdb.DuckDBPyConnection:
     """The instance of this process; a forked child makes its own."""
     with _lock:
-        process = os.getpid()
-        if process not in _instances:
-            _instances[process] = _start()
-        return _instances[process]
+        place = os.getpid(), isolates_failures
+        if place not in _instances:
+            _instances[place] = _start(isolates_failures)
+        return _instances[place]
 
 
-def _start() -> duckdb.DuckDBPyConnection:
+def _start(isolates_failures: bool) -> duckdb.DuckDBPyConnection:
     import duckdb
 
     spill = os.path.join(tempfile.gettempdir(), f"livingdb-{os.getpid()}")
@@ -56,6 +64,8 @@ def _start() -> duckdb.DuckDBPyConnection:
             "enable_external_access": "false",
             "python_enable_replacements": "false",
             "temp_directory": spill,
+            # What is computed once for several places is computed outside of TRY.
+            **({"disabled_optimizers": "common_subexpressions"} if isolates_failures else {}),
         },
     )
     database.execute("SET TimeZone = 'UTC'")
@@ -66,10 +76,13 @@ def _start() -> duckdb.DuckDBPyConnection:
 
 
 class Session:
-    """A connection for one statement.  Not for use by two threads at once."""
+    """A connection for one statement.  Not for use by two threads at once.
 
-    def __init__(self) -> None:
-        self._connection = _database().cursor()
+    `isolates_failures`: what fails inside of TRY is null, however often it is written there.
+    """
+
+    def __init__(self, isolates_failures: bool = False) -> None:
+        self._connection = _database(isolates_failures).cursor()
         self._scanned: list[RowSetDataset] = []
         self._count = 0
 
@@ -225,11 +238,11 @@ def translate_error(error: Exception) -> LivingDBError | Exception:
     if isinstance(error, duckdb.OutOfMemoryException):
         return Unsupported("the query needs more memory than there is")
     if isinstance(error, duckdb.NotImplementedException):
-        return Unsupported(f"the embedded engine cannot do this: {sentence}")
+        return NotEmbedded(f"the embedded engine cannot do this: {sentence}")
     if isinstance(error, duckdb.ParserException):
-        return Unsupported(f"the embedded engine does not know this syntax: {sentence}")
+        return NotEmbedded(f"the embedded engine does not know this syntax: {sentence}")
     if isinstance(error, (duckdb.InternalException, duckdb.FatalException)):
-        return Unsupported("the embedded engine failed on this statement")
+        return NotEmbedded("the embedded engine failed on this statement")
     return InvalidData(sentence)
 
 

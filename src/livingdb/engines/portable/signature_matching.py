@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
 import pyarrow as pa
-from sqlglot import exp
+from sqlglot import ErrorLevel, exp
 
 from livingdb.engines.portable.literal_arguments import LITERALS
 from livingdb.engines.portable.signatures import AGGREGATES, FUNCTIONS, GROUPS, WINDOWED, Signature
@@ -102,7 +102,14 @@ def name_of(node: exp.Expr) -> str:
     """What the user calls it."""
     if isinstance(node, exp.Anonymous):
         return f"{node.name.lower()}(…)"
+    if isinstance(node, exp.Try):
+        return "try(…)"  # DuckDB's word, for which Spark has none
     if isinstance(node, exp.Func) and not isinstance(node, exp.Binary):
-        text = node.sql("spark", normalize_functions="lower", comments=False)
+        text = node.sql(
+            "spark",
+            normalize_functions="lower",
+            comments=False,
+            unsupported_level=ErrorLevel.IGNORE,
+        )
         return f"{text.split('(', 1)[0]}(…)" if "(" in text else text
     return node.key.upper()

@@ -69,6 +69,10 @@ def require_common(types: Sequence[pa.DataType], what: str) -> pa.DataType:
     return found
 
 
+_LEAST = frozenset(str(2**bits) for bits in (7, 15, 31, 63))
+"""Numbers that a type has with a minus only."""
+
+
 class ExpressionTyper:
     """Types the expressions of one query."""
 
@@ -224,6 +228,8 @@ class ExpressionTyper:
         if isinstance(number, exp.Literal) and not number.is_string:
             least = {str(2**31): pa.int32(), str(2**63): pa.int64()}
             return least.get(number.name) or self.type_of(number)
+        if isinstance(number, exp.Cast) and number.this.name in _LEAST:
+            raise NotPortable(f"-{number.this.name} may be the least number of its type")
         return self._call_type(node)
 
     def _parameter(self, node: exp.Placeholder) -> pa.DataType:

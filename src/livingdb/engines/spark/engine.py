@@ -61,14 +61,17 @@ class SparkEngine:
             if table.name in names and not table.db:
                 table.set("this", exp.to_identifier(names[table.name]))
         schemas = {names[name]: source.schema for name, source in request.sources.items()}
-        text = text_for_spark(query, schemas, request.trust)
+        own = None if request.written is None else request.written()
+        written = None if own is None else own.with_relations(names)
+        text = text_for_spark(query, schemas, request.trust, written)
+        values = request.used_parameters() if own is None else own.values
         self._check_variables(query, schemas)
         try:
             with _translate_spark_errors():
                 for name, source in request.sources.items():
                     self._frame(source, request).createOrReplaceTempView(names[name])
                 self.session.conf.set(SUBSTITUTE, "false")
-                return self.session.sql(text, args=request.used_parameters())
+                return self.session.sql(text, args=values or None)
         finally:
             if not _is_remote(self.session):
                 for view in names.values():

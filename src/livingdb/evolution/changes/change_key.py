@@ -25,7 +25,7 @@ from livingdb.evolution.lenses.table_parts import (
 from livingdb.evolution.schema_change import SchemaChange, Schemas, definition_of
 from livingdb.graph.row_constraints import check_not_null, first_key
 from livingdb.tables.recipe import Definition
-from livingdb.tables.schema import TableSchema
+from livingdb.tables.schema import Column, TableSchema
 from livingdb.trees.keys import KeyArray, concat_keys
 
 __all__ = ["ChangeKey", "RekeyLens"]
@@ -59,13 +59,17 @@ class ChangeKey(SchemaChange):
             if column.computed is not None or column.read_only:
                 raise InvalidData(f"column {name!r} is not for writers, so it cannot be a key")
         check_unreferenced(tables, self.table)
-        columns = [
-            replace(column, nullable=False) if column.name in self.key else column
-            for column in schema.columns
-        ]
+        columns = [_rekeyed(column, self.key) for column in schema.columns]
         made = replace(schema, columns=tuple(columns), key=tuple(self.key))
         new = replace(old, schema=made, layout=fitting_layout(old.layout, made))
         return RekeyLens(self.table, old, new)
+
+
+def _rekeyed(column: Column, key: Sequence[str]) -> Column:
+    """A column under another key: what nobody sees, and told rows apart, may then be null."""
+    if column.name in key:
+        return replace(column, nullable=False)
+    return replace(column, nullable=True) if column.hidden else column
 
 
 class RekeyLens(Lens):
@@ -84,6 +88,12 @@ class RekeyLens(Lens):
         return self.new[self.table].schema
 
     def directions(self) -> Verdicts:
+        if self._old.visible_key != self._old.key:
+            reason = (
+                f"the rows of {self.table!r} have no key on the old side, so one that the new side "
+                "inserts has no place there"
+            )
+            return verdicts(reverse=reason, both=reason)
         for name in self._new.key:
             if self._old.column(name).nullable:
                 reason = (

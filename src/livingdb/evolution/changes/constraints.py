@@ -4,11 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Any, ClassVar
 
 import pyarrow as pa
 
 from livingdb.errors import InvalidData, NotFound, Unsupported
-from livingdb.evolution.definition_edits import check_choice, check_layout, refuse_key
+from livingdb.evolution.definition_edits import (
+    check_choice,
+    check_layout,
+    refuse_key,
+    refuse_unique,
+)
 from livingdb.evolution.lenses.constraint_lens import ConstraintLens, LinkLens, Rule
 from livingdb.evolution.lenses.lens import Lens
 from livingdb.evolution.schema_change import SchemaChange, Schemas, definition_of
@@ -29,13 +36,14 @@ class AddConstraint(SchemaChange):
     """A condition that rows have to satisfy on the new side.
 
     One of `check`, a condition in SQL, with a `name`; `not_null`, a column; or `foreign_key`, a
-    column and the table whose key it names.
+    column and the table whose key it names, which may have a `name`, too.
 
     on_violation   what happens to rows of the old side that do not satisfy it: "reject" refuses
                    them, "quarantine" keeps them on the old side only, and "repair" shows them
                    with other values
     repair         those values: {column: expression}, or an expression for the one column that
                    the constraint names; rows that it does not mend are in quarantine
+    policy         another word for `on_violation`: "reject" or "quarantine"
     """
 
     table: str
@@ -45,16 +53,25 @@ class AddConstraint(SchemaChange):
     foreign_key: Sequence[str] | None = None
     on_violation: str | None = "reject"
     repair: Repair | None = None
+    policy: str | None = None
+
+    later_fields: ClassVar[Mapping[str, Any]] = MappingProxyType({"policy": None})
 
     def __post_init__(self) -> None:
         _freeze_link(self, self.foreign_key)
+        _take_policy(self, self.policy, self.on_violation)
+
+    def check_definition(self, tables: Schemas) -> None:
+        if self.check is not None:
+            schema = definition_of(tables, self.table).schema
+            Expression(self.check).require_portable(schema.whole)
 
     def plan(self, tables: Schemas) -> Lens:
         old = definition_of(tables, self.table)
         _check_one(check=self.check, not_null=self.not_null, foreign_key=self.foreign_key)
         _check_policy(self.on_violation, self.repair)
         if self.foreign_key is not None:
-            return _with_link(tables, self.table, self.foreign_key, self.on_violation)
+            return _with_link(tables, self.table, self.foreign_key, self.on_violation, self.name)
         if self.check is not None:
             rule, schema = _with_check(old.schema, self.name, self.check)
             place = f"check:{schema.checks[-1][0]}"
@@ -104,6 +121,17 @@ def _freeze_link(change: SchemaChange, given: Sequence[str] | str | None) -> Non
         object.__setattr__(change, "foreign_key", tuple(given))
 
 
+def _take_policy(change: SchemaChange, policy: str | None, on_violation: str | None) -> None:
+    """`policy` is kept as what it means; `InvalidData` if both are given."""
+    if policy is None:
+        return
+    check_choice("policy", policy, ("reject", "quarantine"))
+    if on_violation != "reject":
+        raise InvalidData("policy and on_violation say the same: give one of them")
+    object.__setattr__(change, "on_violation", policy)
+    object.__setattr__(change, "policy", None)
+
+
 def _check_one(**given: object) -> None:
     if sum(value is not None for value in given.values()) != 1:
         raise InvalidData(f"a constraint is one of {', '.join(given)}: give exactly one")
@@ -123,17 +151,21 @@ def _with_check(schema: TableSchema, name: str | None, text: str) -> tuple[Rule,
     condition.check(schema.arrow)
     if condition.values(schema.arrow.empty_table()).type != pa.bool_():
         raise InvalidData(f"{text!r} is no condition: it gives no boolean")
-    known = {check for check, _ in schema.checks}
+    known = schema.constraint_names
     free = next(f"check_{n}" for n in range(1, len(known) + 2) if f"check_{n}" not in known)
     name = free if name is None else name
     if name in known:
-        raise InvalidData(f"there is a check {name!r} already")
+        what = "check" if name in dict(schema.checks) else "constraint"
+        what = "unique constraint" if name in dict(schema.uniques) else what
+        raise InvalidData(f"there is a {what} {name!r} already")
     return Rule.of_check(name, text), replace(schema, checks=(*schema.checks, (name, text)))
 
 
 def _without_check(schema: TableSchema, name: str) -> tuple[Rule, TableSchema]:
     text = dict(schema.checks).get(name)
     if text is None:
+        if name in dict(schema.uniques):
+            raise NotFound(f"there is no check {name!r}, but a unique constraint: see DropUnique")
         known = ", ".join(check for check, _ in schema.checks) or "none"
         raise NotFound(f"there is no check {name!r}; there are: {known}")
     rest = tuple(check for check in schema.checks if check[0] != name)
@@ -175,6 +207,7 @@ def _constraint_lens(
                     f"the column {name!r} cannot be repaired: the computed column "
                     f"{other.name!r} reads it"
                 )
+        refuse_unique(loose, name, "repaired")
         expression.check(loose.arrow, column.type)
     return ConstraintLens(change.table, old, new, rule, change.on_violation, repairs, strict)
 
@@ -197,7 +230,11 @@ def _repairs(rule: Rule, given: Repair | None) -> dict[str, Expression]:
 
 
 def _with_link(
-    tables: Schemas, table: str, link: Sequence[str], on_violation: str | None
+    tables: Schemas,
+    table: str,
+    link: Sequence[str],
+    on_violation: str | None,
+    name: str | None,
 ) -> LinkLens:
     old = tables[table]
     if isinstance(link, str) or len(link) != 2:
@@ -207,8 +244,11 @@ def _with_link(
     old.schema.column(column)
     if column in dict(old.schema.foreign_keys):
         raise InvalidData(f"the column {column!r} is a foreign key already")
+    if name in old.schema.constraint_names:
+        raise InvalidData(f"there is a constraint {name!r} already")
     links = tuple(sorted((*old.schema.foreign_keys, (column, target))))
-    schema = replace(old.schema, foreign_keys=links)
+    names = old.schema.link_names if name is None else (*old.schema.link_names, (column, name))
+    schema = replace(old.schema, foreign_keys=links, link_names=names)
     known = {name: definition.schema for name, definition in tables.items()}
     if target in known:  # that every target is there is checked when all changes are known
         check_new_table(table, replace(schema, foreign_keys=((column, target),)), known.get)

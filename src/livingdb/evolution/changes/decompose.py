@@ -8,8 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from livingdb.errors import InvalidData
+from livingdb.errors import InvalidData, Unsupported
+from livingdb.evolution.changes.normalize import Normalize
 from livingdb.evolution.lenses.lens import Lens, RowImages, Side, TableImages, Verdicts
+from livingdb.evolution.lenses.lookup_lens import FANOUT
 from livingdb.evolution.lenses.row_alignment import AlignedRows, Mask, align_rows, keys_of
 from livingdb.evolution.lenses.table_parts import (
     all_null,
@@ -41,6 +43,8 @@ class Decompose(SchemaChange):
 
     `into` names for each new table its columns; each column is in one of them, and the key in
     all.  A row that one of them does not have reads as null in its columns.
+
+    One of them may be there, with that key: its rows are shared, and the rest stays in the table.
     """
 
     table: str
@@ -55,6 +59,9 @@ class Decompose(SchemaChange):
     def plan(self, tables: Schemas) -> Lens:
         whole = definition_of(tables, self.table)
         self._check_columns(whole.schema)
+        there = [name for name in self.into if name in tables and name != self.table]
+        if there:
+            return self._plan_into(tables, whole.schema, there[0])
         check_names(tables, self.into, {self.table})
         check_unreferenced(tables, self.table)
         check_together(whole.schema, [(*whole.schema.key, *part) for part in self.into.values()])
@@ -67,6 +74,22 @@ class Decompose(SchemaChange):
         return DecomposeLens(
             {self.table: whole}, parts, KeyParts(self.table, whole.schema, schemas)
         )
+
+    def _plan_into(self, tables: Schemas, schema: TableSchema, name: str) -> Lens:
+        """The lens to a table that is there: rows are found in it by the key of this one."""
+        if set(self.into) != {self.table, name}:
+            raise InvalidData(
+                f"there is a table {name!r} already: columns move to it, and the others stay in "
+                f"{self.table!r}, so into= names these two"
+            )
+        if len(schema.key) != 1:
+            raise Unsupported(
+                f"{name!r} is there already, and the key of {self.table!r} has several columns: "
+                "rows are found in a table that is there by one"
+            )
+        moved = self.into[name]
+        change = Normalize(self.table, moved, name, by=schema.key[0], on_update=FANOUT)
+        return change.plan(tables)
 
     def _check_columns(self, schema: TableSchema) -> None:
         if len(self.into) < 2:

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from livingdb.errors import InvalidData
 from livingdb.evolution.definition_edits import check_layout, new_column, refuse_computed
 from livingdb.evolution.lenses.column_lens import ColumnLens, verdicts
 from livingdb.evolution.lenses.lens import Follower, Lens, Verdicts
-from livingdb.evolution.schema_change import SchemaChange, Schemas, definition_of
+from livingdb.evolution.schema_change import (
+    NothingToChange,
+    SchemaChange,
+    Schemas,
+    definition_of,
+)
+from livingdb.tables.row_projection import Formula
 
 __all__ = ["DropDefault", "SetDefault"]
 
@@ -42,16 +49,21 @@ def _planned(tables: Schemas, table: str, name: str, value: object) -> Lens:
     old = definition_of(tables, table)
     column = old.schema.column(name)
     refuse_computed(column, "given a default")
-    default = new_column(name, column.type, value).default
+    if column.generated is not None:
+        raise InvalidData(f"the column {name!r} draws its values, and takes no default")
+    default = new_column(name, column.type_name, value).default
     if default == column.default:
         words = "has no default" if value is None else "has that default"
-        raise InvalidData(f"the column {name!r} {words} already")
+        raise NothingToChange(f"the column {name!r} {words} already")
     schema = old.schema.with_column(replace(column, default=default))
     return DefaultLens(table, old, check_layout(replace(old, schema=schema)))
 
 
 class DefaultLens(ColumnLens):
     """One to one: each side fills what its own writers leave out."""
+
+    def formulas(self) -> Sequence[Formula]:
+        return ()
 
     def directions(self) -> Verdicts:
         return verdicts(None, None)

@@ -130,13 +130,25 @@ class JoinTables(SchemaChange):
         for name, text in schema.checks:
             if _has_columns(text, leaving):
                 raise InvalidData(f"the check {name!r} needs {leaving[0]!r}: drop it first")
+        for unique, group in schema.uniques:
+            if set(group) & set(leaving):
+                raise InvalidData(
+                    f"the unique constraint {unique!r} needs {leaving[0]!r}: drop it first"
+                )
         for column in kept:
             if column.computed is not None and _has_columns(column.computed, leaving):
                 raise InvalidData(
                     f"the computed column {column.name!r} needs {leaving[0]!r}: drop it first"
                 )
         columns, next_id = ids.table_columns(kept, values)
-        made = TableSchema(columns, schema.key, tuple(sorted(links)), next_id, schema.checks)
+        made = TableSchema(
+            columns,
+            schema.key,
+            tuple(sorted(links)),
+            next_id,
+            schema.checks,
+            uniques=schema.uniques,
+        )
         return Definition(made, fitting_layout(left.layout, made), ids.table())
 
 
@@ -162,8 +174,11 @@ def _column_list(columns: tuple[Column, ...]) -> str:
 def _check_simple(table: str, schema: TableSchema) -> None:
     """`InvalidData` for what rows without this half might not keep."""
     whats = [f"the check {check!r}" for check, _ in schema.checks]
+    whats += [f"the unique constraint {unique!r}" for unique, _ in schema.uniques]
     computed = [column.name for column in schema.columns if column.computed is not None]
     whats += [f"the computed column {column!r}" for column in computed]
+    drawn = [c.name for c in schema.columns if c.generated is not None and c.name not in schema.key]
+    whats += [f"the identity column {column!r}" for column in drawn]
     whats += [f"the foreign key {name!r}" for name, _ in schema.foreign_keys if name in schema.key]
     if whats:
         raise InvalidData(

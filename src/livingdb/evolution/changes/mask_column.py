@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -24,7 +24,12 @@ from livingdb.evolution.lenses.column_lens import (
     recompute_outdated,
     verdicts,
 )
-from livingdb.evolution.lenses.computed_lens import ColumnMapping, ComputedLens, expression_mapping
+from livingdb.evolution.lenses.column_mapping import (
+    ColumnMapping,
+    PlainValues,
+    expression_mapping,
+)
+from livingdb.evolution.lenses.computed_lens import ComputedLens
 from livingdb.evolution.lenses.lens import Follower, Lens, RowImages, Side, TableImages, Verdicts
 from livingdb.evolution.lenses.row_alignment import keys_of
 from livingdb.evolution.lenses.row_lens import TouchedRows
@@ -134,22 +139,40 @@ class MaskColumn(SchemaChange):
                 for link in known.schema.foreign_keys
                 if link[1] != self.table and (name, link[0]) != (self.table, self.name)
             )
-            new[name] = replace(known, schema=replace(known.schema, foreign_keys=links))
+            schema = replace(known.schema, foreign_keys=links)
+            if name == self.table:
+                schema = schema.with_column(replace(schema.column(self.name), limit=None))
+            new[name] = replace(known, schema=schema)
         return MaskedKeyLens(self.table, {**linked, self.table: old}, new, mapping, self.mask_key)
 
     def _mask_mapping(self, schema: TableSchema, column: Column) -> ColumnMapping:
         if self.method == "expression":
-            return expression_mapping({self.name: str(self.value)}, schema, [column])
+            shown = replace(column, nullable=True, limit=None)
+            texts = {self.name: str(self.value)}
+            made = expression_mapping(self.table, texts, schema, [shown])
+            return replace(made, shows_values=False)
         if self.method == "hash":
             key = self.mask_key
 
             def compute(rows: pa.Table) -> list[pa.Array]:
                 return [hash_values(flat(rows.column(column.name)), key)]
 
-            return ColumnMapping(frozenset([self.name]), (self.name,), compute)
+            return self._total_mapping(schema, column, frozenset([self.name]), compute)
         value = new_column(self.name, column.type, self.value).default
         fill = constant_column(value, column.type)
-        return ColumnMapping(frozenset(), (self.name,), lambda rows: [fill(rows)])
+        return self._total_mapping(schema, column, frozenset(), lambda rows: [fill(rows)])
+
+    def _total_mapping(
+        self,
+        schema: TableSchema,
+        column: Column,
+        reads: frozenset[str],
+        compute: Callable[[pa.Table], list[pa.Array]],
+    ) -> ColumnMapping:
+        """A mask that takes every value."""
+        shown = replace(column, nullable=True, limit=None)
+        parts = [([shown], PlainValues(reads, compute, never_null=False))]
+        return ColumnMapping(self.table, schema, parts, shows_values=False)
 
     def _masked_column(self, column: Column, mapping: ColumnMapping) -> Column:
         """The column on the new side; its default is what a new row shows there.
@@ -159,8 +182,15 @@ class MaskColumn(SchemaChange):
         default, nullable = None, column.nullable or self.method in ("null", "expression")
         if self.method == "constant" or (self.method == "hash" and self._has_default(column)):
             row = pa.table({self.name: pa.array([column.default], column.type)})
-            default = mapping.compute(row)[0][0].as_py()
-        return replace(column, nullable=nullable, default=default, read_only=True)
+            default = mapping.compute(row).columns[0][0].as_py()
+        return replace(
+            column,
+            nullable=nullable,
+            default=default,
+            read_only=True,
+            limit=None,
+            generated=None,
+        )
 
     def _has_default(self, column: Column) -> bool:
         return column.default is not None and self.mask_key.is_here()
@@ -188,6 +218,10 @@ class MaskLens(ComputedLens):
 
     def unlock(self) -> None:
         self.key.find()
+
+    def follower(self, table: str, is_right: bool) -> Follower | None:
+        """None: who does not have the key carries nothing."""
+        return None
 
     def unverified_columns(self, direction: str) -> Sequence[str]:
         """What an expression makes: rows that the new side inserted show the default instead."""
@@ -259,13 +293,13 @@ class MaskedKeyLens(Lens):
 
     def masked_keys(self, rows: pa.Table) -> pa.Table:
         """The keys, on the new side, of rows that have what they are made of."""
-        made = dict(zip(self.there.makes, self.there.compute(rows), strict=True))
+        made = dict(zip(self.there.makes, self.there.compute(rows).columns, strict=True))
         columns = [made.get(name, rows.column(name)) for name in self._new.key]
         return pa.Table.from_arrays(columns, names=list(self._new.key))
 
     def _mask_rows(self, rows: pa.Table) -> pa.Table:
         """Rows under their masked keys."""
-        made = dict(zip(self.there.makes, self.there.compute(rows), strict=True))
+        made = dict(zip(self.there.makes, self.there.compute(rows).columns, strict=True))
         columns = [made.get(c.name, rows.column(c.name)) for c in self._new.columns]
         named = pa.Table.from_arrays(columns, names=[c.name for c in self._new.columns])
         check_not_null(self._new, named)

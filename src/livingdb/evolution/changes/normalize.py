@@ -4,15 +4,39 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from livingdb.errors import InvalidData
-from livingdb.evolution.definition_edits import check_new_name, new_column
-from livingdb.evolution.lenses.lens import Expected, Lens, RowMap, Side, TableImages, Verdicts
-from livingdb.evolution.lenses.lookup_lens import FANOUT, FORK, RESTRICT, SET_NULL, Lookups
+from livingdb.evolution.changes.normalize_into import (
+    NormalizeByLens,
+    NormalizeIntoLens,
+    check_keyed_lookup,
+    check_lookup,
+)
+from livingdb.evolution.definition_edits import check_new_name, new_column, refuse_unique
+from livingdb.evolution.lenses.keyed_lookup import KeyedLookups
+from livingdb.evolution.lenses.lens import (
+    Expected,
+    Follower,
+    Lens,
+    RowMap,
+    Side,
+    TableImages,
+    Verdicts,
+)
+from livingdb.evolution.lenses.lookup_lens import (
+    FANOUT,
+    FORK,
+    RESTRICT,
+    SET_NULL,
+    Lookups,
+    Named,
+)
+from livingdb.evolution.lenses.shared_lookup import SharedLookups
 from livingdb.evolution.lenses.table_parts import (
     check_names,
     check_together,
@@ -37,6 +61,11 @@ __all__ = ["Normalize", "NormalizeLens"]
 class Normalize(SchemaChange):
     """Move columns of a table to the lookup table `into`, and refer to its rows.
 
+    If there is a table `into`, it is one with these columns and this key: rows that it has are
+    shared, and several tables can have their columns in it.  With `by` the table has a column
+    that holds the key of `into`, whatever that is: it stays, and refers to its row.  A row that is
+    given another one takes the values there; values that the row of `into` has not are refused,
+    or with "fanout" become those of that row.
     The lookup table's `key` is a hash of the row's values; the column `reference` of the table
     holds it, or null where all the columns are null.  An update of the columns on the old side
     refers to another row ("fork") or changes the row that all refer to ("fanout").  A row of
@@ -51,9 +80,12 @@ class Normalize(SchemaChange):
     reference: str | None = None
     on_update: str = FORK
     on_delete: str = RESTRICT
+    by: str | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "columns", names_of(self.columns, "normalize"))
+        if self.by is not None:
+            object.__setattr__(self, "reference", self.by)
         if self.reference is None:
             object.__setattr__(self, "reference", f"{self.into}_{self.key}")
         if self.on_update not in (FORK, FANOUT):
@@ -64,40 +96,79 @@ class Normalize(SchemaChange):
     def plan(self, tables: Schemas) -> Lens:
         wide = definition_of(tables, self.table)
         self._check(wide.schema)
-        check_names(tables, [self.into], ())
         kept = [c.name for c in wide.schema.columns if c.name not in self.columns]
         check_together(wide.schema, [kept, self.columns])
+        if self.by is not None:
+            return self._plan_by(wide, definition_of(tables, self.into), self.by)
         ids = MadeIds(self, [wide])
-        narrow, lookup = self._narrow(wide, ids), self._lookup(wide, ids)
-        lookups = Lookups(
+        narrow = self._narrow(wide, ids)
+        if self.into in tables:
+            return self._plan_into(wide, narrow, tables[self.into])
+        check_names(tables, [self.into], ())
+        lookup = self._lookup(wide, ids)
+        lookups = Lookups(*self._parts(wide, narrow, lookup), tuple(self.columns), *self._options)
+        new = {self.table: narrow, self.into: lookup}
+        return NormalizeLens({self.table: wide}, new, lookups)
+
+    def _plan_into(self, wide: Definition, narrow: Definition, lookup: Definition) -> Lens:
+        """The lens to a lookup table that is there; its columns are in its own order."""
+        schema = lookup.schema
+        check_lookup(self.table, wide.schema, self.columns, self.into, schema, self.key)
+        moved = tuple(c.name for c in schema.columns if c.name not in schema.key)
+        lookups = SharedLookups(*self._parts(wide, narrow, lookup), moved, *self._options)
+        old = {self.table: wide, self.into: lookup}
+        return NormalizeIntoLens(old, {self.table: narrow, self.into: lookup}, lookups)
+
+    def _plan_by(self, wide: Definition, lookup: Definition, by: str) -> Lens:
+        """The lens to a lookup table that is there, whose key a column holds."""
+        schema = lookup.schema
+        check_keyed_lookup(self.table, wide.schema, self.columns, self.into, schema, by)
+        narrow = self._without_moved(wide, (), wide.schema.next_id)
+        moved = tuple(self.columns)
+        lookups = KeyedLookups(*self._parts(wide, narrow, lookup), moved, *self._options)
+        old = {self.table: wide, self.into: lookup}
+        return NormalizeByLens(old, {self.table: narrow, self.into: lookup}, lookups)
+
+    def _parts(
+        self, wide: Definition, narrow: Definition, lookup: Definition
+    ) -> tuple[Named, Named, Named, str]:
+        return (
             (self.table, wide.schema),
             (self.table, narrow.schema),
             (self.into, lookup.schema),
             str(self.reference),
-            tuple(self.columns),
-            self.on_update,
-            self.on_delete,
         )
-        new = {self.table: narrow, self.into: lookup}
-        return NormalizeLens({self.table: wide}, new, lookups)
+
+    @property
+    def _options(self) -> tuple[str, str]:
+        return self.on_update, self.on_delete
 
     def _check(self, schema: TableSchema) -> None:
+        if self.into == self.table:
+            raise InvalidData(f"the lookup table cannot be {self.table!r} itself")
         if not self.columns:
             raise InvalidData(f"no columns of {self.table!r} are named to move to {self.into!r}")
         for name in self.columns:
             if schema.column(name).name in schema.key:
                 raise InvalidData(f"column {name!r} is in the key of {self.table!r}: it stays")
-        if self.key in self.columns:
-            raise InvalidData(f"the key of {self.into!r} cannot be {self.key!r}, a column it gets")
-        new_column(self.key, "bigint")
-        check_new_name(schema, str(self.reference), self.columns)
+            refuse_unique(schema, name, f"moved to {self.into!r}")
+            if schema.column(name).generated is not None:
+                raise InvalidData(f"column {name!r} draws its values for each row: it stays")
+        if self.by is None:
+            if self.key in self.columns:
+                raise InvalidData(
+                    f"the key of {self.into!r} cannot be {self.key!r}, a column it gets"
+                )
+            new_column(self.key, "bigint")
+            check_new_name(schema, str(self.reference), self.columns)
         if self.on_delete == SET_NULL and not self._is_optional(schema):
             raise InvalidData(
                 "on_delete 'set null': a column that moves is NOT NULL, so every row refers to one"
             )
 
     def _is_optional(self, schema: TableSchema) -> bool:
-        return all(schema.column(name).nullable for name in self.columns)
+        named = self.columns if self.by is None else (*self.columns, self.by)
+        return all(schema.column(name).nullable for name in named)
 
     def _narrow(self, wide: Definition, ids: MadeIds) -> Definition:
         schema = wide.schema
@@ -105,16 +176,28 @@ class Normalize(SchemaChange):
         optional = self._is_optional(schema)
         column = Column("", reference, pa.int64(), optional)
         added, next_id = ids.added_columns(schema, [column])
+        return self._without_moved(wide, added, next_id)
+
+    def _without_moved(
+        self, wide: Definition, added: Sequence[Column], next_id: int | None
+    ) -> Definition:
+        """The table without the columns that move, and with what refers to them."""
+        schema, reference = wide.schema, str(self.reference)
         kept = [other for other in schema.columns if other.name not in self.columns]
         links = [link for link in schema.foreign_keys if link[0] not in self.columns]
         made = replace(
             schema,
             columns=(*kept, *added),
-            foreign_keys=tuple(sorted([*links, (reference, self.into)])),
+            foreign_keys=tuple(sorted({*links, (reference, self.into)})),
             next_id=next_id,
             checks=_checks(schema, {c.name for c in kept}),
         )
         return replace(wide, schema=made, layout=fitting_layout(wide.layout, made))
+
+    def to_json(self) -> dict[str, Any]:
+        """The change as plain values; as it was before there was `by`, where there is none."""
+        made = super().to_json()
+        return made if self.by is not None else {n: v for n, v in made.items() if n != "by"}
 
     def _lookup(self, wide: Definition, ids: MadeIds) -> Definition:
         schema = wide.schema
@@ -142,9 +225,18 @@ class NormalizeLens(Lens):
 
     def row_map(self, name: str) -> RowMap | None:
         lookups = self.lookups
-        return (
-            RowMap(lookups.wide[0], lookups.new_narrow_rows) if name == lookups.narrow[0] else None
-        )
+        if name != lookups.narrow[0]:
+            return None
+        return RowMap(lookups.wide[0], lookups.narrow_step())
+
+    def follower(self, table: str, is_right: bool) -> Follower | None:
+        """What a row has beside the lookup is the same on both sides, while the row is there."""
+        lookups = self.lookups
+        if is_right:
+            return Follower(lookups.narrow[0], None, frozenset(lookups.moved))
+        if table != lookups.narrow[0]:
+            return None
+        return Follower(lookups.wide[0], None, frozenset([lookups.reference]))
 
     def create(self, old: Side) -> Mapping[str, Iterator[pa.RecordBatch]]:
         narrow, lookup = self.lookups.narrow[0], self.lookups.lookup[0]
@@ -173,6 +265,10 @@ class NormalizeLens(Lens):
     def outlets(self, table: str, column: str) -> list[tuple[str, str]]:
         lookups = self.lookups
         return [((lookups.lookup if column in lookups.moved else lookups.narrow)[0], column)]
+
+    @property
+    def settles(self) -> bool:
+        return self.lookups.settles
 
     def settle_old(self, deltas: TableImages, old: Side, new: Side) -> TableImages:
         return self.lookups.settle_wide(deltas, old, new)

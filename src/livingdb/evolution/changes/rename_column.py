@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from livingdb.errors import InvalidData
 from livingdb.evolution.definition_edits import check_layout, check_new_name, with_names
 from livingdb.evolution.lenses.column_lens import ColumnLens, verdicts
 from livingdb.evolution.lenses.lens import Follower, Lens, Verdicts
-from livingdb.evolution.schema_change import SchemaChange, Schemas, definition_of
+from livingdb.evolution.schema_change import (
+    NothingToChange,
+    SchemaChange,
+    Schemas,
+    definition_of,
+)
 from livingdb.sql.stored_expressions import rename_column
+from livingdb.tables.row_projection import Formula
 
 __all__ = ["RenameColumn"]
 
@@ -26,7 +32,7 @@ class RenameColumn(SchemaChange):
         old = definition_of(tables, self.table)
         old.schema.column(self.name)
         if self.name == self.to:
-            raise InvalidData(f"the column {self.name!r} has that name already")
+            raise NothingToChange(f"the column {self.name!r} has that name already")
         check_new_name(old.schema, self.to)
         layout = with_names(old.layout, {self.name: [self.to]})
         schema = rename_column(old.schema, self.name, self.to)
@@ -36,6 +42,9 @@ class RenameColumn(SchemaChange):
 
 class RenameColumnLens(ColumnLens):
     """One to one."""
+
+    def formulas(self) -> Sequence[Formula]:
+        return ()
 
     def directions(self) -> Verdicts:
         return verdicts(None, None)

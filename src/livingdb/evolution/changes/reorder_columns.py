@@ -9,7 +9,13 @@ from livingdb.errors import InvalidData
 from livingdb.evolution.definition_edits import check_layout
 from livingdb.evolution.lenses.column_lens import ColumnLens, verdicts
 from livingdb.evolution.lenses.lens import Follower, Lens, Verdicts
-from livingdb.evolution.schema_change import SchemaChange, Schemas, definition_of
+from livingdb.evolution.schema_change import (
+    NothingToChange,
+    SchemaChange,
+    Schemas,
+    definition_of,
+)
+from livingdb.tables.row_projection import Formula
 
 __all__ = ["ReorderColumns"]
 
@@ -37,7 +43,7 @@ class ReorderColumns(SchemaChange):
         if missing:
             raise InvalidData(f"the new order does not name the column {missing[0]!r}")
         if tuple(known) == tuple(self.columns):
-            raise InvalidData(f"the columns of {self.table!r} are in that order already")
+            raise NothingToChange(f"the columns of {self.table!r} are in that order already")
         hidden = [column for column in old.schema.columns if column.hidden]
         columns = (*hidden, *(known[name] for name in self.columns))
         new = check_layout(replace(old, schema=replace(old.schema, columns=columns)))
@@ -46,6 +52,9 @@ class ReorderColumns(SchemaChange):
 
 class ReorderColumnsLens(ColumnLens):
     """One to one."""
+
+    def formulas(self) -> Sequence[Formula]:
+        return ()
 
     def directions(self) -> Verdicts:
         return verdicts(None, None)

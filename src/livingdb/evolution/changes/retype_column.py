@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -11,17 +10,27 @@ from livingdb.errors import InvalidData, Unsupported
 from livingdb.evolution.casts import Cast
 from livingdb.evolution.definition_edits import (
     TypeLike,
-    check_choice,
     check_layout,
     new_column,
     refuse_computed,
     refuse_link,
+    refuse_unique,
     refuse_used,
 )
 from livingdb.evolution.lenses.column_lens import verdicts
-from livingdb.evolution.lenses.computed_lens import ColumnMapping, ComputedLens, expression_mapping
+from livingdb.evolution.lenses.column_mapping import CastValues, ColumnMapping, expression_mapping
+from livingdb.evolution.lenses.computed_lens import ComputedLens
+from livingdb.evolution.lenses.key_column_lens import RetypeKeyLens
 from livingdb.evolution.lenses.lens import Lens, Loss, RowImages, Side, TableImages, Verdicts
+from livingdb.evolution.lenses.lookup_columns import (
+    LookupColumnsLens,
+    TableLookups,
+    lookups_in,
+    with_lookup_columns,
+)
 from livingdb.evolution.lenses.row_alignment import align_rows, keys_of
+from livingdb.evolution.lenses.table_parts import check_unreferenced
+from livingdb.evolution.policies import POLICIES, check_policy, require_policy
 from livingdb.evolution.schema_change import SchemaChange, Schemas, definition_of
 from livingdb.graph.row_constraints import first_key
 from livingdb.tables.batches import flat
@@ -37,128 +46,172 @@ __all__ = ["RetypeColumn"]
 class RetypeColumn(SchemaChange):
     """Another type for a column.
 
-    policy    what happens to a value that the other type cannot hold: "reject" refuses the
-              write; "clamp" takes the nearest (when narrowing), "null" shows none (when
-              widening), and the side that can hold the value keeps it
-    up, down  expressions over the old and the new row, instead of a cast
+    policy    what becomes of a value that the other type cannot hold (see `policies`); the side
+              that can hold it keeps it.  For a column of the key "reject" or "quarantine": a key
+              fits if it comes back as it was
+    up, down  expressions over the old and the new row, instead of a cast; they may look values
+              up in another table by key, as `up` of AddColumn
     """
 
     table: str
     name: str
     type: TypeLike
-    policy: str | None = None
+    policy: str | None = "reject"
     up: str | None = None
     down: str | None = None
 
+    def check_definition(self, tables: Schemas) -> None:
+        require_policy(self.policy)
+        column, wanted = self._columns(definition_of(tables, self.table).schema)
+        if column.default is not None:
+            new_column(self.name, wanted.type_name, column.default)
+
     def plan(self, tables: Schemas) -> Lens:
         old = definition_of(tables, self.table)
-        column = old.schema.column(self.name)
+        column, wanted = self._columns(old.schema)
         self._check(old.schema, column)
-        wanted = new_column(self.name, self.type)
-        if wanted.type == column.type:
-            raise InvalidData(f"the column {self.name!r} is {type_name(column.type)} already")
+        if (wanted.type, wanted.limit) == (column.type, column.limit):
+            raise InvalidData(f"the column {self.name!r} is {column.type_name} already")
         if column.nullable and not wanted.nullable:
             raise InvalidData(
                 f"the column {self.name!r} is nullable: NOT NULL is a constraint; see AddConstraint"
             )
         there, back = Cast(column.type, wanted.type), Cast(wanted.type, column.type)
-        is_same = there.is_exact or (back.is_exact and self.policy in (None, "reject"))
-        if not is_same or self.policy == "null":
-            refuse_used(old.schema, self.name, "made another type")
-        if self.up is None and not there.is_known:
+        self._check_casts(old.schema, there, back)
+        if column.generated is not None and not pa.types.is_integer(wanted.type):
+            raise InvalidData(
+                f"the column {self.name!r} draws its values: it holds whole numbers only"
+            )
+        typed = replace(
+            column,
+            type=wanted.type,
+            limit=wanted.limit,
+            default=_cast_default(column, there),
+        )
+        new = check_layout(replace(old, schema=old.schema.with_column(typed)))
+        if self.name in old.schema.key:
+            self._check_key(tables, there, back)
+            return RetypeKeyLens(self.table, old, new, self.name, self.policy or "reject")
+        return self._lens(old, new, tables)
+
+    def _lens(self, old: Definition, new: Definition, tables: Schemas) -> Lens:
+        """The lens; what `up` and `down` look up comes beside the rows."""
+        up, down = (
+            lookups_in(text, self.table, side, tables)
+            for text, side in ((self.up, old), (self.down, new))
+        )
+        there, back = TableLookups(up, tables), TableLookups(down, tables)
+        if not there and not back:
+            return RetypeLens(self, old, new)
+        to_new = replace(self, up=None if up is None else up.text, down=None if back else self.down)
+        to_old = replace(
+            self, down=None if down is None else down.text, up=None if there else self.up
+        )
+        right = RetypeLens(to_new, with_lookup_columns(old, up), new, there.given)
+        left = RetypeLens(to_old, old, with_lookup_columns(new, down), back.given)
+        return LookupColumnsLens(self.table, old, new, right, left, there, back)
+
+    def _columns(self, schema: TableSchema) -> tuple[Column, Column]:
+        """The column as it is, and one as it is to be."""
+        return schema.column(self.name), new_column(self.name, self.type)
+
+    def _check(self, schema: TableSchema, column: Column) -> None:
+        is_key = self.name in schema.key
+        check_policy(self.policy, [column], RetypeKeyLens.policies if is_key else POLICIES)
+        refuse_computed(column, "made another type")
+        refuse_link(schema, self.name, "made another type")
+
+    def _check_key(self, tables: Schemas, there: Cast, back: Cast) -> None:
+        """Keys cross by a cast that leads back, and nothing else refers to them."""
+        check_unreferenced(tables, self.table)
+        if self.up is not None or self.down is not None:
             raise Unsupported(
-                f"column {self.name!r}: {type_name(column.type)} is not cast to "
-                f"{type_name(wanted.type)}; give an `up` expression"
+                f"the column {self.name!r} is in the key, which is cast: it takes no `up` and "
+                "`down`; add a column and make it the key with ChangeKey"
+            )
+        if there.source != there.target and not back.is_known:
+            raise Unsupported(
+                f"column {self.name!r}: {type_name(back.source)} is not cast to "
+                f"{type_name(back.target)}, so that a key would not lead back"
+            )
+
+    def _check_casts(self, schema: TableSchema, there: Cast, back: Cast) -> None:
+        is_limit = there.source == there.target
+        keeps = self.policy in (None, "reject", "quarantine")
+        is_same = is_limit or there.is_exact or (back.is_exact and keeps)
+        if not is_same or self.policy == "null" or (is_limit and self.policy == "truncate"):
+            refuse_used(schema, self.name, "made another type")
+        if self.up is not None or self.down is not None:
+            refuse_unique(schema, self.name, "made another type by an expression")
+        if self.up is None and not (is_limit or there.is_known):
+            raise Unsupported(
+                f"column {self.name!r}: {type_name(there.source)} is not cast to "
+                f"{type_name(there.target)}; give an `up` expression"
             )
         if self.policy == "clamp" and not (there.can_clamp and back.can_clamp):
             raise InvalidData(f"column {self.name!r}: only numbers can be clamped")
-        typed = replace(column, type=wanted.type, default=_cast_default(column, there))
-        new = check_layout(replace(old, schema=old.schema.with_column(typed)))
-        return RetypeLens(self, old, new)
-
-    def _check(self, schema: TableSchema, column: Column) -> None:
-        check_choice("policy", self.policy, (None, "reject", "clamp", "null"))
-        if self.name in schema.key:
-            raise Unsupported(
-                f"the column {self.name!r} is in the key, whose order would change with its type; "
-                "add a column of the type and make it the key with ChangeKey"
-            )
-        refuse_computed(column, "made another type")
-        refuse_link(schema, self.name, "made another type")
-        if self.policy == "null" and not column.nullable:
-            raise InvalidData(f"the column {self.name!r} is NOT NULL: choose another policy")
 
 
 class RetypeLens(ComputedLens):
     """A value crosses when it changed; one that did not stays what it is on the other side."""
 
-    def __init__(self, change: RetypeColumn, old: Definition, new: Definition):
+    def __init__(
+        self,
+        change: RetypeColumn,
+        old: Definition,
+        new: Definition,
+        given: frozenset[str] = frozenset(),
+    ):
+        """`given` are columns that expressions do not name and that decide what they give."""
         was, now = (side.schema.column(change.name) for side in (old, new))
         self.name = change.name
-        self.policy = change.policy
         self.up, self.down = change.up, change.down
-        self.cast_there, self.cast_back = Cast(was.type, now.type), Cast(now.type, was.type)
-        there = self._column_mapping(change.up, old.schema, now, self.cast_there)
-        back = self._column_mapping(change.down, new.schema, was, self.cast_back)
+        there = _column_mapping(change, change.up, old.schema, was, now, given)
+        back = _column_mapping(change, change.down, new.schema, now, was, given)
+        self.can_return = change.down is not None or _is_castable(now, was)
         super().__init__(change.table, old, new, there, back)
 
-    def _column_mapping(
-        self, text: str | None, schema: TableSchema, column: Column, cast: Cast
-    ) -> ColumnMapping:
-        if text is not None:
-            return expression_mapping({column.name: text}, schema, [column])
-
-        def compute(rows: pa.Table) -> list[pa.Array]:
-            return [_cast_values(rows, schema, column.name, cast, self.policy)]
-
-        return ColumnMapping(frozenset([column.name]), (column.name,), compute)
-
     def directions(self) -> Verdicts:
-        to_new = self._reason(self.cast_there, self.up, "new", "`up`", ("reject", "clamp"))
-        to_old = self._reason(self.cast_back, self.down, "old", "`down`", ("reject", "null"))
-        return verdicts(to_new, to_old)
-
-    def _reason(
-        self, cast: Cast, text: str | None, side: str, other: str, policies: Sequence[str]
-    ) -> str | None:
-        """Why changes cannot be carried to a side; None if they can."""
-        if text is not None:
-            return None
-        source, target = type_name(cast.source), type_name(cast.target)
-        if not cast.is_known:
-            return f"{source} is not cast to {target}, which the {side} side has: give {other}"
-        if cast.is_total or self.policy in policies:
-            return None
-        shown = " or ".join(repr(policy) for policy in policies)
-        return (
-            f"a value of {self.name!r} may not fit {target}, which the {side} side has: choose "
-            f"the policy {shown}, or give {other}"
+        if self.can_return:
+            return verdicts(None, None)
+        source, target = (s.column(self.name).type for s in (self.new_schema, self.old_schema))
+        return verdicts(
+            None,
+            f"{type_name(source)} is not cast to {type_name(target)}, which the old side has: "
+            "give `down`",
         )
-
-    def scan_reason(self) -> str | None:
-        if self.up is not None or self.cast_there.is_total:
-            return None
-        if self.policy in ("clamp", "null"):
-            return None
-        return f"each value of {self.name!r} must fit {type_name(self.cast_there.target)}"
-
-    def check(self, old: Side) -> None:
-        if self.scan_reason() is None:
-            return
-        for batch in old.scan(self.old_name, [*self.old_schema.key, self.name]):
-            rows = pa.Table.from_batches([batch])
-            _cast_values(rows, self.old_schema, self.name, self.cast_there, "reject")
 
     def loss(self, deltas: TableImages, carried: TableImages, old: Side) -> Loss | None:
         """A value that the new type cannot hold, and that is not there as it was written."""
         delta = deltas.get(self.old_name)
-        if not delta or self.up is not None or self.cast_there.is_total:
-            return None
+        if not delta or self.up is not None:
+            return super().loss(deltas, carried, old)
         rows = _set_anew(self.old_schema, delta, self.name)
-        _, failed = self.cast_there.values(flat(rows.column(self.name)))
-        if not failed.any():
+        unfit = replace(self.there, policy="quarantine").hidden_rows(rows)
+        if not unfit.any():
             return None
-        return Loss(self.old_name, self.name, first_key(self.old_schema, rows, failed))
+        return Loss(self.old_name, self.name, first_key(self.old_schema, rows, unfit))
+
+
+def _is_castable(source: Column, target: Column) -> bool:
+    return source.type == target.type or Cast(source.type, target.type).is_known
+
+
+def _column_mapping(
+    change: RetypeColumn,
+    text: str | None,
+    schema: TableSchema,
+    source: Column,
+    target: Column,
+    given: frozenset[str],
+) -> ColumnMapping:
+    """How the column crosses to one side."""
+    if text is not None:
+        texts = {target.name: text}
+        made = expression_mapping(change.table, texts, schema, [target], change.policy)
+        return replace(made, decided_by=given)
+    function = CastValues(source.name, Cast(source.type, target.type))
+    return ColumnMapping(change.table, schema, [([target], function)], change.policy)
 
 
 def _set_anew(schema: TableSchema, delta: RowImages, name: str) -> pa.Table:
@@ -168,26 +221,11 @@ def _set_anew(schema: TableSchema, delta: RowImages, name: str) -> pa.Table:
     return delta.after.filter(pa.array(anew))
 
 
-def _cast_values(
-    rows: pa.Table, schema: TableSchema, name: str, cast: Cast, policy: str | None
-) -> pa.Array:
-    """A column cast; where that fails the policy decides, and `InvalidData` names the key."""
-    given = pa.concat_arrays([pa.array([], cast.source), *rows.column(name).chunks])
-    if policy == "clamp" and not cast.is_total:
-        return cast.clamped_values(given)
-    made, failed = cast.values(given)
-    if failed.any() and policy != "null":
-        value = given[int(failed.argmax())].as_py()
-        raise InvalidData(
-            f"column {name!r}: {value!r:.80} in the row with the key "
-            f"{first_key(schema, rows, failed)} does not fit {type_name(cast.target)}"
-        )
-    return made
-
-
 def _cast_default(column: Column, cast: Cast) -> object:
     """The default in the new type."""
-    if column.default is None or not cast.is_known:
+    if column.default is None or cast.source == cast.target:
+        return column.default
+    if not cast.is_known:
         return None
     made, failed = cast.values(pa.array([column.default], cast.source))
     if failed.any():

@@ -14,9 +14,10 @@ import pyarrow as pa
 from livingdb.errors import InvalidData
 from livingdb.evolution.lenses.lens import Follower, Lens, RowImages, Side, TableImages, Verdicts
 from livingdb.evolution.schema_change import SchemaChange, Schemas
+from livingdb.tables.identity import new_id
 from livingdb.tables.recipe import Definition
 
-__all__ = ["InverseLens", "RevertChange", "revert_of"]
+__all__ = ["InverseLens", "RevertChange", "inverse_change", "revert_of"]
 
 
 @dataclass(frozen=True)
@@ -35,16 +36,26 @@ class RevertChange(SchemaChange):
         return f"revert {SchemaChange.from_json(json.loads(self.reverted)).title}"
 
     @property
+    def about(self) -> str:
+        return SchemaChange.from_json(json.loads(self.reverted)).about
+
+    @property
+    def text(self) -> str:
+        return f"revert {SchemaChange.from_json(json.loads(self.reverted)).text}"
+
+    @property
     def reverts(self) -> str | None:
         return SchemaChange.from_json(json.loads(self.reverted)).identity
 
     def plan(self, tables: Schemas) -> Lens:
-        lens = self.lens()
+        before = {n: Definition.from_json(data) for n, data in json.loads(self.before).items()}
+        lens = SchemaChange.from_json(json.loads(self.reverted)).plan(before)
         name = str(json.loads(self.reverted)["change"])
         reason = lens.directions()["reverse"]
         if reason is not None:
             raise InvalidData(f"{name} cannot be taken back: {reason}")
-        for table, definition in lens.new.items():
+        beside = {name: before[name] for name in lens.consults if name not in lens.new}
+        for table, definition in {**lens.new, **beside}.items():
             if table not in tables or not definition.is_alike(tables[table]):
                 raise InvalidData(
                     f"{name} cannot be taken back: the table {table!r} is not as it left it; "
@@ -57,36 +68,46 @@ class RevertChange(SchemaChange):
                 )
         return InverseLens(lens)
 
-    def lens(self) -> Lens:
-        """The lens of the change as it was made."""
-        before = {n: Definition.from_json(data) for n, data in json.loads(self.before).items()}
-        return SchemaChange.from_json(json.loads(self.reverted)).plan(before)
-
 
 def revert_of(change: SchemaChange, before: Schemas) -> RevertChange:
     """What takes back a change that was made on these tables."""
     lens = change.plan(before)
     linked = {target for n in lens.old for _, target in before[n].schema.foreign_keys}
     linked |= {target for known in lens.new.values() for _, target in known.schema.foreign_keys}
+    linked |= lens.consults
     needed = {name: known for name, known in before.items() if name in lens.old or name in linked}
     data: dict[str, Any] = {name: known.to_json() for name, known in needed.items()}
     return RevertChange(json.dumps(change.to_json()), json.dumps(data))
 
 
-class _NoRows:
-    """A side whose tables are empty."""
+def inverse_change(change: SchemaChange, before: Schemas) -> SchemaChange:
+    """What leads back over a change that was made on these tables: of a revert, the change."""
+    if isinstance(change, RevertChange):
+        return SchemaChange.from_json(json.loads(change.reverted))
+    return revert_of(change, before).with_id(new_id())
 
-    def __init__(self, tables: Mapping[str, Definition]):
-        self._tables = tables
+
+class _NoRows:
+    """A side whose tables are empty, but for those that a lens only reads."""
+
+    def __init__(self, tables: Mapping[str, Definition], others: Side):
+        self._tables, self._others = tables, others
 
     def lookup(self, table: str, keys: pa.Table) -> pa.Table:
+        if table not in self._tables:
+            return self._others.lookup(table, keys)
         return self._tables[table].schema.whole.empty_table()
 
     def matching_rows(self, table: str, values: pa.Table) -> pa.Table:
+        if table not in self._tables:
+            return self._others.matching_rows(table, values)
         return self._tables[table].schema.whole.empty_table()
 
     def scan(self, table: str, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
-        return iter(())
+        return iter(()) if table in self._tables else self._others.scan(table, columns)
+
+    def count(self, table: str) -> int:
+        return 0
 
 
 class InverseLens(Lens):
@@ -95,6 +116,7 @@ class InverseLens(Lens):
     def __init__(self, lens: Lens):
         self.inner = lens
         self.old, self.new = lens.new, lens.old
+        self.consults = lens.consults
 
     def directions(self) -> Verdicts:
         found = self.inner.directions()
@@ -110,7 +132,7 @@ class InverseLens(Lens):
             empty = definition.schema.whole.empty_table()
             rows = pa.Table.from_batches(old.scan(name), definition.schema.whole)
             images[name] = RowImages(empty, rows)
-        made = self.inner.putl(images, _NoRows(self.old), _NoRows(self.new))
+        made = self.inner.putl(images, _NoRows(self.old, old), _NoRows(self.new, old))
         return {
             name: iter(made[name].after.to_batches()) if name in made else iter(())
             for name in self.new

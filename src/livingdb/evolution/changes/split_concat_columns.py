@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -21,9 +22,15 @@ from livingdb.evolution.definition_edits import (
     replace_columns,
 )
 from livingdb.evolution.lenses.column_lens import verdicts
-from livingdb.evolution.lenses.computed_lens import ColumnMapping, ComputedLens, expression_mapping
+from livingdb.evolution.lenses.column_mapping import (
+    ColumnMapping,
+    PlainValues,
+    expression_mapping,
+)
+from livingdb.evolution.lenses.computed_lens import ComputedLens
 from livingdb.evolution.lenses.lens import Lens, Verdicts
 from livingdb.evolution.made_ids import MadeIds
+from livingdb.evolution.policies import LATER_POLICY, check_policy
 from livingdb.evolution.schema_change import SchemaChange, Schemas, definition_of
 from livingdb.tables.schema import Column, TableSchema
 from livingdb.tables.type_names import type_name
@@ -40,6 +47,8 @@ class SplitColumn(SchemaChange):
     into       their names, or names and types; text if none are given
     up, down   {name: expression over the old row}, and an expression over the new row
     separator  instead: the text between the parts; the last part has all that is left
+    policy     what becomes of a row for which an expression gives nothing that fits (see
+               `policies`)
     """
 
     table: str
@@ -48,6 +57,9 @@ class SplitColumn(SchemaChange):
     up: Mapping[str, str] | None = None
     down: str | None = None
     separator: str | None = None
+    policy: str = "reject"
+
+    later_fields: ClassVar[Mapping[str, Any]] = LATER_POLICY
 
     def __post_init__(self) -> None:
         if not isinstance(self.into, Mapping):
@@ -63,22 +75,28 @@ class SplitColumn(SchemaChange):
         for name, given in types.items():
             check_new_name(old.schema, name, [self.name])
             parts.append(new_column(name, given))
+        check_policy(self.policy, [whole, *parts])
         if self.separator is not None:
             _check_separator(self.separator, (self.up, self.down), [whole, *parts])
             parts[0] = replace(parts[0], nullable=whole.nullable)
             new = replace_columns(old, (self.name,), parts, MadeIds(self, [old]))
-            there = _split_mapping(self.separator, whole, parts)
-            return TextLens(
-                self.table, old, new, there, _concat_mapping(self.separator, parts, whole)
-            )
+            there = self._mapping(old.schema, _split_function(self.separator, whole, parts), parts)
+            joined = self._mapping(new.schema, _concat_function(self.separator, parts), [whole])
+            return TextLens(self.table, old, new, there, joined)
         if self.up is None:
             raise InvalidData("give `up` expressions or a separator: how is the column split?")
         new = replace_columns(old, (self.name,), parts, MadeIds(self, [old]))
-        there = expression_mapping(self.up, old.schema, parts)
-        back = None
+        there = expression_mapping(self.table, self.up, old.schema, parts, self.policy)
+        back: ColumnMapping | None = None
         if self.down is not None:
-            back = expression_mapping({whole.name: self.down}, new.schema, [whole])
+            texts = {whole.name: self.down}
+            back = expression_mapping(self.table, texts, new.schema, [whole], self.policy)
         return TextLens(self.table, old, new, there, back)
+
+    def _mapping(
+        self, schema: TableSchema, function: PlainValues, makes: Sequence[Column]
+    ) -> ColumnMapping:
+        return ColumnMapping(self.table, schema, [(makes, function)], self.policy)
 
 
 @dataclass(frozen=True)
@@ -88,6 +106,8 @@ class ConcatColumns(SchemaChange):
     into       its name; `type` is text if none is given
     up, down   an expression over the old row, and {name: expression over the new row}
     separator  instead: the text between the parts; the last part has all that is left
+    policy     what becomes of a row for which an expression gives nothing that fits (see
+               `policies`)
     """
 
     table: str
@@ -97,6 +117,9 @@ class ConcatColumns(SchemaChange):
     down: Mapping[str, str] | None = None
     separator: str | None = None
     type: TypeLike = "string"
+    policy: str = "reject"
+
+    later_fields: ClassVar[Mapping[str, Any]] = LATER_POLICY
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "names", _column_names("names", self.names))
@@ -108,20 +131,28 @@ class ConcatColumns(SchemaChange):
         parts = [_replaced_column(old.schema, name, "joined to another") for name in self.names]
         check_new_name(old.schema, self.into, self.names)
         whole = new_column(self.into, self.type)
+        check_policy(self.policy, [whole, *parts])
         if self.separator is not None:
             _check_separator(self.separator, (self.up, self.down), [whole, *parts])
             whole = replace(whole, nullable=all(part.nullable for part in parts))
             new = replace_columns(old, self.names, [whole], MadeIds(self, [old]))
-            there = _concat_mapping(self.separator, parts, whole)
-            return TextLens(
-                self.table, old, new, there, _split_mapping(self.separator, whole, parts)
-            )
+            there = self._mapping(old.schema, _concat_function(self.separator, parts), [whole])
+            cut = self._mapping(new.schema, _split_function(self.separator, whole, parts), parts)
+            return TextLens(self.table, old, new, there, cut)
         if self.up is None:
             raise InvalidData("give an `up` expression or a separator: how are they put together?")
         new = replace_columns(old, self.names, [whole], MadeIds(self, [old]))
-        there = expression_mapping({whole.name: self.up}, old.schema, [whole])
-        back = expression_mapping(self.down, new.schema, parts) if self.down is not None else None
+        texts = {whole.name: self.up}
+        there = expression_mapping(self.table, texts, old.schema, [whole], self.policy)
+        back: ColumnMapping | None = None
+        if self.down is not None:
+            back = expression_mapping(self.table, self.down, new.schema, parts, self.policy)
         return TextLens(self.table, old, new, there, back)
+
+    def _mapping(
+        self, schema: TableSchema, function: PlainValues, makes: Sequence[Column]
+    ) -> ColumnMapping:
+        return ColumnMapping(self.table, schema, [(makes, function)], self.policy)
 
 
 class TextLens(ComputedLens):
@@ -133,7 +164,7 @@ class TextLens(ComputedLens):
         return verdicts(None, "nothing says what an old row would be: give `down`")
 
 
-def _split_mapping(separator: str, whole: Column, parts: Sequence[Column]) -> ColumnMapping:
+def _split_function(separator: str, whole: Column, parts: Sequence[Column]) -> PlainValues:
     """Text cut at a separator; parts that are not there are null, or empty where null is none."""
     count = len(parts)
 
@@ -152,10 +183,10 @@ def _split_mapping(separator: str, whole: Column, parts: Sequence[Column]) -> Co
             made.append(values)
         return made
 
-    return ColumnMapping(frozenset([whole.name]), tuple(part.name for part in parts), compute)
+    return PlainValues(frozenset([whole.name]), compute, not whole.nullable)
 
 
-def _concat_mapping(separator: str, parts: Sequence[Column], whole: Column) -> ColumnMapping:
+def _concat_function(separator: str, parts: Sequence[Column]) -> PlainValues:
     """Parts with a separator between them; those that are null are left out."""
     names = [part.name for part in parts]
 
@@ -170,7 +201,8 @@ def _concat_mapping(separator: str, parts: Sequence[Column], whole: Column) -> C
         text = pc.utf8_slice_codeunits(joined, len(separator))
         return [pc.if_else(pa.array(np.logical_or.reduce(some)), text, pa.scalar(None, _STRING))]
 
-    return ColumnMapping(frozenset(names), (whole.name,), compute)
+    is_filled = any(not part.nullable for part in parts)
+    return PlainValues(frozenset(names), compute, is_filled)
 
 
 def _replaced_column(schema: TableSchema, name: str, what: str) -> Column:

@@ -14,13 +14,19 @@ from livingdb.errors import InvalidData
 from livingdb.evolution.definition_edits import TypeLike, check_layout
 from livingdb.evolution.lenses.column_lens import verdicts
 from livingdb.evolution.lenses.lens import Lens, Loss, Side, TableImages, Verdicts
-from livingdb.evolution.schema_change import SchemaChange, Schemas, check_free, definition_of
+from livingdb.evolution.schema_change import (
+    NothingToChange,
+    SchemaChange,
+    Schemas,
+    check_free,
+    definition_of,
+)
 from livingdb.graph.constraints import check_new_table
 from livingdb.graph.names import check_table
 from livingdb.sql.expressions import Expression
 from livingdb.tables.layout import Layout
 from livingdb.tables.recipe import Definition
-from livingdb.tables.schema import TableSchema
+from livingdb.tables.schema import GeneratedLike, TableSchema, UniqueLike
 from livingdb.tables.type_names import type_name
 
 __all__ = ["CreateTable", "DropTable", "RenameTable", "creation_of"]
@@ -31,6 +37,10 @@ class CreateTable(SchemaChange):
     """A new table; the old side does not see it.
 
     computed   for columns that nobody writes, the expressions that always give them
+    unique     columns, or groups of columns, that no two rows have the same values in; by names
+               of the constraints, if they are to have their own
+    generated  a column that draws its values where rows name none; or columns, with "by default"
+               or "always"
     """
 
     table: str
@@ -40,6 +50,8 @@ class CreateTable(SchemaChange):
     foreign_keys: Mapping[str, str] | None = None
     layout: Mapping[str, Any] | Layout | None = None
     computed: Mapping[str, str] | None = None
+    unique: UniqueLike | None = None
+    generated: GeneratedLike | None = None
 
     def __post_init__(self) -> None:
         if isinstance(self.schema, pa.Schema):
@@ -52,16 +64,24 @@ class CreateTable(SchemaChange):
             object.__setattr__(self, "layout", values)
 
     def to_json(self) -> dict[str, Any]:
-        """See `SchemaChange.to_json`; nothing is said of computed columns where there are none."""
+        """See `SchemaChange.to_json`; nothing is said of what there is none of."""
         found = super().to_json()
-        if self.computed is None:
-            del found["computed"]
+        for name in ("computed", "unique", "generated"):
+            if getattr(self, name) is None:
+                del found[name]
         return found
 
     def plan(self, tables: Schemas) -> Lens:
         check_table(self.table)
         check_free(tables, self.table)
-        schema = TableSchema.of(self.schema, self.key, self.defaults, self.foreign_keys)
+        schema = TableSchema.of(
+            self.schema,
+            self.key,
+            self.defaults,
+            self.foreign_keys,
+            unique=self.unique,
+            generated=self.generated,
+        )
         if self.computed:
             schema = _with_computed(schema, self.computed)
         known = {name: definition.schema for name, definition in tables.items()}
@@ -119,6 +139,8 @@ class RenameTable(SchemaChange):
 
     def plan(self, tables: Schemas) -> Lens:
         definition_of(tables, self.table)
+        if self.table == self.to:
+            raise NothingToChange(f"the table {self.table!r} has that name already")
         check_table(self.to)
         check_free(tables, self.to)
         old = {
@@ -185,6 +207,7 @@ def creation_of(table: str, definition: Definition) -> CreateTable:
     schema = definition.schema
     defaults = {c.name: c.default for c in schema.columns if c.default is not None}
     computed = {c.name: c.computed for c in schema.columns if c.computed is not None}
+    generated = {c.name: c.generated for c in schema.columns if c.generated is not None}
     return CreateTable(
         table,
         schema.whole,
@@ -193,6 +216,8 @@ def creation_of(table: str, definition: Definition) -> CreateTable:
         dict(schema.foreign_keys) or None,
         definition.layout,
         computed or None,
+        {name: list(group) for name, group in schema.uniques} or None,
+        generated or None,
     )
 
 

@@ -61,6 +61,17 @@ class UnionTables(SchemaChange):
         check_names(tables, [self.into], self.tables)
         for name in self.tables:
             check_unreferenced(tables, name)
+            for column in old[name].schema.columns:
+                if column.generated is not None:
+                    raise InvalidData(
+                        f"column {column.name!r} of {name!r} draws its values from a counter of "
+                        "its own: tables with identity columns are not united"
+                    )
+            for unique, _ in old[name].schema.uniques:
+                raise InvalidData(
+                    f"table {name!r} has the unique constraint {unique!r}, which rows of several "
+                    "tables may break together: drop it first"
+                )
         schema = self._common_schema({name: definition.schema for name, definition in old.items()})
         if self.origin is not None:
             schema = self._with_origin(schema, self.origin)
@@ -105,8 +116,10 @@ class UnionTables(SchemaChange):
 
 
 def _check_same(name: str, first: TableSchema, other: str, second: TableSchema) -> None:
-    mine = {column.name: column.type for column in first.columns}
-    theirs = {column.name: column.type for column in second.columns}
+    mine, theirs = (
+        {c.name: c.type if c.limit is None else c.type_name for c in schema.columns}
+        for schema in (first, second)
+    )
     for column in sorted(mine.keys() | theirs.keys()):
         if mine.get(column) != theirs.get(column):
             has = [str(types.get(column, "not there")) for types in (mine, theirs)]

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
 
+from livingdb.errors import InvalidData
 from livingdb.evolution.lenses.lens import Follower, Verdicts
 from livingdb.evolution.lenses.row_alignment import Mask
 from livingdb.evolution.lenses.row_lens import CarriedRows, RowLens, TouchedRows
 from livingdb.tables.recipe import Definition
+from livingdb.tables.row_projection import Formula, ProjectionStep
 from livingdb.tables.schema import TableSchema
 from livingdb.trees.compare import choose
 
@@ -46,9 +48,39 @@ class ColumnLens(RowLens):
         """The columns of the old side that are made of new rows in some other way."""
         return {}
 
-    def row_follower(self, is_right: bool) -> Follower:
-        """The other side's table, for lenses whose other columns stay while a row is there."""
-        return Follower(self.new_name, self.to_new_rows if is_right else self.to_old_rows)
+    def formulas(self) -> Sequence[Formula] | None:
+        """What makes the columns of new rows that old ones do not have, of the old rows alone.
+
+        None if there is more to it: then rows are made as a whole.
+        """
+        return None
+
+    def projection_step(self) -> ProjectionStep:
+        made = self.formulas()
+        return super().projection_step() if made is None else self.step_of(made)
+
+    def step_of(self, formulas: Sequence[Formula], keeps: str | None = None) -> ProjectionStep:
+        """The step of formulas; the columns that they do not make are the same on both sides."""
+        old, new = self.old_schema, self.new_schema
+        made = {name for formula in formulas for name in formula.makes}
+        known = {(column.id, column.type): column.name for column in old.columns}
+        same = {
+            column.name: known[column.id, column.type]
+            for column in new.columns
+            if column.name not in made and column.name not in new.key
+        }
+        same.update(zip(new.key, old.key, strict=True))
+        return ProjectionStep(same, [_fitting_formula(new, each) for each in formulas], keeps)
+
+    def row_follower(
+        self, is_right: bool, watches: Iterable[str] = (), checks: bool = False
+    ) -> Follower:
+        """The other side's table, for lenses whose other columns stay while a row is there.
+
+        They do as long as none of the columns that a lens `watches` is changed.
+        """
+        make_rows = self.to_new_rows if is_right else self.to_old_rows
+        return Follower(self.new_name, make_rows, frozenset(watches), checks)
 
     def carry_right(self, touched: TouchedRows) -> CarriedRows:
         columns = {
@@ -63,6 +95,23 @@ class ColumnLens(RowLens):
             **self.to_old(touched),
         }
         return CarriedRows(touched.after.there, columns)
+
+
+def _fitting_formula(schema: TableSchema, formula: Formula) -> Formula:
+    """A formula whose values are of the columns' types; `InvalidData` for a null that is none."""
+    known = {column.name: column for column in schema.columns}
+    columns = [known.get(name) for name in formula.makes]
+
+    def compute(rows: pa.Table) -> list[pa.Array | pa.ChunkedArray]:
+        found = []
+        for column, values in zip(columns, formula.compute(rows), strict=True):
+            if column is not None and values.null_count and not column.nullable:
+                raise InvalidData(f"column {column.name!r}: null in a row, but it is NOT NULL")
+            is_other = column is not None and values.type != column.type
+            found.append(values.cast(column.type) if column is not None and is_other else values)
+        return found
+
+    return Formula(formula.reads, formula.makes, compute)
 
 
 def common_columns(

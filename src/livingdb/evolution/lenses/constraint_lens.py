@@ -6,7 +6,7 @@ refused, kept from the strict side, or shown there with repaired values.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,13 +21,22 @@ from livingdb.evolution.lenses.column_lens import (
     replace_values,
     verdicts,
 )
-from livingdb.evolution.lenses.lens import Loss, Side, TableImages, Verdicts
+from livingdb.evolution.lenses.column_mapping import ExpressionValues
+from livingdb.evolution.lenses.lens import (
+    SHOWN_FAILURES,
+    Follower,
+    Loss,
+    Side,
+    TableImages,
+    Verdicts,
+)
 from livingdb.evolution.lenses.row_alignment import AlignedRows, Mask, align_rows, keys_of
-from livingdb.evolution.lenses.row_lens import CarriedRows, TouchedRows
+from livingdb.evolution.lenses.row_lens import KEPT, CarriedRows, TouchedRows
 from livingdb.graph.row_constraints import first_key
 from livingdb.sql.expressions import Expression
 from livingdb.tables.batches import flat
 from livingdb.tables.recipe import Definition
+from livingdb.tables.row_projection import Formula, ProjectionStep
 from livingdb.tables.schema import TableSchema
 from livingdb.trees.compare import choose, differs
 
@@ -80,6 +89,15 @@ class ConstraintLens(ColumnLens):
         self.strict = strict
         self.drops = strict == "new" and on_violation in ("quarantine", "repair")
 
+    @property
+    def expressions(self) -> list[tuple[Expression, TableSchema]]:
+        return [(repair, self.loose_schema) for repair in self.repairs.values()]
+
+    @property
+    def loose_schema(self) -> TableSchema:
+        """The schema of the side that need not satisfy the rule."""
+        return self.old_schema if self.strict == "new" else self.new_schema
+
     def directions(self) -> Verdicts:
         reason = None
         if self.on_violation is None:
@@ -102,12 +120,23 @@ class ConstraintLens(ColumnLens):
             rows = pa.Table.from_batches([batch])
             self._refuse(self.old_schema, rows, self.rule.violations(rows))
 
+    def failures(self, old: Side) -> Iterator[str]:
+        if self.scan_reason() is None:
+            return
+        for batch in old.scan(self.old_name):
+            rows = pa.Table.from_batches([batch])
+            for at in np.flatnonzero(self.rule.violations(rows))[:SHOWN_FAILURES]:
+                yield self._message(self.old_schema, rows, np.arange(rows.num_rows) == at)
+
+    def _message(self, schema: TableSchema, rows: pa.Table, broken: Mask) -> str:
+        return (
+            f"table {self.old_name!r}: the row with the key "
+            f"{first_key(schema, rows, broken)} breaks {self.rule.shown}"
+        )
+
     def _refuse(self, schema: TableSchema, rows: pa.Table, broken: Mask) -> None:
         if broken.any():
-            raise InvalidData(
-                f"table {self.old_name!r}: the row with the key "
-                f"{first_key(schema, rows, broken)} breaks {self.rule.shown}"
-            )
+            raise InvalidData(self._message(schema, rows, broken))
 
     def loss(self, deltas: TableImages, carried: TableImages, old: Side) -> Loss | None:
         """A row in quarantine, or a value that was written and repaired."""
@@ -127,6 +156,24 @@ class ConstraintLens(ColumnLens):
             if mended.any():
                 return Loss(self.old_name, name, first_key(schema, rows, mended))
         return None
+
+    def projection_step(self) -> ProjectionStep:
+        """Rows that were there were looked at, unless they may be hidden or repaired."""
+        if not self.drops:
+            return self.step_of(())
+        if self.repairs:
+            return super().projection_step()
+        rule = self.rule
+        keeps = Formula(
+            tuple(sorted(rule.reads)), (KEPT,), lambda rows: [pa.array(~rule.violations(rows))]
+        )
+        return self.step_of([keeps], KEPT)
+
+    def follower(self, table: str, is_right: bool) -> Follower | None:
+        if self.on_violation not in (None, "reject"):
+            return None
+        is_strict = is_right == (self.strict == "new")
+        return self.row_follower(is_right, self.rule.reads if is_strict else (), is_strict)
 
     def own_rows(self, table: str, is_new: bool, rows: pa.Table) -> Mask:
         """Rows of the loose side that are in quarantine."""
@@ -187,7 +234,10 @@ class ConstraintLens(ColumnLens):
             at = rows.column_names.index(name)
             column = rows.column(at)
             held = pa.concat_arrays(column.chunks)
-            values = replace_values(held, repair.values(wrong, column.type), where)
+            function = ExpressionValues(repair.text, self.loose_schema, column.type)
+            (made,), unfit = function.attempt(wrong, "null")
+            made = choose(made, flat(wrong.column(name)), unfit)  # which stays in quarantine
+            values = replace_values(held, made, where)
             rows = rows.set_column(at, pa.field(name, column.type), values)
         return rows
 
@@ -230,6 +280,12 @@ class LinkLens(ColumnLens):
         self.target_schema = target
         self.on_violation = on_violation
         self.is_new = link in new.schema.foreign_keys
+
+    def formulas(self) -> Sequence[Formula]:
+        return ()
+
+    def follower(self, table: str, is_right: bool) -> Follower:
+        return self.row_follower(is_right)
 
     def directions(self) -> Verdicts:
         reason = None

@@ -19,10 +19,16 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from livingdb.errors import DuplicateKey, InvalidData
+from livingdb.sql.expressions import Expression
 from livingdb.tables.recipe import Definition
+from livingdb.tables.row_projection import ProjectionStep
+from livingdb.tables.schema import TableSchema
+from livingdb.trees.delta import PATCH, Delta
 
 __all__ = [
     "DIRECTIONS",
+    "SHOWN_FAILURES",
     "Expected",
     "Follower",
     "Lens",
@@ -35,6 +41,9 @@ __all__ = [
 ]
 
 DIRECTIONS = ("forward", "reverse", "both", "none")
+
+SHOWN_FAILURES = 10
+"""How many rows that a change cannot be made on are named."""
 
 Verdicts = Mapping[str, str | None]
 """For each direction None if it is legal, else the reason why it is not."""
@@ -78,18 +87,17 @@ class Side(Protocol):
         """All rows, in key order."""
         ...
 
+    def count(self, table: str) -> int:
+        """How many rows there are."""
+        ...
+
 
 @dataclass(frozen=True)
 class RowMap:
-    """How each row of a new table is made of the row of an old one with the same key.
-
-    `drops`: an old row may have no new one.  `reads` are the old columns it takes; None for all.
-    """
+    """How each row of a new table is made of the row of an old one with the same key."""
 
     source: str
-    function: Callable[[pa.Table], pa.Table]
-    drops: bool = False
-    reads: Sequence[str] | None = None
+    step: ProjectionStep
 
 
 @dataclass(frozen=True)
@@ -100,8 +108,20 @@ class Follower:
     """
 
     table: str
-    make_rows: Callable[[pa.Table], pa.Table]
-    """The rows here that new ones of the other side become."""
+    make_rows: Callable[[pa.Table], pa.Table] | None
+    """The rows here that new ones of the other side become; None: it follows only rows there are"""
+    watches: frozenset[str] = frozenset()
+    """Columns of the other side: a change of one, in a row that is there, is not followed."""
+    checks: bool = False
+    """Whether new rows are refused by making them."""
+
+    def follows(self, schema: TableSchema, changes: Delta) -> bool:
+        """Whether it follows changes of the other side's table, which has that schema."""
+        if self.make_rows is None and changes.is_structural:
+            return False
+        patched = changes.ops == PATCH
+        places = [schema.position(name) for name in self.watches]
+        return not any(bool((changes.carries(at) & patched).any()) for at in places)
 
 
 @dataclass(frozen=True)
@@ -133,6 +153,13 @@ class Lens(ABC):
     conceals: bool = False
     """Whether what it makes hides what it is made of: that is stored as rows, never as a recipe."""
 
+    consults: frozenset[str] = frozenset()
+    """Tables that it reads beside, and that are on both sides as they are."""
+
+    def bind(self, side: Side) -> Lens:
+        """This lens, for making rows one by one of those that a side has."""
+        return self
+
     def unlock(self) -> None:
         """`MaskKeyMissing` if rows cross by a key that this process does not have."""
         return
@@ -149,6 +176,18 @@ class Lens(ABC):
         """Look at the rows; `InvalidData` if the change cannot be made on them."""
         return
 
+    def failures(self, old: Side) -> Iterator[str]:
+        """The first rows that the change cannot be made on, each as a message."""
+        try:
+            self.check(old)
+        except (InvalidData, DuplicateKey) as error:
+            yield str(error)
+
+    @property
+    def expressions(self) -> Sequence[tuple[Expression, TableSchema]]:
+        """What has to be portable when it is defined, each with the columns that it may read."""
+        return ()
+
     def unchanged_source(self, name: str) -> str | None:
         """The old table that a new one has the rows of, one by one; None if none."""
         return None
@@ -156,7 +195,10 @@ class Lens(ABC):
     def row_map(self, name: str) -> RowMap | None:
         """How the rows of a new table are made one by one; None if they are not."""
         same = self.unchanged_source(name)
-        return None if same is None else RowMap(same, lambda rows: rows)
+        if same is None:
+            return None
+        pairs = zip(self.new[name].schema.columns, self.old[same].schema.columns, strict=True)
+        return RowMap(same, ProjectionStep({new.name: old.name for new, old in pairs}))
 
     def check_new(self, name: str, rows: pa.Table) -> None:
         """`InvalidData` if all rows of a new table, as they were made, cannot be its rows."""

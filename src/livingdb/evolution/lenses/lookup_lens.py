@@ -38,10 +38,12 @@ from livingdb.evolution.lenses.table_parts import (
 from livingdb.graph.row_constraints import check_not_null, first_key
 from livingdb.tables.batches import flat
 from livingdb.tables.row_hash import Ids, encoded_rows, numbered_rows, row_ids
+from livingdb.tables.row_projection import Formula, ProjectionStep
 from livingdb.tables.schema import TableSchema
 from livingdb.trees.compare import differs
+from livingdb.trees.keys import member
 
-__all__ = ["FANOUT", "FORK", "RESTRICT", "SET_NULL", "Lookups", "Named"]
+__all__ = ["FANOUT", "FORK", "RESTRICT", "SET_NULL", "Lookups", "Named", "TouchedWideRows"]
 
 FORK, FANOUT = "fork", "fanout"
 RESTRICT, SET_NULL = "restrict", "set null"
@@ -67,11 +69,22 @@ class Lookups:
     on_update: str = FORK
     on_delete: str = RESTRICT
 
+    @property
+    def settles(self) -> bool:
+        """Whether a change of one side may bring others of the same side with it."""
+        return self.on_update == FANOUT or self.on_delete == SET_NULL
+
     # --- wide to narrow -----------------------------------------------------------------------
 
-    def split_images(self, delta: RowImages, side: Side) -> TableImages:
-        """What a change of the wide table changes in the other two."""
-        touched = self._touched_rows(delta, side)
+    def split_images(
+        self, delta: RowImages, side: Side, outdated: pa.Table | None = None
+    ) -> TableImages:
+        """What a change of the wide table changes in the other two.
+
+        `outdated` are keys of rows that have to refer to other lookup rows than they do, although
+        their values stay.
+        """
+        touched = self._touched_rows(delta, side, outdated)
         updates = self._lookup_updates(touched, side)
         self._check_settled(touched, updates, side)
         moves = touched.changed & ~touched.shared
@@ -92,10 +105,27 @@ class Lookups:
 
     def new_narrow_rows(self, rows: pa.Table) -> pa.Table:
         """The narrow rows of wide ones of which nothing is known yet."""
+        whole = AlignedRows(np.ones(rows.num_rows, bool), rows)
+        return self._narrow_rows(whole, self._new_references(rows))
+
+    def _new_references(self, rows: pa.Table) -> pa.Array:
+        """What narrow rows of wide ones refer to if nothing is known of them yet."""
         first, numbers = numbered_rows(self.values(rows))
         ids = row_ids(encoded_rows(self.values(rows.take(pa.array(first)))))[numbers]
         whole = AlignedRows(np.ones(rows.num_rows, bool), rows)
-        return self._narrow_rows(whole, pa.array(ids, mask=all_null(whole, self.moved)))
+        return pa.array(ids, mask=all_null(whole, self.moved))
+
+    def narrow_step(self) -> ProjectionStep:
+        """What makes narrow rows of wide ones of which nothing is known yet."""
+        schema = self.narrow[1]
+        kept = [column.name for column in schema.columns if column.name != self.reference]
+        data_type = schema.column(self.reference).type
+        references = Formula(
+            tuple(self.moved),
+            (self.reference,),
+            lambda rows: [self._new_references(rows).cast(data_type)],
+        )
+        return ProjectionStep({name: name for name in kept}, [references])
 
     def new_lookup_rows(self, rows: pa.Table) -> pa.Table:
         """The lookup rows of wide ones of which nothing is known yet, in key order."""
@@ -139,6 +169,13 @@ class Lookups:
         updates = self._lookup_updates(touched, side)
         if not updates:
             return deltas
+        return {**deltas, name: self._fan_out(delta, touched, updates, wide, side)}
+
+    def _fan_out(
+        self, delta: RowImages, touched: TouchedWideRows, updates: RowImages, wide: Side, side: Side
+    ) -> RowImages:
+        """A change of the wide table with all rows that share lookup rows which are updated."""
+        name, schema = self.wide
         sharing = self._rows_sharing(side, updates.after.column(self._id))
         others = anti_join(schema, renamed_keys(schema, sharing), touched.keys)
         others = held_rows(wide, name, schema, others)
@@ -152,7 +189,7 @@ class Lookups:
             mine = rows.column(moved).combine_chunks()
             columns[moved] = pc.if_else(pa.array(shared.there), shared.column(moved), mine)
         made = assemble_rows(schema, np.ones(rows.num_rows, bool), columns)
-        return {**deltas, name: RowImages(pa.concat_tables([delta.before, others]), made)}
+        return RowImages(pa.concat_tables([delta.before, others]), made)
 
     # --- narrow to wide -----------------------------------------------------------------------
 
@@ -277,7 +314,9 @@ class Lookups:
 
     # --- changes of wide rows -------------------------------------------------------------------
 
-    def _touched_rows(self, delta: RowImages, side: Side) -> _TouchedRows:
+    def _touched_rows(
+        self, delta: RowImages, side: Side, outdated: pa.Table | None = None
+    ) -> TouchedWideRows:
         name, schema = self.narrow
         keys = touched_keys(self.wide[1], (self.wide[1], delta))
         encoded = keys_of(self.wide[1], keys)
@@ -288,12 +327,14 @@ class Lookups:
         )
         differ = [differs(before.column(moved), after.column(moved)) for moved in self.moved]
         changed = after.there & (~now.there | np.logical_or.reduce(differ))
+        if outdated is not None:
+            changed |= after.there & member(encoded, np.sort(keys_of(self.wide[1], outdated)))
         references = now.column(self.reference)
         refers: Mask = references.is_valid().to_numpy(zero_copy_only=False)
         shared = changed & refers if self.on_update == FANOUT else np.zeros(len(refers), bool)
-        return _TouchedRows(keys, held, after, changed, shared, references, refers)
+        return TouchedWideRows(keys, held, after, changed, shared, references, refers)
 
-    def _lookup_updates(self, touched: _TouchedRows, side: Side) -> RowImages:
+    def _lookup_updates(self, touched: TouchedWideRows, side: Side) -> RowImages:
         """What becomes of the lookup rows that wide rows share."""
         name, schema = self.lookup
         if not touched.shared.any():
@@ -312,7 +353,7 @@ class Lookups:
         made = self._lookup_rows(ids, rows.take(pa.array(first)))
         return RowImages(held_rows(side, name, schema, _id_table(schema, ids)), made)
 
-    def _check_settled(self, touched: _TouchedRows, updates: RowImages, side: Side) -> None:
+    def _check_settled(self, touched: TouchedWideRows, updates: RowImages, side: Side) -> None:
         """`InvalidData` if rows that share a lookup row were not all given its new values."""
         schema = self.wide[1]
         keys = renamed_keys(schema, self._rows_sharing(side, updates.before.column(self._id)))
@@ -356,7 +397,7 @@ class Lookups:
 
 
 @dataclass(frozen=True)
-class _TouchedRows:
+class TouchedWideRows:
     """What a change of the wide table touches, one row for each key.
 
     `changed`: where the columns that moved have other values, or where the row is new.

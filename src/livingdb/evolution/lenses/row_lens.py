@@ -19,10 +19,14 @@ from livingdb.evolution.lenses.row_alignment import (
 )
 from livingdb.graph.row_constraints import check_not_null
 from livingdb.tables.recipe import Definition
+from livingdb.tables.row_projection import Formula, ProjectionStep
 from livingdb.tables.schema import TableSchema
 from livingdb.trees.compare import differs
 
-__all__ = ["CarriedRows", "RowLens", "TouchedRows"]
+__all__ = ["KEPT", "CarriedRows", "RowLens", "TouchedRows"]
+
+KEPT = "?"
+"""The column of a step that says which rows stay."""
 
 
 class TouchedRows:
@@ -94,6 +98,14 @@ class RowLens(Lens):
     def carry_left(self, touched: TouchedRows) -> CarriedRows:
         """The old side's rows after a change of the new side's."""
 
+    def check_right(self, touched: TouchedRows) -> None:
+        """`InvalidData` if what changed on the old side does not fit the new one."""
+        return
+
+    def check_left(self, touched: TouchedRows) -> None:
+        """`InvalidData` if what changed on the new side does not fit the old one."""
+        return
+
     def to_new_rows(self, rows: pa.Table) -> pa.Table:
         """The new rows that old ones become if nothing is known of any: the first migration."""
         touched = _new_rows(rows, self.old_schema, self.new_schema)
@@ -106,8 +118,24 @@ class RowLens(Lens):
         touched = _new_rows(rows, self.new_schema, self.old_schema)
         return _build_rows(self.old_schema, self.new_schema, touched.keys, self.carry_left(touched))
 
-    def row_map(self, name: str) -> RowMap:
-        return RowMap(self.old_name, self.to_new_rows, self.drops, self.reads)
+    def row_map(self, name: str) -> RowMap | None:
+        return RowMap(self.old_name, self.projection_step())
+
+    def projection_step(self) -> ProjectionStep:
+        """What makes new rows of old ones; here, one formula that makes them as a whole."""
+        names = tuple(column.name for column in self.new_schema.columns)
+
+        def compute(rows: pa.Table) -> list[pa.Array | pa.ChunkedArray]:
+            made = self.to_new_rows(rows)
+            if not self.drops:
+                return list(made.columns)
+            keys = keys_of(self.old_schema, rows)
+            aligned = align_rows(self.old_schema, keys, made, self.new_schema.key)
+            return [*(aligned.column(name) for name in names), pa.array(aligned.there)]
+
+        kept = (KEPT,) if self.drops else ()
+        formula = Formula(tuple(self.reads), (*names, *kept), compute)
+        return ProjectionStep({}, [formula], KEPT if self.drops else None)
 
     def outlets(self, table: str, column: str) -> list[tuple[str, str]]:
         known = self.old_schema.column(column)
@@ -128,6 +156,7 @@ class RowLens(Lens):
             return {}
         sides = (self.old_schema, self.new_schema)
         touched, held = _touched_rows(delta, new, self.new_name, *sides)
+        self.check_right(touched)
         made = _build_rows(
             self.new_schema, self.old_schema, touched.keys, self.carry_right(touched)
         )
@@ -139,6 +168,7 @@ class RowLens(Lens):
             return {}
         sides = (self.new_schema, self.old_schema)
         touched, held = _touched_rows(delta, old, self.old_name, *sides)
+        self.check_left(touched)
         made = _build_rows(self.old_schema, self.new_schema, touched.keys, self.carry_left(touched))
         return {self.old_name: RowImages(held, made)}
 

@@ -16,6 +16,7 @@ from livingdb.tables.index import Version
 from livingdb.tables.recipe import Counts
 from livingdb.tables.rows import RowSet
 from livingdb.tables.schema import TableSchema
+from livingdb.tables.unique_index import valid_mask
 from livingdb.tables.versions import Versions, classify
 from livingdb.trees.compare import differs
 from livingdb.trees.delta import DELETE, PATCH, UPSERT, Delta, merge_deltas
@@ -52,6 +53,7 @@ class VersionSide:
         self._versions = versions
         self._tables = tables
         self._opened: dict[str, RowSet] = dict(opened or {})
+        self._versioned = set(tables) - set(self._opened)
 
     def rows(self, table: str) -> RowSet:
         """The rows of a table."""
@@ -68,10 +70,19 @@ class VersionSide:
         _, arrays = rows.lookup(encoded, rows.schema.whole.names)
         return pa.Table.from_arrays(arrays, schema=rows.schema.whole)
 
+    def count(self, table: str) -> int:
+        """How many rows there are."""
+        if table in self._versioned:
+            return self._versions.count(self._tables[table])
+        return self.rows(table).count()
+
     def matching_rows(self, table: str, values: pa.Table) -> pa.Table:
         """The rows whose columns hold one of the rows of values; nulls match nothing."""
         rows = self.rows(table)
         names = values.column_names
+        for _, group in rows.schema.uniques:
+            if set(group) == set(names) and table in self._versioned:
+                return self._unique_rows(table, rows, group, values.drop_null())
         codec = KeyCodec([rows.schema.column(name).type for name in names])
         wanted = np.unique(codec.encode([flat(c) for c in values.drop_null().columns]))
         parts = []
@@ -86,6 +97,21 @@ class VersionSide:
                 hit = places[member(codec.encode(taken), wanted)]
                 parts.append(batch.take(pa.array(hit)))
         return pa.Table.from_batches(parts, schema=rows.schema.whole)
+
+    def _unique_rows(
+        self, table: str, rows: RowSet, group: Sequence[str], values: pa.Table
+    ) -> pa.Table:
+        """The rows that hold one of the values, of columns that are unique: by the index."""
+        wanted = [flat(values.column(name)) for name in group]
+        keys = self._versions.uniques.holders(self._tables[table], group, wanted)
+        _, arrays = rows.lookup(keys, rows.schema.whole.names)
+        found = pa.Table.from_arrays(arrays, schema=rows.schema.whole)
+        codec = KeyCodec([rows.schema.column(name).type for name in group])
+        held = [flat(found.column(name)) for name in group]
+        valid = np.flatnonzero(valid_mask(held))
+        encoded = codec.encode([array.take(pa.array(valid)) for array in held])
+        hit = member(encoded, np.unique(codec.encode(wanted)))
+        return found.take(pa.array(valid[hit]))
 
     def scan(self, table: str, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
         """All rows, in key order."""
@@ -177,12 +203,13 @@ def follower_delta(
     changes: Delta, source: TableSchema, target: TableSchema, shape: Shape, follower: Follower
 ) -> Delta:
     """What narrow changes of one table do to another that follows it."""
-    known = {(column.id, column.type): at for at, column in enumerate(source.stored_columns)}
+    known = source.column_places
     places = [known.get((column.id, column.type)) for column in target.stored_columns]
     columns = [None if at is None else changes.columns[at] for at in places]
     present = [None if at is None else changes.present[at] for at in places]
     is_new = changes.ops == UPSERT
-    if None in places and is_new.any():
+    if (None in places or follower.checks) and is_new.any():
+        assert follower.make_rows is not None
         rows = follower.make_rows(_upserted_rows(source, changes.select(np.flatnonzero(is_new))))
         spread = pa.array(np.cumsum(is_new) - 1, mask=~is_new)
         for position, column in enumerate(target.stored_columns):
@@ -192,8 +219,9 @@ def follower_delta(
     made = Delta(shape, changes.keys, changes.ops, tuple(columns), tuple(present))
     does = made.ops != PATCH
     for position in range(shape.key_count, len(columns)):
-        does |= made.carries(position)
-    return made.select(np.flatnonzero(does))
+        if columns[position] is not None:
+            does |= made.carries(position)
+    return made if does.all() else made.select(np.flatnonzero(does))
 
 
 def delta_counts(changes: Delta) -> Counts | None:

@@ -90,9 +90,10 @@ def check_unreferenced(
 
 
 def check_together(schema: TableSchema, parts: Iterable[Collection[str]]) -> None:
-    """`InvalidData` if a check or a computed column needs columns that no part has together."""
+    """`InvalidData` if a constraint or computed column needs columns that no part has together."""
     wholes = [set(part) for part in parts]
     needed = {f"the check {name!r}": Expression(text).columns for name, text in schema.checks}
+    needed |= {f"the unique constraint {n!r}": frozenset(group) for n, group in schema.uniques}
     for column in schema.columns:
         if column.computed is not None:
             columns = Expression(column.computed).columns | {column.name}
@@ -121,6 +122,8 @@ def part_definition(
         tuple(link for link in schema.foreign_keys if link[0] in wanted),
         next_id,
         tuple(checks),
+        uniques=tuple(unique for unique in schema.uniques if set(unique[1]) <= wanted),
+        link_names=schema.link_names,
     )
     return Definition(made, fitting_layout(definition.layout, made), ids.table(ordinal))
 

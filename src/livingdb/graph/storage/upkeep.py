@@ -15,6 +15,7 @@ from livingdb.graph.storage.drain_journal import JOURNAL_LIMIT_BYTES, drain_jour
 from livingdb.graph.storage.staging import Staging
 from livingdb.tables.index import Version
 from livingdb.tables.recipe import Derived
+from livingdb.tables.unique_index import BuiltIndex
 
 if TYPE_CHECKING:
     from livingdb.graph.graph import Graph
@@ -34,12 +35,58 @@ class Upkeep:
         self._journal_bytes = 0
         self._waiting: list[Version] = []
         self._answers: list[tuple[Version, Sequence[StoredChunk]]] = []
+        self._indexes: list[BuiltIndex] = []
+        self._unindexed: list[Version] = []
 
     def note(self, journal_bytes: int, versions: Sequence[Version] = ()) -> None:
         """So much went to the journal, and these versions may have long tails."""
         with self._lock:
             self._journal_bytes += journal_bytes
             self._waiting += versions
+
+    def note_unindexed(self, versions: Sequence[Version]) -> None:
+        """These versions may be the first of tables with unique constraints."""
+        with self._lock:
+            self._unindexed += versions
+
+    def keep_index(self, built: BuiltIndex) -> None:
+        """Have an index that was made to check a write; it is written down after a commit."""
+        scratch = self._graph.scratch()
+        for chunk in built.chunks:
+            scratch.sink(chunk)
+        self._graph.index.cache(built.version.address, built.root)
+        with self._lock:
+            self._indexes.append(built)
+
+    def save_indexes(self) -> None:
+        """Write down the indexes that were made, of versions that are there."""
+        graph = self._graph
+        with self._lock:
+            waiting, self._indexes = self._indexes, []
+        for built in waiting:
+            is_open = graph.index.is_open(built.anchor.address)
+            is_gone = not is_open and graph.index.get(built.anchor.address) is None
+            if is_gone or (not is_open and self._save_index(built)):
+                graph.scratch().drop(built.chunks)
+                graph.index.forget_root(built.version.address)
+                continue
+            with self._lock:
+                self._indexes.append(built)
+
+    def _save_index(self, built: BuiltIndex) -> bool:
+        """Write down an index; if that does not come about, it is still there to be read."""
+        index, is_saved = self._graph.index, False
+        try:
+            with self._graph.stage(FOLD_BYTES) as staging:
+                for chunk in built.chunks:
+                    staging.sink(chunk)
+                index.put(built.version)
+                index.materialize(built.version.address, built.root)
+                is_saved = self._save(built.version, staging, self._graph.catalog.meta(EPOCH))
+        finally:
+            if not is_saved:
+                index.cache(built.version.address, built.root)
+        return is_saved
 
     def keep_answer(self, version: Version, recipe: Derived, chunks: Sequence[StoredChunk]) -> None:
         """Have the tree of a version that is being read; a recipe may say that it is to stay.
@@ -94,9 +141,13 @@ class Upkeep:
             self.save_answers()
             with self._lock:
                 waiting, self._waiting = self._waiting, []
+                unindexed, self._unindexed = self._unindexed, []
             for version in (*made, *waiting):
                 if graph.versions.is_fold_due(version):
                     self.fold(version)
+            for version in (*made, *waiting, *unindexed):
+                graph.versions.uniques.ensure(version)
+            self.save_indexes()
         if self._journal_bytes > JOURNAL_LIMIT_BYTES // 4:
             with suppress(LivingDBError), self._folding:
                 if graph.store.journal.size_bytes() > JOURNAL_LIMIT_BYTES:

@@ -305,9 +305,8 @@ def _with_names(then: Definition, later: Definition) -> TableSchema:
         for c in schema.columns
     )
     names = {old.name: new.name for old, new in zip(schema.columns, columns, strict=True)}
-    return replace(
-        schema, columns=columns, key=tuple(names[n] for n in schema.key), foreign_keys=(), checks=()
-    )
+    key = tuple(names[n] for n in schema.key)
+    return replace(schema, columns=columns, key=key, foreign_keys=(), checks=(), uniques=())
 
 
 def _upserted_rows(schema: TableSchema, upserts: Delta) -> pa.Table:

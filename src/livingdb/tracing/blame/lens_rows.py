@@ -15,13 +15,16 @@ from livingdb.errors import MaskKeyMissing
 from livingdb.evolution.changes.join_tables import JoinReferencesLens
 from livingdb.evolution.changes.mask_column import MaskedKeyLens
 from livingdb.evolution.changes.normalize import NormalizeLens
+from livingdb.evolution.changes.normalize_into import NormalizeIntoLens
 from livingdb.evolution.changes.union_tables import OriginUnionLens
 from livingdb.evolution.lens_evaluator import KIND, LensEvaluator
 from livingdb.evolution.lenses.computed_lens import ComputedLens
+from livingdb.evolution.lenses.key_column_lens import KeyColumnLens, RetypeKeyLens
 from livingdb.evolution.lenses.lens import Lens
 from livingdb.evolution.lenses.lookup_lens import Lookups
 from livingdb.evolution.lenses.row_alignment import keys_of
 from livingdb.evolution.lenses.row_lens import RowLens
+from livingdb.evolution.lenses.sides import VersionSide
 from livingdb.evolution.lift import Lifter
 from livingdb.evolution.plan import apply_changes, definitions_of, plan_changes
 from livingdb.graph.graph import Graph, tables_of
@@ -148,8 +151,11 @@ def _trace_lens(
     if isinstance(lens, MaskedKeyLens):
         yield from _trace_masked_key(graph, lens, inputs[lens.table], keys, columns)
         return
+    if isinstance(lens, KeyColumnLens):
+        yield from _trace_key_column(graph, lens, inputs[lens.table], keys, columns)
+        return
     rows = graph.versions.rows(version)
-    if isinstance(lens, NormalizeLens | JoinReferencesLens):
+    if isinstance(lens, NormalizeLens | NormalizeIntoLens | JoinReferencesLens):
         yield from _trace_lookup(graph, lens, part, inputs, rows, keys, columns)
         return
     for name, older in inputs.items():
@@ -178,6 +184,32 @@ def _trace_masked_key(
     hit = np.flatnonzero(wanted[at] == masked)
     if len(hit):
         yield SourceRows(older, at[hit], keys_of(before.schema, every.take(pa.array(hit))), used)
+
+
+def _trace_key_column(
+    graph: Graph, lens: KeyColumnLens, older: Version, keys: KeyArray, columns: Columns
+) -> Iterator[SourceRows]:
+    """The rows of the table before a column of its key got another type, or was left out."""
+    before = graph.versions.rows(older)
+    every = before.to_arrow(list(before.schema.key))
+    there = np.ones(every.num_rows, bool)
+    shown = every
+    if isinstance(lens, RetypeKeyLens):
+        shown, there = lens.other_rows(every, is_right=True)
+    wanted, theirs = align(keys, keys_of(lens.new_schema, shown))
+    at = np.minimum(search(wanted, theirs), len(keys) - 1)
+    hit = np.flatnonzero(wanted[at] == theirs)
+    used = (
+        columns
+        if columns is not None
+        else _source_columns(
+            lens.old_schema, {column.name for column in lens.new_schema.columns}, None
+        )
+    )
+    if len(hit):
+        places = np.flatnonzero(there)[hit]
+        found = keys_of(before.schema, every.take(pa.array(places)))
+        yield SourceRows(older, at[hit], found, used)
 
 
 def unconcealed_version(graph: Graph, row: SnapshotRow, table: str, staging: Staging) -> Version:
@@ -224,7 +256,7 @@ def _existing_rows(
 
 def _trace_lookup(
     graph: Graph,
-    lens: NormalizeLens | JoinReferencesLens,
+    lens: NormalizeLens | NormalizeIntoLens | JoinReferencesLens,
     part: str,
     inputs: Mapping[str, Version],
     rows: RowSet,
@@ -249,7 +281,12 @@ def _trace_lookup(
         return
     before = graph.versions.rows(wide)
     table = before.to_arrow(before.schema.whole.names)
-    reference = lookups.new_narrow_rows(table).column(lookups.reference).combine_chunks()
+    if isinstance(lens, NormalizeIntoLens):
+        yield from _trace_same_columns(graph, rows, inputs[part], keys, every, columns)
+        narrow = lens.lookups.create_rows(VersionSide(graph.versions, inputs))[0]
+    else:
+        narrow = lookups.new_narrow_rows(table)
+    reference = narrow.column(lookups.reference).combine_chunks()
     held = np.flatnonzero(reference.is_valid().to_numpy(zero_copy_only=False))
     theirs = rows.forest.shape.keys([reference.take(pa.array(held))])
     at = np.minimum(search(keys, theirs), len(keys) - 1)

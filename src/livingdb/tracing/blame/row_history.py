@@ -214,7 +214,7 @@ def _row_lenses(
             return None
         lens, part, inputs = step
         same = lens.unchanged_source(part)
-        if isinstance(lens, RowLens) and not lens.drops:
+        if isinstance(lens, RowLens) and not lens.drops and not lens.consults:
             lenses.append(lens)
             version = inputs[lens.old_name]
         elif same is not None:

@@ -17,8 +17,10 @@ from livingdb.errors import LivingDBError
 from livingdb.evolution.changes.join_tables import JoinReferencesLens
 from livingdb.evolution.changes.mask_column import MaskedKeyLens
 from livingdb.evolution.changes.normalize import NormalizeLens
+from livingdb.evolution.changes.normalize_into import NormalizeIntoLens
 from livingdb.evolution.changes.union_tables import OriginUnionLens
 from livingdb.evolution.follow_names import follow_names
+from livingdb.evolution.lenses.key_column_lens import RetypeKeyLens
 from livingdb.evolution.lenses.lens import Lens, RowImages
 from livingdb.evolution.lenses.row_alignment import keys_of
 from livingdb.evolution.lenses.row_lens import RowLens
@@ -53,10 +55,13 @@ def trace_lens(
     if isinstance(lens, RowLens):
         keys = rows.select(list(lens.new_schema.key)).rename_columns(list(lens.old_schema.key))
         return {lens.old_name: _matching_rows(graph, old[lens.old_name], keys)}
-    if isinstance(lens, JoinReferencesLens | NormalizeLens):
+    if isinstance(lens, JoinReferencesLens | NormalizeLens | NormalizeIntoLens):
         return _trace_lookup(graph, lens, table, rows, old)
     if isinstance(lens, MaskedKeyLens) and table == lens.table:
         return {table: _unmasked_rows(graph, lens, rows, old[table])}
+    if isinstance(lens, RetypeKeyLens):
+        older, _ = lens.other_rows(rows.select(list(lens.new_schema.key)), is_right=False)
+        return {table: _matching_rows(graph, old[table], older)}
     same = lens.unchanged_source(table)
     sources = list(lens.old) if same is None else [same]
     new = lens.new[table].schema
@@ -154,7 +159,7 @@ def _has_key_of(old: TableSchema, new: TableSchema) -> bool:
 
 def _trace_lookup(
     graph: Graph,
-    lens: JoinReferencesLens | NormalizeLens,
+    lens: JoinReferencesLens | NormalizeLens | NormalizeIntoLens,
     table: str,
     rows: pa.Table,
     old: Mapping[str, Version],
@@ -162,9 +167,12 @@ def _trace_lookup(
     """Rows of a table and of the one it refers to, put together or taken apart."""
     lookups = lens.lookups
     (wide, whole), (narrow, part), (lookup, other) = lookups.wide, lookups.narrow, lookups.lookup
-    if isinstance(lens, NormalizeLens):
+    if isinstance(lens, NormalizeLens | NormalizeIntoLens):
         columns = list(whole.key) if table == narrow else list(lookups.moved)
-        return {wide: _matching_rows(graph, old[wide], distinct_rows(rows.select(columns)))}
+        made = {wide: _matching_rows(graph, old[wide], distinct_rows(rows.select(columns)))}
+        if table == lookup and lookup in old:
+            made[lookup] = _matching_rows(graph, old[lookup], rows.select(list(other.key)))
+        return {name: some for name, some in made.items() if some.num_rows or name == wide}
     mine = _matching_rows(graph, old[narrow], distinct_rows(rows.select(list(part.key))))
     links = mine.select([lookups.reference]).rename_columns(list(other.key)).drop_null()
     found: Rows = {narrow: mine}

@@ -14,9 +14,11 @@ from livingdb.errors import MaskKeyMissing
 from livingdb.evolution.changes.join_tables import JoinReferencesLens
 from livingdb.evolution.changes.mask_column import MaskedKeyLens, MaskLens
 from livingdb.evolution.changes.normalize import NormalizeLens
+from livingdb.evolution.changes.normalize_into import NormalizeIntoLens
 from livingdb.evolution.changes.tables import TableLens
 from livingdb.evolution.changes.union_tables import OriginUnionLens
 from livingdb.evolution.lenses.computed_lens import ComputedLens
+from livingdb.evolution.lenses.key_column_lens import RetypeKeyLens
 from livingdb.evolution.lenses.lens import Lens
 from livingdb.evolution.lenses.lookup_lens import Lookups
 from livingdb.evolution.lenses.row_lens import RowLens
@@ -131,8 +133,13 @@ def _through_lens(lens: Lens, row: KnownRow, is_right: bool) -> Iterator[KnownRo
                 yield replace(row, table=new if is_right else old)
     elif isinstance(lens, MaskedKeyLens) and row.table == lens.table:
         yield from _under_masked_key(lens, row) if is_right else ()
-    elif isinstance(lens, NormalizeLens | JoinReferencesLens):
-        apart = is_right == isinstance(lens, NormalizeLens)
+    elif isinstance(lens, RetypeKeyLens):
+        yield from _under_other_key(lens, row, is_right)
+    elif isinstance(lens, NormalizeIntoLens) and row.table == lens.lookups.lookup[0]:
+        yield row
+        yield from () if is_right else _to_joined(lens.lookups, row)
+    elif isinstance(lens, NormalizeLens | NormalizeIntoLens | JoinReferencesLens):
+        apart = is_right != isinstance(lens, JoinReferencesLens)
         yield from _to_parts(lens.lookups, row) if apart else _to_joined(lens.lookups, row)
     else:
         for name, definition in theirs.items():
@@ -175,6 +182,17 @@ def _under_masked_key(lens: MaskedKeyLens, row: KnownRow) -> Iterator[KnownRow]:
     except MaskKeyMissing:
         return
     yield KnownRow(row.table, {**row.values, **key}, row.masked | set(lens.there.makes))
+
+
+def _under_other_key(lens: RetypeKeyLens, row: KnownRow, is_right: bool) -> Iterator[KnownRow]:
+    """A row whose key has another type; one that has no such key is not there."""
+    schema = lens.old_schema if is_right else lens.new_schema
+    if not set(schema.key) <= set(row.values):
+        return
+    fields = pa.schema([column.field for column in schema.key_columns])
+    given = pa.Table.from_pylist([{n: row.values[n] for n in schema.key}], schema=fields)
+    for key in lens.other_rows(given, is_right)[0].to_pylist():
+        yield KnownRow(row.table, {**row.values, **key}, row.masked)
 
 
 def _by_column_names(

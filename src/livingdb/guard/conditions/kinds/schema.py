@@ -71,7 +71,8 @@ def differences(
     if keys != list(new.visible_key) and _is_relevant([*old.visible_key, *new.visible_key], used):
         shown = f"from ({', '.join(old.visible_key)}) to ({', '.join(new.visible_key)})"
         found.append(Difference(KEYED, f"the key changed {shown}"))
-    if used is None and (old.checks, old.foreign_keys) != (new.checks, new.foreign_keys):
+    kept, keeps = ((s.checks, s.foreign_keys, s.uniques) for s in (old, new))
+    if used is None and kept != keeps:
         found.append(Difference(OTHER, "what its rows have to satisfy changed"))
     return found
 

@@ -1,0 +1,100 @@
+"""Whether changes of two branches that do the same to a schema do the same to rows as well.
+
+A column that both sides added, split off or cast is one column only if both give its rows the same
+values; and a change that computes values from a column gives others where that is masked first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import fields, is_dataclass
+
+from livingdb.evolution.follow_names import follow_change
+from livingdb.evolution.schema_elements import MadeChange, effects_of, made_ids
+from livingdb.sql.expressions import Expression
+
+__all__ = ["contradicting_values", "depends_on_order", "is_in_place"]
+
+_VALUES = {"AddColumn": ("up",), "RetypeColumn": ("up", "policy")}
+"""The fields that say which values rows get, of changes whose other fields a schema shows."""
+_NO_VALUES = {"CreateTable", "Decompose", "JoinTables"}
+"""Changes that make columns and give them the values that they have."""
+_IN_PLACE = {"RetypeColumn", "MaskColumn"}
+"""Changes that give columns other values, and leave them what they are."""
+_READING = {"AddColumn": ("up",), "RetypeColumn": ("up",), "SplitTable": ("into",)}
+"""The fields with expressions that values, or the tables of rows, are computed by."""
+
+
+def is_in_place(one: MadeChange) -> bool:
+    """Whether a change gives a column other values, and leaves it what it is."""
+    return type(one.change).__name__ in _IN_PLACE
+
+
+def contradicting_values(
+    one: MadeChange, others: Sequence[MadeChange], twins: Collection[str]
+) -> str | None:
+    """Why a change is not the same as those of another side that made its twins; None if it is.
+
+    `twins` are the ids there of what it makes; none, if it changes what there is.
+    """
+    if twins:
+        makers = [other for other in others if made_ids(other) & set(twins)]
+        if all(_gives_same(one, other) for other in makers):
+            return None
+    elif not is_in_place(one) or any(_gives_same(one, other) for other in others):
+        return None
+    return "the two sides give its rows different values"
+
+
+def depends_on_order(one: MadeChange, others: Sequence[MadeChange]) -> str | None:
+    """Why a change gives other rows after than before those of another side; None if it does not.
+
+    It computes from a column that they mask, or masks one that they compute from.
+    """
+    reads, masks = _read_columns(one), _masked_columns(one)
+    for other in others:
+        if reads & _masked_columns(other) or masks & _read_columns(other):
+            return "one side computes from a column that the other masks"
+    return None
+
+
+def _gives_same(one: MadeChange, other: MadeChange) -> bool:
+    """Whether two changes give rows the same values, if they do the same to the schema."""
+    kind = type(one.change).__name__
+    if kind != type(other.change).__name__:
+        return False
+    if kind in _NO_VALUES:
+        return True
+    followed = follow_change(one.change, one.before, other.before)
+    assert is_dataclass(followed)
+    if kind == "RetypeColumn" and effects_of(one).keys() != effects_of(other).keys():
+        return False
+    names = _VALUES.get(kind) or [item.name for item in fields(followed)]
+    return all(getattr(followed, name) == getattr(other.change, name) for name in names)
+
+
+def _read_columns(one: MadeChange) -> set[str]:
+    """The ids of the columns that a change computes from."""
+    from livingdb.sql.table_lookups import given_columns, lookup_expression
+
+    change = one.change
+    texts: list[str] = []
+    for name in _READING.get(type(change).__name__, ()):
+        given = getattr(change, name)
+        texts += [given] if isinstance(given, str) else list((given or {}).values())
+    definition = one.before.get(str(getattr(change, "table", "")))
+    if definition is None or not texts:
+        return set()
+    schemas = {name: known.schema for name, known in one.before.items()}
+    table = str(getattr(change, "table", ""))
+    found = [lookup_expression(text, table, definition.schema, schemas) for text in texts]
+    names = {name for each in found for name in Expression(each.text).columns}
+    names |= {name for each in found for name in given_columns(each.lookups)}
+    return {column.id for column in definition.schema.columns if column.name in names}
+
+
+def _masked_columns(one: MadeChange) -> set[str]:
+    if type(one.change).__name__ != "MaskColumn":
+        return set()
+    table, name = getattr(one.change, "table"), getattr(one.change, "name")  # noqa: B009
+    return {column.id for column in one.before[table].schema.columns if column.name == name}

@@ -1,0 +1,138 @@
+"""Makes schema changes of one branch on the tables of another, by the names it has for them.
+
+What was done there is not made again: the same change, one that does the same, or a rename of what
+is gone.  A rename of a column follows it to the tables that it is in there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from livingdb.errors import InvalidData, LivingDBError
+from livingdb.evolution.equal_changes import contradicting_values, depends_on_order, is_in_place
+from livingdb.evolution.follow_names import follow_change
+from livingdb.evolution.schema_change import SchemaChange, Schemas
+from livingdb.evolution.schema_elements import (
+    MadeChange,
+    ids_of,
+    is_made,
+    made_ids,
+    planned_tables,
+    table_key,
+    unified_ids,
+)
+from livingdb.tables.identity import recorded_change_id
+from livingdb.tables.letter_case import check_new
+
+__all__ = ["Replay", "replay"]
+
+
+@dataclass
+class Replay:
+    """Changes of one side, made on another."""
+
+    tables: Schemas
+    changes: list[SchemaChange] = field(default_factory=list)
+    failed: list[tuple[MadeChange, LivingDBError]] = field(default_factory=list)
+    aliases: dict[str, str] = field(default_factory=dict)
+    """The identities of columns and tables that came about twice: of one, that of the other."""
+
+
+def replay(
+    made: Iterable[MadeChange],
+    onto: Schemas,
+    known: Collection[str],
+    others: Sequence[MadeChange] | None = None,
+) -> Replay:
+    """Make changes on other tables, but those that were made there.
+
+    `others` are the changes that were made there since, if it is to be told whether they do the
+    same to rows.
+    """
+    done = Replay(onto)
+    made = list(made)
+    own = {one.identity for one in made}
+    rivals = [other for other in others or () if other.identity not in own]
+    for one in made:
+        if one.identity not in known:
+            _replay_one(one, rivals, done)
+        elif made_ids(one) - ids_of(done.tables):  # which it has under other ids there
+            done.aliases.update(unified_ids(one, done.tables, done.aliases) or {})
+    return done
+
+
+def _replay_one(one: MadeChange, rivals: Sequence[MadeChange], done: Replay) -> None:
+    """Make a change on other tables, unless that is done; it may come to several there."""
+    why = depends_on_order(one, rivals)
+    if why is not None:
+        done.failed.append((one, InvalidData(why)))
+        return
+    if is_in_place(one) and rivals and is_made(one, done.tables):
+        why = contradicting_values(one, rivals, ())
+        if why is not None:
+            done.failed.append((one, InvalidData(why)))
+        return
+    before = _with_aliases(one.before, done.aliases)
+    changes = _moved_renames(one, before, done.tables)
+    try:
+        for change in changes or [follow_change(one.change, before, done.tables)]:
+            tables = planned_tables(change, done.tables)
+            _check_names(tables, done.tables)
+            done.changes.append(change)
+            done.tables = tables
+    except LivingDBError as error:
+        twins = {} if is_made(one, done.tables) else unified_ids(one, done.tables, done.aliases)
+        why = None if twins is None else contradicting_values(one, rivals, twins.values())
+        if twins is None or why is not None:
+            done.failed.append((one, error if why is None else InvalidData(why)))
+        else:
+            done.aliases.update(twins)
+
+
+def _with_aliases(tables: Schemas, aliases: Mapping[str, str]) -> Schemas:
+    """Tables with the identities that others have for what came about twice."""
+    if not aliases:
+        return tables
+    found = {}
+    for name, known in tables.items():
+        columns = tuple(replace(c, id=aliases.get(c.id, c.id)) for c in known.schema.columns)
+        schema = replace(known.schema, columns=columns)
+        table = None if known.id is None else aliases.get(known.id, known.id)
+        found[name] = replace(known, schema=schema, id=table)
+    return found
+
+
+def _moved_renames(one: MadeChange, before: Schemas, tables: Schemas) -> list[SchemaChange]:
+    """The renames of a column whose table is taken apart or joined there, where it is now.
+
+    The first of them is the change itself; none, if the column is where it was, or gone.
+    """
+    from livingdb.evolution.changes.rename_column import RenameColumn
+
+    change = one.change
+    if not isinstance(change, RenameColumn):
+        return []
+    home = before[change.table]
+    if home.schema.next_id is not None:  # its number tells columns of one table only
+        return []
+    column = home.schema.column(change.name).id
+    places = [
+        (table_key(name, known), name, other.name)
+        for name, known in sorted(tables.items())
+        for other in known.schema.columns
+        if other.id == column
+    ]
+    if any(key == table_key(change.table, home) for key, _, _ in places):
+        return []
+    found: list[SchemaChange] = []
+    for key, name, now in places:
+        identity = recorded_change_id(f"{change.identity} in {key}") if found else change.id
+        if now != change.to:
+            found.append(RenameColumn(name, now, change.to).with_id(identity))
+    return found
+
+
+def _check_names(tables: Schemas, before: Schemas) -> None:
+    """`InvalidName` for a name that differs from another in case only."""
+    check_new(*({name: known.schema for name, known in some.items()} for some in (tables, before)))

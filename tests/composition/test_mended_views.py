@@ -1,0 +1,221 @@
+"""Programs over derived objects that once failed: what is mended stays so."""
+
+from __future__ import annotations
+
+import pytest
+from tests.composition.graph_operations import (
+    CherryPick,
+    Clone,
+    DropBranch,
+    Merge,
+    Revert,
+    TimeTravel,
+)
+from tests.composition.machine import Program, run
+from tests.composition.pieces import GROUP, INSERT, RENAME_TABLE, UNION, VIEW
+from tests.composition.queries import Query
+from tests.composition.row_operations import SqlUpdate, Write
+from tests.composition.schema_model import (
+    AddColumn,
+    AddConstraint,
+    Decompose,
+    DropColumn,
+    DropTable,
+    MaskColumn,
+    MaskKey,
+    RenameColumn,
+    RenameTable,
+    ReorderColumns,
+    RetypeColumn,
+    SetDefault,
+)
+from tests.composition.schema_operations import Evolve, TransformClone
+from tests.composition.upkeep_operations import Inspect
+from tests.composition.view_operations import (
+    CloneDerived,
+    Derive,
+    Detach,
+    Propagate,
+    Reattach,
+    Redefine,
+    Twin,
+)
+
+SAME = (
+    RenameTable("orders", "sales"),
+    RenameColumn("sales", "note", "text"),
+    ReorderColumns("sales", ("text", "amount", "id", "city")),
+    SetDefault("sales", "amount", 7),
+)
+NO_SIZE = Write("main", (("insert", "items", ((("id", 5), ("order_id", 4), ("size", None)),)),))
+INSERT_AFTER = Write("main", (("insert", "sales", ((("city", "a"), ("id", 9)),)),))
+
+RETURN = (("amount", 1), ("city", "a"), ("id", 11), ("note", None))
+DROPPED_AND_CHANGED = (
+    Clone("main", "theirs"),
+    Evolve("theirs", (AddColumn("returns", "rank"),)),
+    Clone("theirs", "dev"),
+    Write("theirs", (("insert", "returns", ((*RETURN, ("rank", 1)),)),)),
+    Evolve("main", (DropTable("returns"),)),
+)
+
+MENDED = {
+    "merge_after_theirs_took_back_a_change_of_ours": Program(
+        [*DROPPED_AND_CHANGED, Merge("dev", "main", "theirs"), Merge("theirs", "main", "fail")]
+    ),
+    **{
+        f"merge_after_ours_kept_what_theirs_dropped_{policy}": Program(
+            [
+                Clone("main", "dev"),
+                Evolve("dev", (DropTable("returns"),)),
+                Evolve("main", (RenameColumn("orders", "note", "text"),)),
+                SqlUpdate("main", "returns", "amount", 0, 0),
+                Merge("dev", "main", "ours"),
+                SqlUpdate("main", "returns", "amount", 1, 0),
+                SqlUpdate("dev", "items", "order_id", 2, 0),
+                Merge("dev", "main", policy),
+                Inspect(),
+            ]
+        )
+        for policy in ("fail", "ours", "theirs")
+    },
+    "merge_after_ours_left_out_a_change_of_theirs": Program(
+        [*DROPPED_AND_CHANGED, Merge("dev", "main", "ours"), Merge("theirs", "main", "fail")]
+    ),
+    "revert_on_detached_view_stored_in_part": Program(
+        [
+            Derive("main", "v", UNION, "immediate", "where un >= 3"),
+            Write("main", (("delete", "orders", ((1,), (3,))),)),
+            Detach("v"),
+            Revert("v", "v", 0),
+        ]
+    ),
+    "derived_at_before_rename_on_derived_clone": Program(
+        [VIEW, INSERT, RENAME_TABLE, CloneDerived("main", "dev"), TimeTravel("dev", 2)]
+    ),
+    "lag_after_merged_rename": Program(
+        [
+            Derive("main", "v", GROUP, "on demand"),
+            Detach("v"),
+            Evolve("v", (Decompose("v", (("counts", ("gc",)), ("sums", ("gt",)))),)),
+            Evolve("v", (RenameTable("sums", "totals"),), "to", "b", "forward"),
+            Derive("v", "w", Query("count", ("sums",), ()), "deferred"),
+            Merge("b", "v", "fail"),
+            Propagate(),
+        ]
+    ),
+    "redefine_what_another_sync_writes": Program(
+        [
+            Derive("main", "v", GROUP, "immediate"),
+            Detach("v"),
+            Evolve("v", (RetypeColumn("v", "gc", "string"),), "to", "b", "reverse"),
+            Redefine("v", UNION, "immediate"),
+            DropBranch("b", detach=True),
+            Redefine("v", UNION, "immediate"),
+        ]
+    ),
+    "redefine_what_is_in_a_two_way_sync": Program(
+        [
+            Derive("main", "v", GROUP, "immediate"),
+            Detach("v"),
+            Evolve("v", (RetypeColumn("v", "gc", "string"),), "to", "b", "both"),
+            Redefine("v", UNION, "immediate"),
+            Detach("b"),
+            Redefine("v", UNION, "immediate"),
+        ]
+    ),
+    "lenses_whose_source_has_the_same_names_order_and_defaults": Program(
+        [
+            TransformClone("main", "m", SAME, "immediate"),
+            Twin("m", "t"),
+            *(Evolve("main", (change,)) for change in SAME),
+            INSERT_AFTER,
+            Propagate(),
+            Evolve("main", (SetDefault("sales", "amount", 3),)),
+            Propagate(),
+        ]
+    ),
+    "cherry_pick_of_no_rows_over_another_type": Program(
+        [
+            Clone("main", "dev"),
+            Evolve("dev", (RetypeColumn("orders", "amount", "string"),)),
+            SqlUpdate("main", "orders", "amount", 5, 3),
+            CherryPick("dev", "main", 0),
+        ]
+    ),
+    "cherry_pick_of_a_null_over_not_null": Program(
+        [
+            Clone("main", "dev"),
+            Evolve("dev", (AddConstraint("items", "size", None, "there"),)),
+            NO_SIZE,
+            CherryPick("dev", "main", 0),
+            Merge("main", "dev", "fail"),
+        ]
+    ),
+    "cherry_pick_of_a_null_over_quarantine": Program(
+        [
+            Clone("main", "dev"),
+            Evolve("dev", (AddConstraint("items", "size", None, "there", True),)),
+            NO_SIZE,
+            CherryPick("dev", "main", 0),
+            Merge("main", "dev", "fail"),
+        ]
+    ),
+    "view_over_a_rename_taken_back": Program(
+        [
+            RENAME_TABLE,
+            Derive("main", "v", Query("count", ("sales",), ()), "immediate"),
+            Derive("main", "w", Query("distinct", ("sales",), (("g", "city"),)), "deferred"),
+            Revert("main", "main", 0),
+            INSERT,
+            Propagate(),
+        ]
+    ),
+    "view_of_a_column_masked_and_renamed_at_once": Program(
+        [
+            Derive("main", "v", GROUP, "immediate"),
+            Evolve(
+                "main",
+                (
+                    MaskColumn("orders", "city", "expression"),
+                    RenameColumn("orders", "city", "town"),
+                    RenameTable("orders", "sales"),
+                ),
+            ),
+        ]
+    ),
+    "view_of_a_column_masked_in_place": Program(
+        [
+            Derive("main", "v", GROUP, "immediate"),
+            Derive("main", "w", Query("count", ("orders",), ()), "immediate"),
+            Evolve("main", (MaskColumn("orders", "city", "expression"),)),
+            INSERT,
+            Reattach("v"),
+            INSERT,
+        ]
+    ),
+    "view_of_a_key_masked_in_place": Program(
+        [VIEW, Evolve("main", (MaskKey("orders", "id"),)), INSERT, Reattach("v"), INSERT]
+    ),
+    "constraint_taken_back": Program(
+        [
+            Evolve("main", (AddConstraint("returns", "amount", 2, "least", True),)),
+            INSERT,
+            Revert("main", "main", 1),
+            Write("main", (("update", "returns", ((("amount", 1), ("id", 1)),)),)),
+        ]
+    ),
+    "dropped_column_that_may_not_be_null_any_more": Program(
+        [
+            TransformClone("main", "m", (DropColumn("returns", "note"),), "deferred"),
+            Evolve("main", (AddConstraint("returns", "note", None, "there"),)),
+            INSERT,
+            Propagate(),
+        ]
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MENDED)
+def test_mended(name: str) -> None:
+    run(MENDED[name])
