@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+from hypothesis.internal.conjecture import providers
 
 # `make test` tries the same examples each time, so that it fails for what was changed and for
 # nothing else; `make test-all` goes on to look for new ones.
@@ -26,6 +27,9 @@ if "LIVINGDB_EXAMPLES" in os.environ:
     settings.register_profile("default", _unhurried, max_examples=100)
 else:
     settings.register_profile("default", _unhurried, max_examples=10, derandomize=True)
+    # Hypothesis also tries constants of the modules that happen to be imported by then: which
+    # those are depends on the tests that ran before in the same process.
+    providers._get_local_constants = providers.Constants
 settings.register_profile("thorough", _unhurried, max_examples=1000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 

@@ -242,8 +242,8 @@ def _before_rows(path: SchemaPath, old: Tables, new: Tables) -> dict[str, Versio
 
     One that was made anew under its name is compared by name, one that was dropped as it was.
     """
-    made = {c.table for c in path.changes if isinstance(c, CreateTable)}
-    dropped = {c.table for c in path.changes if isinstance(c, DropTable)}
+    made = {name for one in path.made for name in one.tables_from_nothing}
+    dropped = {name for one in path.made for name in one.tables_to_nothing}
     start = {name: version for name, version in path.tables.items() if name not in made}
     start.update((name, old[name]) for name in made & old.keys() & new.keys())
     start.update((name, old[name]) for name in dropped & old.keys() - new.keys())

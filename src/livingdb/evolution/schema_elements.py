@@ -46,6 +46,23 @@ class MadeChange:
         """The id of the change, wherever it was made."""
         return self.change.identity
 
+    @property
+    def tables_from_nothing(self) -> set[str]:
+        """Tables that it makes without rows of others: all others are as they were."""
+        return _added_tables(self.before, self.after)
+
+    @property
+    def tables_to_nothing(self) -> set[str]:
+        """Tables that it drops, and with them their rows."""
+        return _added_tables(self.after, self.before)
+
+
+def _added_tables(before: Schemas, after: Schemas) -> set[str]:
+    """What one has more than the other; nothing if they differ otherwise."""
+    if any(after.get(name) != definition for name, definition in before.items()):
+        return set()
+    return set(after) - set(before)
+
 
 def table_key(name: str, definition: Definition) -> str:
     """What tells a table from others: its identity; of one without, its name."""

@@ -205,3 +205,41 @@ def test_what_shares_no_history_is_compared_by_name(db: livingdb.Database) -> No
     assert found.schema == ()
     assert "share no history" in found.notes[0]
     assert found["orders"].summary().updated == 2
+
+
+def test_tables_that_came_and_went_and_came_again(db: livingdb.Database) -> None:
+    """Whatever made or dropped a table on the way, each pair of snapshots tells its rows."""
+    main = db.branch("main")
+    main.create_table("items", {"id": "bigint", "label": "string"}, key="id")
+    made = main.head.id
+    main.insert("items", {"id": [8], "label": ["a"]})
+    moments = [made, main.head.id]
+    main.revert(main.head.id)
+    moments.append(main.head.id)
+    main.revert(made)
+    moments.append(main.head.id)
+    dev = main.clone("dev")
+    main.cherry_pick(made)
+    main.insert("items", {"id": [9], "label": ["b"]})
+    dev.create_table("items", {"id": "bigint", "label": "string"}, key="id")
+    dev.insert("items", {"id": [9], "label": ["b"]})
+    moments += [main.head.id, dev.head.id]
+
+    def items(snapshot: str) -> dict[int, object] | None:
+        at = db.at(snapshot)
+        if "items" not in at.tables():
+            return None
+        return {row["id"]: row for row in at.table("items").to_arrow().to_pylist()}
+
+    for one in moments:
+        for other in moments:
+            before, after, found = items(one), items(other), db.diff(one, other)
+            old, new = before or {}, after or {}
+            expected = {
+                key: (old.get(key), new.get(key))
+                for key in {*old, *new}
+                if old.get(key) != new.get(key)
+            }
+            told = rows(found, "items") if "items" in found else []
+            assert {(b or a)["id"]: (b, a) for _, b, a in told} == expected  # type: ignore[index]
+            assert "items" in found or (before is None) == (after is None)
