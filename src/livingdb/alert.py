@@ -16,7 +16,6 @@ from livingdb.alerts.sinks import (
     Callback,
     Command,
     Log,
-    Sends,
     Sink,
     Webhook,
     parse_seconds,
@@ -29,7 +28,6 @@ __all__ = [
     "Callback",
     "Command",
     "Log",
-    "Sends",
     "Sink",
     "Webhook",
     "callback",
@@ -79,6 +77,8 @@ def webhook(
 ) -> Webhook:
     """An address that alerts are posted to as JSON.
 
+    Who sends has to trust its host, as `trust=["webhook:example.org"]`.  A pattern like "webhook:*"
+    is good for public addresses alone: a host of this machine or of a private network is named.
     `headers` are stored with it.  `header_env` names variables of the environment that hold the
     values, so that no secret is stored: who sends has to trust them, as `trust=["env:TOKEN"]`.
     """

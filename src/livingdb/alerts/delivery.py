@@ -41,10 +41,18 @@ def post(
     headers: Mapping[str, str],
     header_env: Mapping[str, str],
     timeout_seconds: float,
+    *,
+    public_only: bool,
 ) -> None:
-    """Post an alert; redirects are not followed."""
+    """Post an alert; redirects are not followed.
+
+    With `public_only` no address of this machine or of a private network is connected to,
+    whatever name leads there.
+    """
     from http.client import HTTPException
     from urllib import request
+
+    from livingdb.alerts.connection import http_handlers
 
     given = {"Content-Type": "application/json", "User-Agent": "livingdb", **headers}
     for name, variable in header_env.items():
@@ -52,8 +60,8 @@ def post(
             raise NotSent(f"the environment variable {variable} for {name} is not set")
         given[name] = os.environ[variable]
     opener = request.OpenerDirector()
-    for handler in (request.ProxyHandler, request.HTTPHandler, request.HTTPSHandler):
-        opener.add_handler(handler())
+    for handler in (request.ProxyHandler(), *http_handlers(public_only)):
+        opener.add_handler(handler)
     body = json.dumps(message).encode()
     try:
         asked = request.Request(url, body, {**given, _KEY: message["key"]}, method="POST")

@@ -74,6 +74,7 @@ class Dispatcher:
         self._reading, self._marking = threading.Lock(), threading.Lock()
         self._closed, self._ended = False, threading.Event()
         self._paused_until = 0.0
+        self._distrusted: set[str] = set()
 
     # --- from outside ------------------------------------------------------------------------
 
@@ -189,9 +190,15 @@ class Dispatcher:
 
     def _can_send(self, text: str) -> bool:
         try:
-            return sink_of(text).may_run(self._trust)
+            sink = sink_of(text)
         except InvalidData:
             return False
+        if sink.may_run(self._trust):
+            return True
+        if text not in self._distrusted:
+            self._distrusted.add(text)
+            _log.warning("alerts wait: this process does not trust the sink %s", sink.label)
+        return False
 
     def _has_free_lane(self, text: str) -> bool:
         """Whether a lane can begin for a sink: none is at work, and not too many hang."""
@@ -282,7 +289,7 @@ class Dispatcher:
         """Send; None if it went well, else why not."""
         lane.since = clock.monotonic()
         try:
-            lane.sink.send(message)
+            lane.sink.send(message, self._trust)
         except LivingDBError as error:
             return printable(str(error))[:_ERROR_LENGTH]
         except Exception as error:

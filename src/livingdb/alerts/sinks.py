@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import timedelta
 from fnmatch import fnmatchcase
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
 from livingdb.catalog.alerts import SEVERITIES
@@ -27,7 +27,6 @@ __all__ = [
     "Callback",
     "Command",
     "Log",
-    "Sends",
     "Sink",
     "Webhook",
     "check_severity",
@@ -39,14 +38,6 @@ __all__ = [
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+\Z")
 _LEVELS = ("debug", "info", "warning", "error", "critical")
-
-
-class Sends(Protocol):
-    """What takes alerts."""
-
-    def send(self, message: Mapping[str, Any]) -> None:
-        """Take one; whatever it raises means that it has to be sent again."""
-        ...
 
 
 def check_severity(given: object) -> str:
@@ -107,7 +98,7 @@ class Sink(ABC):
         return self.kind
 
     @abstractmethod
-    def send(self, message: Mapping[str, Any]) -> None:
+    def send(self, message: Mapping[str, Any], trust: Sequence[str]) -> None:
         """Take an alert; whatever it raises means that it has to be sent again."""
 
     def to_json(self) -> dict[str, Any]:
@@ -134,7 +125,7 @@ class Log(Sink):
         if self.level is not None and self.level not in _LEVELS:
             raise InvalidData(f"level={self.level!r}: choose one of {', '.join(_LEVELS)}")
 
-    def send(self, message: Mapping[str, Any]) -> None:
+    def send(self, message: Mapping[str, Any], trust: Sequence[str]) -> None:
         """Write a line."""
         from livingdb.alerts.delivery import write_line
 
@@ -171,8 +162,14 @@ class Webhook(Sink):
                 raise InvalidData(f"header_env: {name!r} is no variable of the environment")
 
     def may_run(self, trust: Sequence[str]) -> bool:
-        """Whether it may read the variables of the environment that it sends."""
-        return all(_is_trusted(f"env:{name}", trust) for name in self.header_env.values())
+        """Whether it may reach the host, and read the variables of the environment it sends."""
+        needed = [f"webhook:{self.host}", *(f"env:{name}" for name in self.header_env.values())]
+        return all(_is_trusted(what, trust) for what in needed)
+
+    @property
+    def host(self) -> str:
+        """The host that it reaches, in lower case."""
+        return urlsplit(self.url).hostname or ""
 
     @property
     def label(self) -> str:
@@ -181,11 +178,14 @@ class Webhook(Sink):
         port = "" if parts.port is None else f":{parts.port}"
         return f"webhook {parts.scheme}://{parts.hostname}{port}/…"
 
-    def send(self, message: Mapping[str, Any]) -> None:
+    def send(self, message: Mapping[str, Any], trust: Sequence[str]) -> None:
         """Post it."""
         from livingdb.alerts import delivery as sending
 
-        sending.post(message, self.url, self.headers, self.header_env, self.timeout_seconds)
+        # Behind a pattern may be any host; one that is named may be in a network of one's own.
+        is_named = f"webhook:{self.host}" in trust
+        headers = self.headers, self.header_env
+        sending.post(message, self.url, *headers, self.timeout_seconds, public_only=not is_named)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -211,7 +211,7 @@ class Command(Sink):
         """The program."""
         return f"command {self.arguments[0]}"
 
-    def send(self, message: Mapping[str, Any]) -> None:
+    def send(self, message: Mapping[str, Any], trust: Sequence[str]) -> None:
         """Run it."""
         from livingdb.alerts import delivery as sending
 
@@ -238,11 +238,11 @@ class Callback(Sink):
         """The function."""
         return f"callback {self.function}"
 
-    def send(self, message: Mapping[str, Any]) -> None:
+    def send(self, message: Mapping[str, Any], trust: Sequence[str]) -> None:
         """Call it."""
         from livingdb.derivation import trusted_functions as trusted
 
-        trusted.load_function(self.function, [self.function])(dict(message))
+        trusted.load_function(self.function, trust)(dict(message))
 
 
 _KINDS: dict[str, type[Sink]] = {kind.kind: kind for kind in (Log, Webhook, Command, Callback)}

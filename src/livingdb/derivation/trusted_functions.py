@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import fnmatch
+import inspect
 from collections.abc import Callable, Sequence
+from functools import partial
 from importlib import import_module
 from typing import Any
 
@@ -32,13 +34,12 @@ def is_trusted(name: str, trust: Sequence[str]) -> bool:
 
 
 def load_function(name: str, trust: Sequence[str]) -> Callable[..., Any]:
-    """The function; `Untrusted` if this process was not told to run it."""
+    """The function; `Untrusted` if this process was not told to run it.
+
+    What counts is the module that defines it, not one that only imported it.
+    """
     check_name(name)
-    if not is_trusted(name, trust):
-        raise Untrusted(
-            f"the database names the function {name!r}, which this process does not trust; "
-            f"livingdb.open(…, trust=[{name.partition(':')[0]!r}]) lets it run"
-        )
+    _check_trust(name, name, trust)
     module, _, function = name.partition(":")
     try:
         found = getattr(import_module(module), function)
@@ -46,5 +47,26 @@ def load_function(name: str, trust: Sequence[str]) -> Callable[..., Any]:
         raise NotFound(f"the function {name!r} cannot be loaded: {error}") from error
     if not callable(found):
         raise InvalidData(f"{name!r} is no function")
+    _check_trust(name, _origin(found), trust)
     result: Callable[..., Any] = found
     return result
+
+
+def _check_trust(name: str, origin: str, trust: Sequence[str]) -> None:
+    if is_trusted(origin, trust):
+        return
+    module = origin.partition(":")[0]
+    where = "" if origin == name else f", defined as {origin!r}"
+    raise Untrusted(
+        f"the database names the function {name!r}{where}, which this process does not trust; "
+        f"livingdb.open(…, trust=[{module!r}]) lets it run"
+    )
+
+
+def _origin(function: Any) -> str:
+    """Where what would run is defined, as `module:name`, under partials, methods and wrappers."""
+    while isinstance(function, partial):
+        function = function.func
+    found = inspect.unwrap(getattr(function, "__func__", function))
+    named = found if isinstance(getattr(found, "__qualname__", None), str) else type(found)
+    return f"{named.__module__}:{named.__qualname__}"

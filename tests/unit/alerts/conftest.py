@@ -18,7 +18,7 @@ from livingdb import alert
 from livingdb.alerts.raise_alert import raise_alert
 from livingdb.graph.graph import now
 
-TRUST = ["tests.unit.alerts.receivers", "command:*", "env:LIVINGDB_TEST_*"]
+TRUST = ["tests.unit.alerts.receivers", "command:*", "env:LIVINGDB_TEST_*", "webhook:127.0.0.1"]
 
 
 @dataclass

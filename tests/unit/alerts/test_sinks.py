@@ -128,8 +128,12 @@ def test_what_runs_is_trusted_exactly() -> None:
     assert not callback.may_run(["command:*"])
     hook = alert.webhook("https://a.b", header_env={"Authorization": "SHOP_TOKEN"})
     assert not hook.may_run(["SHOP_TOKEN", "shop.*"])
-    assert hook.may_run(["env:SHOP_*"])
-    assert alert.webhook("https://a.b").may_run([])
+    assert not hook.may_run(["env:SHOP_*"])
+    assert not hook.may_run(["webhook:a.b"])
+    assert hook.may_run(["env:SHOP_*", "webhook:a.b"])
+    assert not alert.webhook("https://a.b").may_run([])
+    assert not alert.webhook("https://a.b").may_run(["webhook:a", "webhook:b", "a.b"])
+    assert alert.webhook("https://A.B:9/x").may_run(["webhook:*.b"])
     assert alert.log().may_run([])
 
 

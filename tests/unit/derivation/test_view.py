@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from functools import cache, partial
+from os import getenv
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -14,6 +17,15 @@ from livingdb.derivation.view import SourceTable, View, hot_condition
 from livingdb.engines.portable.portability import PortableQuery
 from livingdb.errors import InvalidData, NotFound, Untrusted
 from livingdb.tables.schema import TableSchema
+
+getenv_partial = partial(getenv, "HOME")
+
+
+@cache
+def cached_double(number: int) -> int:
+    """A function of this module, in a wrapper of another."""
+    return 2 * number
+
 
 VIEWS = {
     "small": View("v", "sql", {}, changes=()),
@@ -176,6 +188,28 @@ def test_only_what_is_trusted_is_loaded() -> None:
         load_function("math:gcd", ["json"])
     with pytest.raises(InvalidData, match="names no function"):
         load_function("math.gcd", ["*"])
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "os:system",  # posix defines it
+        "tests.unit.derivation.test_view:getenv",
+        "tests.unit.derivation.test_view:getenv_partial",
+        "tests.unit.derivation.test_view:load_function",
+        f"tests.unit.derivation.test_view:{Path.__name__}",
+    ],
+)
+def test_what_a_trusted_module_imported_is_not_trusted(name: str) -> None:
+    with pytest.raises(Untrusted, match="defined as"):
+        load_function(name, [name.partition(":")[0]])
+
+
+def test_what_a_trusted_module_wraps_is_its_own() -> None:
+    name = "tests.unit.derivation.test_view:cached_double"
+    assert load_function(name, ["tests.unit.derivation.*"])(4) == 8
+    with pytest.raises(Untrusted):
+        load_function(name, ["functools"])
 
 
 def test_a_module_that_is_not_trusted_is_not_even_imported() -> None:

@@ -19,7 +19,7 @@ QUERY = "SELECT id, amount FROM orders"
 
 @pytest.fixture
 def db(tmp_path: Path) -> Iterator[livingdb.Database]:
-    trust = ["tests.unit.guard.*"]
+    trust = ["tests.unit.guard.*", "webhook:127.0.0.1"]
     with livingdb.create(tmp_path / "shop.ldb", engine="embedded", trust=trust) as made:
         main = made.branch("main")
         main.create_table("orders", {"id": "bigint", "amount": "bigint"}, "id")

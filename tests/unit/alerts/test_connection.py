@@ -1,0 +1,64 @@
+"""A pattern that trusts any host lets no alert reach this machine or a private network."""
+
+from __future__ import annotations
+
+import socket
+from typing import Any
+
+import pytest
+from tests.unit.alerts.conftest import Receiver
+
+from livingdb import alert
+from livingdb.alerts.delivery import NotSent
+
+MESSAGE = {"key": "k", "event": "detached"}
+PLACES = [
+    "127.0.0.1",
+    "127.9.9.9",
+    "10.1.2.3",
+    "192.168.0.1",
+    "172.16.0.1",
+    "169.254.169.254",
+    "100.64.0.1",
+    "0.0.0.0",
+    "224.0.0.1",
+    "::1",
+    "fe80::1",
+    "fd00::1",
+    "::ffff:127.0.0.1",
+]
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_written_addresses(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+    host = f"[{place}]" if ":" in place else place
+    with pytest.raises(NotSent, match="private network"):
+        alert.webhook(f"http://{host}:9/x").send(MESSAGE, ["webhook:*"])
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_names_that_lead_there(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    family = socket.AF_INET6 if ":" in place else socket.AF_INET
+    public = (socket.AF_INET, socket.SOCK_STREAM, 6, "", ("93.184.216.34", 443))
+
+    def resolve(*_: Any, **__: Any) -> list[Any]:
+        return [public, (family, socket.SOCK_STREAM, 6, "", (place, 443))]
+
+    def connect(*_: Any) -> Any:
+        raise AssertionError("connected")
+
+    monkeypatch.setenv("no_proxy", "*")
+    monkeypatch.setattr(socket, "getaddrinfo", resolve)
+    monkeypatch.setattr(socket, "create_connection", connect)
+    for scheme in ("http", "https"):
+        with pytest.raises(NotSent, match=r"trust=\['webhook:hooks\.example\.org'\]"):
+            alert.webhook(f"{scheme}://hooks.example.org/x").send(MESSAGE, ["webhook:*"])
+
+
+def test_a_host_that_is_named(receiver: Receiver) -> None:
+    receiver.sink().send(MESSAGE, ["webhook:127.0.0.1"])
+    assert receiver.requests[0].body == MESSAGE
+    with pytest.raises(NotSent, match="private network"):
+        receiver.sink().send(MESSAGE, ["webhook:127.*"])
+    assert len(receiver.requests) == 1
