@@ -15,11 +15,11 @@ from livingdb.errors import (
     AlreadyExists,
     InvalidName,
     NotFound,
-    StorageFailure,
     Unsupported,
 )
 from livingdb.files.base import Files
 from livingdb.files.lease import Lease
+from livingdb.files.local import LocalFiles
 from livingdb.files.url import open_files
 
 __all__ = ["CATALOG_FILE", "Place", "locate"]
@@ -63,10 +63,7 @@ def locate(url: str | Path, *, create: bool) -> Place:
     catalog = folder / CATALOG_FILE
     if create:
         _check_free(folder, catalog)
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise StorageFailure(f"cannot make {folder}: {error.strerror}") from None
+        LocalFiles(folder).make_root()
     elif not catalog.exists():
         raise NotFound(f"there is no database at {folder}; `livingdb.create` makes one")
     lease = Lease(folder / LEASE_FILE)

@@ -52,6 +52,10 @@ class LocalFiles(Files):
         with self._read_access(path) as location:
             return self._syscalls.map(location)
 
+    def make_root(self) -> None:
+        """Make the folder itself, durable in the one above."""
+        self._make_folder(self.root)
+
     def create(self, path: str) -> FileWriter:
         return _LocalWriter(self, self._location(path))
 
