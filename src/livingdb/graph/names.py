@@ -6,6 +6,7 @@ import re
 import unicodedata
 
 from livingdb.errors import InvalidName
+from livingdb.tables.visible_names import check_visible
 
 __all__ = ["check_branch", "check_table", "check_tag", "is_hidden"]
 
@@ -58,6 +59,7 @@ def _check_text(what: str, name: object) -> str:
         raise InvalidName(f"a {what} name is a text, not {type(name).__name__}")
     if not name or len(name) > LENGTH_LIMIT:
         raise InvalidName(f"a {what} name has 1 to {LENGTH_LIMIT} characters")
-    if any(unicodedata.category(character) in ("Cc", "Cs", "Co", "Cn") for character in name):
-        raise InvalidName(f"{what} {name!r}: control characters are not allowed")
+    if any(unicodedata.category(character) in ("Cs", "Co", "Cn") for character in name):
+        raise InvalidName(f"{what} {name!r}: characters that nobody knows are not allowed")
+    check_visible(what, name)
     return name

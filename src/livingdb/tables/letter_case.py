@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Mapping
 
 from livingdb.errors import InvalidData, InvalidName
 from livingdb.tables.schema import TableSchema
+from livingdb.tables.visible_names import check_visible
 
 __all__ = [
     "alike_names",
@@ -75,11 +76,16 @@ def column_names(schema: TableSchema) -> list[str]:
 
 
 def check_new(after: Schemas, *before: Schemas) -> None:
-    """`InvalidName` if tables come to have names, or columns, that SQL cannot tell apart."""
+    """`InvalidName` if tables come to have names, or columns, that nobody can tell apart."""
     clash = new_clash(after, *before)
     if clash is not None:
         table, why = clash
         raise InvalidName(f"table {table!r}: {why}, and SQL does not tell them apart")
+    known = {name for tables in before for s in tables.values() for name in column_names(s)}
+    for table, schema in after.items():
+        for name in column_names(schema):
+            if name not in known:
+                check_visible(f"table {table!r}: column", name)
 
 
 def check_clear(what: str, name: str, names: Collection[str]) -> None:

@@ -1,0 +1,62 @@
+"""A name holds no character that nobody sees."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import livingdb
+from livingdb.errors import InvalidName
+from livingdb.evolution import AddColumn, RenameColumn, RenameTable
+from livingdb.tables.visible_names import check_visible
+
+UNSEEN = [
+    "a\u200bb",  # zero width space
+    "a\u202eb",  # right to left from here on
+    "a\u2066b",
+    "a\ufeffb",
+    "a\u00adb",  # soft hyphen
+    "a\u00a0b",
+    "a\u3164b",  # a filler
+    "a\ufe0f",
+    "a\nb",
+    "a\u2028b",
+    "\U000e0101a",
+]
+SEEN = ["a", "a b", "städte", "店", "عدد", "a\u0301", "-", "😀", "\U0001f1f3"]
+
+
+@pytest.mark.parametrize("name", SEEN)
+def test_what_is_seen(name: str) -> None:
+    check_visible("column", name)
+
+
+@pytest.fixture(scope="module")
+def db(tmp_path_factory: pytest.TempPathFactory) -> livingdb.Database:
+    folder: Path = tmp_path_factory.mktemp("names")
+    database = livingdb.create(folder / "shop.ldb", engine="embedded")
+    database.branch("main").create_table("t", {"id": "bigint"}, key="id")
+    return database
+
+
+@pytest.mark.parametrize("name", UNSEEN)
+def test_what_is_not_seen_is_refused_wherever_names_are_made(
+    db: livingdb.Database, name: str
+) -> None:
+    main, head = db.branch("main"), db.branch("main").head.id
+    for refused in (
+        lambda: main.create_table(name, {"id": "bigint"}, key="id"),
+        lambda: main.create_table("u", {"id": "bigint", name: "string"}, key="id"),
+        lambda: main.evolve(AddColumn("t", name, "string")),
+        lambda: main.evolve(RenameColumn("t", "id", name)),
+        lambda: main.evolve(RenameTable("t", name)),
+        lambda: main.derive("v", sql=f"SELECT id AS `{name}` FROM t", key=name),
+        lambda: main.clone(name),
+        lambda: db.tag(name, "main"),
+        lambda: main.derive(name, sql="SELECT id FROM t"),
+    ):
+        with pytest.raises(InvalidName, match="not allowed"):
+            refused()
+    assert main.head.id == head
+    assert main.tables() == ["t"]
