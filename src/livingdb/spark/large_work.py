@@ -6,7 +6,6 @@ Each gives what this process would have given: the same root, the same rows, the
 from __future__ import annotations
 
 import json
-import pickle
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -28,8 +27,10 @@ from livingdb.graph.graph import Graph
 from livingdb.spark.scan_tasks import ScanTask, plan_scan, plan_spans
 from livingdb.tables.index import Version
 from livingdb.tables.recipe import Definition
-from livingdb.trees.diff import DiffBatch
+from livingdb.trees.compare import choose
+from livingdb.trees.diff import DELETED, DiffBatch
 from livingdb.trees.scan import Span
+from livingdb.trees.shape import Shape
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -58,17 +59,19 @@ def fold(spark: SparkSession, graph: Graph, version: Version) -> TreeParts:
     definition = json.dumps(graph.versions.definition(version).to_json())
     scans = plan_scan(graph, source, names, scan_bounds(schema, {}), 2 * parallelism(spark))
     tasks = [_FoldTask(scan, lenses, definition) for scan in scans]
-    return collect_parts(graph.place.files.url, list(run_tasks(spark, _fold, tasks)))
+    made = [json.loads(result) for result in run_tasks(spark, _fold, tasks)]
+    return collect_parts(graph.place.files.url, made)
 
 
-def _fold(task: _FoldTask) -> Iterator[dict[str, Any]]:
+def _fold(task: _FoldTask) -> Iterator[bytes]:
     definition = json.loads(task.definition)
     batches: Iterator[pa.RecordBatch] = task.scan.batches()
     if task.lenses:
         stored = [c.name for c in Definition.from_json(definition).schema.stored_columns]
         lenses = [planned_lens(*texts) for texts in task.lenses]
         batches = (_apply_lenses(batch, lenses).select(stored) for batch in batches)
-    yield build_part(task.scan.plan.url, definition, (batch.columns for batch in batches))
+    made = build_part(task.scan.plan.url, definition, (batch.columns for batch in batches))
+    yield json.dumps(made).encode()
 
 
 def _apply_lenses(batch: pa.RecordBatch, lenses: Sequence[Lens]) -> pa.RecordBatch:
@@ -99,7 +102,8 @@ def diff(spark: SparkSession, graph: Graph, before: Version, after: Version) -> 
     old = plan_spans(graph, before, names, whole, spans)
     new = plan_spans(graph, after, names, whole, spans)
     tasks = [_DiffTask(*_share_loose_chunks(*each)) for each in zip(old, new, spans, strict=True)]
-    yield from run_tasks(spark, _diff, tasks)
+    for result in run_tasks(spark, _diff, tasks):
+        yield _decode_batch(result, rows.forest.shape)
 
 
 def _share_loose_chunks(
@@ -111,8 +115,26 @@ def _share_loose_chunks(
     return sides[0], sides[1], span
 
 
-def _diff(task: _DiffTask) -> Iterator[DiffBatch]:
-    yield from range_diff(task.before.rows(), task.after.rows(), task.span)
+def _diff(task: _DiffTask) -> Iterator[bytes]:
+    for batch in range_diff(task.before.rows(), task.after.rows(), task.span):
+        columns = [pa.array(batch.kinds), *batch.before, *batch.after]
+        rows = pa.RecordBatch.from_arrays(columns, [str(n) for n in range(len(columns))])
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, rows.schema) as stream:
+            stream.write_batch(rows)
+        yield sink.getvalue().to_pybytes()
+
+
+def _decode_batch(data: bytes, shape: Shape) -> DiffBatch:
+    with pa.ipc.open_stream(data) as stream:
+        kinds, *columns = stream.read_next_batch().columns
+    kinds, width = kinds.to_numpy(), len(columns) // 2
+    before, after = columns[:width], columns[width:]
+    gone = kinds == DELETED
+    keys = [choose(new, old, gone) for old, new in zip(before, after, strict=True)][
+        : shape.key_count
+    ]
+    return DiffBatch(shape.keys(keys), kinds, before, after)
 
 
 @dataclass(frozen=True)
@@ -140,17 +162,17 @@ def repack(
     made: list[str] = []
     try:
         for new in run_tasks(spark, _repack, tasks):
-            made += new
+            made += json.loads(new)
     except BaseException:
         drop_packs(url, made)
         raise
     return tuple(made)
 
 
-def _repack(task: _RepackTask) -> Iterator[tuple[str, ...]]:
+def _repack(task: _RepackTask) -> Iterator[bytes]:
     store = PackStore(open_files(task.url), task.names)
     new, _ = write_again(store, task.names, dict(task.pairs))
-    yield new
+    yield json.dumps(new).encode()
 
 
 def _groups(
@@ -187,35 +209,32 @@ _SCHEMA = pa.schema([("part", pa.int32()), ("piece", pa.int32()), ("result", pa.
 
 
 def run_tasks(
-    spark: SparkSession, function: Callable[[Task], Iterator[Any]], tasks: Sequence[Task]
-) -> Iterator[Any]:
-    """What the function gives for every task, in the order of the tasks."""
+    spark: SparkSession, function: Callable[[Task], Iterator[bytes]], tasks: Sequence[Task]
+) -> Iterator[bytes]:
+    """What the function gives for every task, in the order of the tasks.
+
+    Tasks travel as Spark sends what a function refers to; what comes back are plain bytes.
+    """
     if not tasks:
         return
-    given = pa.table(
-        {
-            "part": pa.array(range(len(tasks)), pa.int32()),
-            "task": pa.array([pickle.dumps(task) for task in tasks], pa.binary()),
-        }
-    )
+    given = pa.table({"part": pa.array(range(len(tasks)), pa.int32())})
     frame = spark.createDataFrame(given).repartitionByRange(len(tasks), "part")
-    done = frame.mapInArrow(_Worker(function), "part int, piece int, result binary")
-    ordered = sorted(done.collect(), key=lambda row: (row["part"], row["piece"]))
-    for row in ordered:
-        yield pickle.loads(bytes(row["result"]))
+    done = frame.mapInArrow(_Worker(function, tuple(tasks)), "part int, piece int, result binary")
+    for row in sorted(done.collect(), key=lambda row: (row["part"], row["piece"])):
+        yield bytes(row["result"])
 
 
 class _Worker:
     """Calls the function in a Spark worker."""
 
-    def __init__(self, function: Callable[[Any], Iterator[Any]]):
-        self.function = function
+    def __init__(self, function: Callable[[Any], Iterator[bytes]], tasks: Sequence[Any]):
+        self.function, self.tasks = function, tasks
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            for given in batch.to_pylist():
-                for piece, result in enumerate(self.function(pickle.loads(given["task"]))):
-                    values = [[given["part"]], [piece], [pickle.dumps(result)]]
+            for part in batch.column("part").to_pylist():
+                for piece, result in enumerate(self.function(self.tasks[part])):
+                    values = [[part], [piece], [result]]
                     columns = [
                         pa.array(value, field.type)
                         for value, field in zip(values, _SCHEMA, strict=True)
