@@ -7,7 +7,7 @@ that two writers never overwrite each other.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -247,9 +247,8 @@ class Branches:
         except IntegrityError:
             raise AlreadyExists(f"there is a branch {name!r} already") from None
         assert key is not None
-        self._write_log(
-            connection, key[0], 0, head, time, _operation_text(operation, author, message)
-        )
+        text = _operation_text(operation, author, message)
+        _INSERT_LOG.run(connection, _log_line(key[0], 0, head, time, text))
         return branch
 
     def copy_log(
@@ -267,11 +266,8 @@ class Branches:
         if not rows:
             return
         connection.execute(_log.delete().where(_log.c.branch == number))
-        values = [
-            {"branch": number, "position": at, "snapshot": s, "time": t, "operation": o}
-            for at, (s, t, o) in enumerate(rows)
-        ]
-        connection.execute(_log.insert(), values)
+        lines = [_log_line(number, at, s, t, how) for at, (s, t, how) in enumerate(rows)]
+        _INSERT_LOG.run_many(connection, lines)
         moved = _branch.update().where(is_target)
         connection.execute(moved.values(position=len(rows) - 1))
 
@@ -294,35 +290,38 @@ class Branches:
         self, connection: Connection, branch: BranchRow, head: int, time: int, operation: str
     ) -> bool:
         """Move a branch that is still where it was seen; whether it was."""
-        following = branch.position + 1
-        found = _MOVE.run(
-            connection,
-            {
-                "which": branch.number,
-                "seen": branch.position,
-                "to": head,
-                "next": following,
-                "epoch": branch.epoch,
-            },
-        )
-        if found.rowcount != 1:
-            return False
-        self._write_log(connection, branch.number, following, head, time, operation)
-        return True
+        return self.move_all(connection, [(branch, head, operation)], time)
 
-    def _write_log(
-        self, connection: Connection, branch: int, position: int, head: int, time: int, how: str
-    ) -> None:
-        _INSERT_LOG.run(
+    def move_all(
+        self, connection: Connection, moves: Sequence[tuple[BranchRow, int, str]], time: int
+    ) -> bool:
+        """Move branches that are still where they were seen; whether all of them were.
+
+        Each goes to the snapshot of a number, by an operation.
+        """
+        if not moves:
+            return True
+        found = _MOVE.run_many(
             connection,
-            {
-                "branch": branch,
-                "position": position,
-                "snapshot": head,
-                "time": time,
-                "operation": how,
-            },
+            [
+                {
+                    "which": branch.number,
+                    "seen": branch.position,
+                    "to": head,
+                    "next": branch.position + 1,
+                    "epoch": branch.epoch,
+                }
+                for branch, head, _ in moves
+            ],
         )
+        if found != len(moves):
+            return False
+        lines = [
+            _log_line(branch.number, branch.position + 1, head, time, how)
+            for branch, head, how in moves
+        ]
+        _INSERT_LOG.run_many(connection, lines)
+        return True
 
     def rename(self, connection: Connection, branch: BranchRow, name: str) -> bool:
         """Give a branch another name; whether it was there under the one it was seen with.
@@ -365,6 +364,16 @@ class Branches:
     def drop_tag(self, connection: Connection, name: str) -> bool:
         """Remove a tag; whether there was one."""
         return connection.execute(_tag.delete().where(_tag.c.name == name)).rowcount == 1
+
+
+def _log_line(branch: int, position: int, head: int, time: int, how: str) -> dict[str, int | str]:
+    return {
+        "branch": branch,
+        "position": position,
+        "snapshot": head,
+        "time": time,
+        "operation": how,
+    }
 
 
 def _operation_text(operation: str, author: str, message: str) -> str:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
-from sqlalchemy import Connection, Row, bindparam, func, select
+from sqlalchemy import BindParameter, Connection, Row, bindparam, func, select
 
 from livingdb.catalog import schema
 from livingdb.catalog.sql.prepared_statements import PreparedStatement
@@ -15,7 +16,7 @@ from livingdb.catalog.sql.read_queries import Queries
 from livingdb.chunks.address import Address, short
 from livingdb.errors import Corruption
 
-__all__ = ["ChangedTables", "SnapshotRow", "Snapshots"]
+__all__ = ["ChangedTables", "NewSnapshot", "SnapshotRow", "Snapshots"]
 
 _KEPT = 65_536
 
@@ -45,6 +46,18 @@ class SnapshotRow:
         return () if self.first is None else (self.first, *self.others)
 
 
+@dataclass(frozen=True, slots=True)
+class NewSnapshot:
+    """A snapshot that has no number yet."""
+
+    address: Address
+    parents: Sequence[SnapshotRow]
+    time: int
+    kind: str
+    author: str
+    message: str
+
+
 _columns = select(_table)
 _ONE = _columns.where(_table.c.address == bindparam("address"))
 _MANY = _columns.where(_table.c.sequence.in_(bindparam("wanted", expanding=True)))
@@ -52,13 +65,19 @@ _WINDOW = _columns.where(_table.c.sequence.between(bindparam("low"), bindparam("
 _OF_KIND = _WINDOW.where(_table.c.kind == bindparam("kind"))
 _PREFIXED = _columns.where(_table.c.address.between(bindparam("low"), bindparam("high"))).limit(2)
 _LAST = select(func.max(_table.c.sequence))
-_INSERT = PreparedStatement(
-    _table.insert()
-    .values(
-        {column.name: bindparam(column.name) for column in _table.c if column.name != "sequence"}
+_GIVEN = [column.name for column in _table.c if column.name != "sequence"]
+_INSERT_SIZES = (64, 8, 1)
+
+
+@cache
+def _insert(count: int) -> PreparedStatement:
+    """What inserts so many snapshots at once, and tells their numbers."""
+    rows: list[dict[str, BindParameter[Any]]] = [
+        {name: bindparam(f"{name}{at}") for name in _GIVEN} for at in range(count)
+    ]
+    return PreparedStatement(
+        _table.insert().values(rows).returning(_table.c.sequence, _table.c.address)
     )
-    .returning(_table.c.sequence)
-)
 
 
 class Snapshots:
@@ -148,26 +167,42 @@ class Snapshots:
         message: str,
     ) -> SnapshotRow:
         """Number a new snapshot in a transaction; `remember` it once that has committed."""
-        first = parents[0] if parents else None
+        made = NewSnapshot(address, parents, time, kind, author, message)
+        return self.add_all(connection, [made])[0]
+
+    def add_all(self, connection: Connection, made: Sequence[NewSnapshot]) -> list[SnapshotRow]:
+        """Number new snapshots in a transaction; `remember` them once that has committed.
+
+        None of them is a parent of another.
+        """
+        values = [self._values(each) for each in made]
+        numbers: dict[bytes, int] = {}
+        start = 0
+        while start < len(values):
+            size = next(size for size in _INSERT_SIZES if size <= len(values) - start)
+            part = values[start : start + size]
+            given = {f"{name}{at}": row[name] for at, row in enumerate(part) for name in _GIVEN}
+            found = _insert(size).run(connection, given).fetchall()
+            numbers |= {bytes(address): sequence for sequence, address in found}
+            start += size
+        return [_row((numbers[row["address"]], *(row[name] for name in _GIVEN))) for row in values]
+
+    def _values(self, made: NewSnapshot) -> dict[str, Any]:
+        """What the row of a new snapshot says."""
+        first = made.parents[0] if made.parents else None
         depth = 0 if first is None else first.depth + 1
         skip = None if first is None else self.ancestor(first, depth & (depth - 1)).sequence
-        others = tuple(parent.sequence for parent in parents[1:])
-        parent = None if first is None else first.sequence
-        values = {
-            "address": address,
-            "first": parent,
-            "others": ",".join(map(str, others)) or None,
+        return {
+            "address": made.address,
+            "first": None if first is None else first.sequence,
+            "others": ",".join(str(parent.sequence) for parent in made.parents[1:]) or None,
             "skip": skip,
             "depth": depth,
-            "time": time,
-            "kind": kind,
-            "author": author,
-            "message": message,
+            "time": made.time,
+            "kind": made.kind,
+            "author": made.author,
+            "message": made.message,
         }
-        key = _INSERT.run(connection, values).fetchone()
-        return SnapshotRow(
-            key[0], address, parent, others, skip, depth, time, kind, author, message
-        )
 
     def remember(self, row: SnapshotRow) -> None:
         """Keep a row that was just committed."""
@@ -182,7 +217,7 @@ class Snapshots:
         return row
 
 
-def _row(row: Row[Any]) -> SnapshotRow:
+def _row(row: Row[Any] | tuple[Any, ...]) -> SnapshotRow:
     values: tuple[Any, ...] = tuple(row)
     others = values[3]
     try:
@@ -212,13 +247,17 @@ class ChangedTables:
     def __init__(self, queries: Queries):
         self._queries = queries
 
-    def add(
-        self, connection: Connection, sequence: int, tables: Mapping[str, Address | None]
+    def add_all(
+        self, connection: Connection, changes: Iterable[tuple[int, Mapping[str, Address | None]]]
     ) -> None:
-        """Write down what a snapshot changed (None: dropped), in a transaction."""
-        for name, version in tables.items():
-            values = {"name": name, "sequence": sequence, "version": version}
-            _INSERT_TOUCH.run(connection, values)
+        """Write down what snapshots changed (None: dropped), in a transaction."""
+        values = [
+            {"name": name, "sequence": sequence, "version": version}
+            for sequence, tables in changes
+            for name, version in tables.items()
+        ]
+        if values:
+            _INSERT_TOUCH.run_many(connection, values)
 
     def changes_between(self, name: str, low: int, high: int) -> list[tuple[int, Address | None]]:
         """The snapshots with numbers from `low` to `high` that changed a table, newest first."""

@@ -60,6 +60,7 @@ class LensCarrier:
         self._graph = graph
         self._trust = tuple(trust)
         self._lenses: dict[tuple[SyncId, str], Lens] = {}
+        self._referred: dict[Address, set[str]] = {}
 
     def reached(self, move: BranchMove) -> list[tuple[SyncRow, BranchId]]:
         """The syncs that a move of a branch goes along, and the branches it leads to."""
@@ -72,6 +73,10 @@ class LensCarrier:
         graph = self._graph
         is_right = source.branch.id in sync.sources
         head = graph.snapshots.at(branch.head)
+        shared = self._shared_versions(sync, source, graph.tables(head))
+        if shared:
+            details = {**_edge_details(sync, source, is_right), "rows": {}}
+            return Carried(self._intent(source, branch, head, shared, details))
         tables = whole_tables(tables_of(graph, head))
         try:
             if self._changes_schema(sync, source, tables):
@@ -93,6 +98,42 @@ class LensCarrier:
         details = {**_edge_details(sync, source, is_right), "rows": rows}
         intent = self._intent(source, branch, head, made, details)
         return Carried(intent, tables, deltas=narrow, row_images=images, spec=spec)
+
+    def _shared_versions(
+        self, sync: SyncRow, source: BranchMove, there: Mapping[str, Address]
+    ) -> dict[str, Version | None]:
+        """What the target takes as it is, where that is all that a move brings.
+
+        Nothing if the lens or a condition has a say in it, or a constraint on the target alone.
+        """
+        lens = self.lens(sync)
+        if sync.behind is not None or sync.guard.get("conditions") or source.other_schemas:
+            return {}
+        require, found = self._graph.versions.require, dict[str, Version | None]()
+        for name in source.changed:
+            address, old = source.addresses.get(name), source.before.get(name)
+            is_same = old is not None and old == there.get(name)
+            if address is None or not is_same or name in lens.old or name in lens.new:
+                return {}
+            version = require(address)
+            schema = self._graph.versions.definition(version).schema
+            has_own_checks = schema.has_conditions or schema.uniques
+            if schema.foreign_keys or (has_own_checks and not source.is_checked):
+                return {}
+            found[name] = version
+        for name, address in there.items():
+            if is_hidden(name) or not found.keys().isdisjoint(self._referred_tables(address)):
+                return {}
+        return found
+
+    def _referred_tables(self, version: Address) -> Collection[str]:
+        """The tables that foreign keys of one refer to."""
+        definition = self._graph.versions.require(version).definition
+        known = self._referred.get(definition)
+        if known is None:
+            schema = self._graph.versions.definition(self._graph.versions.require(version)).schema
+            known = self._referred[definition] = {target for _, target in schema.foreign_keys}
+        return known
 
     def _change_since(self, sync: SyncRow, source: BranchMove, is_right: bool) -> BranchChange:
         """What a sync has to carry of a branch that moves: also what waited for a key."""

@@ -41,7 +41,7 @@ from livingdb.graph.ancestry import is_ancestor
 from livingdb.graph.catalog_changes import CatalogChange, RespecifiedSync
 from livingdb.graph.constraints import check_tables, check_targets
 from livingdb.graph.diff import delta_between
-from livingdb.graph.draft import Action, Draft, HeadMove, Propagation
+from livingdb.graph.draft import Action, Draft, HeadMove, Propagation, distinct_versions
 from livingdb.graph.graph import Graph, HeadMoved, now, tables_of
 from livingdb.graph.names import is_hidden
 from livingdb.graph.snapshot import Edge, overlay_tables
@@ -135,8 +135,8 @@ class Pipeline:
         )
         if rows is None:
             return None
-        graph.upkeep.note(0, [v for draft in carried.drafts for v in draft.new_versions])
-        graph.upkeep.note_unindexed([v for draft in own for v in draft.new_versions])
+        graph.upkeep.note(0, distinct_versions(carried.drafts))
+        graph.upkeep.note_unindexed(distinct_versions(own))
         if not own:
             there = settled.at or settled.moves[0].to
             return there, []
@@ -224,7 +224,9 @@ class Pipeline:
         graph = self.graph
         made = frozenset(i for draft in own for i in _change_ids(draft.record.edge))
         moves = [
-            replace(BranchMove.by_draft(graph, branch, draft), made_changes=made)
+            BranchMove.by_draft(
+                graph, branch, draft, made_changes=made, is_checked=proposal.is_checked
+            )
             for draft in own
             for branch in draft.intent.moves
         ]
@@ -399,18 +401,26 @@ class _Work:
             self.changes.append(RespecifiedSync(sync.id, carried.spec))
         if intent is None:
             return
-        is_as_made = dict(tables) == dict(intent.tables)
-        intent = replace(intent, tables=tables, details={**intent.details, **details})
+        is_as_made = tables is intent.tables or dict(tables) == dict(intent.tables)
+        if details or not is_as_made:
+            intent = replace(intent, tables=tables, details={**intent.details, **details})
         draft = self.graph.draft(intent, self.staging)
         self.drafts.append(draft)
         known = None
-        if sync.kind == "schema_change":
+        if sync.kind == "schema_change" and held:
             images = (carried.deltas, carried.row_images) if is_as_made else ({}, {})
             known = held, overlay_tables(held, tables), *images
-        move = BranchMove.by_draft(self.graph, branch, draft, carried.schema_changes, known)
         ends = {*sync.sources, sync.target} - {branch.id}
         made = [self.moved[end].made_changes for end in ends if end in self.moved]
-        move = replace(move, made_changes=frozenset().union(*made))
+        move = BranchMove.by_draft(
+            self.graph,
+            branch,
+            draft,
+            carried.schema_changes,
+            known,
+            frozenset().union(*made),
+            is_checked=sync.kind == "schema_change" and not carried.schema_changes,
+        )
         self.moved[branch.id] = move
         self._reach(move)
 

@@ -111,6 +111,8 @@ class BranchMove:
     """The tables before and after, and what differs, if who made it knows."""
     made_changes: frozenset[str] = frozenset()
     """The ids of the schema changes that are made on the way, where it is one of several steps."""
+    is_checked: bool = False
+    """Whether the rows that it brings were held against the constraints there."""
 
     @classmethod
     def by_draft(
@@ -120,6 +122,8 @@ class BranchMove:
         draft: Draft,
         schema_changes: Sequence[Mapping[str, Any]] = (),
         known: tuple[Tables, Tables, dict[str, Delta], dict[str, RowImages]] | None = None,
+        made_changes: frozenset[str] = frozenset(),
+        is_checked: bool = False,
     ) -> BranchMove:
         """A branch that goes to a snapshot to be."""
         edge = draft.record.edge
@@ -139,6 +143,8 @@ class BranchMove:
             edge,
             schema_changes=schema_changes,
             known=known,
+            made_changes=made_changes,
+            is_checked=is_checked,
         )
 
     @classmethod

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,6 +23,7 @@ __all__ = [
     "Intent",
     "Propagation",
     "TableWrite",
+    "distinct_versions",
 ]
 
 
@@ -64,13 +65,15 @@ class Draft:
     record: SnapshotRecord
     addresses: Mapping[str, Address | None]
 
-    @property
-    def new_versions(self) -> list[Version]:
-        """The versions it brings."""
-        tables = (version for version in self.intent.tables.values() if version is not None)
-        return list(
-            {version.address: version for version in (*self.intent.intermediates, *tables)}.values()
-        )
+
+def distinct_versions(drafts: Iterable[Draft]) -> list[Version]:
+    """The versions that snapshots bring, each once, whichever share them."""
+    found: dict[Address, Version] = {}
+    for draft in drafts:
+        for version in (*draft.intent.intermediates, *draft.intent.tables.values()):
+            if version is not None:
+                found[version.address] = version
+    return list(found.values())
 
 
 @dataclass(frozen=True)

@@ -18,13 +18,13 @@ from livingdb.catalog.branches import EPOCH, BranchRow
 from livingdb.catalog.catalog import Catalog
 from livingdb.catalog.connect import Place
 from livingdb.catalog.ids import BranchId
-from livingdb.catalog.snapshots import SnapshotRow
+from livingdb.catalog.snapshots import NewSnapshot, SnapshotRow
 from livingdb.catalog.syncs import DETACHED, ActiveSyncs, with_end_names
 from livingdb.chunks.address import Address
 from livingdb.errors import LivingDBError, NotFound
 from livingdb.graph.catalog_changes import CatalogChange
 from livingdb.graph.collaborators import Collaborators
-from livingdb.graph.draft import Action, Draft, HeadMove, Intent
+from livingdb.graph.draft import Action, Draft, HeadMove, Intent, distinct_versions
 from livingdb.graph.generated_values import GeneratedValues
 from livingdb.graph.names import is_hidden
 from livingdb.graph.refs import ResolvedRef, resolve
@@ -263,20 +263,17 @@ class Graph:
             heads = [self.snapshots.at(branch.head).time for branch in seen]
             times.append(snapshot_time(now(), heads))
         moment = max(times)
+        made = distinct_versions(drafts)
         staging.finish_packs()
         try:
             catalog = self.catalog
             with catalog.write() if held is None else catalog.commit_exclusive(held) as connection:
                 staging.write(connection)
-                self.index.save(connection, [v for draft in drafts for v in draft.new_versions])
-                rows: list[SnapshotRow] = []
-                for draft in drafts:
-                    parents = (rows[-1],) if draft.intent.on_previous else ()
-                    rows.append(self._store_draft(connection, draft, parents, moment))
-                for move in moves:
-                    to = move.to.sequence
-                    if not self.branches.move(connection, move.branch, to, moment, move.operation):
-                        raise HeadMoved
+                self.index.save(connection, made)
+                rows = self._number_drafts(connection, drafts)
+                forwards = [(move.branch, move.to.sequence, move.operation) for move in moves]
+                if not self._move_heads(connection, drafts, rows, forwards, moment):
+                    raise HeadMoved
                 if not all(self.branches.is_current(connection, branch) for branch in unmoved):
                     raise HeadMoved
                 # What changes the epoch comes after the moves, which compare it.
@@ -296,41 +293,59 @@ class Graph:
             if not drafts or len(kept) < len(drafts):
                 raise
             rows = kept
-        self._publish(rows, drafts, staging)
+        self._publish(rows, drafts, made, staging)
         return rows
 
-    def _store_draft(
-        self, connection: Connection, draft: Draft, before: Sequence[SnapshotRow], moment: int
-    ) -> SnapshotRow:
-        intent, edge = draft.intent, draft.record.edge
-        row = self.snapshots.add(
-            connection,
-            draft.address,
-            (*before, *intent.parents),
-            edge.time,
-            edge.kind,
-            edge.author,
-            edge.message,
-        )
-        self.catalog.touches.add(connection, row.sequence, draft.addresses)
-        for branch in intent.moves:
-            if not self.branches.move(connection, branch, row.sequence, moment, edge.operation):
-                raise HeadMoved
-        if intent.batch is not None and not self.catalog.streams.put(
-            connection, *intent.batch, row.sequence
-        ):
-            raise BatchAlreadyStored(f"batch {intent.batch[1]} of the stream is in already")
-        return row
+    def _number_drafts(self, connection: Connection, drafts: Sequence[Draft]) -> list[SnapshotRow]:
+        """Number snapshots, and note the tables they change; a run of them at once."""
+        rows: list[SnapshotRow] = []
+        waiting: list[NewSnapshot] = []
+        for draft in drafts:
+            parents, edge = draft.intent.parents, draft.record.edge
+            if draft.intent.on_previous:
+                rows += self.snapshots.add_all(connection, waiting)
+                waiting, parents = [], (rows[-1], *parents)
+            told = edge.time, edge.kind, edge.author, edge.message
+            waiting.append(NewSnapshot(draft.address, parents, *told))
+        rows += self.snapshots.add_all(connection, waiting)
+        numbers = [row.sequence for row in rows]
+        changed = zip(numbers, (draft.addresses for draft in drafts), strict=True)
+        self.catalog.touches.add_all(connection, changed)
+        for draft, number in zip(drafts, numbers, strict=True):
+            batch = draft.intent.batch
+            if batch is not None and not self.catalog.streams.put(connection, *batch, number):
+                raise BatchAlreadyStored(f"batch {batch[1]} of the stream is in already")
+        return rows
+
+    def _move_heads(
+        self,
+        connection: Connection,
+        drafts: Sequence[Draft],
+        rows: Sequence[SnapshotRow],
+        forwards: Sequence[tuple[BranchRow, int, str]],
+        moment: int,
+    ) -> bool:
+        """Let the heads stand on the snapshots that are to be theirs; whether they were as seen."""
+        moves = [
+            (branch, row.sequence, draft.intent.operation)
+            for draft, row in zip(drafts, rows, strict=True)
+            for branch in draft.intent.moves
+        ]
+        return self.branches.move_all(connection, [*moves, *forwards], moment)
 
     def _publish(
-        self, rows: Sequence[SnapshotRow], drafts: Sequence[Draft], staging: Staging
+        self,
+        rows: Sequence[SnapshotRow],
+        drafts: Sequence[Draft],
+        versions: Sequence[Version],
+        staging: Staging,
     ) -> None:
         """What was committed is known here from now on."""
         staging.publish()
-        for row, made in zip(rows, drafts, strict=True):
+        for row, draft in zip(rows, drafts, strict=True):
             self.snapshots.remember(row)
-            self._remember(row.address, made.record)
-            self.index.mark_saved(made.new_versions)
+            self._remember(row.address, draft.record)
+        self.index.mark_saved(versions)
         self.upkeep.note(staging.journal_bytes)
 
     def scratch(self) -> Scratch:

@@ -12,11 +12,12 @@ from livingdb.errors import Corruption
 
 __all__ = ["load_record", "record"]
 
+_encode = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode
+
 
 def record(value: dict[str, Any]) -> StoredChunk:
     """The chunk of a JSON value: sorted names, no blanks, UTF-8."""
-    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    return encode_record(text.encode())
+    return encode_record(_encode(value).encode())
 
 
 def load_record(store: ChunkStore, address: Address) -> dict[str, Any]:

@@ -166,7 +166,7 @@ def test_tables_that_snapshots_changed(catalog: Catalog) -> None:
     ]
     with catalog.write() as connection:
         for number, tables in zip(numbers, changes, strict=True):
-            catalog.touches.add(connection, number, tables)
+            catalog.touches.add_all(connection, [(number, tables)])
     between = catalog.touches.changes_between
     assert between("a", numbers[0], numbers[3]) == [
         (numbers[3], versions[2]),

@@ -63,11 +63,12 @@ class PreparedStatement:
             raise _failure(connection, error) or error from None
         return cursor
 
-    def run_many(self, connection: Connection, values: Iterable[Values]) -> None:
-        """Run it once for each of the values."""
+    def run_many(self, connection: Connection, values: Iterable[Values]) -> int:
+        """Run it once for each of the values; how many rows that changed in all."""
         compiled, cursor = self._compile(connection.dialect), _cursor(connection)
         try:
             cursor.executemany(compiled.text, [compiled.bind(each) for each in values])
+            return int(cursor.rowcount)
         except Exception as error:
             raise _failure(connection, error) or error from None
         finally:
