@@ -386,7 +386,10 @@ class Alter(_OnSync):
             return SKIPPED
         if self.when in ("deferred", sync.when):
             return DONE
-        return DONE if can_answer(model, sync) and sync.most_rows is None else maybe(LivingDBError)
+        if not can_answer(model, sync) or sync.most_rows is not None:
+            return maybe(LivingDBError)
+        state = model.branches[sync.sources[0]]
+        return maybe(IllegalSync) if sync.definition.named(state).hides(state) else DONE
 
     def call_in(self, db: livingdb.Database, model: Model) -> Any:
         sync = self.sync(model)

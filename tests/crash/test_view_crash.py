@@ -3,8 +3,8 @@
 Run as a program, this file is the one whose children are killed: that of `victim`, with the
 scenarios below.
 
-A commit and its immediate views are one transaction of the catalog, and so are deriving a view
-and each refresh of one.
+A commit and its immediate views are one transaction of the catalog, and so are deriving a view,
+a clone with its views and each refresh of one.
 """
 
 from __future__ import annotations
@@ -148,6 +148,12 @@ VIEWS: dict[str, Scenario] = {
     "alter": Scenario(
         immediate, opened(lambda db: db.sync("totals").alter(when="deferred", by="bo"))
     ),
+    "clone with views": Scenario(
+        moved, opened(lambda db: db.branch("main").clone("dev", derived=True))
+    ),
+    "clone of the past with views": Scenario(
+        moved, opened(lambda db: db.at("main~1").clone("dev", derived=True))
+    ),
     "refresh": Scenario(deferred, opened(lambda db: db.refresh("totals"))),
     "refresh in full": Scenario(deferred, opened(lambda db: db.refresh("named", full=True))),
     "propagate": Scenario(deferred, opened(lambda db: db.propagate())),
@@ -169,6 +175,7 @@ def main() -> None:
             "derivation.compiler.plan_query",
             "engines.embedded.session",
             "sql.statement",
+            "commit.clone_derived",
             "commit.derive",
             "commit.refresh",
             "commit.carry_view",

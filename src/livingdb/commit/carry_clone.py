@@ -58,9 +58,9 @@ class CloneCarrier:
         """The tables whose names the changes go by."""
         unlock_changes(self.changes, self.trust)
 
-    def first(self, source: SnapshotRow | BranchMove) -> Tables:
-        """The clone of a snapshot: recipes, and no rows but those that masks hide."""
-        tables = self._named_for = self._tables(source)
+    def first(self, tables: Tables) -> Tables:
+        """The clone of what users see of a branch: recipes, no rows but those that masks hide."""
+        self._named_for = tables
         return self._planned(self._plan(tables), tables)
 
     def carry(self, held: Tables, then: SnapshotRow, source: SnapshotRow | BranchMove) -> Tables:

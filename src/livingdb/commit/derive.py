@@ -9,7 +9,6 @@ from typing import Any
 from sqlalchemy import Connection
 
 from livingdb.alerts.raise_alert import resolve_alerts
-from livingdb.catalog.branches import BranchRow
 from livingdb.catalog.ids import BranchId, new_id
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.catalog.syncs import ACTIVE, SyncRow
@@ -23,7 +22,7 @@ from livingdb.derivation.hidden_tables import whole_tables
 from livingdb.derivation.plan import Plan
 from livingdb.derivation.plan_cache import columns_used, portable_columns, view_plan
 from livingdb.derivation.query_answers import Answers
-from livingdb.derivation.refresh_view import RefreshInput, schemas_of
+from livingdb.derivation.refresh_view import RefreshInput, SourceVersion, schemas_of
 from livingdb.derivation.source_positions import At, RefreshRequest, refresh_inputs, source_heads
 from livingdb.derivation.view import KIND, View
 from livingdb.errors import AlreadyExists, IllegalSync, InvalidName, NotFound, RuleViolation
@@ -34,17 +33,28 @@ from livingdb.graph.catalog_changes import (
     NewSync,
     RedefinedSync,
 )
+from livingdb.graph.draft import Action, Intent
 from livingdb.graph.graph import Graph, now
 from livingdb.graph.names import check_branch
 from livingdb.graph.rules import check_again
 from livingdb.graph.schedule import Schedule
+from livingdb.graph.storage.staging import Staging
 from livingdb.guard.build_pending_change import authors_between, pending_refresh
 from livingdb.guard.sync_state import set_state
 from livingdb.tables.index import Version
 from livingdb.tables.letter_case import check_new, find_alike
 from livingdb.tables.schema import TableSchema
 
-__all__ = ["NewDerivation", "check_lazy_guard", "check_maintainable", "derive", "plan_of"]
+__all__ = [
+    "FirstVersion",
+    "NewDerivation",
+    "SourcePlaces",
+    "check_lazy_guard",
+    "check_maintainable",
+    "derive",
+    "first_version",
+    "plan_of",
+]
 
 
 def plan_of(graph: Graph, view: View) -> Plan:
@@ -72,86 +82,137 @@ class NewDerivation:
     """The sync of the object that gets this definition, as a snapshot more on its branch."""
 
 
+@dataclass(frozen=True)
+class SourcePlaces:
+    """Where the branches are that a derived object is made of, and what they are called."""
+
+    at: At
+    names: Mapping[BranchId, str]
+    drafted: frozenset[BranchId] = frozenset()
+    """Those that the same proposal makes: nobody but this process can read them yet."""
+
+    def inputs(self, graph: Graph, view: View) -> dict[str, RefreshInput]:
+        """The tables there that a view reads."""
+        read = refresh_inputs(graph, view, None, self.at)
+        if not self.drafted:
+            return read
+        (clone_of, *_) = view.branches
+        return {
+            name: replace(item, new=SourceVersion(item.new.version))
+            if (view.tables[name].branch if view.what != "clone" else clone_of) in self.drafted
+            else item
+            for name, item in read.items()
+        }
+
+
+@dataclass(frozen=True)
+class FirstVersion:
+    """What a derived object is by its definition, as its conditions let it pass, and its sync."""
+
+    view: View
+    sync: SyncRow
+    result: DerivedVersion
+    warnings: Sequence[Action]
+
+    def intent(self, places: SourcePlaces, author: str, message: str) -> Intent:
+        """The first snapshot of its branch."""
+        return version_intent(
+            self.view, self.sync.id, self.result, (), (), places.at, places.names, author, message
+        )
+
+    def changes(self, at: int, once: bool = False) -> tuple[NewBranch, list[CatalogChange]]:
+        """Its branch, on that one of the proposal's snapshots, and its sync unless made `once`."""
+        branch = NewBranch(self.view.name, at, None, "derive")
+        sync = NewSync(replace(self.sync, target=branch.id))
+        return branch, [branch] if once else [branch, sync]
+
+
 def derive(pipeline: Pipeline, wanted: NewDerivation, engine: str | None) -> SnapshotRow:
     """Make a derived object: its branch, its first version, and the sync that keeps it."""
-    graph, when, trust = pipeline.graph, wanted.when, pipeline.trust
+    graph = pipeline.graph
     name = wanted.view.name
     check_branch(name)
     is_new = wanted.instead is None and wanted.replaced is None
     if is_new and graph.branches.find(name) is not None:
         raise AlreadyExists(f"there is a branch {name!r} already")
-    answers = answers_for(wanted.view, engine, when.kind == "immediate", trust)
 
     def propose(attempt: Attempt) -> Proposal:
-        view, staging = wanted.view, attempt.staging
-        at, rows = source_heads(graph, view)
-        if view.what != "clone":  # SQL knows no clone by its name alone
-            for row in rows.values():
-                if view.name in graph.tables(graph.snapshots.at(row.head)):
-                    raise AlreadyExists(f"{row.name!r} has a table {view.name!r} already")
-            _check_name(graph, view, list(rows.values()))
-        read = refresh_inputs(graph, view, None, at)
-        check_maintainable(graph, view, read, when)
-        view = _analyze_view(graph, view, read, answers)
-        near = nearest_answer(graph, view, read)
-        known = (read, {}) if near is None else (near.inputs, whole_tables(near.held))
-        own = {} if near is None else relabel_answer(graph, view, known[1], staging)
-        known[1].update(own)
-        request = RefreshRequest(view, *known, at, trust)
-        result = derive_version(graph, request, answers, staging)
-        sources = {name: _schema(graph, item.new.version) for name, item in read.items()}
-        coming = {n: _schema(graph, v) for n, v in result.tables.items() if v is not None}
-        check_new(coming, sources if view.what == "clone" else {})
-        if near is not None:
-            stages = [*own.values(), *result.intermediates]
-            result = replace(result, tables={**known[1], **result.tables}, intermediates=stages)
-        sync = _new_sync(view, when, list(rows.values()), wanted.guard)
-        everyone = authors_between(graph, {}, at) if sync.guard else []
-        pending = pending_refresh(
-            graph,
-            sync,
-            request,
-            result.tables,
-            result.refresh_result,
-            None,
-            everyone,
-            result.metrics,
-        )
-        judged = judge_carried(pending, {}, result.tables, staging)
-        if judged.is_stopped:
-            raise RuleViolation(
-                f"rule 7: {sync.name!r} would break its conditions from the start: {judged.reason}"
-            )
-        details = {**judged.details, DEFINITION: view.to_json()}
-        result = replace(result, tables=judged.tables, details=details)
-        # An immediate object is made of what its sources are now.
-        seen = list(rows.values()) if when.kind == "immediate" else []
+        at, rows = source_heads(graph, wanted.view)
+        places = SourcePlaces(at, {number: row.name for number, row in rows.items()})
+        first = first_version(pipeline, wanted, places, engine, attempt.staging)
         if wanted.replaced is not None:
-            sync = replace(sync, id=wanted.replaced.id, target=wanted.replaced.target)
-            proposal = _redefinition(graph, sync, result, at, rows, wanted)
+            proposal = _redefinition(graph, first, places, wanted, wanted.replaced)
         else:
-            said = wanted.author, wanted.message
-            intent = version_intent(view, sync.id, result, (), (), at, rows, *said)
-            target = NewBranch(view.name, 0, None, "derive")
-            syncs = [] if wanted.once else [NewSync(replace(sync, target=target.id))]
+            _, changes = first.changes(0, wanted.once)
             instead = [] if wanted.instead is None else [wanted.instead]
-            proposal = Proposal([intent], changes=[*instead, target, *syncs])
-        actions = [*proposal.actions, *judged.warnings]
+            intent = first.intent(places, wanted.author, wanted.message)
+            proposal = Proposal([intent], changes=[*instead, *changes])
+        # An immediate object is made of what its sources are now.
+        seen = list(rows.values()) if wanted.when.kind == "immediate" else []
+        actions = [*proposal.actions, *first.warnings]
         return replace(proposal, unmoved=seen, actions=actions)
 
     return pipeline.run(name, propose)
+
+
+def first_version(
+    pipeline: Pipeline,
+    wanted: NewDerivation,
+    places: SourcePlaces,
+    engine: str | None,
+    staging: Staging,
+) -> FirstVersion:
+    """A derived object over sources in some places; `RuleViolation` if a condition stops it."""
+    graph, trust, view, at = pipeline.graph, pipeline.trust, wanted.view, places.at
+    answers = answers_for(view, engine, wanted.when.kind == "immediate", trust)
+    if view.what != "clone":  # SQL knows no clone by its name alone
+        _check_name(graph, view, places)
+    read = places.inputs(graph, view)
+    check_maintainable(graph, view, read, wanted.when)
+    view = _analyze_view(graph, view, read, answers)
+    near = nearest_answer(graph, view, read)
+    known = (read, {}) if near is None else (near.inputs, whole_tables(near.held))
+    own = {} if near is None else relabel_answer(graph, view, known[1], staging)
+    known[1].update(own)
+    request = RefreshRequest(view, *known, at, trust)
+    result = derive_version(graph, request, answers, staging)
+    sources = {name: _schema(graph, item.new.version) for name, item in read.items()}
+    coming = {n: _schema(graph, v) for n, v in result.tables.items() if v is not None}
+    check_new(coming, sources if view.what == "clone" else {})
+    if near is not None:
+        stages = [*own.values(), *result.intermediates]
+        result = replace(result, tables={**known[1], **result.tables}, intermediates=stages)
+    sync = _new_sync(view, wanted.when, places, wanted.guard)
+    everyone = authors_between(graph, {}, at) if sync.guard else []
+    done, metrics = result.refresh_result, result.metrics
+    pending = pending_refresh(graph, sync, request, result.tables, done, None, everyone, metrics)
+    judged = judge_carried(pending, {}, result.tables, staging)
+    if judged.is_stopped:
+        raise RuleViolation(
+            f"rule 7: {sync.name!r} would break its conditions from the start: {judged.reason}"
+        )
+    details = {**judged.details, DEFINITION: view.to_json()}
+    result = replace(result, tables=judged.tables, details=details)
+    return FirstVersion(view, sync, result, judged.warnings)
 
 
 def _schema(graph: Graph, version: Version) -> TableSchema:
     return graph.versions.definition(version).schema
 
 
-def _check_name(graph: Graph, view: View, rows: Sequence[BranchRow]) -> None:
-    """`InvalidName` if SQL on a source could take the name for that of a table or another view."""
-    sources = {row.id for row in rows}
-    taken = [name for row in rows for name in graph.tables(graph.snapshots.at(row.head))]
+def _check_name(graph: Graph, view: View, places: SourcePlaces) -> None:
+    """`AlreadyExists` if a source has a table of the name.
+
+    `InvalidName` if SQL there could take the name for that of a table or another view.
+    """
+    taken: list[str] = []
+    for branch, address in places.at.items():
+        tables = graph.record(address).tables
+        if view.name in tables:
+            raise AlreadyExists(f"{places.names[branch]!r} has a table {view.name!r} already")
+        taken += tables
     for sync in graph.catalog.syncs.all():
-        if sync.kind == KIND and sources & set(sync.sources):
+        if sync.kind == KIND and places.at.keys() & set(sync.sources):
             taken.append(str(sync.spec["name"]))
     for other in find_alike(view.name, taken):
         if other != view.name:
@@ -184,12 +245,12 @@ def _analyze_view(
 
 
 def _new_sync(
-    view: View, when: Schedule, seen: Sequence[BranchRow], guard: Mapping[str, Any]
+    view: View, when: Schedule, places: SourcePlaces, guard: Mapping[str, Any]
 ) -> SyncRow:
     """The sync to be."""
     return SyncRow(
         new_id(),
-        f"{'+'.join(row.name for row in seen)}/{view.name}",
+        f"{'+'.join(places.names.values())}/{view.name}",
         KIND,
         view.branches,
         "",
@@ -205,16 +266,17 @@ def _new_sync(
 
 def _redefinition(
     graph: Graph,
-    sync: SyncRow,
-    result: DerivedVersion,
-    at: At,
-    rows: Mapping[BranchId, BranchRow],
+    first: FirstVersion,
+    places: SourcePlaces,
     wanted: NewDerivation,
+    replaced: SyncRow,
 ) -> Proposal:
     """Another definition of a derived object: a snapshot more on its branch.
 
     What reads it is carried along as by any change; its earlier versions stay below it.
     """
+    sync = replace(first.sync, id=replaced.id, target=replaced.target)
+    result = first.result
     target = graph.branches.by_id(sync.target)
     if target is None:
         raise NotFound(f"the branch of {sync.spec['name']!r} was dropped")
@@ -230,9 +292,8 @@ def _redefinition(
         set_state(graph, connection, [sync], ACTIVE, "", wanted.author, now(), why=reason)
         resolve_alerts(graph, connection, sync, wanted.author, "defined anew")
 
-    view = View.from_json(sync.spec)
-    said = wanted.author, wanted.message
-    intent = version_intent(view, sync.id, result, (head,), (target,), at, rows, *said)
+    ends = (head,), (target,), places.at, places.names
+    intent = version_intent(first.view, sync.id, result, *ends, wanted.author, wanted.message)
     intent = replace(intent, kind="derive", operation="derive")
     if wanted.once:
         return Proposal([intent], changes=[DroppedSync(sync.id)])

@@ -8,11 +8,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.commit.carry_clone import CloneCarrier
 from livingdb.commit.proposal import BranchMove
 from livingdb.derivation.hidden_tables import hot_table
-from livingdb.derivation.named_functions import ARTIFACT, run_frames, run_model
+from livingdb.derivation.named_functions import ARTIFACT, FrameSources, run_frames, run_model
 from livingdb.derivation.partial_view import cold_pieces, hot_view
 from livingdb.derivation.plan_cache import portable_columns, view_plan
 from livingdb.derivation.query_answers import Answers, EmbeddedAnswers, EngineAnswers
@@ -22,7 +21,6 @@ from livingdb.derivation.source_positions import RefreshRequest
 from livingdb.derivation.stage_inputs import DeltaCache
 from livingdb.derivation.stage_tables import create_version, definition_for, output_definition
 from livingdb.derivation.view import View
-from livingdb.engines.request import TableLocation
 from livingdb.errors import Unsupported
 from livingdb.evolution.schema_change import SchemaChange
 from livingdb.graph.graph import Graph
@@ -142,15 +140,18 @@ def _derive_clone(
 ) -> DerivedVersion:
     """Another branch seen through schema changes."""
     (branch,) = view.branches
-    source: SnapshotRow | BranchMove | None = graph.snapshots.find(request.at[branch]) or move
-    assert source is not None
     changes = [SchemaChange.from_json(change) for change in view.changes]
     recipes = "lazy" if view.materialize == "lazy" else ""
     carrier = CloneCarrier(graph, branch, changes, staging, request.trust, recipes)
     held = {name: version for name, version in request.held.items() if not is_hidden(name)}
     seen = request.before.get(branch)
     then = None if seen is None or request.full else graph.snapshots.find(seen)
-    after = carrier.first(source) if then is None else carrier.carry(held, then, source)
+    if then is None:
+        after = carrier.first({name: item.new.version for name, item in request.inputs.items()})
+    else:
+        source = graph.snapshots.find(request.at[branch]) or move
+        assert source is not None
+        after = carrier.carry(held, then, source)
     differing: dict[str, Version | None] = {
         name: after.get(name)
         for name in {**held, **after}
@@ -172,13 +173,13 @@ def _derive_by_function(
 ) -> DerivedVersion:
     """What a named function makes, of the snapshot as a whole."""
     versions = graph.versions
-    places = {n: i.new.location for n, i in inputs.items() if i.new.location is not None}
+    read = {name: versions.rows(item.new.version).to_arrow for name, item in inputs.items()}
+    places = {name: item.new.location or read[name] for name, item in inputs.items()}
     metrics: Mapping[str, Any] = {}
     if view.what == "spark":
         version = _version_from_frame(graph, view, places, staging, trust)
         engine = "spark"
     else:
-        read = {name: versions.rows(item.new.version).to_arrow for name, item in inputs.items()}
         trained = run_model(view, places, read, trust)
         definition = output_definition(definition_for(ARTIFACT, ("path", "part")), view.id)
         version = create_version(versions, definition, trained.rows, staging.sink)
@@ -192,7 +193,7 @@ def _derive_by_function(
 def _version_from_frame(
     graph: Graph,
     view: View,
-    places: Mapping[str, TableLocation],
+    places: FrameSources,
     staging: Staging,
     trust: Sequence[str],
 ) -> Version:

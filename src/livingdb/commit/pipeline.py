@@ -141,8 +141,9 @@ class Pipeline:
             there = settled.at or settled.moves[0].to
             return there, []
         # What a schema change brings are recipes, which wait for their readers.
-        tables = {} if own[-1].intent.kind == "schema_change" else own[-1].intent.tables
-        return rows[len(own) - 1], [version for version in tables.values() if version is not None]
+        brought = [*settled.drafted, *([] if own[-1].intent.kind == "schema_change" else own[-1:])]
+        tables = [version for draft in brought for version in draft.intent.tables.values()]
+        return rows[len(own) - 1], [version for version in tables if version is not None]
 
     def _is_outdated(self, proposal: Proposal) -> bool:
         """Whether a branch that a proposal moves is not where it was seen."""
@@ -159,7 +160,7 @@ class Pipeline:
         """A proposal with all that follows from it, here and along syncs."""
         settled = self._settle(proposal, staging)
         self._check(proposal, settled)
-        own: list[Draft] = []
+        own: list[Draft] = list(settled.drafted)
         for intent in settled.snapshots:
             own.append(self.graph.draft(intent, staging, own[-1] if own else None))
         try:

@@ -67,6 +67,8 @@ class Proposal:
     """Branches that stay where they are, and that a sync has not seen yet."""
     at: SnapshotRow | None = None
     """Where an operation leads that makes no snapshot and moves no head."""
+    drafted: Sequence[Draft] = ()
+    """What comes before `snapshots` and is made already, since others of them name it."""
     kept: KeptSchema | None = None
     """What views may read instead that cannot follow its schema change."""
     on_break: str | None = None

@@ -72,13 +72,12 @@ def version_intent(
     parents: Sequence[SnapshotRow],
     moves: Sequence[BranchRow],
     at: At,
-    rows: Mapping[BranchId, BranchRow],
+    names: Mapping[BranchId, str],
     author: str,
     message: str,
 ) -> Intent:
     """The snapshot of a version of a derived object; of its first one, if it has no parents."""
-    names = {number: row.name for number, row in rows.items()}
-    called = f"{'+'.join(row.name for row in rows.values())}/{view.name}"
+    called = f"{'+'.join(names.values())}/{view.name}"
     details = edge_details(called, sync, at, result.refresh_result)
     if result.metrics:
         details["metrics"] = dict(result.metrics)
@@ -237,8 +236,9 @@ class _Refresh:
         tables = {**_stray_tables(view, held, full), **judged.tables}
         self.result = result = replace(result, tables=tables, details=judged.details)
         text = f"refresh {view.name}"
+        names = {number: row.name for number, row in rows.items()}
         intent = version_intent(
-            view, sync.id, result, (head,), (target,), at, rows, self.author, text
+            view, sync.id, result, (head,), (target,), at, names, self.author, text
         )
         return Proposal([intent], changes=[self._done(result)], actions=judged.warnings)
 

@@ -14,8 +14,7 @@ from livingdb.commit.evolve import check_direction
 from livingdb.commit.past_versions import version_for
 from livingdb.commit.pipeline import Pipeline
 from livingdb.database.sync import updatable_sync
-from livingdb.derivation.rebind_view import with_query
-from livingdb.derivation.source_tables import identified_source, resolve_sources
+from livingdb.derivation.source_tables import identified_source, query_view
 from livingdb.derivation.trusted_functions import check_name, load_function
 from livingdb.derivation.view import (
     KIND,
@@ -27,15 +26,13 @@ from livingdb.derivation.view import (
     hot_condition,
 )
 from livingdb.engines.engine_choice import ENGINES
-from livingdb.engines.trust import check_calls
 from livingdb.errors import IllegalSync, InvalidData, NotFound, Unsupported
 from livingdb.evolution.plan import check_change_names, definitions_of, plan_changes
 from livingdb.evolution.schema_change import SchemaChange, identify_changes
 from livingdb.graph.graph import Graph, tables_of
 from livingdb.graph.names import check_branch, is_hidden
-from livingdb.graph.schedule import Schedule, parse_schedule
+from livingdb.graph.schedule import parse_schedule
 from livingdb.guard.judge import check_guard, guard_of
-from livingdb.sql.parse import parse_statement
 from livingdb.tables.identity import new_id
 
 if TYPE_CHECKING:
@@ -46,11 +43,9 @@ __all__ = [
     "clone_transformed",
     "derive",
     "derive_clone",
-    "derive_view",
     "derived_at",
     "derived_sync",
     "plan_view_drop",
-    "query_view",
 ]
 
 
@@ -117,7 +112,17 @@ def derive(branch: Branch, request: DeriveRequest) -> None:
     replaced = _replaced_sync(graph, request.name, view) if request.replace else None
     is_other = request.replace and replaced is None
     instead = _plan_replaced(graph, request.name) if is_other else None
-    derive_view(branch, view, when, request, instead, guard, replaced)
+    wanted = deriving.NewDerivation(
+        view,
+        when,
+        request.author,
+        request.message or f"derive {view.name}",
+        instead,
+        once=request.sync == "none",
+        guard=guard,
+        replaced=replaced,
+    )
+    deriving.derive(branch.database._pipeline, wanted, branch.database.engine)
 
 
 def _view_id(graph: Graph, request: DeriveRequest) -> str:
@@ -151,7 +156,8 @@ def _view_of(branch: Branch, request: DeriveRequest) -> View:
         if request.params:
             raise InvalidData("params= are those of a function; write the values into the query")
         trust = branch.database.trust
-        return query_view(graph, branch.name, request.name, request.sql, trust)
+        home = graph.branch(branch.name)
+        return query_view(graph, home, request.name, request.sql, trust)
     if request.materialize != "full":
         raise Unsupported("what a function made is stored: materialize='full'")
     is_spark = request.spark is not None
@@ -205,47 +211,9 @@ def plan_view_drop(graph: Graph, name: str) -> DroppedBranch:
     return plan_drop(graph, graph.branch(name), detach=False, is_view=True)
 
 
-def derive_view(
-    branch: Branch,
-    view: View,
-    when: Schedule,
-    request: DeriveRequest,
-    instead: DroppedBranch | None = None,
-    guard: Mapping[str, Any] | None = None,
-    replaced: SyncRow | None = None,
-) -> None:
-    """Make a derived object by its definition."""
-    database = branch.database
-    deriving.derive(
-        database._pipeline,
-        deriving.NewDerivation(
-            view,
-            when,
-            request.author,
-            request.message or f"derive {view.name}",
-            instead,
-            once=request.sync == "none",
-            guard=guard or {},
-            replaced=replaced,
-        ),
-        database.engine,
-    )
-
-
 def _check_choice(what: str, given: object, known: Sequence[str]) -> None:
     if given not in known:
         raise InvalidData(f"{what}={given!r}: choose one of {', '.join(known)}")
-
-
-def query_view(graph: Graph, branch: str, name: str, sql: str, trust: Sequence[str]) -> View:
-    """A view by its query, over tables of a branch and of others."""
-    home = graph.branch(branch)
-    bound, tables = resolve_sources(graph, home, sql.strip())
-    if not tables:
-        raise InvalidData("the query of a view reads at least one table")
-    check_calls(parse_statement(bound.text), trust)
-    view = View(name, "sql", tables, text=bound.text, home=home.id)
-    return with_query(view, bound, bound.tables)
 
 
 def _function_view(

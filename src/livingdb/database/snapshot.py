@@ -147,12 +147,12 @@ class Snapshot:
         who = author or self.database.author
         if not derived:
             return self.database._clone(self._row, name, self.id, who, message)
-        from livingdb.database.clone_derived import CloneRequest, clone_derived, origin_of
+        from livingdb.commit.clone_derived import CloneRequest, clone_derived, origin_of
 
         origin_row = origin_of(self._graph, self._row, self._branch)
         suffix = derived if isinstance(derived, str) else f"_{name}"
         request = CloneRequest(name, self._row, origin_row, suffix, who, message)
-        clone_derived(self.database, request)
+        clone_derived(self.database._pipeline, request, self.database.engine)
         return self.database.branch(name)
 
     def __eq__(self, other: object) -> bool:

@@ -41,7 +41,11 @@ class FunctionResult:
     metrics: Mapping[str, Any] = field(default_factory=dict)
 
 
-def run_frames(view: View, tables: Mapping[str, TableLocation], trust: Sequence[str]) -> Any:
+FrameSources = Mapping[str, TableLocation | Callable[[], pa.Table]]
+"""Where tables lie; or what reads them, of those that only this process has."""
+
+
+def run_frames(view: View, tables: FrameSources, trust: Sequence[str]) -> Any:
     """The data frame that a function makes of the tables' data frames."""
     function = load_function(view.function, trust)
     frames = _frames(tables)
@@ -51,10 +55,13 @@ def run_frames(view: View, tables: Mapping[str, TableLocation], trust: Sequence[
     return made
 
 
-def _frames(tables: Mapping[str, TableLocation]) -> dict[str, Any]:
+def _frames(tables: FrameSources) -> dict[str, Any]:
     session = spark_session()
     frames = {}
     for name, stored in tables.items():
+        if not isinstance(stored, TableLocation):
+            frames[name] = session.createDataFrame(stored())
+            continue
         read = session.read.format("livingdb").option("table", stored.table)
         frames[name] = read.option("versionAsOf", f"id:{stored.snapshot}").load(stored.url)
     return frames
@@ -62,7 +69,7 @@ def _frames(tables: Mapping[str, TableLocation]) -> dict[str, Any]:
 
 def run_model(
     view: View,
-    tables: Mapping[str, TableLocation],
+    tables: FrameSources,
     read: Mapping[str, Callable[[], pa.Table]],
     trust: Sequence[str],
 ) -> FunctionResult:

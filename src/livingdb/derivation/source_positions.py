@@ -99,12 +99,12 @@ def _is_derived(graph: Graph, row: SnapshotRow) -> bool:
 
 
 def source_heads(
-    graph: Graph, view: View
+    graph: Graph, view: View, among: Sequence[BranchId] | None = None
 ) -> tuple[dict[BranchId, Address], dict[BranchId, BranchRow]]:
-    """Where the branches that a view follows are now."""
-    rows = graph.branches_by_ids(view.branches)
-    missing = [number for number in view.branches if number not in rows]
-    if missing:
+    """Where the branches that a view follows are now, or some `among` them."""
+    wanted = view.branches if among is None else among
+    rows = graph.branches_by_ids(wanted)
+    if any(number not in rows for number in wanted):
         raise NotFound(f"a branch that {view.name!r} reads was dropped")
     return {n: graph.snapshots.at(row.head).address for n, row in rows.items()}, rows
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from sqlglot import exp
 
 from livingdb.catalog.branches import BranchRow
 from livingdb.catalog.ids import BranchId
 from livingdb.chunks.address import Address
-from livingdb.derivation.view import SourceTable, bound_table
+from livingdb.derivation.rebind_view import with_query
+from livingdb.derivation.view import SourceTable, View, bound_table
 from livingdb.derivation.view_names import view_on
+from livingdb.engines.trust import check_calls
 from livingdb.errors import InvalidData, Unsupported
 from livingdb.graph.graph import Graph, missing_table_error
 from livingdb.sql.bind_query import resolve
@@ -26,7 +30,17 @@ from livingdb.sql.table_names import (
 from livingdb.tables.letter_case import check_clear, find_alike
 from livingdb.tables.schema import TableSchema
 
-__all__ = ["identified_source", "resolve_sources"]
+__all__ = ["identified_source", "query_view", "resolve_sources"]
+
+
+def query_view(graph: Graph, home: BranchRow, name: str, sql: str, trust: Sequence[str]) -> View:
+    """A view by its query, over the tables where its branch is, and those of other branches."""
+    bound, tables = resolve_sources(graph, home, sql.strip())
+    if not tables:
+        raise InvalidData("the query of a view reads at least one table")
+    check_calls(parse_statement(bound.text), trust)
+    view = View(name, "sql", tables, text=bound.text, home=home.id)
+    return with_query(view, bound, bound.tables)
 
 
 def resolve_sources(
@@ -52,18 +66,18 @@ def resolve_sources(
             names[source] = _free_name(source.table, taken)
         found[id(table)] = names[source]
     known = {name: source for source, name in names.items()}
-    schemas = {name: _schema(graph, source) for name, source in known.items()}
+    schemas = {name: _schema(graph, branch, source) for name, source in known.items()}
     check_columns(tree, [schema.arrow.names for schema in schemas.values()])
     tables = {name: bound_table(name, schema) for name, schema in schemas.items()}
     return resolve(text, tree, lambda table: tables[found[id(table)]]).bound, known
 
 
-def _schema(graph: Graph, source: SourceTable) -> TableSchema:
-    """The schema of a table as it is now."""
+def _schema(graph: Graph, home: BranchRow, source: SourceTable) -> TableSchema:
+    """The schema of a table as it is where its branch is."""
     if source.snapshot:
         row = graph.resolve(f"id:{source.snapshot}").snapshot
     else:
-        branch = graph.branches.by_id(source.branch)
+        branch = home if source.branch == home.id else graph.branches.by_id(source.branch)
         assert branch is not None
         row = graph.snapshots.at(branch.head)
     return graph.versions.definition(graph.version(row, source.table)).schema

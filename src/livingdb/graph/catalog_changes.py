@@ -69,6 +69,8 @@ class NewBranch:
     origin: str | None
     operation: str
     log_of: tuple[BranchRow, int] | None = None
+    author: str = ""
+    message: str = ""
     id: BranchId = field(default_factory=new_id)
 
     def store(
@@ -76,7 +78,15 @@ class NewBranch:
     ) -> None:
         head = _snapshot(self.at, made).sequence
         catalog.branches.add(
-            connection, self.name, head, moment, self.origin, self.operation, branch=self.id
+            connection,
+            self.name,
+            head,
+            moment,
+            self.origin,
+            self.operation,
+            author=self.author,
+            message=self.message,
+            branch=self.id,
         )
         if self.log_of is not None:
             source, since = self.log_of

@@ -22,7 +22,7 @@ from livingdb.errors import LivingDBError
 from livingdb.evolution.lenses.row_lens import RowLens
 from livingdb.evolution.schema_change import SchemaChange
 from livingdb.graph.edge_ends import AT, SYNC, SYNC_ID, find_sync, source_ids
-from livingdb.graph.graph import Graph
+from livingdb.graph.graph import Graph, tables_of
 from livingdb.graph.names import is_hidden
 from livingdb.graph.snapshot import Edge
 from livingdb.graph.storage.staging import Staging
@@ -130,7 +130,9 @@ class Causes:
         try:
             branch = view.branches[0]
             carrier = CloneCarrier(self.graph, branch, changes, staging, recipes="transient")
-            return carrier.first(source).get(table)
+            tables = tables_of(self.graph, source)
+            visible = {name: version for name, version in tables.items() if not is_hidden(name)}
+            return carrier.first(visible).get(table)
         except LivingDBError:
             return None
 

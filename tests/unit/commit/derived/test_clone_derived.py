@@ -153,22 +153,37 @@ def test_a_condition_that_does_not_hold(db: livingdb.Database, main: livingdb.Br
     assert len(dev.sql("SELECT * FROM few").to_arrow()) == 9
 
 
+def test_a_model_and_a_clone_over_what_is_made_with_them(
+    db: livingdb.Database, main: livingdb.Branch
+) -> None:
+    main.derive("totals", TOTALS, when="deferred")
+    main.derive("model", model=f"{HERE}:into_folder", tables=["totals"], params={"title": "x"})
+    db.branch("totals").clone("copy", sync="forward", when="deferred")
+    dev = main.clone("dev", derived=True)
+    assert db.at("model_dev").artifact() == db.at("model").artifact()
+    assert db.at("model_dev").sources == {"totals_dev": db.at("totals_dev").id}
+    assert db.branch("copy_dev").table("totals_dev").get("Oslo") == {"city": "Oslo", "total": 90}
+    dev.update("orders", [{"id": 0, "amount": 500}])
+    db.propagate()
+    assert db.branch("copy_dev").table("totals_dev").get("Oslo") == {"city": "Oslo", "total": 590}
+
+
 def test_an_interrupt_leaves_nothing(
     db: livingdb.Database, main: livingdb.Branch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     main.derive("totals", TOTALS, when="immediate")
     main.derive("big", BIG, when="immediate")
     before = everything(db)
-    from livingdb.database import derive as objects
+    from livingdb.commit import clone_derived
 
-    derive = objects.derive_view
+    derive = clone_derived.first_version
 
-    def interrupted(branch: Any, view: Any, *rest: Any, **more: Any) -> None:
-        if view.name == "big_dev":
+    def interrupted(pipeline: Any, wanted: Any, *rest: Any) -> Any:
+        if wanted.view.name == "big_dev":
             raise KeyboardInterrupt
-        derive(branch, view, *rest, **more)
+        return derive(pipeline, wanted, *rest)
 
-    monkeypatch.setattr(objects, "derive_view", interrupted)
+    monkeypatch.setattr(clone_derived, "first_version", interrupted)
     with pytest.raises(KeyboardInterrupt):
         main.clone("dev", derived=True)
     assert everything(db) == before
