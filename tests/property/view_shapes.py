@@ -58,6 +58,8 @@ _LINEAR = """
     SELECT id, x + 1 AS y, y * 2 AS z FROM t
 """
 _JOIN = """
+    SELECT count(DISTINCT x) + sum(x) AS n, sum(DISTINCT d) AS m, sum(x) AS s FROM t
+    SELECT t.id, (u.v), (u.name) AS nm FROM (t JOIN u ON (t.u) = ((u.u))) WHERE ((t.x > 0) AND ((u.v < 4)))
     SELECT t.id, u.v, u.name FROM t JOIN u ON t.u = u.u
     SELECT t.id, u.u, u.v, u.name FROM t, u WHERE t.u = u.u AND t.x > u.v
     SELECT a.id, b.id AS other FROM t AS a JOIN t AS b ON a.x = b.x WHERE a.id < b.id
@@ -77,6 +79,7 @@ _JOIN = """
     WITH r AS (SELECT u, sum(x) AS s FROM t GROUP BY u) SELECT u.u, u.v, r.s FROM u JOIN r ON u.u = r.u WHERE r.s = (SELECT max(s) FROM r)
 """
 _ADDITIVE = """
+    SELECT (g), (count(*)) AS n FROM t GROUP BY ((g))
     SELECT g, count(*) AS n FROM t GROUP BY g
     SELECT g, x, count(*) AS n FROM t GROUP BY g, x
     SELECT g, sum(id) AS s, count(1) AS c FROM t GROUP BY 1
@@ -88,6 +91,9 @@ _ADDITIVE = """
     SELECT name, count(*) AS n FROM (SELECT u.name FROM t LEFT JOIN u ON t.u = u.u) AS q GROUP BY ALL
 """
 _OVER_SUMS = """
+    SELECT avg(f) AS a, sum(f) AS s, count(*) AS n FROM t
+    SELECT stddev(x) AS n, median(x) AS m FROM t HAVING count(*) > 1
+    SELECT count(DISTINCT x) AS n FROM t
     SELECT g, count(*) AS n, sum(x) AS s, min(x) AS lo, max(d) AS hi, avg(x) AS a, sum(d) AS sd FROM t GROUP BY g
     SELECT g, sum(x) AS s FROM t GROUP BY g HAVING count(*) > 1
     SELECT count(*) AS n, sum(x) AS s, max(x) AS m FROM t
@@ -110,6 +116,9 @@ _OVER_SUMS = """
     SELECT g FROM t GROUP BY g
 """
 _TOUCHED = """
+    SELECT t.id, u.v, u.name FROM (t) LEFT JOIN u ON ((t.u = u.u) AND (t.x > u.v))
+    SELECT id FROM t WHERE (NOT (EXISTS ((SELECT 1 FROM u WHERE ((u.u) = (t.u))))))
+    SELECT id FROM t WHERE (x >= ((SELECT count(*) FROM u AS b WHERE (b.u = (t.u)))))
     SELECT t.id, u.v, u.name FROM t LEFT JOIN u ON t.u = u.u
     SELECT t.id, u.u AS uu, u.v FROM t FULL OUTER JOIN u ON t.u = u.u
     SELECT t.id, u.u AS uu, u.v FROM t RIGHT JOIN u ON t.u = u.u AND t.x > u.v
@@ -189,7 +198,6 @@ _FULL = """
     SELECT id, row_number() OVER (ORDER BY id) AS r FROM t
     SELECT id, sum(x) OVER (PARTITION BY g) AS a, sum(x) OVER (PARTITION BY x) AS b FROM t
     SELECT g, sum(x) AS s, rank() OVER (ORDER BY sum(x)) AS r FROM t GROUP BY g
-    SELECT avg(f) AS a FROM t
     SELECT g, x, count(*) AS n FROM t GROUP BY ROLLUP (g, x)
     SELECT DISTINCT array(x, 1) AS arr FROM t
     SELECT id, x FROM t WHERE x > ALL (SELECT v FROM u)

@@ -103,7 +103,6 @@ def test_two_columns_cannot_have_one_name() -> None:
         ("SELECT id, my_function(units) AS r FROM orders", "UNKNOWN_FUNCTION"),
         ("SELECT id FROM orders ORDER BY units LIMIT 3", "TOP_K"),
         ("SELECT id, rank() OVER (ORDER BY units) AS r FROM orders", "WINDOW_WITHOUT_PARTITION_BY"),
-        ("SELECT stddev(weight) AS r FROM orders", "GLOBAL_AGGREGATE"),
         ("SELECT note, count(*) AS n FROM orders GROUP BY CUBE (note)", "GROUPING_SETS"),
         ("SELECT id FROM orders WHERE units > ALL (SELECT id FROM customers)", "QUANTIFIED"),
         (
@@ -217,6 +216,26 @@ def test_a_scalar_that_changes_needs_everything() -> None:
     assert here.fulls == []
     here.change({"orders": pa.concat_tables([before, orders((9, 1, 1, 50, "n", 1))])})
     assert here.fulls == ["SCALAR_SUBQUERY_CHANGED"]
+
+
+@pytest.mark.parametrize(
+    ("text", "reads"),
+    [
+        ("SELECT avg(weight) AS w, count(*) AS n FROM orders", {"~1": ["held", "source orders"]}),
+        ("SELECT count(DISTINCT note) AS n FROM orders", {"~1": ["held"], "~2": ["held"]}),
+    ],
+)
+def test_the_only_group_is_there_without_rows(text: str, reads: dict[str, list[str]]) -> None:
+    here = lab(text)
+    before = here.tables["orders"]
+    here.change({"orders": before.set_column(1, "customer", pa.array([5, 5, 5], pa.int64()))})
+    assert not here.reads["~1"]
+    here.change({"orders": pa.concat_tables([before, orders((9, 2, 1, 1, "n", 1))])})
+    assert {name: here.reads[name][: len(some)] for name, some in reads.items()} == reads
+    here.change({"orders": before.slice(0, 0)})
+    assert (here.held[""].num_rows, here.held[""].column("n").to_pylist()) == (1, [0])
+    assert here.plan.is_incremental
+    assert here.fulls == []
 
 
 def test_what_nothing_reads_is_not_a_stage() -> None:

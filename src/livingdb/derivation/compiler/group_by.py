@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -19,6 +21,7 @@ from livingdb.derivation.compiler.correlation import block_expression
 from livingdb.derivation.operators.additive_groups import AdditiveGroups, Slot
 from livingdb.derivation.operators.node import Leaf
 from livingdb.derivation.operators.partitioned_block import PartitionedBlock
+from livingdb.derivation.operators.whole_group import WholeGroup
 from livingdb.derivation.plan import Unplannable
 from livingdb.derivation.weighted_rows import is_groupable
 
@@ -51,12 +54,10 @@ def apply_group_by(selecting: SelectCompiler) -> None:
         for call in aggregates_in(flow.substitute(expression)):
             if call not in calls:
                 calls.append(call)
-    made = _plan_additive(selecting, groups, calls) or _plan_partitioned(selecting, groups, calls)
-    leaf, values = made
-    relation = compiler.fresh_name()
+    made = _plan_groups(selecting, groups, calls)
 
     def moved(expression: exp.Expr) -> exp.Expr:
-        return _over_groups(flow.substitute(expression), groups, calls, relation, values)
+        return _over_groups(flow.substitute(expression), groups, calls, made)
 
     selecting.items = [(name, moved(item)) for name, item in selecting.items]
     having = [moved(condition) for condition in selecting.having]
@@ -64,12 +65,101 @@ def apply_group_by(selecting: SelectCompiler) -> None:
     for item in selecting.order:
         item.set("this", moved(item.this))
     selecting.groups, selecting.having = None, []
-    flow.sources = {relation: leaf}
+    flow.sources = dict(made.sources)
     flow.conditions, flow.laterals = [], []
     if having:
         compiler.note("having", "linear")
     for condition in having:
         flow.where(condition)
+
+
+@dataclass(frozen=True)
+class _Groups:
+    """The stages that hold groups, by the names of their relations, the group columns' first.
+
+    `values` say how each aggregate is read from them.
+    """
+
+    sources: Mapping[str, Leaf]
+    values: Sequence[exp.Expr]
+
+
+def _plan_groups(
+    selecting: SelectCompiler, groups: list[exp.Expr], calls: list[exp.Expr]
+) -> _Groups:
+    """The stages of the groups; without group columns, what is DISTINCT has stages of its own."""
+    distinct = {} if groups else _distinct_values(selecting, calls)
+    others = [call for call in calls if not any(call is known for known, _ in distinct.values())]
+    sources: dict[str, Leaf] = {}
+    values: dict[int, exp.Expr] = {}
+    if others or not distinct:
+        leaf, found = _plan_additive(selecting, groups, others) or (
+            _plan_partitioned(selecting, groups, others)
+            if groups
+            else _plan_whole(selecting, others)
+        )
+        relation = selecting.compiler.fresh_name()
+        sources[relation] = leaf
+        values |= {
+            id(call): _in_relation(value, relation)
+            for call, value in zip(others, found, strict=True)
+        }
+    for call, value in distinct.values():
+        relation = selecting.compiler.fresh_name()
+        sources[relation], column = _plan_distinct(selecting, call, value)
+        values[id(call)] = trees.column(relation, column)
+    return _Groups(sources, [values[id(call)] for call in calls])
+
+
+def _in_relation(value: exp.Expr, relation: str) -> exp.Expr:
+    made = value.copy()
+    for column in made.find_all(exp.Column):
+        column.set("table", exp.to_identifier(relation, quoted=True))
+    return made
+
+
+def _distinct_values(
+    selecting: SelectCompiler, calls: list[exp.Expr]
+) -> dict[int, tuple[exp.Expr, exp.Expr]]:
+    """The aggregates of one DISTINCT value that can be kept by adding, with these values."""
+    found = {}
+    for at, call in enumerate(calls):
+        value = call.this if isinstance(call, (exp.Count, exp.Sum)) else None
+        if not isinstance(value, exp.Distinct) or len(value.expressions) != 1:
+            continue
+        rows = selecting.flow.project([("g0", value.expressions[0])])
+        kind = rows.types.get("g0")
+        is_sum = isinstance(call, exp.Sum)
+        if (
+            kind is not None
+            and is_groupable(kind)
+            and is_summable("sum" if is_sum else "count", kind)
+        ):
+            found[at] = (call, value.expressions[0])
+    return found
+
+
+def _plan_distinct(selecting: SelectCompiler, call: exp.Expr, value: exp.Expr) -> tuple[Leaf, str]:
+    """One aggregate of DISTINCT values: over a stage that has each of them once."""
+    compiler = selecting.compiler
+    rows = selecting.flow.project([("g0", value)])
+    leaf = compiler.add_stage(AdditiveGroups(rows, [("g0", "g0")], [Slot("n", "rows")]))
+    slots = [Slot("n", "rows"), Slot("c", "count", "g0")]
+    if isinstance(call, exp.Sum):
+        slots.append(Slot("s", "sum", "g0", "c"))
+    compiler.note("distinct aggregate", "additive")
+    return compiler.add_stage(AdditiveGroups(leaf, [], slots)), slots[-1].name
+
+
+def _plan_whole(selecting: SelectCompiler, calls: list[exp.Expr]) -> tuple[Leaf, list[exp.Expr]]:
+    """The only group, answered again if a row of it changed."""
+    flow = selecting.flow
+    rows = flow.close(calls)
+    names = [f"f{at}" for at in range(len(calls))]
+    items = [(n, block_expression(call, flow, "r")) for n, call in zip(names, calls, strict=True)]
+    selecting.compiler.note("aggregate", "touched")
+    leaf = selecting.compiler.add_stage(WholeGroup(rows, items))
+    return leaf, [trees.column("", name) for name in names]
 
 
 def _plan_additive(
@@ -143,8 +233,6 @@ def _plan_partitioned(
 ) -> tuple[Leaf, list[exp.Expr]]:
     """The groups answered again where they are touched."""
     flow = selecting.flow
-    if not groups:
-        raise Unplannable("GLOBAL_AGGREGATE")
     keys = [(f"g{at}", group) for at, group in enumerate(groups)]
     rows = flow.close(calls, keys)
     _check_groups([rows.types.get(name) for name, _ in keys])
@@ -181,11 +269,7 @@ def _check_groups(kinds: list[object]) -> None:
 
 
 def _over_groups(
-    expression: exp.Expr,
-    groups: list[exp.Expr],
-    calls: list[exp.Expr],
-    relation: str,
-    values: list[exp.Expr],
+    expression: exp.Expr, groups: list[exp.Expr], calls: list[exp.Expr], made: _Groups
 ) -> exp.Expr:
     """An expression over the columns of groups instead of rows."""
     root = exp.Paren(this=expression)
@@ -194,14 +278,11 @@ def _over_groups(
         if isinstance(node, exp.Subquery):
             return
         if node in groups:
-            node.replace(trees.column(relation, f"g{groups.index(node)}"))
+            node.replace(trees.column(next(iter(made.sources)), f"g{groups.index(node)}"))
             return
         is_call = is_aggregate(node) and not _is_windowed(node)
         if is_call and node in calls:
-            made = values[calls.index(node)].copy()
-            for column in made.find_all(exp.Column):
-                column.set("table", exp.to_identifier(relation, quoted=True))
-            node.replace(made)
+            node.replace(made.values[calls.index(node)].copy())
             return
         if isinstance(node, exp.Column):
             raise Unplannable("NOT_GROUPED")

@@ -14,6 +14,7 @@ from sqlglot import exp
 from livingdb.derivation.compiler.aggregates import unmaintainable_function
 from livingdb.derivation.compiler.flow import Flow
 from livingdb.derivation.compiler.fuse_stages import fuse
+from livingdb.derivation.compiler.parentheses import without_parentheses
 from livingdb.derivation.compiler.query_compiler import Block, Compiler, Environment
 from livingdb.derivation.compiler.query_trees import column
 from livingdb.derivation.operators.additive_groups import AdditiveGroups
@@ -41,6 +42,7 @@ def plan(query: exp.Query, tables: Mapping[str, Input], key: Sequence[str] | Non
     The tables of the query are plain names, keys of `tables`.
     """
     compiler = Compiler(tables)
+    query = without_parentheses(query)
     reason = unmaintainable_function(query)
     if query.find(exp.Placeholder) is not None:
         reason = "PARAMETER"

@@ -53,6 +53,8 @@ class Slot:
 class AdditiveGroups:
     """The groups of an input.  Without group columns there is one group, called 0."""
 
+    strategy = "additive"
+
     def __init__(
         self,
         node: Node,

@@ -28,7 +28,7 @@ def build_stage(name: str, node: Node | AdditiveGroups, key: tuple[str, ...] | N
     parts = list(below.parts())
     leaves = [part for part in parts if isinstance(part, Leaf)]
     reads = tuple(dict.fromkeys(leaf.name for leaf in leaves))
-    strategy = "additive" if isinstance(node, AdditiveGroups) else _dominant_strategy(parts)
+    strategy = node.strategy if isinstance(node, AdditiveGroups) else _dominant_strategy(parts)
     if key == () and not isinstance(node, AdditiveGroups):
         key = _single_row_key(node)
     if key is not None and not _can_be_key(node, key):
