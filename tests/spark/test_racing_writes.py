@@ -48,7 +48,7 @@ def test_a_racing_write(url: str, name: str, operation: str) -> None:
     options = {"checkpointLocation": "s"} if operation == "stream" else {"operation": operation}
     kind = StreamSink if operation == "stream" else TableWriter
     is_whole = operation == "overwrite"
-    writer = kind(url, "t", {} if is_whole else options, is_whole)
+    writer = kind(url, "t", {} if is_whole else options, is_whole, rows().schema)
     message = writer.write(iter([rows()]))
     with livingdb.open(url) as db:
         main = db.branch("main")
@@ -60,7 +60,7 @@ def test_a_racing_write(url: str, name: str, operation: str) -> None:
 
 
 def test_others_may_write(url: str) -> None:
-    writer = TableWriter(url, "t", {}, False)
+    writer = TableWriter(url, "t", {}, False, rows().schema)
     message = writer.write(iter([rows()]))
     with livingdb.open(url) as db:
         main = db.branch("main")

@@ -38,7 +38,13 @@ from livingdb.graph.names import check_branch, is_hidden
 from livingdb.graph.rules import check_new_sync
 from livingdb.graph.sync_groups import schema_syncs
 
-__all__ = ["EvolveRequest", "check_direction", "evolve"]
+__all__ = [
+    "EvolveRequest",
+    "check_direction",
+    "describe_changes",
+    "evolve",
+    "refuse_kept_syncs",
+]
 
 
 @dataclass(frozen=True)
@@ -105,7 +111,7 @@ def evolve(pipeline: Pipeline, branch: str, wish: EvolveRequest) -> SnapshotRow:
         beside = wish.to is not None or wish.sync == "reverse"
         check_new_sync(graph.syncs(row.epoch), row, wish.sync, is_new_target=beside)
         if wish.to is None and wish.keep is None:
-            _refuse_kept_syncs(graph, row)
+            refuse_kept_syncs(graph, row)
         is_each = wish.sync != "none"  # what lies between has branches of its own
         stages = apply_changes(graph, plan, tables, attempt.staging, each_stage=is_each)
         # Syncs of schema changes stay with the schema.
@@ -146,7 +152,8 @@ def check_direction(plan: EvolutionPlan, sync: str) -> None:
         raise IllegalSync(f"sync={sync!r} is not possible: {verdicts[sync]}; legal: {legal}")
 
 
-def _describe_changes(changes: Sequence[SchemaChange]) -> str:
+def describe_changes(changes: Sequence[SchemaChange]) -> str:
+    """The message of an edge that makes changes, if its author gives none."""
     return "; ".join(change.title for change in changes)[:200]
 
 
@@ -173,7 +180,7 @@ def _intents(
             "schema_change",
             "evolve",
             wish.author,
-            wish.message or _describe_changes(wish.changes[:number]),
+            wish.message or describe_changes(wish.changes[:number]),
             changed_tables(tables if number < apart else {}, stages[number - 1].tables),
             {} if number < apart else {row.name: head.address.hex()},
             details={"changes": [change.to_json() for change in wish.changes[:number]]},
@@ -262,7 +269,7 @@ def _new_sync(change: SchemaChange, wish: EvolveRequest, old: _SyncEnd, new: _Sy
     return NewSync(row, planned_on=old.snapshot)
 
 
-def _refuse_kept_syncs(graph: Graph, row: BranchRow) -> None:
+def refuse_kept_syncs(graph: Graph, row: BranchRow) -> None:
     """`RuleViolation` for a sync that cannot follow; what only reads the branch can."""
     for sync in schema_syncs(graph, row, of_branch=True):
         if sync.direction == "forward" and row.id in sync.sources:

@@ -7,7 +7,7 @@ changed one of the same rows (or, if it is serializable, a row it read).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -61,9 +61,18 @@ ISOLATIONS = ("snapshot", "serializable")
 
 
 class BranchTransaction:
-    """One transaction on one branch."""
+    """One transaction on one branch.
 
-    def __init__(self, pipeline: Pipeline, branch: BranchRow, isolation: str = "snapshot"):
+    `evolved` are tables as schema changes leave them that are committed with it.
+    """
+
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        branch: BranchRow,
+        isolation: str = "snapshot",
+        evolved: Mapping[str, Version | None] | None = None,
+    ):
         graph = pipeline.graph
         if isolation not in ISOLATIONS:
             raise InvalidData(f"isolation {isolation!r}: choose {' or '.join(ISOLATIONS)}")
@@ -76,12 +85,14 @@ class BranchTransaction:
         self._lifted: SnapshotRow | None = None
         """The last schema change that the changes were carried through."""
         self._tables: dict[str, TableWrites] = {}
+        self._evolved = dict(evolved or {})
 
     # --- reading -----------------------------------------------------------------------------
 
     def tables(self) -> list[str]:
         """The tables the transaction sees."""
-        known = set(self.graph.tables(self.base))
+        known = set(self.graph.tables(self.base)) | set(self._evolved)
+        known -= {name for name, version in self._evolved.items() if version is None}
         known |= {name for name, table in self._tables.items() if table.is_new}
         known -= {name for name, table in self._tables.items() if table.is_dropped}
         return sorted(known)
@@ -109,13 +120,19 @@ class BranchTransaction:
     def _table(self, name: str) -> TableWrites:
         found = self._tables.get(name)
         if found is None or found.is_dropped:
-            version = self.graph.find_version(self.base, name)
+            version = self._find_version(self.base, name)
             if version is None or found is not None:
                 known = dict.fromkeys(self.tables())
                 raise missing_table_error(name, known)  # type: ignore[arg-type]
             found = TableWrites(name, version, self.graph.versions.definition(version))
             self._tables[name] = found
         return found
+
+    def _find_version(self, head: SnapshotRow, name: str) -> Version | None:
+        """The version that a table has on a head, after the schema changes."""
+        if name in self._evolved:
+            return self._evolved[name]
+        return self.graph.find_version(head, name)
 
     def _given_rows(self, table: TableWrites, data: object) -> Tabular:
         """Rows to be written; those without a key are written by who names what is hidden."""
@@ -226,6 +243,15 @@ class BranchTransaction:
             self._check_existing_keys(table, changes)
         return self._add_delta(table, changes)
 
+    def put(self, name: str, changes: Delta, operation: str) -> None:
+        """Make changes that a writer has brought into the table's shape."""
+        if operation != "delete":
+            schema, is_update = self.schema(name), operation == "update"
+            refuse_always(
+                schema, lambda column: changes.touches([schema.position(column)]), not is_update
+            )
+        self.apply(name, changes, operation)
+
     def apply(self, name: str, changes: Delta, operation: str = "") -> None:
         """Make changes that are already in the table's shape, as an operation would."""
         table = self._table(name)
@@ -316,12 +342,6 @@ class BranchTransaction:
             branch, head = self.branch, self.base
             if attempt.number:
                 branch, head = self._rebase_on_head()
-            written = [table for table in self._tables.values() if table.is_written]
-            staging = attempt.staging
-            made = {
-                t.name: None if t.is_dropped else self._make_version(t, head, staging)
-                for t in written
-            }
             intent = Intent(
                 (head,),
                 (branch,),
@@ -329,20 +349,32 @@ class BranchTransaction:
                 operation,
                 author,
                 message,
-                made,
+                self.make_tables(head, attempt.staging),
                 details=details,
                 batch=batch,
             )
-            deltas = {t.name: self._table_delta(t) for t in written if t.built is None}
             return Proposal(
                 [intent],
-                deltas=deltas,
+                deltas=self.deltas(),
                 is_checked=True,
                 excuse=self._excuse(),
                 is_rebased=attempt.number > 0,
             )
 
         return self._pipeline.run(self.branch.name, propose, alone=self.branch)
+
+    def make_tables(self, head: SnapshotRow, staging: Staging) -> dict[str, Version | None]:
+        """The versions that the head's tables become (None: dropped)."""
+        return {
+            table.name: None if table.is_dropped else self._make_version(table, head, staging)
+            for table in self._tables.values()
+            if table.is_written
+        }
+
+    def deltas(self) -> dict[str, Delta]:
+        """What happens to the rows of tables, where that is known."""
+        written = [table for table in self._tables.values() if table.is_written]
+        return {table.name: self._table_delta(table) for table in written if table.built is None}
 
     def _excuse(self) -> str:
         return "" if self._lifted is None else _describe_schema_change(self._lifted)
@@ -388,7 +420,7 @@ class BranchTransaction:
     def _make_version(self, table: TableWrites, head: SnapshotRow, staging: Staging) -> Version:
         """The version the head's table becomes."""
         versions = self.graph.versions
-        version = self.graph.find_version(head, table.name)
+        version = self._find_version(head, table.name)
         changes = table.delta
         if table.built is not None:
             root = staging.join_parts(table.built, versions.forest_of(table.definition))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from livingdb.commit.fill_generated import refuse_always
 from livingdb.commit.transaction import BranchTransaction
 from livingdb.database.snapshot import Snapshot
 from livingdb.database.table import TableReader
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
     from livingdb.sql.parameters import Parameters
     from livingdb.sql.result import Result
     from livingdb.tables.schema import GeneratedLike, SchemaLike, UniqueLike
-    from livingdb.trees.delta import Delta
 
 __all__ = ["Transaction"]
 
@@ -121,16 +119,6 @@ class Transaction:
         """Put rows that are in trees already in place of all rows of a table."""
         self._operations.append("load")
         self.work.replace(table, built)
-
-    def put(self, operation: str, table: str, changes: Delta) -> None:
-        """Make changes that are in the table's shape already, as the operation would."""
-        schema, is_update = self.work.schema(table), operation == "update"
-        if operation != "delete":
-            refuse_always(
-                schema, lambda name: changes.touches([schema.position(name)]), not is_update
-            )
-        self._operations.append(operation)
-        self.work.apply(table, changes, operation)
 
     def insert(self, table: str, data: object) -> int:
         """Put rows whose keys are not there yet; `DuplicateKey` if one is."""

@@ -18,6 +18,7 @@ from livingdb.graph.change_feed import FeedEntry, feed_entries, position_of
 from livingdb.graph.graph import Graph
 from livingdb.graph.refs import position_at, resolve
 from livingdb.spark.branch_option import BranchOption
+from livingdb.spark.brief_errors import brief_errors
 from livingdb.tables.schema import TableSchema
 from livingdb.trees.diff import DELETED, INSERTED, UPDATED, DiffBatch
 
@@ -150,6 +151,7 @@ class FeedReader(DataSourceReader):
     def __init__(self, url: str, table: str, options: Mapping[str, str], schema: StructType):
         self.feed = ChangeFeed(url, table, options, schema)
 
+    @brief_errors()
     def partitions(self) -> Sequence[InputPartition]:
         """The rows after the start and up to the end."""
         feed = self.feed

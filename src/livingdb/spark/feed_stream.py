@@ -28,6 +28,7 @@ from livingdb.graph.change_feed import FeedEntry, feed_entries
 from livingdb.graph.graph import Graph
 from livingdb.graph.refs import resolve
 from livingdb.graph.version_lineage import common_version
+from livingdb.spark.brief_errors import brief_errors
 from livingdb.spark.change_feed import ChangeFeed
 from livingdb.tables.index import Version
 from livingdb.tables.recipe import Change
@@ -55,6 +56,7 @@ class FeedStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self.most_bytes = _size_option(options, "maxBytesPerTrigger")
         self.last: int | None = None
 
+    @brief_errors()
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
         """Where the stream starts."""
         with open_database(self.feed.url) as db:
@@ -62,6 +64,7 @@ class FeedStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
             row, position = self.feed.start_position(graph, self.feed.branch.find(graph))
             return _offset(position, row)
 
+    @brief_errors()
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """What is there now is all that this run reads."""
         with open_database(self.feed.url) as db:
@@ -75,6 +78,7 @@ class FeedStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return ReadMaxFiles(self.most_snapshots)
         return ReadAllAvailable()
 
+    @brief_errors()
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         """Where the branch is, or as far as one trigger may go."""
         most, size = self.most_snapshots, self.most_bytes
@@ -123,6 +127,7 @@ class FeedStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 row = step.snapshot
             at = page
 
+    @brief_errors()
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """The rows between two offsets."""
         with open_database(self.feed.url) as db:

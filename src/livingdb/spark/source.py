@@ -14,8 +14,9 @@ every other use of the same relation, which then lacks rows.  What prunes is par
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,10 +33,17 @@ from pyspark.sql.datasource import (
 from livingdb.engines.range_text import RANGES_OPTION
 from livingdb.errors import InvalidData, NotFound
 from livingdb.spark.branch_option import BranchOption
+from livingdb.spark.brief_errors import brief_errors
+from livingdb.spark.options import (
+    check_known,
+    check_use,
+    flag_option,
+    list_option,
+    require_option,
+)
 from livingdb.sql.expressions import Expression
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql.types import StructType
 
     from livingdb.engines.value_ranges import Ranges
@@ -44,36 +52,43 @@ if TYPE_CHECKING:
 
 __all__ = ["LivingDBSource"]
 
-_LISTED = re.compile(r"\s*`(?:[^`]|``)*`\s*|[^,`]+")
-"""Names between commas; those with a comma in them stand in backticks."""
-
 
 class LivingDBSource(DataSource):
-    """A table of a database at one snapshot, which is settled when the source is made."""
+    """A table of a database; what is read of it is settled when the source is made."""
 
+    @brief_errors()
     def __init__(self, options: Any) -> None:
         super().__init__(options)
-        self.url = absolute_url(_require_option(self.options, "path", "load() names the database"))
-        self.table = _require_option(self.options, "table", "which table?")
-        self.is_feed = (self.options.get("readChangeFeed") or "false").lower() == "true"
-        self.snapshot, self.columns = _pin_snapshot(self.url, self.options, self.table)
-        self.where = self._where()
+        check_known(self.options)
+        self.url = absolute_url(require_option(self.options, "path", "load() names the database"))
+        self.table = require_option(self.options, "table", "which table?")
+        self.is_feed = flag_option(self.options, "readChangeFeed")
+        self._pinned: PinnedTable | None = None
+        with suppress(NotFound):  # who writes may make the table
+            self._pinned = self.pinned
 
     @classmethod
     def name(cls) -> str:
         """The name of the format."""
         return "livingdb"
 
+    @property
+    def pinned(self) -> PinnedTable:
+        """The snapshot that is read, found once."""
+        if self._pinned is None:
+            self._pinned = pin_table(self.url, self.options, self.table, self.is_feed)
+        return self._pinned
+
+    @brief_errors()
     def schema(self) -> StructType:
         """The table's columns, or those of the option `columns`."""
-        import pyarrow as pa
-
-        whole = self.columns
+        check_use(self.options, "read", "readStream")
+        whole = self.pinned.columns
         if self.is_feed:
             from livingdb.spark.change_feed import feed_schema
 
             whole = feed_schema(whole)
-        chosen = _columns_option(self.options)
+        chosen = list_option(self.options, "columns")
         if chosen is None:
             return spark_schema(whole)
         for name in chosen:
@@ -81,54 +96,55 @@ class LivingDBSource(DataSource):
                 raise NotFound(f"there is no column {name!r}; there are: {', '.join(whole.names)}")
         return spark_schema(pa.schema([whole.field(name) for name in chosen]))
 
-    def _where(self) -> str | None:
-        """The condition that rows are read by, known to be one for this table."""
-        text = self.options.get("where")
-        if text is None:
-            return None
-        if self.is_feed:
-            raise InvalidData("the option 'where' is for tables; a change feed is read whole")
-        from livingdb.spark.where_option import bind_condition
-
-        return bind_condition(text, self.columns).text
-
+    @brief_errors()
     def reader(self, schema: StructType) -> DataSourceReader:
         """Reads the columns of `schema`, which may be fewer than there are."""
+        check_use(self.options, "read")
         if self.is_feed:
             from livingdb.spark.change_feed import FeedReader
 
             return FeedReader(self.url, self.table, self.options, schema)
-        return SnapshotReader(self.url, self.snapshot, self.table, schema, self.options, self.where)
+        pinned = self.pinned
+        return SnapshotReader(
+            self.url, pinned.snapshot, self.table, schema, self.options, pinned.where
+        )
 
+    @brief_errors()
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
         """Reads the change feed as it grows."""
         from livingdb.spark.feed_stream import FeedStream
 
+        check_use(self.options, "readStream")
         if not self.is_feed:
             raise InvalidData(
                 'a stream of a table is its change feed: add .option("readChangeFeed", "true")'
             )
         return FeedStream(self.url, self.table, self.options, schema)
 
+    @brief_errors()
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """Writes rows to the table."""
         from livingdb.spark.writer import TableWriter
 
-        self._refuse_where()
-        return TableWriter(self.url, self.table, self.options, overwrite)
+        return TableWriter(self.url, self.table, self.options, overwrite, _arrow_schema(schema))
 
+    @brief_errors()
     def streamWriter(  # noqa: N802
         self, schema: StructType, overwrite: bool
     ) -> DataSourceStreamWriter:
         """Writes the micro-batches of a stream to the table."""
         from livingdb.spark.writer import StreamSink
 
-        self._refuse_where()
-        return StreamSink(self.url, self.table, self.options, overwrite)
+        return StreamSink(self.url, self.table, self.options, overwrite, _arrow_schema(schema))
 
-    def _refuse_where(self) -> None:
-        if self.where is not None:
-            raise InvalidData("the option 'where' is for reading: a write takes rows as they are")
+
+@dataclass(frozen=True)
+class PinnedTable:
+    """A table at one snapshot: its columns there, and the condition that rows are read by."""
+
+    snapshot: str
+    columns: pa.Schema
+    where: str | None
 
 
 class SnapshotReader(DataSourceReader):
@@ -150,6 +166,7 @@ class SnapshotReader(DataSourceReader):
         self.wanted = options.get(RANGES_OPTION)
         self.where = where
 
+    @brief_errors()
     def partitions(self) -> Sequence[InputPartition]:
         """Even key ranges of what the condition leaves."""
         from livingdb.database.database import open_database
@@ -191,8 +208,9 @@ class SnapshotReader(DataSourceReader):
         if task is None:
             return
         target = to_arrow_schema(self.spark_schema, timezone="UTC")
-        for batch in self._matching_batches(task):
-            yield batch if batch.schema.equals(target) else batch.cast(target)
+        with brief_errors():
+            for batch in self._matching_batches(task):
+                yield batch if batch.schema.equals(target) else batch.cast(target)
 
     def _matching_batches(self, task: ScanTask) -> Iterator[pa.RecordBatch]:
         """The rows of the range for which the condition holds."""
@@ -210,15 +228,8 @@ def absolute_url(url: str) -> str:
     return url if "://" in url else str(Path(os.path.expanduser(url)).absolute())
 
 
-def _require_option(options: Mapping[str, str], name: str, why: str) -> str:
-    value = options.get(name)
-    if not value:
-        raise InvalidData(f"the option {name!r} is missing: {why}")
-    return value
-
-
-def _pin_snapshot(url: str, options: Mapping[str, str], table: str) -> tuple[str, pa.Schema]:
-    """The id of the snapshot that the options name, and the columns the table has there."""
+def pin_table(url: str, options: Mapping[str, str], table: str, is_feed: bool) -> PinnedTable:
+    """The table at the snapshot that the options name."""
     from livingdb.database.database import open_database
 
     given = [name for name in ("tag", "versionAsOf", "timestampAsOf") if options.get(name)]
@@ -231,18 +242,20 @@ def _pin_snapshot(url: str, options: Mapping[str, str], table: str) -> tuple[str
         else:
             ref = options[given[0]]
         found = db.at(ref)
-        return found.id, found.table(table).schema
+        snapshot, columns = found.id, found.table(table).schema
+    return PinnedTable(snapshot, columns, _where(options, columns, is_feed))
 
 
-def _columns_option(options: Mapping[str, str]) -> list[str] | None:
-    text = options.get("columns")
+def _where(options: Mapping[str, str], columns: pa.Schema, is_feed: bool) -> str | None:
+    """The condition that rows are read by, known to be one for this table."""
+    text = options.get("where")
     if text is None:
         return None
-    return [
-        name[1:-1].replace("``", "`") if name.startswith("`") else name
-        for name in (part.strip() for part in _LISTED.findall(text))
-        if name
-    ]
+    if is_feed:
+        raise InvalidData("the option 'where' is for tables; a change feed is read whole")
+    from livingdb.spark.where_option import bind_condition
+
+    return bind_condition(text, columns).text
 
 
 def _partition_count(options: Mapping[str, str]) -> int:
@@ -252,6 +265,14 @@ def _partition_count(options: Mapping[str, str]) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise InvalidData(f"partitions {text!r}: a number from 1 on")
     return int(text)
+
+
+def _arrow_schema(schema: StructType) -> pa.Schema:
+    """The columns of a data frame that is written, as Arrow has them."""
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    found: pa.Schema = to_arrow_schema(schema, timezone="UTC")
+    return found
 
 
 def spark_schema(schema: pa.Schema) -> StructType:

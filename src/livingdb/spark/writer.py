@@ -1,15 +1,16 @@
 """Writing data frames: tasks check and stage their rows, the driver commits them as one.
 
-Options: `table`; `branch` (main); `operation`: insert, upsert, update or delete; `message` and
-`author`.  `mode("overwrite")` replaces the rows of the table.
+Options: `table`; `branch`; `operation`: insert, upsert, update or delete; `message` and `author`;
+`key`, by which a table that is not there is made; `mergeSchema`, to add columns that are new.
+`mode("overwrite")` replaces the rows of the table: those for which `replaceWhere` holds, or all,
+and its schema with `overwriteSchema`.  What can be known before the job starts is checked then.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -19,24 +20,34 @@ from pyspark.sql.datasource import (
     WriterCommitMessage,
 )
 
-from livingdb.chunks.address import Address
-from livingdb.chunks.pack_store import PackStore
+from livingdb.commit.evolve import refuse_kept_syncs
+from livingdb.commit.evolve_and_write import RowWrite, evolve_and_write
 from livingdb.database.database import Database, open_database
-from livingdb.errors import DuplicateKey, InvalidData, TransactionConflict
-from livingdb.files.base import Files
+from livingdb.errors import InvalidData, TransactionConflict
 from livingdb.files.url import open_files
-from livingdb.graph.dropped import dropped_since
 from livingdb.graph.graph import BatchAlreadyStored
+from livingdb.graph.rules import check_writable
+from livingdb.spark.branch_option import BranchOption
+from livingdb.spark.brief_errors import brief_errors
+from livingdb.spark.options import check_use
+from livingdb.spark.replace_where import ReplaceWhere
+from livingdb.spark.staged_rows import (
+    TaskOutput,
+    drop_task_outputs,
+    load_task_outputs,
+    write_task_output,
+)
+from livingdb.spark.write_plan import SchemaOptions, WritePlan, plan_write
 from livingdb.tables import ingest
-from livingdb.tables.recipe import Change, Definition
+from livingdb.tables.rows import RowSet
 from livingdb.tables.schema import TableSchema
-from livingdb.tables.stored_delta import load_delta, store_delta
-from livingdb.trees.delta import DELETE, Delta, empty_delta, merge_deltas
-from livingdb.trees.keys import concat_keys, member
+from livingdb.trees.delta import DELETE, Delta, merge_deltas
+from livingdb.trees.keys import member
 from livingdb.trees.shape import Shape
 
 if TYPE_CHECKING:
-    from livingdb.database.transaction import Transaction
+    from livingdb.commit.transaction import BranchTransaction
+    from livingdb.graph.graph import Graph
 
 __all__ = ["OPERATIONS", "StreamSink", "TableWriter"]
 
@@ -46,88 +57,113 @@ OPERATIONS: dict[str, Callable[[TableSchema, Shape, object], Delta]] = {
     "update": ingest.patches,
     "delete": ingest.deletes,
 }
-_POLICY_OPTIONS = ("onconflict", "on_conflict")
 
 
 class TableWriter(DataSourceArrowWriter):
-    """Writes one data frame to one table, in one transaction."""
+    """Writes one data frame, of these columns, to one table, in one transaction."""
 
-    def __init__(self, url: str, table: str, options: Mapping[str, str], overwrite: bool) -> None:
+    def __init__(
+        self,
+        url: str,
+        table: str,
+        options: Mapping[str, str],
+        overwrite: bool,
+        frame: pa.Schema,
+        use: str = "write",
+    ) -> None:
+        check_use(options, use)
         self.url, self.table, self.overwrite = url, table, overwrite
-        self.branch = options.get("branch") or "main"
+        self.branch = BranchOption(options)
         self.message = options.get("message") or ""
         self.author = options.get("author")
-        self.operation = options.get("operation") or ("upsert" if overwrite else "insert")
-        policy = next((v for n, v in options.items() if n.lower() in _POLICY_OPTIONS), None)
-        if policy is not None:
-            raise InvalidData(
-                f"onConflict={policy!r}: a write merges nothing: rows that others changed "
-                f"meanwhile are a TransactionConflict, and operation is {', '.join(OPERATIONS)}; "
-                "write to a branch, and db.merge(…, on_conflict=…) takes fail, ours, theirs"
-            )
+        is_plain = use == "write" and not overwrite
+        self.operation = options.get("operation") or ("insert" if is_plain else "upsert")
         if self.operation not in OPERATIONS:
             raise InvalidData(f"operation {self.operation!r}: choose {', '.join(OPERATIONS)}")
         if overwrite and self.operation not in ("insert", "upsert"):
             raise InvalidData(f"mode overwrite goes with no operation {self.operation!r}")
+        wish = SchemaOptions.of(options, overwrite, self.operation)
         with open_database(url) as db:
-            head = db.branch(self.branch).head
-            definition = db._graph.versions.definition(head.table(table)._version)
+            self.plan = self._plan(db._graph, frame, wish)
             self.files_url = db._graph.place.files.url
-        self.seen = Seen(definition.to_json(), head.id)
+        self.where = ReplaceWhere.of(options, overwrite, self.plan.schema)
+        self._changes(self.plan, frame.empty_table())
 
+    def _plan(self, graph: Graph, frame: pa.Schema, wish: SchemaOptions) -> WritePlan:
+        """What the branch's table has to be; refused now is what would be refused in the end."""
+        row = self.branch.find(graph)
+        check_writable(graph.syncs(row.epoch), row)
+        head = graph.snapshots.at(row.head)
+        plan = plan_write(graph, head, self.table, frame, wish, self.operation)
+        if plan.changes:
+            refuse_kept_syncs(graph, row)
+        return plan
+
+    def _changes(self, plan: WritePlan, data: object) -> Delta:
+        """Rows as sorted changes, checked."""
+        changes = OPERATIONS[self.operation](plan.schema, plan.shape, data)
+        if self.where is not None:
+            self.where.check(plan.schema, changes)
+        return changes
+
+    @brief_errors()
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """In a task: sort, check and stage the rows."""
-        schema, shape = self.seen.described()
         batches = list(iterator)
         data = pa.Table.from_batches(batches) if batches else {}
-        changes = OPERATIONS[self.operation](schema, shape, data)
-        return write_task_output(open_files(self.files_url), self.seen, changes)
+        return write_task_output(
+            open_files(self.files_url), self.plan, self._changes(self.plan, data)
+        )
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """On the driver: one transaction with the rows of all tasks."""
         self.commit_rows(messages, None)
 
+    @brief_errors()
     def commit_rows(
         self, messages: list[WriterCommitMessage | None], batch: tuple[str, int] | None
     ) -> None:
         """Commit the rows, as a batch of a stream if they are one, which then is in once."""
         staged = [message for message in messages if isinstance(message, TaskOutput)]
-        files = open_files(self.files_url)
-        seen = [item.table for item in staged] or [self.seen]
         try:
             with open_database(self.url) as db:
-                if batch is not None and _is_committed(db, *batch):
-                    return
-                branch = db.branch(self.branch)
-                with (
-                    suppress(BatchAlreadyStored),
-                    branch.transaction(message=self.message, author=self.author) as tx,
-                ):
-                    if batch is not None:
-                        tx.mark(*batch)
-                    for each in seen:
-                        self._check_table(db, tx, each)
-                    self._apply(tx, load_task_outputs(files, *seen[0].described(), staged))
+                if batch is None or not _is_committed(db, *batch):
+                    self._commit(db, staged, batch)
         finally:
-            drop_task_outputs(files, staged)
+            drop_task_outputs(open_files(self.files_url), staged)
 
-    def _check_table(self, db: Database, tx: Transaction, seen: Seen) -> None:
-        """`TransactionConflict` if the table is not any more the one the rows were checked for."""
-        graph, base = db._graph, tx.work.base
-        since = graph.resolve(f"id:{seen.snapshot}").snapshot
-        gone = dropped_since(graph, self.table, since, base)
-        if gone is not None or tx.work.definition(self.table).to_json() != seen.definition:
-            what = gone or f"table {self.table!r} was changed in its schema meanwhile"
-            raise TransactionConflict(f"{what}; write the data frame again")
+    def _commit(
+        self, db: Database, staged: list[TaskOutput], batch: tuple[str, int] | None
+    ) -> None:
+        plan = staged[0].plan if staged else self.plan
+        if any(item.plan != plan for item in staged):
+            raise TransactionConflict(
+                f"table {self.table!r} was changed in its schema meanwhile; "
+                "write the data frame again"
+            )
+        graph = db._graph
+        changes = load_task_outputs(open_files(self.files_url), plan, staged)
+        write = RowWrite(
+            lambda head: plan.pending_changes(graph, head),
+            lambda work: self._fill(work, changes),
+            self.author or db.author,
+            self.message,
+            batch,
+        )
+        with suppress(BatchAlreadyStored):
+            evolve_and_write(db._pipeline, self.branch.find(graph), write)
 
-    def _apply(self, tx: Transaction, changes: Delta) -> None:
+    def _fill(self, work: BranchTransaction, changes: Delta) -> str:
+        """Put the rows in; the operation that it is."""
+        operation = self.operation
         if self.overwrite:
-            gone = _deletes_of_other_rows(tx, self.table, changes)
-            parts = [part for part in (gone, changes) if len(part)]
-            if parts:
-                tx.put("overwrite", self.table, merge_deltas(parts))
-            return
-        tx.put(self.operation, self.table, changes)
+            rows = work.rows(self.table)
+            replaced = None if self.where is None else self.where.keys(rows, changes)
+            gone = _deletes_of_other_rows(rows, changes, replaced)
+            operation, changes = "overwrite", merge_deltas([gone, changes])
+        if len(changes):
+            work.put(self.table, changes, operation)
+        return operation
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """On the driver: a task failed; nothing remains."""
@@ -140,10 +176,9 @@ def _is_committed(db: Database, stream: str, batch: int) -> bool:
     return last is not None and last >= batch
 
 
-def _deletes_of_other_rows(tx: Any, table: str, changes: Delta) -> Delta:
-    """Deletes of all rows that the changes do not put anew."""
-    rows = tx.work.rows(table)
-    found = rows.to_arrow(list(rows.schema.key))
+def _deletes_of_other_rows(rows: RowSet, changes: Delta, replaced: pa.Table | None) -> Delta:
+    """Deletes of the rows to be replaced, by default all, that the changes do not put anew."""
+    found = rows.to_arrow(list(rows.schema.key)) if replaced is None else replaced
     columns = [column.combine_chunks() for column in found.columns]
     keys = changes.shape.keys(columns)
     gone = np.flatnonzero(~member(keys, changes.keys))
@@ -161,7 +196,14 @@ def _deletes_of_other_rows(tx: Any, table: str, changes: Delta) -> Delta:
 class StreamSink(DataSourceStreamArrowWriter):
     """Writes the micro-batches of a stream to one table."""
 
-    def __init__(self, url: str, table: str, options: Mapping[str, str], overwrite: bool) -> None:
+    def __init__(
+        self,
+        url: str,
+        table: str,
+        options: Mapping[str, str],
+        overwrite: bool,
+        frame: pa.Schema,
+    ) -> None:
         name = options.get("checkpointLocation")
         if not name:
             raise InvalidData(
@@ -169,8 +211,7 @@ class StreamSink(DataSourceStreamArrowWriter):
                 '.option("checkpointLocation", "/a/folder/of/its/own")'
             )
         self.stream = name
-        given = {**options, "operation": options.get("operation") or "upsert"}
-        self.writer = TableWriter(url, table, given, overwrite)
+        self.writer = TableWriter(url, table, options, overwrite, frame, "writeStream")
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """In a task: sort, check and stage the rows."""
@@ -183,70 +224,3 @@ class StreamSink(DataSourceStreamArrowWriter):
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """On the driver: a task failed; nothing remains."""
         self.writer.abort(messages)
-
-
-_NOWHERE = Address(bytes(32))
-
-
-@dataclass
-class TaskOutput(WriterCommitMessage):
-    """The changes of one task: the packs they are in, their delta, and what table they are for."""
-
-    packs: tuple[str, ...]
-    delta: Change
-    table: Seen
-
-
-@dataclass(frozen=True)
-class Seen:
-    """A table as it was when the rows for it were checked: its definition, and the snapshot."""
-
-    definition: dict[str, Any]
-    snapshot: str
-
-    def described(self) -> tuple[TableSchema, Shape]:
-        """The schema, and the shape of changes."""
-        definition = Definition.from_json(self.definition)
-        return definition.schema, definition.layout.grouping(definition.schema).row_shape
-
-
-def write_task_output(files: Files, table: Seen, changes: Delta) -> TaskOutput:
-    """Write sorted changes to packs of their own."""
-    store = PackStore(files, ())
-    with store.writer() as stream:
-        delta = store_delta(table.described()[0], changes, _NOWHERE, None, stream.add)
-    return TaskOutput(store.names, delta, table)
-
-
-def load_task_outputs(
-    files: Files, schema: TableSchema, shape: Shape, staged: Iterable[TaskOutput]
-) -> Delta:
-    """The changes of all tasks; `DuplicateKey` if a key is in those of two."""
-    parts = [load_delta(PackStore(files, item.packs), schema, shape, item.delta) for item in staged]
-    parts = [part for part in parts if len(part)]
-    if not parts:
-        return empty_delta(shape)
-    _check_duplicate_keys(schema, parts)
-    return merge_deltas(parts)
-
-
-def _check_duplicate_keys(schema: TableSchema, parts: Sequence[Delta]) -> None:
-    keys = concat_keys([part.keys for part in parts])
-    order = np.argsort(keys, kind="stable")
-    twins = np.flatnonzero(keys[order][1:] == keys[order][:-1])
-    if not len(twins):
-        return
-    row = int(order[twins[0]])
-    columns = [
-        pa.concat_arrays([column for part in parts if (column := part.columns[at]) is not None])
-        for at in range(len(schema.key))
-    ]
-    shown = {name: columns[at][row].as_py() for at, name in enumerate(schema.key)}
-    raise DuplicateKey(f"the key {shown} is in the data twice")
-
-
-def drop_task_outputs(files: Files, staged: Iterable[TaskOutput]) -> None:
-    """Remove the packs of staged changes."""
-    for item in staged:
-        for name in item.packs:
-            files.delete(f"packs/{name}")
