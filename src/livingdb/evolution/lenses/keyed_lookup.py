@@ -145,7 +145,7 @@ class KeyedLookups(SharedLookups):
         before = rows_of(schema, known.rows.filter(pa.array(changed)))
         after = self._with_values(before, wanted)
         inserted = wanted.filter(pa.array(~known.there))
-        check_not_null(schema, inserted)
+        check_not_null(*self.lookup, inserted)
         return RowImages(before, pa.concat_tables([after, inserted]))
 
     def _check_values(self, wanted: pa.Table, side: Side) -> None:

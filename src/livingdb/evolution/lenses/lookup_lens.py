@@ -104,7 +104,7 @@ class Lookups:
         carried = {self.narrow[0]: RowImages(touched.held, made)}
         rows = pa.concat_tables([updates.after, inserted])
         if rows.num_rows:
-            check_not_null(self.lookup[1], rows)
+            check_not_null(*self.lookup, rows)
             carried[self.lookup[0]] = RowImages(updates.before, rows)
         return carried
 
@@ -225,7 +225,7 @@ class Lookups:
         kept = [column.name for column in schema.columns if column.name not in self.moved]
         columns |= {kept_name: rows.column(kept_name) for kept_name in kept}
         made = assemble_rows(schema, np.ones(rows.num_rows, bool), columns)
-        check_not_null(schema, made)
+        check_not_null(*self.wide, made)
         return made
 
     def unreferenced(self, lookup: pa.Table, delta: RowImages, side: Side) -> Mask:
