@@ -90,7 +90,7 @@ class MemorySide:
         """What a write would change; `InvalidData` where the schema forbids it."""
         schema = self.schemas[table]
         rows = self._filled(table, _table(schema, upserts))
-        check_not_null(schema, rows)
+        check_not_null(table, schema, rows)
         check_rows(schema, rows)
         gone = _keys(schema, deletes)
         touched = keys_of(schema, pa.concat_tables([gone, rows.select(list(schema.key))]))
@@ -113,7 +113,7 @@ class MemorySide:
             schema = self.schemas[table]
             assert delta.after.schema.equals(schema.arrow), f"{table}: {delta.after.schema}"
             self.assert_holds(table, delta.before)
-            check_not_null(schema, delta.after)
+            check_not_null(table, schema, delta.after)
             check_rows(schema, delta.after)
             encoded = keys_of(schema, pa.concat_tables([delta.before, delta.after]))
             rest = self._where(table, encoded, inverted=True)
@@ -230,7 +230,7 @@ class Pair:
             (self.new_side, self.old_side, "putl"),
         ):
             for name, schema in here.schemas.items():
-                check_not_null(schema, here.tables[name])
+                check_not_null(name, schema, here.tables[name])
                 check_rows(schema, here.tables[name])
             self._touch({n: RowImages(t, t) for n, t in here.tables.items()}, here, there, put)
 

@@ -5,18 +5,22 @@ Every change that reaches a target comes by here, whichever way it was carried.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from livingdb.catalog.syncs import SyncRow
+from livingdb.commit.carried import Carried
+from livingdb.commit.proposal import BranchMove
 from livingdb.graph.draft import Action
 from livingdb.graph.storage.staging import Staging
+from livingdb.guard.build_pending_change import pending_schema_sync
 from livingdb.guard.conditions.pending_change import PendingChange
 from livingdb.guard.judge import Judgement, judge_change
 from livingdb.guard.quarantine import quarantine_rows
 from livingdb.tables.index import Version
 
-__all__ = ["JudgedChange", "judge_carried"]
+__all__ = ["JudgedChange", "judge_carried", "pending_carried"]
 
 
 @dataclass(frozen=True)
@@ -65,3 +69,23 @@ def judge_carried(
         return JudgedChange(made, judgement)
     tables = quarantine_rows(pending.versions, held, made, judgement, staging)
     return JudgedChange(tables, judgement)
+
+
+def pending_carried(
+    sync: SyncRow, source: BranchMove, carried: Carried, author: str, trust: Sequence[str]
+) -> PendingChange:
+    """What the conditions of a schema sync are asked about, of what a move of its source makes."""
+    assert carried.intent is not None
+    step = source.change
+    (head,) = carried.intent.parents
+    return pending_schema_sync(
+        source.graph,
+        sync,
+        (carried.held, carried.intent.tables),
+        (step.before, step.after),
+        {step.branch: step.snapshot},
+        {step.branch: source.head.address},
+        head,
+        [author],
+        trust,
+    )

@@ -23,36 +23,26 @@ from livingdb.catalog.branches import BranchRow
 from livingdb.catalog.ids import BranchId, SyncId
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.catalog.syncs import SyncRow
-from livingdb.chunks.address import Address
 from livingdb.commit.carried import Carried
 from livingdb.commit.carry_lens import LensCarrier
+from livingdb.commit.check_proposal import check_proposal
 from livingdb.commit.proposal import BranchMove, Proposal
 from livingdb.commit.settle import Settler
+from livingdb.commit.stop_sync import pair_in_step, without_hidden_drafts
 from livingdb.commit.sync_order import rank_syncs
-from livingdb.errors import (
-    DuplicateValue,
-    InvalidData,
-    LivingDBError,
-    RuleViolation,
-    TransactionConflict,
-)
+from livingdb.errors import DuplicateValue, LivingDBError, RuleViolation, TransactionConflict
 from livingdb.evolution.lift import Lifter
-from livingdb.graph.ancestry import is_ancestor
 from livingdb.graph.catalog_changes import CatalogChange, RespecifiedSync
-from livingdb.graph.constraints import check_tables, check_targets
-from livingdb.graph.diff import delta_between
 from livingdb.graph.draft import Action, Draft, HeadMove, Propagation, distinct_versions
 from livingdb.graph.graph import Graph, HeadMoved, now, tables_of
 from livingdb.graph.names import is_hidden
 from livingdb.graph.snapshot import Edge, overlay_tables
 from livingdb.graph.storage.staging import Staging
 from livingdb.tables.index import Version
-from livingdb.trees.delta import Delta
 
 if TYPE_CHECKING:
     from livingdb.commit.carry_view import ViewCarrier
     from livingdb.derivation.stage_inputs import DeltaCache
-    from livingdb.guard.conditions.pending_change import PendingChange
 
 __all__ = ["Attempt", "Pipeline"]
 
@@ -138,39 +128,29 @@ class Pipeline:
         graph.upkeep.note(0, distinct_versions(carried.drafts))
         graph.upkeep.note_unindexed(distinct_versions(own))
         if not own:
-            there = settled.at or settled.moves[0].to
-            return there, []
+            return settled.at or settled.moves[0].to, []
         # What a schema change brings are recipes, which wait for their readers.
         brought = [*settled.drafted, *([] if own[-1].intent.kind == "schema_change" else own[-1:])]
         tables = [version for draft in brought for version in draft.intent.tables.values()]
         return rows[len(own) - 1], [version for version in tables if version is not None]
-
-    def _is_outdated(self, proposal: Proposal) -> bool:
-        """Whether a branch that a proposal moves is not where it was seen."""
-        seen = {branch.id: branch for intent in proposal.snapshots for branch in intent.moves}
-        now = self.graph.branches_by_ids(list(seen))
-        return any(
-            number not in now or now[number].position != branch.position
-            for number, branch in seen.items()
-        )
 
     def _follow(
         self, proposal: Proposal, staging: Staging
     ) -> tuple[Proposal, list[Draft], Propagation]:
         """A proposal with all that follows from it, here and along syncs."""
         settled = self._settle(proposal, staging)
-        self._check(proposal, settled)
+        check_proposal(self.graph, proposal, settled)
         own: list[Draft] = list(settled.drafted)
         for intent in settled.snapshots:
             own.append(self.graph.draft(intent, staging, own[-1] if own else None))
         try:
             return settled, own, self._carry(settled, own, staging)
         except DuplicateValue:
-            if proposal.is_rebased or not self._is_outdated(proposal):
+            if proposal.is_rebased or not proposal.is_outdated(self.graph):
                 raise
             raise HeadMoved from None  # and what it is in step with is further on, too
 
-    # --- settle, check -----------------------------------------------------------------------
+    # --- settle -----------------------------------------------------------------------------
 
     def _settle(self, proposal: Proposal, staging: Staging) -> Proposal:
         """The proposal with what follows from its last snapshot on its own branch."""
@@ -185,45 +165,12 @@ class Pipeline:
             return proposal
         return replace(proposal, snapshots=(*first, replace(last, tables=settled.tables)))
 
-    def _check(self, proposal: Proposal, settled: Proposal) -> None:
-        """Conditions and foreign keys hold in the tables as they will be, once all is settled."""
-        if not proposal.is_checked or not proposal.snapshots:
-            return
-        graph, given, last = self.graph, proposal.snapshots[-1].tables, settled.snapshots[-1]
-        if last.on_previous:
-            previous = settled.snapshots[-2]
-            before = overlay_tables(tables_of(graph, previous.parents[0]), previous.tables)
-        else:
-            before = tables_of(graph, last.parents[0])
-        after = overlay_tables(before, last.tables)
-        known = {
-            name: delta
-            for name, delta in proposal.deltas.items()
-            if last.tables.get(name) == given.get(name)
-        }
-
-        def delta_of(name: str) -> Delta:
-            old, new = before.get(name), after[name]
-            is_alike = old is not None and graph.versions.is_alike(old, new)
-            return delta_between(graph.versions, old if is_alike else None, new)
-
-        try:
-            if any(v is None or name not in before for name, v in last.tables.items()):
-                definition = graph.versions.definition
-                check_targets({name: definition(v).schema for name, v in after.items()})
-            changed = {**proposal.deltas, **last.tables}
-            check_tables(graph.versions, after, changed, known, delta_of)
-        except InvalidData as error:
-            if not proposal.excuse:
-                raise
-            raise TransactionConflict(f"{proposal.excuse}, and {error}") from error
-
     # --- carry, judge ------------------------------------------------------------------------
 
     def _carry(self, proposal: Proposal, own: Sequence[Draft], staging: Staging) -> Propagation:
         """The snapshots of other branches that follow, and what else the transaction does."""
         graph = self.graph
-        made = frozenset(i for draft in own for i in _change_ids(draft.record.edge))
+        made = frozenset(i for draft in own for i in draft.record.edge.change_ids)
         moves = [
             BranchMove.by_draft(
                 graph, branch, draft, made_changes=made, is_checked=proposal.is_checked
@@ -249,12 +196,8 @@ class Pipeline:
 
     def _forwarded(self, move: HeadMove) -> BranchMove:
         """A branch that goes to a snapshot that is there, and the schema changes on the way."""
-        graph, found = self.graph, BranchMove.to_snapshot(self.graph, move)
-        if not is_ancestor(graph.snapshots, found.head, move.to):
-            return found
-        steps = self.lifter.schema_changes_between(found.head, move.to)
-        made = (i for step in steps for i in _change_ids(graph.record(step.address).edge))
-        return replace(found, made_changes=frozenset(made))
+        found = BranchMove.to_snapshot(self.graph, move)
+        return replace(found, made_changes=self.lifter.made_between(found.head, move.to))
 
     def ranks(self, epoch: str) -> Mapping[SyncId, int]:
         """The order of the syncs, as of an epoch of the catalog."""
@@ -324,9 +267,7 @@ class _Work:
         branch = self._branch(target)
         try:
             carried = self._ask_carrier(sync, branch)
-        except TRANSIENT_ERRORS:
-            raise
-        except RuleViolation:
+        except (*TRANSIENT_ERRORS, RuleViolation):
             raise
         except LivingDBError as error:
             self._cannot_carry(sync, branch, error)
@@ -379,18 +320,19 @@ class _Work:
         tables = {} if intent is None else intent.tables
         is_judged = intent is not None or carried.pending is not None
         if is_judged and sync.guard.get("conditions") and not is_hidden(branch.name):
-            from livingdb.commit.judge_carried import judge_carried
+            from livingdb.commit.judge_carried import judge_carried, pending_carried
 
             held = tables_of(self.graph, self.graph.snapshots.at(branch.head))
-            pending = carried.pending or self._pending(sync, branch, carried)
+            pending = carried.pending or pending_carried(
+                sync, self._source(sync, branch), carried, self._cause.author, self.pipeline.trust
+            )
             judged = judge_carried(pending, held, tables, self.staging)
             if judged.judgement is not None:
                 judged.judgement.refuse()
                 if judged.is_stopped:
-                    author = self._cause.author
-                    pair = self._pair(sync) if sync.kind == "schema_change" else None
-                    self.actions.append(judged.judgement.stop_action(author, pair))
-                    self._leave_hidden(sync)
+                    pair = pair_in_step(self.graph, sync)
+                    self.actions.append(judged.judgement.stop_action(self._cause.author, pair))
+                    self.drafts = without_hidden_drafts(self.graph, sync, self.drafts)
                     return
             self.actions += judged.warnings
             tables, details = judged.tables, judged.details
@@ -424,26 +366,6 @@ class _Work:
         )
         self.moved[branch.id] = move
         self._reach(move)
-
-    def _pending(self, sync: SyncRow, branch: BranchRow, carried: Carried) -> PendingChange:
-        """What conditions of a schema sync are asked about."""
-        from livingdb.guard.build_pending_change import pending_schema_sync
-
-        assert carried.intent is not None
-        source = self._source(sync, branch)
-        step = source.change
-        (head,) = carried.intent.parents
-        return pending_schema_sync(
-            self.graph,
-            sync,
-            (carried.held, carried.intent.tables),
-            (step.before, step.after),
-            {step.branch: step.snapshot},
-            {step.branch: source.head.address},
-            head,
-            [self._cause.author],
-            self.pipeline.trust,
-        )
 
     # --- what cannot be carried --------------------------------------------------------------
 
@@ -485,39 +407,8 @@ class _Work:
         if sync.direction == "both":
             source = self._source(sync, branch)
             near, far = sync.ends if source.branch.id in sync.sources else sync.ends[::-1]
-            raise type(error)(
-                f"branch {far!r}, in step with {near!r}, cannot take the change: {error}"
-            ) from None
-        pair = self._pair(sync) if sync.kind == "schema_change" else None
+            reason = f"branch {far!r}, in step with {near!r}, cannot take the change: {error}"
+            raise type(error)(reason) from None
+        pair = pair_in_step(self.graph, sync)
         self.actions.append(detach_action(self.graph, sync, str(error), now(), pair=pair))
-        self._leave_hidden(sync)
-
-    def _pair(self, sync: SyncRow) -> dict[BranchId, Address]:
-        """The last snapshots of the branches of a sync that belong together."""
-        from livingdb.guard.sync_state import snapshots_in_step, sync_chain
-
-        rows = self.graph.branches.by_ids(self._chain_ends(sync))
-        heads = {n: self.graph.snapshots.at(row.head).address for n, row in rows.items()}
-        return snapshots_in_step(self.graph, sync_chain(self.graph, sync), heads)
-
-    def _chain_ends(self, sync: SyncRow) -> list[BranchId]:
-        from livingdb.guard.sync_state import sync_chain
-
-        chain = sync_chain(self.graph, sync)
-        return [chain[0].sources[0], *(row.target for row in chain)]
-
-    def _leave_hidden(self, sync: SyncRow) -> None:
-        """The hidden branches of a sync that stops stay where they are."""
-        if sync.kind != "schema_change":
-            return
-        between = set(self._chain_ends(sync)[1:-1])
-        self.drafts = [
-            draft
-            for draft in self.drafts
-            if not any(branch.id in between for branch in draft.intent.moves)
-        ]
-
-
-def _change_ids(edge: Edge) -> list[str]:
-    """The ids of the schema changes that an edge makes."""
-    return [str(change["id"]) for change in edge.details.get("changes", ()) if "id" in change]
+        self.drafts = without_hidden_drafts(self.graph, sync, self.drafts)

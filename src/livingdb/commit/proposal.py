@@ -74,6 +74,15 @@ class Proposal:
     on_break: str | None = None
     """What becomes of those, if it is not for them to say."""
 
+    def is_outdated(self, graph: Graph) -> bool:
+        """Whether a branch that it moves is not where it was seen."""
+        seen = {branch.id: branch for intent in self.snapshots for branch in intent.moves}
+        now = graph.branches_by_ids(list(seen))
+        return any(
+            number not in now or now[number].position != branch.position
+            for number, branch in seen.items()
+        )
+
 
 @dataclass(frozen=True)
 class BranchChange:

@@ -87,6 +87,12 @@ class Cast:
         return not (kinds.is_timestamp(source) and kinds.is_date(target))
 
     @property
+    def is_of_one_kind(self) -> bool:
+        """Whether both are numbers, texts or times of some type, or else the same."""
+        source, target = _family(self.source), _family(self.target)
+        return self.source == self.target or (source == target and source in _CASTS)
+
+    @property
     def can_clamp(self) -> bool:
         """Whether values that fail have a nearest one that does not."""
         return {_family(self.source), _family(self.target)} <= {"number", "boolean"}

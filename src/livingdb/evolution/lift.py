@@ -13,7 +13,7 @@ from livingdb.evolution.lenses.lens import Lens, Loss, RowImages, Side, TableIma
 from livingdb.evolution.lenses.sides import VersionSide, delta_from_images, images_between
 from livingdb.evolution.plan import ChunkSink, apply_changes, new_tables, plan_changes
 from livingdb.evolution.schema_change import SchemaChange, unlock_changes
-from livingdb.graph.ancestry import common_ancestors
+from livingdb.graph.ancestry import common_ancestors, is_ancestor
 from livingdb.graph.draft import TableWrite
 from livingdb.graph.graph import Graph, tables_of
 from livingdb.graph.snapshot import overlay_tables
@@ -49,6 +49,14 @@ class Lifter:
             ),
             key=lambda row: row.depth,
         )
+
+    def made_between(self, older: SnapshotRow, newer: SnapshotRow) -> frozenset[str]:
+        """The ids of the schema changes on the way to a later snapshot; none, if it is not."""
+        graph = self._graph
+        if not is_ancestor(graph.snapshots, older, newer):
+            return frozenset()
+        steps = self.schema_changes_between(older, newer)
+        return frozenset(i for step in steps for i in graph.record(step.address).edge.change_ids)
 
     def schema_changes_of(self, step: SnapshotRow) -> list[SchemaChange]:
         """The changes a snapshot made to the schema."""

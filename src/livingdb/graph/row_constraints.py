@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from livingdb.errors import InvalidData
 from livingdb.sql.expressions import Expression
 from livingdb.tables.batches import flat
+from livingdb.tables.row_projection import NullValue
 from livingdb.tables.rows import RowSet
 from livingdb.tables.schema import Column, TableSchema
 from livingdb.trees.compare import choose
@@ -194,18 +195,15 @@ def check_rows(
             )
 
 
-def check_not_null(schema: TableSchema, rows: pa.Table) -> None:
-    """`InvalidData` names a column that is null where it may not be, and the row's key."""
+def check_not_null(name: str, schema: TableSchema, rows: pa.Table) -> None:
+    """`InvalidData` names a column of a table that is null where it may not be, and the key."""
     for column in schema.columns:
         values = rows.column(column.name)
         if column.generated is not None:  # what a row has none of is drawn when it is written
             continue
         if values.null_count and not column.nullable:
             wrong = np.asarray(values.is_null().to_numpy(), bool)
-            raise InvalidData(
-                f"column {column.name!r}: null in the row with the key "
-                f"{first_key(schema, rows, wrong)}, but the column is NOT NULL"
-            )
+            raise NullValue(name, column.name, 0).at_key(first_key(schema, rows, wrong))
 
 
 def check_delta_not_null(name: str, schema: TableSchema, changes: Delta) -> None:
@@ -218,10 +216,7 @@ def check_delta_not_null(name: str, schema: TableSchema, changes: Delta) -> None
         if wrong.any():
             keys = [k for k in changes.columns[: len(schema.key)] if k is not None]
             rows = pa.Table.from_arrays(keys, names=list(schema.key))
-            raise InvalidData(
-                f"table {name!r}, column {column.name!r}: null in the row with the key "
-                f"{first_key(schema, rows, wrong)}, but the column is NOT NULL"
-            )
+            raise NullValue(name, column.name, 0).at_key(first_key(schema, rows, wrong))
 
 
 def first_key(schema: TableSchema, rows: pa.Table, where: Mask) -> str:

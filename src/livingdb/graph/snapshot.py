@@ -37,6 +37,11 @@ class Edge:
     sources: Mapping[str, str] = field(default_factory=dict)
     details: Mapping[str, Any] = field(default_factory=dict)
 
+    @property
+    def change_ids(self) -> list[str]:
+        """The ids of the schema changes that it makes."""
+        return [str(change["id"]) for change in self.details.get("changes", ()) if "id" in change]
+
     def to_json(self) -> dict[str, Any]:
         """The edge as plain values; what is empty is left out."""
         given = {

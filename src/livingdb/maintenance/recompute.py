@@ -23,9 +23,9 @@ from livingdb.derivation.stage_tables import IDENTITY, definition_for, identify_
 from livingdb.derivation.view import View
 from livingdb.engines.portable.portability import PortableQuery
 from livingdb.engines.request import Source
-from livingdb.evolution.changes.normalize import NormalizeLens
 from livingdb.evolution.lenses.lens import Lens
 from livingdb.evolution.lenses.lens_agreement import whole_delta
+from livingdb.evolution.lenses.normalize_lens import NormalizeLens
 from livingdb.evolution.lenses.row_lens import RowLens
 from livingdb.evolution.lenses.sides import VersionSide
 from livingdb.evolution.plan import plan_changes

@@ -15,14 +15,30 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from livingdb.errors import InvalidData
 from livingdb.tables.batches import flat
 
 if TYPE_CHECKING:
     from typing import TypeAlias
 
-__all__ = ["Formula", "ProjectionStep", "RowProjection"]
+__all__ = ["Formula", "NullValue", "ProjectionStep", "RowProjection"]
 
 Mask = npt.NDArray[np.bool_]
+
+
+class NullValue(InvalidData):
+    """A formula gives null for a row, counted among those it is given, where there may be none."""
+
+    def __init__(self, table: str, column: str, row: int):
+        super().__init__(f"table {table!r}, column {column!r}: null in a row, but it is NOT NULL")
+        self.table, self.column, self.row = table, column, row
+
+    def at_key(self, key: str) -> InvalidData:
+        """The same, with the key of the row."""
+        return InvalidData(
+            f"table {self.table!r}, column {self.column!r}: null in the row with the key {key}, "
+            "but the column is NOT NULL"
+        )
 
 
 @dataclass(frozen=True)
@@ -223,7 +239,11 @@ class _Evaluation:
     def compute(self, computation: _Computation) -> None:
         """Compute what a formula makes of the rows that are left."""
         arrays = [self.column(column) for column in computation.inputs]
-        self._results[computation] = computation.values(arrays, self._count)
+        try:
+            self._results[computation] = computation.values(arrays, self._count)
+        except NullValue as error:
+            row = error.row if self.kept is None else int(np.flatnonzero(self.kept)[error.row])
+            raise NullValue(error.table, error.column, row) from None
 
     def filter_until(self, level: int, filters: Sequence[_Made]) -> None:
         """Leave out rows by filters whose columns are computed, up to one."""

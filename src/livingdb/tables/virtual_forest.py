@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from livingdb.chunks.address import Address
 from livingdb.tables.batches import large_batches
-from livingdb.tables.row_projection import RowProjection
+from livingdb.tables.row_projection import NullValue, RowProjection
 from livingdb.tables.rows import RowSet
 from livingdb.tables.schema import TableSchema
 from livingdb.trees.delta import Delta, merge_deltas
@@ -105,9 +105,14 @@ class MappedForest(VirtualForest):
         wanted = [*keys, *(at for at in dict.fromkeys(chosen) if at not in keys)]
         places = [wanted.index(at) for at in chosen]
         names, reads = self._chosen(wanted)
+        passed = 0
         for batch in large_batches(self.source.batches(reads, span)):
             given = dict(zip(reads, batch.columns, strict=True))
-            _, columns = self.projection.map_rows(given, len(batch), names)
+            try:
+                _, columns = self.projection.map_rows(given, len(batch), names)
+            except NullValue as error:
+                raise error.at_key(self._key_at(span, passed + error.row)) from None
+            passed += len(batch)
             if rest is not None and len(columns[0]):
                 columns, rest = self._overlay(columns, rest, wanted)
             if len(columns[0]):
@@ -117,6 +122,14 @@ class MappedForest(VirtualForest):
             _, columns = rest.apply(rest.keys[:0], empty, wanted)
             if len(columns[0]):
                 yield [columns[at] for at in places]
+
+    def _key_at(self, span: Span, row: int) -> str:
+        """The key of a row of the source, to be shown."""
+        for batch in self.source.batches(self.source.schema.key, span):
+            if row < len(batch):
+                return _shown_key(batch.slice(row, 1).columns)
+            row -= len(batch)
+        raise AssertionError("the source has fewer rows than were read of it")
 
     def _overlay(
         self, columns: list[pa.Array], rest: Delta, positions: Sequence[int]
@@ -137,7 +150,12 @@ class MappedForest(VirtualForest):
         if not len(arrays[0]):
             return found, [pa.array([], self.grouping.types[at]) for at in positions]
         given = dict(zip(reads, arrays, strict=True))
-        kept, columns = self.projection.map_rows(given, len(arrays[0]), names)
+        try:
+            kept, columns = self.projection.map_rows(given, len(arrays[0]), names)
+        except NullValue as error:
+            one = keys[found][error.row : error.row + 1]
+            _, key = self.source.lookup(one, list(self.source.schema.key))
+            raise error.at_key(_shown_key(key)) from None
         if kept is not None:
             found = found.copy()
             found[found] = kept
@@ -158,6 +176,11 @@ class MappedForest(VirtualForest):
     def split(self, root: Address, parts: int) -> list[Span]:
         """Ranges of keys that hold about equally many rows of the source."""
         return self.source.forest.split(self.source.root, parts)
+
+
+def _shown_key(columns: Sequence[pa.Array]) -> str:
+    values = tuple(column[0].as_py() for column in columns)
+    return repr(values[0] if len(values) == 1 else values)
 
 
 def _delta_within(changes: Delta, span: Span) -> Delta:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import livingdb
@@ -16,11 +17,15 @@ from livingdb.evolution import (
     ConcatColumns,
     CreateTable,
     Decompose,
+    DropConstraint,
     RenameColumn,
     RetypeColumn,
     SchemaChange,
     SplitColumn,
 )
+from livingdb.evolution.lens_evaluator import _mapped_rows
+from livingdb.evolution.plan import definitions_of
+from livingdb.graph.graph import tables_of
 
 ROWS = [
     {"id": 1, "a": "7", "x": 7.0, "n": 2},
@@ -410,3 +415,33 @@ def test_a_decimal_keeps_to_its_digits(main: livingdb.Branch) -> None:
         main.update("t", {"id": [1], "v": [123.0]})
     with pytest.raises(InvalidData, match=r"column 'v': Decimal\('7.90'\) .* decimal\(3,0\)"):
         main.evolve(RetypeColumn("t", "v", "decimal(3,0)"))
+
+
+@pytest.mark.parametrize(
+    ("repair", "said"),
+    [("concat(a, 'x')", "gives string"), ("true", "gives boolean"), ("date'2024-01-01'", "date")],
+)
+def test_a_repair_is_of_its_columns_kind(main: livingdb.Branch, repair: str, said: str) -> None:
+    change = AddConstraint("t", "some", "n > 0", on_violation="repair", repair=repair)
+    named = {"n": repair}
+    for one in (change, AddConstraint("t", "s", "n > x", on_violation="repair", repair=named)):
+        with pytest.raises(InvalidData, match=rf"'t', column 'n' is int, and .*{said}"):
+            main.explain_evolution(one)
+    main.evolve(AddConstraint("t", "some", "n > 0", on_violation="repair", repair="1.0"))
+    with pytest.raises(InvalidData, match=rf"'t', column 'n' is int, and .*{said}"):
+        main.evolve(DropConstraint("t", "some", on_violation="repair", repair=repair))
+
+
+def test_a_null_that_is_read_names_its_row(main: livingdb.Branch) -> None:
+    """Rows of composed lenses are looked at before; a recipe of old might still give one."""
+    main.evolve(AddColumn("t", "m", "int", up="n + 1"))
+    graph = main._graph
+    tables = tables_of(graph, main._head())
+    lens = AddColumn("t", "v", "int not null", up="m").plan(definitions_of(graph, tables))
+    rows = _mapped_rows(graph.versions, lens, tables, "t", tables["t"].address)
+    assert rows is not None
+    said = r"table 't', column 'v': null in the row with the key 3, but the column is NOT NULL"
+    with pytest.raises(InvalidData, match=said):
+        rows.to_arrow(["v"])
+    with pytest.raises(InvalidData, match=said):
+        rows.lookup(rows.schema.key_codec.encode([pa.array([1, 3])]), ["v"])

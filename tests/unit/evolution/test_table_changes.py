@@ -19,7 +19,6 @@ from livingdb.errors import (
     NotFound,
     Unsupported,
 )
-from livingdb.evolution.changes import normalize
 from livingdb.evolution.changes.change_key import ChangeKey
 from livingdb.evolution.changes.decompose import Decompose
 from livingdb.evolution.changes.join_tables import JoinTables
@@ -27,6 +26,7 @@ from livingdb.evolution.changes.normalize import Normalize
 from livingdb.evolution.changes.split_table import SplitTable
 from livingdb.evolution.changes.union_tables import UnionTables
 from livingdb.evolution.lenses import lookup_lens as lookups
+from livingdb.evolution.lenses import normalize_lens
 from livingdb.evolution.lenses.lens import DIRECTIONS
 from livingdb.evolution.schema_change import SchemaChange
 from livingdb.tables.identity import column_number
@@ -419,7 +419,10 @@ def test_rows_with_one_hash_are_told_apart() -> None:
 
     lookups_row_ids = lookups.row_ids
     rows = [{"id": 1, "a": "x"}, {"id": 2, "a": "y"}]
-    with mock.patch.object(lookups, "row_ids", weak), mock.patch.object(normalize, "row_ids", weak):
+    with (
+        mock.patch.object(lookups, "row_ids", weak),
+        mock.patch.object(normalize_lens, "row_ids", weak),
+    ):
         with pytest.raises(InvalidData, match="different rows of 'p' have one hash"):
             Pair(lens, {"t": rows})
         pair = Pair(lens, {"t": rows[:1]})

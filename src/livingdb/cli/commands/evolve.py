@@ -59,7 +59,7 @@ def evolve(
     ] = False,
     message: Message = "",
 ) -> None:
-    """SchemaChange the schema; no rows are written.  Several changes are made all or none.
+    """Change the schema; no rows are written.  Several changes are made all or none.
 
     \b
     Example:
@@ -67,7 +67,7 @@ def evolve(
       livingdb evolve "ALTER TABLE orders DROP COLUMN note" --keep main_v1 --sync both \\
         --on-break move
       livingdb evolve --explain "ALTER TABLE orders RENAME COLUMN city TO town"
-      livingdb evolve '{"change": "DropColumn", "table": "orders", "column": "note"}'
+      livingdb evolve '{"change": "DropColumn", "table": "orders", "name": "note"}'
     """
     settings = Settings.of(context)
     output = settings.output()

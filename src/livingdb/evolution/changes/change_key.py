@@ -156,7 +156,7 @@ class RekeyLens(Lens):
         if not delta:
             return {}
         before, after = rows_of(there, delta.before), rows_of(there, delta.after)
-        check_not_null(there, after)
+        check_not_null(self.table, there, after)
         self._check_unique(after, there)
         fresh = renamed_keys(there, anti_join(there, after, before))
         taken = held_rows(other, self.table, there, fresh)

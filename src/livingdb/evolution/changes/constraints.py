@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import pyarrow as pa
 
 from livingdb.errors import InvalidData, NotFound, Unsupported
+from livingdb.evolution.casts import Cast
 from livingdb.evolution.definition_edits import (
     check_choice,
     check_layout,
@@ -24,6 +25,7 @@ from livingdb.sql.expressions import Expression
 from livingdb.sql.stored_expressions import with_written
 from livingdb.tables.recipe import Definition
 from livingdb.tables.schema import TableSchema
+from livingdb.tables.type_names import type_name
 
 __all__ = ["AddConstraint", "DropConstraint"]
 
@@ -65,6 +67,7 @@ class AddConstraint(SchemaChange):
         if self.check is not None:
             schema = definition_of(tables, self.table).schema
             Expression(self.check).require_portable(schema.whole)
+        _check_repairs(self.plan(tables))
 
     def plan(self, tables: Schemas) -> Lens:
         old = definition_of(tables, self.table)
@@ -100,6 +103,9 @@ class DropConstraint(SchemaChange):
 
     def __post_init__(self) -> None:
         _freeze_link(self, self.foreign_key)
+
+    def check_definition(self, tables: Schemas) -> None:
+        _check_repairs(self.plan(tables))
 
     def plan(self, tables: Schemas) -> Lens:
         old = definition_of(tables, self.table)
@@ -224,6 +230,20 @@ def _repairs(rule: Rule, given: Repair | None) -> dict[str, Expression]:
     if not given:
         raise InvalidData("give an expression for at least one column to repair")
     return {name: Expression(text) for name, text in given.items()}
+
+
+def _check_repairs(lens: Lens) -> None:
+    """`InvalidData` if a repair gives values of another kind than its column holds."""
+    if not isinstance(lens, ConstraintLens):
+        return
+    for name, repair in lens.repairs.items():
+        wanted, schema = lens.loose_schema.column(name).type, lens.loose_schema.whole
+        given = repair.values(schema.empty_table()).type
+        if not Cast(given, wanted).is_of_one_kind and repair.text.strip().casefold() != "null":
+            raise InvalidData(
+                f"table {lens.old_name!r}, column {name!r} is {type_name(wanted)}, and the repair "
+                f"{repair.text} gives {type_name(given)}: write CAST(… AS {type_name(wanted)})"
+            )
 
 
 # --- foreign keys -------------------------------------------------------------------------------

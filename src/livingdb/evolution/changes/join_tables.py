@@ -310,8 +310,7 @@ class JoinReferencesLens(Lens):
         return np.full(rows.num_rows, not is_new and table == self.lookups.lookup[0])
 
     def putr(self, deltas: TableImages, old: Side, new: Side) -> TableImages:
-        return self.lookups.join_images(deltas, old, new)
+        return self.lookups.put_wide(deltas, old, new)
 
     def putl(self, deltas: TableImages, new: Side, old: Side) -> TableImages:
-        delta = images_of(deltas, *self.lookups.wide)
-        return self.lookups.split_images(delta, old) if delta else {}
+        return self.lookups.put_narrow(deltas, new, old)

@@ -302,7 +302,7 @@ class MaskedKeyLens(Lens):
         made = dict(zip(self.there.makes, self.there.compute(rows).columns, strict=True))
         columns = [made.get(c.name, rows.column(c.name)) for c in self._new.columns]
         named = pa.Table.from_arrays(columns, names=[c.name for c in self._new.columns])
-        check_not_null(self._new, named)
+        check_not_null(self.table, self._new, named)
         return named.cast(self._new.arrow)
 
     def putr(self, deltas: TableImages, old: Side, new: Side) -> TableImages:

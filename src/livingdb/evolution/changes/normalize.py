@@ -2,32 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from livingdb.errors import InvalidData
-from livingdb.evolution.changes.normalize_into import (
-    NormalizeByLens,
-    NormalizeIntoLens,
-    check_keyed_lookup,
-    check_lookup,
-)
+from livingdb.evolution.changes.normalize_into import check_keyed_lookup, check_lookup
 from livingdb.evolution.definition_edits import check_new_name, new_column, refuse_unique
 from livingdb.evolution.lenses.keyed_lookup import KeyedLookups
-from livingdb.evolution.lenses.lens import (
-    Expected,
-    Follower,
-    Lens,
-    RowMap,
-    Side,
-    TableImages,
-    Verdicts,
-)
+from livingdb.evolution.lenses.lens import Lens
 from livingdb.evolution.lenses.lookup_lens import (
     FANOUT,
     FORK,
@@ -36,25 +21,25 @@ from livingdb.evolution.lenses.lookup_lens import (
     Lookups,
     Named,
 )
+from livingdb.evolution.lenses.normalize_lens import (
+    NormalizeByLens,
+    NormalizeIntoLens,
+    NormalizeLens,
+)
 from livingdb.evolution.lenses.shared_lookup import SharedLookups
 from livingdb.evolution.lenses.table_parts import (
     check_names,
     check_together,
     fitting_layout,
-    images_of,
     names_of,
-    rows_of,
-    verdicts,
 )
 from livingdb.evolution.made_ids import MadeIds
 from livingdb.evolution.schema_change import SchemaChange, Schemas, definition_of
 from livingdb.sql.expressions import Expression
-from livingdb.tables.batches import large_batches
 from livingdb.tables.recipe import Definition
-from livingdb.tables.row_hash import encoded_rows, row_ids
 from livingdb.tables.schema import Column, TableSchema
 
-__all__ = ["Normalize", "NormalizeLens"]
+__all__ = ["Normalize"]
 
 
 @dataclass(frozen=True)
@@ -212,80 +197,3 @@ class Normalize(SchemaChange):
 
 def _checks(schema: TableSchema, names: set[str]) -> tuple[tuple[str, str], ...]:
     return tuple(check for check in schema.checks if Expression(check[1]).columns <= names)
-
-
-class NormalizeLens(Lens):
-    """The old side is wide, the new one narrow with a lookup table."""
-
-    def __init__(self, old: Schemas, new: Schemas, lookups: Lookups):
-        self.old, self.new, self.lookups = old, new, lookups
-
-    def directions(self) -> Verdicts:
-        return verdicts()
-
-    def row_map(self, name: str) -> RowMap | None:
-        lookups = self.lookups
-        if name != lookups.narrow[0]:
-            return None
-        return RowMap(lookups.wide[0], lookups.narrow_step())
-
-    def follower(self, table: str, is_right: bool) -> Follower | None:
-        """What a row has beside the lookup is the same on both sides, while the row is there."""
-        lookups = self.lookups
-        if is_right:
-            return Follower(lookups.narrow[0], None, frozenset(lookups.moved))
-        if table != lookups.narrow[0]:
-            return None
-        return Follower(lookups.wide[0], None, frozenset([lookups.reference]))
-
-    def create(self, old: Side) -> Mapping[str, Iterator[pa.RecordBatch]]:
-        narrow, lookup = self.lookups.narrow[0], self.lookups.lookup[0]
-        return {narrow: self._narrow(old), lookup: self._lookup(old)}
-
-    def _narrow(self, old: Side) -> Iterator[pa.RecordBatch]:
-        name, schema = self.lookups.wide
-        for batch in old.scan(name):
-            yield from self.lookups.new_narrow_rows(rows_of(schema, batch)).to_batches()
-
-    def _lookup(self, old: Side) -> Iterator[pa.RecordBatch]:
-        """The rows of the lookup table, each when its values are first seen."""
-        seen, proofs = np.empty(0, np.int64), np.empty(0, np.int64)
-        for batch in large_batches(old.scan(self.lookups.wide[0], self.lookups.moved)):
-            rows = self.lookups.new_lookup_rows(pa.Table.from_batches([batch]))
-            ids = rows.column(0).to_numpy()
-            proof = row_ids(encoded_rows(self.lookups.values(rows)), 1)
-            at = np.searchsorted(seen, ids)
-            fresh = ~np.isin(ids, seen, assume_unique=True)
-            if (np.diff(ids) == 0).any() or (proofs[at[~fresh]] != proof[~fresh]).any():
-                raise InvalidData(f"different rows of {self.lookups.lookup[0]!r} have one hash")
-            seen = np.insert(seen, at[fresh], ids[fresh])
-            proofs = np.insert(proofs, at[fresh], proof[fresh])
-            yield from rows.filter(pa.array(fresh)).to_batches()
-
-    def outlets(self, table: str, column: str) -> list[tuple[str, str]]:
-        lookups = self.lookups
-        return [((lookups.lookup if column in lookups.moved else lookups.narrow)[0], column)]
-
-    @property
-    def settles(self) -> bool:
-        return self.lookups.settles
-
-    def settle_old(self, deltas: TableImages, old: Side, new: Side) -> TableImages:
-        return self.lookups.settle_wide(deltas, old, new)
-
-    def settle_new(self, deltas: TableImages, new: Side, old: Side) -> TableImages:
-        return self.lookups.settle_narrow(deltas, new)
-
-    def expected_new(self, old: Side, new: Side, direction: str) -> Expected:
-        return self.lookups.expected_narrow(old, new)
-
-    def own_rows(self, table: str, is_new: bool, rows: pa.Table) -> npt.NDArray[np.bool_]:
-        """Lookup rows that no row refers to any more."""
-        return np.full(rows.num_rows, is_new and table == self.lookups.lookup[0])
-
-    def putr(self, deltas: TableImages, old: Side, new: Side) -> TableImages:
-        delta = images_of(deltas, *self.lookups.wide)
-        return self.lookups.split_images(delta, new) if delta else {}
-
-    def putl(self, deltas: TableImages, new: Side, old: Side) -> TableImages:
-        return self.lookups.join_images(deltas, new, old)

@@ -1,25 +1,17 @@
-"""Normalize into a lookup table that is there: what it has to be, and the lens."""
+"""Normalize into a lookup table that is there: what it has to be."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from livingdb.errors import InvalidData
-from livingdb.evolution.lenses.keyed_lookup import KeyedLookups
-from livingdb.evolution.lenses.lens import Expected, Lens, RowMap, Side, TableImages, Verdicts
-from livingdb.evolution.lenses.shared_lookup import SharedLookups
-from livingdb.evolution.lenses.table_parts import verdicts
-from livingdb.evolution.schema_change import Schemas
 from livingdb.sql.expressions import Expression
-from livingdb.tables.row_projection import ProjectionStep
 from livingdb.tables.schema import Column, TableSchema
 from livingdb.tables.type_names import type_name
 
-__all__ = ["NormalizeByLens", "NormalizeIntoLens", "check_keyed_lookup", "check_lookup"]
+__all__ = ["check_keyed_lookup", "check_lookup"]
 
 
 def check_lookup(
@@ -135,77 +127,3 @@ def _check_conditions(
         raise InvalidData(
             f"{has!r} has the check {text}, and {lacks!r} has not: add it there, or drop it"
         )
-
-
-class NormalizeIntoLens(Lens):
-    """A wide table and a lookup table become a narrow one and a lookup table with more rows."""
-
-    def __init__(self, old: Schemas, new: Schemas, lookups: SharedLookups):
-        self.old, self.new, self.lookups = old, new, lookups
-
-    def directions(self) -> Verdicts:
-        return verdicts()
-
-    def create(self, old: Side) -> Mapping[str, Iterator[pa.RecordBatch]]:
-        narrow, lookup = self.lookups.narrow[0], self.lookups.lookup[0]
-        return {narrow: self._narrow(old), lookup: self._lookup(old)}
-
-    def _narrow(self, old: Side) -> Iterator[pa.RecordBatch]:
-        yield from self.lookups.create_rows(old)[0].to_batches()
-
-    def _lookup(self, old: Side) -> Iterator[pa.RecordBatch]:
-        yield from old.scan(self.lookups.lookup[0])
-        yield from self.lookups.create_rows(old)[1].to_batches()
-
-    def outlets(self, table: str, column: str) -> list[tuple[str, str]]:
-        lookups = self.lookups
-        is_moved = table == lookups.lookup[0] or column in lookups.moved
-        return [((lookups.lookup if is_moved else lookups.narrow)[0], column)]
-
-    @property
-    def settles(self) -> bool:
-        return self.lookups.settles
-
-    def settle_old(self, deltas: TableImages, old: Side, new: Side) -> TableImages:
-        return self.lookups.settle_shared(deltas, old, new)
-
-    def settle_new(self, deltas: TableImages, new: Side, old: Side) -> TableImages:
-        return self.lookups.settle_narrow(deltas, new)
-
-    def expected_new(self, old: Side, new: Side, direction: str) -> Expected:
-        return self.lookups.expected_narrow(old, new)
-
-    def own_rows(self, table: str, is_new: bool, rows: pa.Table) -> npt.NDArray[np.bool_]:
-        """Lookup rows that wide rows needed."""
-        return np.full(rows.num_rows, is_new and table == self.lookups.lookup[0])
-
-    def putr(self, deltas: TableImages, old: Side, new: Side) -> TableImages:
-        return self.lookups.split_shared(deltas, old, new)
-
-    def putl(self, deltas: TableImages, new: Side, old: Side) -> TableImages:
-        return self.lookups.join_shared(deltas, new, old)
-
-
-class NormalizeByLens(NormalizeIntoLens):
-    """The same, where a column of the table holds the key of the lookup table."""
-
-    def __init__(self, old: Schemas, new: Schemas, lookups: KeyedLookups):
-        super().__init__(old, new, lookups)
-        self.keyed = lookups
-
-    def row_map(self, name: str) -> RowMap | None:
-        lookups = self.keyed
-        if name != lookups.narrow[0]:
-            return None
-        same = {column.name: column.name for column in lookups.narrow[1].columns}
-        return RowMap(lookups.wide[0], ProjectionStep(same))
-
-    def scan_reason(self) -> str | None:
-        lookups = self.keyed
-        return (
-            f"rows of {lookups.wide[0]!r} with one {lookups.reference!r} must have the same "
-            f"{', '.join(lookups.moved)}, which are those of {lookups.lookup[0]!r} where it has one"
-        )
-
-    def check(self, old: Side) -> None:
-        self.keyed.check_wide(old)

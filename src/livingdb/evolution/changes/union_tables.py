@@ -170,7 +170,7 @@ class _Union(Lens):
         """Rows of the new table as an old one has them."""
         schema = self.old[name].schema
         made = rows_of(schema, rows)
-        check_not_null(schema, made)
+        check_not_null(name, schema, made)
         return made
 
 

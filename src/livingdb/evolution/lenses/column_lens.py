@@ -7,12 +7,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import numpy as np
 import pyarrow as pa
 
-from livingdb.errors import InvalidData
 from livingdb.evolution.lenses.lens import Follower, Verdicts
 from livingdb.evolution.lenses.row_alignment import Mask
 from livingdb.evolution.lenses.row_lens import CarriedRows, RowLens, TouchedRows
 from livingdb.tables.recipe import Definition
-from livingdb.tables.row_projection import Formula, ProjectionStep
+from livingdb.tables.row_projection import Formula, NullValue, ProjectionStep
 from livingdb.tables.schema import TableSchema
 from livingdb.trees.compare import choose
 
@@ -70,7 +69,8 @@ class ColumnLens(RowLens):
             if column.name not in made and column.name not in new.key
         }
         same.update(zip(new.key, old.key, strict=True))
-        return ProjectionStep(same, [_fitting_formula(new, each) for each in formulas], keeps)
+        fitting = [_fitting_formula(self.new_name, new, each) for each in formulas]
+        return ProjectionStep(same, fitting, keeps)
 
     def row_follower(
         self, is_right: bool, watches: Iterable[str] = (), checks: bool = False
@@ -97,8 +97,8 @@ class ColumnLens(RowLens):
         return CarriedRows(touched.after.there, columns)
 
 
-def _fitting_formula(schema: TableSchema, formula: Formula) -> Formula:
-    """A formula whose values are of the columns' types; `InvalidData` for a null that is none."""
+def _fitting_formula(table: str, schema: TableSchema, formula: Formula) -> Formula:
+    """A formula whose values are of the columns' types; `NullValue` for a null that is none."""
     known = {column.name: column for column in schema.columns}
     columns = [known.get(name) for name in formula.makes]
 
@@ -106,7 +106,8 @@ def _fitting_formula(schema: TableSchema, formula: Formula) -> Formula:
         found = []
         for column, values in zip(columns, formula.compute(rows), strict=True):
             if column is not None and values.null_count and not column.nullable:
-                raise InvalidData(f"column {column.name!r}: null in a row, but it is NOT NULL")
+                wrong = values.is_null().to_numpy(zero_copy_only=False)
+                raise NullValue(table, column.name, int(wrong.argmax()))
             is_other = column is not None and values.type != column.type
             found.append(values.cast(column.type) if column is not None and is_other else values)
         return found

@@ -19,14 +19,12 @@ from livingdb.evolution.lenses.row_alignment import (
     Mask,
     align_rows,
     distinct_keys,
-    empty_rows,
     keys_of,
 )
 from livingdb.evolution.lenses.shared_lookup import SharedLookups
 from livingdb.evolution.lenses.table_parts import (
     all_null,
     anti_join,
-    apply_images,
     assemble_rows,
     held_rows,
     images_of,
@@ -34,8 +32,8 @@ from livingdb.evolution.lenses.table_parts import (
     rows_of,
 )
 from livingdb.graph.row_constraints import check_not_null, first_key
+from livingdb.tables.batches import flat
 from livingdb.trees.compare import differs
-from livingdb.trees.keys import member
 
 __all__ = ["KeyedLookups"]
 
@@ -82,19 +80,20 @@ class KeyedLookups(SharedLookups):
 
     # --- changes of the old side ----------------------------------------------------------------
 
-    def split_shared(self, deltas: TableImages, old: Side, new: Side) -> TableImages:
+    def put_narrow(self, deltas: TableImages, wide: Side, side: Side) -> TableImages:
         name, schema = self.lookup
         lookup, delta = images_of(deltas, name, schema), images_of(deltas, *self.wide)
-        base, replaced = self._written_rows(lookup, new)
-        side = ChangedSide(new, {name: (schema, base)})
+        base, replaced = self._written_rows(lookup, side)
         wanted = self._wanted_rows(delta.after)
-        updates = self._updates(wanted, side)
-        ids = pa.concat_arrays([_flat(replaced), _flat(updates.before.column(self._id))])
-        self._check_others(self._rows_sharing(new, ids), delta)
+        updates = self._updates(wanted, ChangedSide(side, {name: (schema, base)}))
+        ids = pa.concat_arrays([flat(replaced), flat(updates.before.column(self._id))])
+        sharing = renamed_keys(self.wide[1], self._rows_sharing(side, ids))
+        left = anti_join(self.wide[1], sharing, delta.before, delta.after)
+        self._refuse_left(left, "one that changes", ", which on_update='fanout' does")
         keys = distinct_keys(self.wide[1], delta.before, delta.after)
-        narrow = RowImages(held_rows(new, *self.narrow, keys), self.project(delta.after))
+        narrow = RowImages(held_rows(side, *self.narrow, keys), self.project(delta.after))
         images = compose_images(schema, base, updates)
-        images = compose_images(schema, images, self._unused_rows(lookup, narrow, new, images))
+        images = compose_images(schema, images, self._unused_rows(lookup, narrow, side, images))
         carried = {self.narrow[0]: narrow, name: images}
         return {table: made for table, made in carried.items() if made}
 
@@ -135,16 +134,6 @@ class KeyedLookups(SharedLookups):
         blank = pa.array([column.default], column.type)
         return blank.take(pa.array(np.zeros(rows.num_rows, np.int64)))
 
-    def _with_values(self, rows: pa.Table, values: pa.Table) -> pa.Table:
-        """Lookup rows with what moved taken from others of the same keys."""
-        schema = self.lookup[1]
-        known = align_rows(schema, keys_of(schema, rows), values)
-        columns = {column.name: rows.column(column.name) for column in schema.columns}
-        for moved in self.moved:
-            mine = AlignedRows(known.there, rows).column(moved)
-            columns[moved] = pc.if_else(pa.array(known.there), known.column(moved), mine)
-        return assemble_rows(schema, np.ones(rows.num_rows, bool), columns)
-
     def _updates(self, wanted: pa.Table, side: Side) -> RowImages:
         """What becomes of lookup rows that wide ones say otherwise, or that are not there yet."""
         schema = self.lookup[1]
@@ -156,7 +145,7 @@ class KeyedLookups(SharedLookups):
         before = rows_of(schema, known.rows.filter(pa.array(changed)))
         after = self._with_values(before, wanted)
         inserted = wanted.filter(pa.array(~known.there))
-        check_not_null(schema, inserted)
+        check_not_null(*self.lookup, inserted)
         return RowImages(before, pa.concat_tables([after, inserted]))
 
     def _check_values(self, wanted: pa.Table, side: Side) -> None:
@@ -172,57 +161,27 @@ class KeyedLookups(SharedLookups):
                 f"than that row of {name!r}; on_update='fanout' changes it with them"
             )
 
-    def _check_others(self, sharing: pa.Table, delta: RowImages) -> None:
-        """`InvalidData` if rows that a change leaves alone share a lookup row that it changes."""
-        schema = self.wide[1]
-        left = anti_join(schema, renamed_keys(schema, sharing), delta.before, delta.after)
-        if left.num_rows:
-            raise InvalidData(
-                f"table {self.wide[0]!r}: the row with the key "
-                f"{first_key(schema, left, np.ones(left.num_rows, bool))} shares "
-                f"{', '.join(self.moved)} with one that changes, and would have to change with "
-                "it, which on_update='fanout' does"
-            )
-
-    def settle_shared(self, deltas: TableImages, old: Side, new: Side) -> TableImages:
+    def settle_wide(self, deltas: TableImages, wide: Side, side: Side) -> TableImages:
         """A row with another key takes the values of its lookup row; and "fanout"."""
         name, schema = self.lookup
         lookup, delta = images_of(deltas, name, schema), images_of(deltas, *self.wide)
-        base, replaced = self._written_rows(lookup, new)
-        side = ChangedSide(new, {name: (schema, base)})
-        delta = self._adopt(delta, side)
+        base, replaced = self._written_rows(lookup, side)
+        delta = self._adopt(delta, ChangedSide(side, {name: (schema, base)}))
         deltas = {**deltas, **({self.wide[0]: delta} if delta else {})}
         if self.on_update != FANOUT:
             return deltas
         wanted = self._wanted_rows(self._said_anew(delta))
-        changed = self._updates(wanted, new).before
+        changed = self._updates(wanted, side).before
         updates = wanted.filter(pa.array(self._is_among(wanted, changed)))
-        written = base.after.filter(
-            pc.is_in(base.after.column(self._id), value_set=_flat(replaced))
-        )
-        self._check_same(updates, written)
-        rows = pa.concat_tables([anti_join(schema, updates, written), written])
+        rows = self._shared_updates(updates, base, replaced)
         if not rows.num_rows:
             return deltas
-        sharing = renamed_keys(self.wide[1], self._rows_sharing(new, rows.column(self._id)))
-        others = held_rows(old, *self.wide, anti_join(self.wide[1], sharing, delta.after))
+        sharing = renamed_keys(self.wide[1], self._rows_sharing(side, rows.column(self._id)))
+        others = held_rows(wide, *self.wide, anti_join(self.wide[1], sharing, delta.after))
         others = anti_join(self.wide[1], others, delta.before, delta.after)
         after = self._take_values(pa.concat_tables([delta.after, others]), rows)
-        wide = RowImages(pa.concat_tables([delta.before, others]), after)
-        held = held_rows(old, name, schema, rows.select([self._id]))
-        known = apply_images(schema, held, lookup)
-        made = self._with_values(known.filter(pa.array(self._is_among(known, rows))), rows)
-        more = anti_join(schema, held, lookup.before, lookup.after)
-        images = RowImages(
-            pa.concat_tables([lookup.before, more]),
-            apply_images(schema, lookup.after, RowImages(empty_rows(schema), made)),
-        )
-        return {**deltas, self.wide[0]: wide, **({name: images} if images else {})}
-
-    def _is_among(self, rows: pa.Table, others: pa.Table) -> Mask:
-        schema = self.lookup[1]
-        made: Mask = member(keys_of(schema, rows), np.sort(keys_of(schema, others)))
-        return made
+        made = RowImages(pa.concat_tables([delta.before, others]), after)
+        return {**deltas, self.wide[0]: made, **self._settled_lookup(lookup, rows, wide)}
 
     def _changes(self, delta: RowImages) -> tuple[AlignedRows, Mask, Mask]:
         """The rows after a change as they were; where the key, and where the values differ."""
@@ -266,7 +225,3 @@ class KeyedLookups(SharedLookups):
             mine = AlignedRows(takes, rows).column(moved)
             columns[moved] = pc.if_else(pa.array(takes), parents.column(moved), mine)
         return assemble_rows(schema, np.ones(rows.num_rows, bool), columns)
-
-
-def _flat(ids: pa.ChunkedArray) -> pa.Array:
-    return pa.concat_arrays([pa.array([], ids.type), *ids.chunks])

@@ -76,6 +76,11 @@ class Lookups:
 
     # --- wide to narrow -----------------------------------------------------------------------
 
+    def put_narrow(self, deltas: TableImages, wide: Side, side: Side) -> TableImages:
+        """What a change of the wide side changes on the narrow one."""
+        delta = images_of(deltas, *self.wide)
+        return self.split_images(delta, side) if delta else {}
+
     def split_images(
         self, delta: RowImages, side: Side, outdated: pa.Table | None = None
     ) -> TableImages:
@@ -99,7 +104,7 @@ class Lookups:
         carried = {self.narrow[0]: RowImages(touched.held, made)}
         rows = pa.concat_tables([updates.after, inserted])
         if rows.num_rows:
-            check_not_null(self.lookup[1], rows)
+            check_not_null(*self.lookup, rows)
             carried[self.lookup[0]] = RowImages(updates.before, rows)
         return carried
 
@@ -193,7 +198,7 @@ class Lookups:
 
     # --- narrow to wide -----------------------------------------------------------------------
 
-    def join_images(self, deltas: TableImages, side: Side, wide: Side) -> TableImages:
+    def put_wide(self, deltas: TableImages, side: Side, wide: Side) -> TableImages:
         """What a change of the narrow table and of the lookup table changes in the wide one."""
         (name, schema), (_, narrow), (_, lookup) = self.wide, self.narrow, self.lookup
         rows = images_of(deltas, *self.narrow)
@@ -220,7 +225,7 @@ class Lookups:
         kept = [column.name for column in schema.columns if column.name not in self.moved]
         columns |= {kept_name: rows.column(kept_name) for kept_name in kept}
         made = assemble_rows(schema, np.ones(rows.num_rows, bool), columns)
-        check_not_null(schema, made)
+        check_not_null(*self.wide, made)
         return made
 
     def unreferenced(self, lookup: pa.Table, delta: RowImages, side: Side) -> Mask:
@@ -359,12 +364,15 @@ class Lookups:
         keys = renamed_keys(schema, self._rows_sharing(side, updates.before.column(self._id)))
         stays = ~touched.shared & touched.after.there
         changed = anti_join(schema, touched.keys, touched.keys.filter(pa.array(stays)))
-        left = anti_join(schema, keys, changed)
+        self._refuse_left(anti_join(schema, keys, changed), "one that changes")
+
+    def _refuse_left(self, left: pa.Table, other: str, advice: str = "") -> None:
+        """`InvalidData` for wide rows that are left alone and share what is given other values."""
         if left.num_rows:
             raise InvalidData(
                 f"table {self.wide[0]!r}: the row with the key "
-                f"{first_key(schema, left, np.ones(left.num_rows, bool))} shares "
-                f"{', '.join(self.moved)} with one that changes, and would have to change with it"
+                f"{first_key(self.wide[1], left, np.ones(left.num_rows, bool))} shares "
+                f"{', '.join(self.moved)} with {other}, and would have to change with it{advice}"
             )
 
     def _assign_lookup_keys(

@@ -109,14 +109,20 @@ class RowLens(Lens):
     def to_new_rows(self, rows: pa.Table) -> pa.Table:
         """The new rows that old ones become if nothing is known of any: the first migration."""
         touched = _new_rows(rows, self.old_schema, self.new_schema)
-        return _build_rows(
-            self.new_schema, self.old_schema, touched.keys, self.carry_right(touched)
-        )
+        return self._build_new(touched)
 
     def to_old_rows(self, rows: pa.Table) -> pa.Table:
         """The old rows that new ones become if nothing is known of any."""
         touched = _new_rows(rows, self.new_schema, self.old_schema)
-        return _build_rows(self.old_schema, self.new_schema, touched.keys, self.carry_left(touched))
+        return self._build_old(touched)
+
+    def _build_new(self, touched: TouchedRows) -> pa.Table:
+        names = self.new_name, self.new_schema, self.old_schema
+        return _build_rows(*names, touched.keys, self.carry_right(touched))
+
+    def _build_old(self, touched: TouchedRows) -> pa.Table:
+        names = self.old_name, self.old_schema, self.new_schema
+        return _build_rows(*names, touched.keys, self.carry_left(touched))
 
     def row_map(self, name: str) -> RowMap | None:
         return RowMap(self.old_name, self.projection_step())
@@ -157,10 +163,7 @@ class RowLens(Lens):
         sides = (self.old_schema, self.new_schema)
         touched, held = _touched_rows(delta, new, self.new_name, *sides)
         self.check_right(touched)
-        made = _build_rows(
-            self.new_schema, self.old_schema, touched.keys, self.carry_right(touched)
-        )
-        return {self.new_name: RowImages(held, made)}
+        return {self.new_name: RowImages(held, self._build_new(touched))}
 
     def putl(self, deltas: TableImages, new: Side, old: Side) -> TableImages:
         delta = deltas.get(self.new_name)
@@ -169,8 +172,7 @@ class RowLens(Lens):
         sides = (self.new_schema, self.old_schema)
         touched, held = _touched_rows(delta, old, self.old_name, *sides)
         self.check_left(touched)
-        made = _build_rows(self.old_schema, self.new_schema, touched.keys, self.carry_left(touched))
-        return {self.old_name: RowImages(held, made)}
+        return {self.old_name: RowImages(held, self._build_old(touched))}
 
     def agree_right(self, touched: TouchedRows, direction: str) -> CarriedRows:
         """The new side's rows if both sides are in step, of rows that did not change."""
@@ -203,7 +205,7 @@ def _expected_rows(
     for batch in sides[0].scan(names[0]):
         rows = pa.Table.from_batches([batch])
         touched, _ = _touched_rows(RowImages(rows, rows), sides[1], names[1], *schemas)
-        yield _build_rows(schemas[1], schemas[0], touched.keys, agree(touched))
+        yield _build_rows(names[1], schemas[1], schemas[0], touched.keys, agree(touched))
 
 
 def _new_rows(rows: pa.Table, here: TableSchema, there: TableSchema) -> TouchedRows:
@@ -227,7 +229,7 @@ def _touched_rows(
 
 
 def _build_rows(
-    target: TableSchema, source: TableSchema, keys: pa.Table, carried: CarriedRows
+    name: str, target: TableSchema, source: TableSchema, keys: pa.Table, carried: CarriedRows
 ) -> pa.Table:
     """Carried rows as a table of the target's columns."""
     by_name = dict(carried.columns)
@@ -236,7 +238,7 @@ def _build_rows(
     columns = [by_name[column.name] for column in target.columns]
     table = pa.Table.from_arrays(columns, names=[column.name for column in target.columns])
     whole = table if carried.there.all() else table.filter(pa.array(carried.there))
-    check_not_null(target, whole)
+    check_not_null(name, target, whole)
     return pa.Table.from_arrays(
         [_cast(whole.column(c.name), c.type) for c in target.columns], schema=target.whole
     )

@@ -29,11 +29,13 @@ from livingdb.evolution.lenses.table_parts import (
     all_null,
     anti_join,
     apply_images,
+    assemble_rows,
     held_rows,
     images_of,
     renamed_keys,
 )
 from livingdb.graph.row_constraints import first_key
+from livingdb.tables.batches import flat
 from livingdb.tables.row_hash import Ids
 from livingdb.trees.compare import differs
 from livingdb.trees.keys import member
@@ -43,10 +45,6 @@ __all__ = ["SharedLookups"]
 
 class SharedLookups(Lookups):
     """The lookup table has the same name and schema on both sides."""
-
-    @property
-    def settles(self) -> bool:
-        return self.on_update == FANOUT or super().settles
 
     # --- all rows -----------------------------------------------------------------------------
 
@@ -72,26 +70,24 @@ class SharedLookups(Lookups):
 
     # --- changes of the old side ----------------------------------------------------------------
 
-    def split_shared(self, deltas: TableImages, old: Side, new: Side) -> TableImages:
+    def put_narrow(self, deltas: TableImages, wide: Side, side: Side) -> TableImages:
         """What a change of the wide table and of the old lookup table changes on the new side."""
         name, schema = self.lookup
-        lookup = images_of(deltas, name, schema)
-        delta = images_of(deltas, *self.wide)
-        base, replaced = self._written_rows(lookup, new)
-        sharing = self._rows_sharing(new, replaced)
-        outdated = renamed_keys(self.wide[1], sharing)
-        side = ChangedSide(new, {name: (schema, base)})
+        lookup, delta = images_of(deltas, name, schema), images_of(deltas, *self.wide)
+        base, replaced = self._written_rows(lookup, side)
+        outdated = renamed_keys(self.wide[1], self._rows_sharing(side, replaced))
+        left = anti_join(self.wide[1], outdated, delta.before, delta.after)
         if self.on_update == FANOUT:
-            self._check_fanned_out(outdated, delta, side)
+            self._refuse_left(left, f"a row of {self.lookup[0]!r} that changes")
             outdated = outdated.slice(0, 0)
         else:
-            more = anti_join(self.wide[1], outdated, delta.before, delta.after)
-            rows = held_rows(old, *self.wide, more)
+            rows = held_rows(wide, *self.wide, left)
             delta = RowImages(*(pa.concat_tables([r, rows]) for r in (delta.before, delta.after)))
-        carried = dict(self.split_images(delta, side, outdated)) if delta else {}
+        changed = ChangedSide(side, {name: (schema, base)})
+        carried = dict(self.split_images(delta, changed, outdated)) if delta else {}
         images = compose_images(schema, base, images_of(carried, name, schema))
         narrow = images_of(carried, *self.narrow)
-        images = compose_images(schema, images, self._unused_rows(lookup, narrow, new, images))
+        images = compose_images(schema, images, self._unused_rows(lookup, narrow, side, images))
         return {**carried, **({name: images} if images else {})}
 
     def _written_rows(self, lookup: RowImages, new: Side) -> tuple[RowImages, pa.ChunkedArray]:
@@ -132,43 +128,56 @@ class SharedLookups(Lookups):
         unused = held.filter(pa.array(self.unreferenced(held, narrow, new)))
         return RowImages(unused, empty_rows(schema))
 
-    def _check_fanned_out(self, keys: pa.Table, delta: RowImages, side: Side) -> None:
-        """`InvalidData` if wide rows do not have the values of lookup rows that they share."""
-        schema = self.wide[1]
-        wrong = anti_join(schema, keys, delta.before, delta.after)
-        if wrong.num_rows:
-            raise InvalidData(
-                f"table {self.wide[0]!r}: the row with the key "
-                f"{first_key(schema, wrong, np.ones(wrong.num_rows, bool))} shares "
-                f"{', '.join(self.moved)} with a row of {self.lookup[0]!r} that changes, and would "
-                "have to change with it"
-            )
-
-    def settle_shared(self, deltas: TableImages, old: Side, new: Side) -> TableImages:
+    def settle_wide(self, deltas: TableImages, wide: Side, side: Side) -> TableImages:
         """With "fanout": a change of the old side with what follows from it there.
 
         A lookup row that changes changes the wide rows that share it, and the other way round.
         """
         if self.on_update != FANOUT:
             return deltas
-        name, schema = self.lookup
-        lookup, delta = images_of(deltas, name, schema), images_of(deltas, *self.wide)
-        base, ids = self._written_rows(lookup, new)
-        touched = self._touched_rows(delta, new)
-        updates = self._lookup_updates(touched, new)
-        replaced = base.after.filter(pc.is_in(base.after.column(self._id), value_set=_flat(ids)))
-        self._check_same(updates.after, replaced)
-        rows = pa.concat_tables([anti_join(schema, updates.after, replaced), replaced])
+        lookup, delta = images_of(deltas, *self.lookup), images_of(deltas, *self.wide)
+        touched = self._touched_rows(delta, side)
+        updates = self._lookup_updates(touched, side)
+        rows = self._shared_updates(updates.after, *self._written_rows(lookup, side))
         if not rows.num_rows:
             return deltas
-        wide = self._fan_out(delta, touched, RowImages(empty_rows(schema), rows), old, new)
-        held = held_rows(old, name, schema, rows.select(list(schema.key)))
-        known = np.sort(keys_of(schema, apply_images(schema, held, lookup)))
-        made = rows.filter(pa.array(member(keys_of(schema, rows), known)))
+        images = RowImages(empty_rows(self.lookup[1]), rows)
+        made = self._fan_out(delta, touched, images, wide, side)
+        return {**deltas, self.wide[0]: made, **self._settled_lookup(lookup, rows, wide)}
+
+    def _shared_updates(
+        self, updates: pa.Table, base: RowImages, replaced: pa.ChunkedArray
+    ) -> pa.Table:
+        """Lookup rows that are given other values, by wide rows that share them or themselves."""
+        written = base.after.filter(pc.is_in(base.after.column(self._id), value_set=flat(replaced)))
+        self._check_same(updates, written)
+        return pa.concat_tables([anti_join(self.lookup[1], updates, written), written])
+
+    def _settled_lookup(self, lookup: RowImages, rows: pa.Table, wide: Side) -> TableImages:
+        """A change of the old lookup table, with the values of rows that it has there."""
+        name, schema = self.lookup
+        held = held_rows(wide, name, schema, rows.select([self._id]))
+        known = apply_images(schema, held, lookup)
+        made = self._with_values(known.filter(pa.array(self._is_among(known, rows))), rows)
         more = anti_join(schema, held, lookup.before, lookup.after)
         after = apply_images(schema, lookup.after, RowImages(empty_rows(schema), made))
         images = RowImages(pa.concat_tables([lookup.before, more]), after)
-        return {**deltas, self.wide[0]: wide, **({name: images} if images else {})}
+        return {name: images} if images else {}
+
+    def _is_among(self, rows: pa.Table, others: pa.Table) -> Mask:
+        schema = self.lookup[1]
+        made: Mask = member(keys_of(schema, rows), np.sort(keys_of(schema, others)))
+        return made
+
+    def _with_values(self, rows: pa.Table, values: pa.Table) -> pa.Table:
+        """Lookup rows with what moved taken from others of the same keys."""
+        schema = self.lookup[1]
+        known = align_rows(schema, keys_of(schema, rows), values)
+        columns = {column.name: rows.column(column.name) for column in schema.columns}
+        for moved in self.moved:
+            mine = AlignedRows(known.there, rows).column(moved)
+            columns[moved] = pc.if_else(pa.array(known.there), known.column(moved), mine)
+        return assemble_rows(schema, np.ones(rows.num_rows, bool), columns)
 
     def _check_same(self, ours: pa.Table, theirs: pa.Table) -> None:
         """`InvalidData` if a lookup row is given other values than wide rows that share it."""
@@ -183,21 +192,17 @@ class SharedLookups(Lookups):
 
     # --- changes of the new side ----------------------------------------------------------------
 
-    def join_shared(self, deltas: TableImages, new: Side, old: Side) -> TableImages:
+    def put_wide(self, deltas: TableImages, side: Side, wide: Side) -> TableImages:
         """What a change of the new side changes on the old one."""
         name, schema = self.lookup
-        carried = dict(self.join_images(deltas, new, old))
+        carried = dict(super().put_wide(deltas, side, wide))
         lookup = images_of(deltas, name, schema)
         if not lookup:
             return carried
         keys = distinct_keys(schema, lookup.before, lookup.after)
-        held = held_rows(old, name, schema, keys)
+        held = held_rows(wide, name, schema, keys)
         encoded = keys_of(schema, lookup.after)
         is_known = member(encoded, np.sort(keys_of(schema, held)))
         is_new = ~member(encoded, np.sort(keys_of(schema, lookup.before)))
         after = lookup.after.filter(pa.array(is_known | is_new))
         return {**carried, name: RowImages(held, after)}
-
-
-def _flat(ids: pa.ChunkedArray) -> pa.Array:
-    return pa.concat_arrays([pa.array([], ids.type), *ids.chunks])

@@ -14,14 +14,13 @@ from livingdb.chunks.address import Address
 from livingdb.errors import MaskKeyMissing
 from livingdb.evolution.changes.join_tables import JoinReferencesLens
 from livingdb.evolution.changes.mask_column import MaskedKeyLens
-from livingdb.evolution.changes.normalize import NormalizeLens
-from livingdb.evolution.changes.normalize_into import NormalizeIntoLens
 from livingdb.evolution.changes.union_tables import OriginUnionLens
 from livingdb.evolution.lens_evaluator import KIND, LensEvaluator
 from livingdb.evolution.lenses.computed_lens import ComputedLens
 from livingdb.evolution.lenses.key_column_lens import KeyColumnLens, RetypeKeyLens
 from livingdb.evolution.lenses.lens import Lens
 from livingdb.evolution.lenses.lookup_lens import Lookups
+from livingdb.evolution.lenses.normalize_lens import LookupTableLens, NormalizeIntoLens
 from livingdb.evolution.lenses.row_alignment import keys_of
 from livingdb.evolution.lenses.row_lens import RowLens
 from livingdb.evolution.lenses.sides import VersionSide
@@ -155,7 +154,7 @@ def _trace_lens(
         yield from _trace_key_column(graph, lens, inputs[lens.table], keys, columns)
         return
     rows = graph.versions.rows(version)
-    if isinstance(lens, NormalizeLens | NormalizeIntoLens | JoinReferencesLens):
+    if isinstance(lens, LookupTableLens | JoinReferencesLens):
         yield from _trace_lookup(graph, lens, part, inputs, rows, keys, columns)
         return
     for name, older in inputs.items():
@@ -256,7 +255,7 @@ def _existing_rows(
 
 def _trace_lookup(
     graph: Graph,
-    lens: NormalizeLens | NormalizeIntoLens | JoinReferencesLens,
+    lens: LookupTableLens | JoinReferencesLens,
     part: str,
     inputs: Mapping[str, Version],
     rows: RowSet,
@@ -283,7 +282,7 @@ def _trace_lookup(
     table = before.to_arrow(before.schema.whole.names)
     if isinstance(lens, NormalizeIntoLens):
         yield from _trace_same_columns(graph, rows, inputs[part], keys, every, columns)
-        narrow = lens.lookups.create_rows(VersionSide(graph.versions, inputs))[0]
+        narrow = lens.shared.create_rows(VersionSide(graph.versions, inputs))[0]
     else:
         narrow = lookups.new_narrow_rows(table)
     reference = narrow.column(lookups.reference).combine_chunks()

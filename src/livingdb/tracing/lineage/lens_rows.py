@@ -16,12 +16,11 @@ from livingdb.derivation.weighted_rows import distinct_rows
 from livingdb.errors import LivingDBError
 from livingdb.evolution.changes.join_tables import JoinReferencesLens
 from livingdb.evolution.changes.mask_column import MaskedKeyLens
-from livingdb.evolution.changes.normalize import NormalizeLens
-from livingdb.evolution.changes.normalize_into import NormalizeIntoLens
 from livingdb.evolution.changes.union_tables import OriginUnionLens
 from livingdb.evolution.follow_names import follow_names
 from livingdb.evolution.lenses.key_column_lens import RetypeKeyLens
 from livingdb.evolution.lenses.lens import Lens, RowImages
+from livingdb.evolution.lenses.normalize_lens import LookupTableLens
 from livingdb.evolution.lenses.row_alignment import keys_of
 from livingdb.evolution.lenses.row_lens import RowLens
 from livingdb.evolution.lenses.sides import VersionSide
@@ -55,7 +54,7 @@ def trace_lens(
     if isinstance(lens, RowLens):
         keys = rows.select(list(lens.new_schema.key)).rename_columns(list(lens.old_schema.key))
         return {lens.old_name: _matching_rows(graph, old[lens.old_name], keys)}
-    if isinstance(lens, JoinReferencesLens | NormalizeLens | NormalizeIntoLens):
+    if isinstance(lens, JoinReferencesLens | LookupTableLens):
         return _trace_lookup(graph, lens, table, rows, old)
     if isinstance(lens, MaskedKeyLens) and table == lens.table:
         return {table: _unmasked_rows(graph, lens, rows, old[table])}
@@ -159,7 +158,7 @@ def _has_key_of(old: TableSchema, new: TableSchema) -> bool:
 
 def _trace_lookup(
     graph: Graph,
-    lens: JoinReferencesLens | NormalizeLens | NormalizeIntoLens,
+    lens: JoinReferencesLens | LookupTableLens,
     table: str,
     rows: pa.Table,
     old: Mapping[str, Version],
@@ -167,7 +166,7 @@ def _trace_lookup(
     """Rows of a table and of the one it refers to, put together or taken apart."""
     lookups = lens.lookups
     (wide, whole), (narrow, part), (lookup, other) = lookups.wide, lookups.narrow, lookups.lookup
-    if isinstance(lens, NormalizeLens | NormalizeIntoLens):
+    if isinstance(lens, LookupTableLens):
         columns = list(whole.key) if table == narrow else list(lookups.moved)
         made = {wide: _matching_rows(graph, old[wide], distinct_rows(rows.select(columns)))}
         if table == lookup and lookup in old:

@@ -13,14 +13,13 @@ from livingdb.chunks.address import Address
 from livingdb.errors import MaskKeyMissing
 from livingdb.evolution.changes.join_tables import JoinReferencesLens
 from livingdb.evolution.changes.mask_column import MaskedKeyLens, MaskLens
-from livingdb.evolution.changes.normalize import NormalizeLens
-from livingdb.evolution.changes.normalize_into import NormalizeIntoLens
 from livingdb.evolution.changes.tables import TableLens
 from livingdb.evolution.changes.union_tables import OriginUnionLens
 from livingdb.evolution.lenses.computed_lens import ComputedLens
 from livingdb.evolution.lenses.key_column_lens import RetypeKeyLens
 from livingdb.evolution.lenses.lens import Lens
 from livingdb.evolution.lenses.lookup_lens import Lookups
+from livingdb.evolution.lenses.normalize_lens import LookupTableLens, NormalizeIntoLens
 from livingdb.evolution.lenses.row_lens import RowLens
 from livingdb.evolution.lift import Lifter
 from livingdb.evolution.plan import plan_changes
@@ -138,7 +137,7 @@ def _through_lens(lens: Lens, row: KnownRow, is_right: bool) -> Iterator[KnownRo
     elif isinstance(lens, NormalizeIntoLens) and row.table == lens.lookups.lookup[0]:
         yield row
         yield from () if is_right else _to_joined(lens.lookups, row)
-    elif isinstance(lens, NormalizeLens | NormalizeIntoLens | JoinReferencesLens):
+    elif isinstance(lens, LookupTableLens | JoinReferencesLens):
         apart = is_right != isinstance(lens, JoinReferencesLens)
         yield from _to_parts(lens.lookups, row) if apart else _to_joined(lens.lookups, row)
     else:
