@@ -89,6 +89,7 @@ _EVERY = select(
     _epoch,
     _branch.c.number,
 )
+_NAMES = PreparedStatement(select(_branch.c.id, _branch.c.name))
 _BY_NAME = PreparedStatement(_EVERY.where(_branch.c.name == bindparam("name")))
 
 
@@ -168,6 +169,10 @@ class Branches:
         """Every branch, by name."""
         rows = self._queries.all(_EVERY.order_by(_branch.c.name))
         return [BranchRow(*row) for row in rows]
+
+    def names(self) -> dict[BranchId, str]:
+        """What every branch is called."""
+        return dict(self._queries.run_prepared(_NAMES, {}))
 
     def by_id(self, branch: BranchId) -> BranchRow | None:
         """The branch of that id."""

@@ -13,6 +13,7 @@ from sqlalchemy.exc import IntegrityError
 
 from livingdb.catalog import schema
 from livingdb.catalog.ids import BranchId, SyncId
+from livingdb.catalog.sql.prepared_statements import PreparedStatement
 from livingdb.catalog.sql.read_queries import Queries
 from livingdb.chunks.address import Address
 from livingdb.errors import AlreadyExists
@@ -101,6 +102,18 @@ class SyncRow:
         """Its spec, as it is where it waits for nothing."""
         return {name: value for name, value in self.spec.items() if name != BEHIND}
 
+    def with_ends(self, ends: tuple[str, str], name: str) -> SyncRow:
+        """The same, by what users call its ends and itself."""
+        known = self._with_ends
+        if known.ends != ends or known.name != name:
+            known = self.__dict__["_with_ends"] = replace(self, ends=ends, name=name)
+        return known
+
+    @cached_property
+    def _with_ends(self) -> SyncRow:
+        """What `with_ends` gave last; names seldom change."""
+        return self
+
     @property
     def is_active(self) -> bool:
         """Whether it carries changes."""
@@ -108,6 +121,7 @@ class SyncRow:
 
 
 _LONGEST_PATTERN = 10_000
+_ALL = PreparedStatement(select(_sync).order_by(_sync.c.name))
 
 
 class Syncs:
@@ -121,7 +135,7 @@ class Syncs:
 
     def all(self) -> list[SyncRow]:
         """Every sync, by name."""
-        return [_row(row) for row in self._queries.all(select(_sync).order_by(_sync.c.name))]
+        return [_of_values(tuple(row)) for row in self._queries.run_prepared(_ALL, {})]
 
     def with_spec_value(self, name: str, value: str, most: int) -> list[SyncRow]:
         """The oldest active syncs whose spec says this of a name, and perhaps others."""
@@ -227,7 +241,8 @@ class ActiveSyncs(tuple[SyncRow, ...]):
         found: dict[BranchId, list[tuple[SyncRow, BranchId]]] = {}
         for sync in self.schema_syncs:
             for end in {*sync.sources, sync.target}:
-                found.setdefault(end, []).extend((sync, far) for far in sync.far_ends(end))
+                for far in sync.far_ends(end):
+                    found.setdefault(end, []).append((sync, far))
         return found
 
     def schema_group(self, branch: BranchId) -> set[BranchId]:
@@ -263,7 +278,7 @@ def with_end_names(
         ends = names.get(first, "?"), names.get(last, "?")
         for row in chain:
             name = row.name if len(chain) == 1 else "/".join(ends)
-            known.append(replace(row, ends=ends, name=name))
+            known.append(row.with_ends(ends, name))
     known.sort(key=lambda row: row.number)
     found = ActiveSyncs(row for row in known if row.is_active)
     found.inactive = tuple(row for row in known if not row.is_active)
@@ -276,6 +291,8 @@ def sync_chains(rows: Iterable[SyncRow], hidden: Collection[BranchId]) -> list[t
     There are several where schema changes compose; the branches between them are hidden.
     """
     every = list(rows)
+    if not hidden:
+        return [(row,) for row in every]
     targets = {row.target for row in every}
     links = {row.sources[0]: row for row in every if row.sources and row.sources[0] in hidden}
     chains = []

@@ -61,6 +61,7 @@ __all__ = [
     "ZSTD",
     "Chunk",
     "Draft",
+    "EncodedColumn",
     "Fetch",
     "PhysicalColumn",
     "assemble",
@@ -70,7 +71,9 @@ __all__ = [
     "decompress_ahead",
     "draft_chunk",
     "encode_chunk",
+    "encode_column",
     "encode_record",
+    "join_columns",
     "read_record",
     "references",
 ]
@@ -115,6 +118,31 @@ def encode_chunk(
     """
     draft = draft_chunk(arrays, kind=kind, level=level, names=names, quick=quick)
     return compress_draft(draft, compression_level)
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedColumn:
+    """A column as a chunk has it: what its header says of it, and how it is stored."""
+
+    rows: int
+    described: bytes
+    stored: PhysicalColumn
+
+
+def encode_column(array: pa.Array) -> EncodedColumn:
+    """A column by itself, with little work; for chunks of some columns that others have, too."""
+    column = from_arrow(array, "column")
+    body = encode_body(column, array.type, True)
+    described = describe(array.type) + digest_column(column)
+    return EncodedColumn(len(array), described, _compress(body, DEFAULT_LEVEL))
+
+
+def join_columns(columns: Sequence[EncodedColumn]) -> StoredChunk:
+    """The leaf of columns that are encoded, all of one length."""
+    rows = columns[0].rows
+    assert all(column.rows == rows for column in columns)
+    header = [start_of_header(LEAF, 0, rows, len(columns)), *(c.described for c in columns)]
+    return assemble(b"".join(header), [column.stored for column in columns])
 
 
 def draft_chunk(

@@ -27,6 +27,7 @@ from livingdb.evolution.lenses.sides import (
     delta_counts,
     follower_delta,
     images_between,
+    inserted_images,
     narrow_delta,
     narrow_images,
 )
@@ -344,7 +345,12 @@ class LensCarrier:
         found = step.row_images.get(name)
         if found is None:
             before, after = step.before[name], step.after[name]
-            found = step.row_images[name] = images_between(self._graph.versions, before, after)
+            known = step.deltas.get(name)
+            if known is not None and known.inserts_whole_rows:
+                found = inserted_images(self._graph.versions.definition(after).schema, known)
+            else:
+                found = images_between(self._graph.versions, before, after)
+            step.row_images[name] = found
         return found
 
     def _apply_deltas(

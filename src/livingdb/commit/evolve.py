@@ -284,7 +284,9 @@ def _moved_syncs(
     graph: Graph, syncs: Sequence[SyncRow], row: BranchRow, kept: NewBranch
 ) -> list[MovedSync]:
     """Syncs of schema changes stay with the schema: they follow the branch that keeps it."""
-    names = {branch.id: branch.name for branch in graph.branches.all()} | {kept.id: kept.name}
+    ends = {end for sync in syncs for end in (*sync.sources, sync.target)}
+    known = graph.branches.by_ids(sorted(ends))
+    names = {branch: row.name for branch, row in known.items()} | {kept.id: kept.name}
     moved = []
     for sync in syncs:
         sources = tuple(kept.id if source == row.id else source for source in sync.sources)

@@ -14,6 +14,7 @@ from livingdb.catalog.ids import BranchId, SyncId
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.catalog.syncs import SyncRow
 from livingdb.commit.carry_view import Views
+from livingdb.commit.migrate_versions import migrate_versions
 from livingdb.commit.pipeline import Attempt, Pipeline
 from livingdb.commit.proposal import Proposal
 from livingdb.commit.refresh import Outcome, refresh
@@ -29,6 +30,7 @@ __all__ = ["due_syncs", "propagate"]
 
 _SEVERAL = 4
 _TRIES = 3
+_MIGRATION_SECONDS = 1.0
 
 
 def due_syncs(graph: Graph, time: float | None = None) -> list[SyncRow]:
@@ -116,7 +118,8 @@ def propagate(
 ) -> list[Outcome]:
     """Run everything that is due; what was done, in that order.
 
-    Those that do not read each other run side by side.
+    Those that do not read each other run side by side.  Where nothing is due, versions that are
+    read through many lenses, or often, are migrated meanwhile, for a bounded time.
     """
     graph = pipeline.graph
     waiting = due_syncs(graph, time)
@@ -132,9 +135,10 @@ def propagate(
             for sync in ready:
                 progress(len(outcomes), total, sync.spec["name"])
         outcomes += _run_all(runner, ready)
+    done = [outcome for outcome in outcomes if outcome.snapshot is not None or outcome.error]
     if progress is not None:
         progress(total, total, "")
-    return [outcome for outcome in outcomes if outcome.snapshot is not None or outcome.error]
+    return done or migrate_versions(graph, _MIGRATION_SECONDS)
 
 
 def _waiting_for_keys(graph: Graph) -> list[SyncRow]:

@@ -16,6 +16,9 @@ __all__ = ["rank_syncs", "upstream_syncs"]
 
 def rank_syncs(syncs: Sequence[SyncRow]) -> dict[SyncId, int]:
     """For each sync a number: a sync that writes what another one reads has the smaller one."""
+    in_order = sorted(syncs, key=lambda row: row.number)
+    if all(sync.direction == "both" for sync in syncs):  # all are of places of their own
+        return {sync.id: number for number, sync in enumerate(in_order)}
     place = _places(syncs)
     writers: dict[BranchId, list[SyncRow]] = {}
     for sync in syncs:
@@ -23,7 +26,7 @@ def rank_syncs(syncs: Sequence[SyncRow]) -> dict[SyncId, int]:
             writers.setdefault(place[branch], []).append(sync)
     order: list[SyncRow] = []
     seen: set[SyncId] = set()
-    for sync in sorted(syncs, key=lambda row: row.number):
+    for sync in in_order:
         _visit(sync, place, writers, seen, order)
     return {sync.id: number for number, sync in enumerate(order)}
 

@@ -205,7 +205,7 @@ class Graph:
         known = self._syncs
         if known is None or known[0] != epoch:
             active = [sync for sync in self.catalog.syncs.all() if sync.state != DETACHED]
-            names = {row.id: row.name for row in self.branches.all()} if active else {}
+            names = self.branches.names() if active else {}
             stages = {number for number, name in names.items() if is_hidden(name)}
             known = self._syncs = epoch, with_end_names(active, names, stages)
         return known[1]

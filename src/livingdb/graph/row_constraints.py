@@ -139,11 +139,12 @@ def check_conditions(
     limited = _limited_columns(schema)
     if not due and limited.isdisjoint(_carried_columns(schema, changes)):
         return
-    rows = open_rows()
-    touched = changes.keys[changes.ops != DELETE]
     needed = limited.union(schema.key, *(Expression(text).columns for _, text in due))
     names = [name for name in schema.whole.names if name in needed]
-    _, arrays = rows.lookup(touched, names)
+    if changes.inserts_whole_rows:
+        arrays = [changes.columns[schema.position(name)] for name in names]
+    else:
+        _, arrays = open_rows().lookup(changes.keys[changes.ops != DELETE], names)
     try:
         check_rows(schema, pa.Table.from_arrays(arrays, names=names), due)
     except InvalidData as error:

@@ -23,6 +23,8 @@ Mask = npt.NDArray[np.bool_]
 _GIVEN, _ROW = "given", "n"
 """The rows that an expression is computed over, and the number of each."""
 
+_FEW_ROWS = 256
+
 _VOLATILE = {
     "current_date",
     "current_timestamp",
@@ -79,13 +81,7 @@ class Expression:
     @property
     def is_volatile(self) -> bool:
         """Whether it gives something else each time."""
-        from sqlglot import exp
-
-        for call in self.tree.find_all(exp.Func):
-            name = call.name if isinstance(call, exp.Anonymous) else call.sql_name()
-            if name.casefold() in _VOLATILE:
-                return True
-        return False
+        return _is_volatile(self)
 
     def check(self, schema: pa.Schema, target: pa.DataType | None = None) -> None:
         """`NotFound` for a column there is not, `InvalidData` if it cannot be computed."""
@@ -140,18 +136,15 @@ class Expression:
 
         Where failures are isolated, that is a list of the value, or null if there is none.
         """
-        from livingdb.engines.embedded.session import Session
-
         missing = sorted(self.columns - set(rows.column_names))
         if missing:
             raise NotFound(f"{self.text!r}: there is no column {missing[0]!r}")
-        given = {f"c{at}": rows.column(name) for at, name in enumerate(sorted(self.columns))}
-        types = tuple(column.type for column in given.values())
-        with Session(isolates_failures) as session:
-            numbers = pa.array(np.arange(rows.num_rows))
-            session.register(pa.table({_ROW: numbers, **given}), _GIVEN)
-            text = _query_text(self, types, isolates_failures)
-            return flat(session.query(text, {}).column(0))
+        given = pa.table({f"c{at}": rows.column(n) for at, n in enumerate(sorted(self.columns))})
+        if 0 < rows.num_rows <= _FEW_ROWS and given.num_columns and not self.is_volatile:
+            (batch,) = given.combine_chunks().to_batches()
+            data = batch.serialize().to_pybytes()
+            return _few_answers(self, isolates_failures, given.schema, data)
+        return _answers(self, isolates_failures, given, rows.num_rows)
 
     def false_mask(self, rows: pa.Table) -> Mask:
         """Where a condition is false, or cannot be computed; null is not."""
@@ -168,6 +161,41 @@ class Expression:
     def _truths(self, rows: pa.Table) -> tuple[pa.Array, Mask]:
         found, failed = self.attempt(rows)
         return _cast(found, pa.bool_(), self.text), failed
+
+
+def _answers(
+    expression: Expression, isolates_failures: bool, given: pa.Table, count: int
+) -> pa.Array:
+    """What the embedded engine gives for each of so many rows of the columns named."""
+    from livingdb.engines.embedded.session import Session
+
+    with Session(isolates_failures) as session:
+        numbered = {_ROW: pa.array(np.arange(count))}
+        numbered |= dict(zip(given.column_names, given.columns, strict=True))
+        session.register(pa.table(numbered), _GIVEN)
+        text = _query_text(expression, tuple(given.schema.types), isolates_failures)
+        return flat(session.query(text, {}).column(0))
+
+
+@lru_cache(maxsize=256)
+def _few_answers(
+    expression: Expression, isolates_failures: bool, schema: pa.Schema, data: bytes
+) -> pa.Array:
+    """The same for few rows, remembered: versions of a schema ask the same of the same rows."""
+    batch = pa.ipc.read_record_batch(pa.py_buffer(data), schema)
+    given = pa.Table.from_batches([batch])
+    return _answers(expression, isolates_failures, given, given.num_rows)
+
+
+@lru_cache(maxsize=4096)
+def _is_volatile(expression: Expression) -> bool:
+    from sqlglot import exp
+
+    for call in expression.tree.find_all(exp.Func):
+        name = call.name if isinstance(call, exp.Anonymous) else call.sql_name()
+        if name.casefold() in _VOLATILE:
+            return True
+    return False
 
 
 @lru_cache(maxsize=4096)

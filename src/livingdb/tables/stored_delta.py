@@ -7,13 +7,19 @@ followed by a mask where only some rows carry it.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
 
 from livingdb.chunks.address import Address
-from livingdb.chunks.chunk import Chunk, encode_chunk
+from livingdb.chunks.chunk import (
+    Chunk,
+    EncodedColumn,
+    encode_chunk,
+    encode_column,
+    join_columns,
+)
 from livingdb.chunks.store import ChunkStore, StoredChunk
 from livingdb.errors import Corruption
 from livingdb.tables.recipe import Change, Counts
@@ -36,14 +42,27 @@ class _Encoded:
     masked: Sequence[int]
 
 
+_Known = tuple[pa.Array, EncodedColumn, object]
+"""A column, encoded, and its values as bytes."""
+
+
+@dataclass(frozen=True)
+class _Columns:
+    """The columns of a chunk, by where they lie and by what they hold."""
+
+    by_place: dict[object, _Known] = field(default_factory=dict)
+    by_values: dict[object, _Known] = field(default_factory=dict)
+
+
 class DeltaEncoder:
-    """Encodes deltas, and remembers the last small one.
+    """Encodes deltas, and remembers the last small one, and its columns.
 
     A change that goes along a chain of schema versions is mostly the same in each of them.
     """
 
     def __init__(self) -> None:
         self._last: tuple[list[object], _Encoded] | None = None
+        self._columns = _Columns()
 
     def encode(self, changes: Delta, positions: Sequence[int]) -> _Encoded:
         """The chunks of changes, whose columns at these positions may be carried."""
@@ -52,10 +71,40 @@ class DeltaEncoder:
         last = self._last
         if last is not None and list(map(id, last[0])) == list(map(id, given)):
             return last[1]
-        encoded = _encode(changes, positions)
-        if len(changes) < _SMALL_ROWS:
+        if 0 < len(changes) < _SMALL_ROWS:
+            arrays, carried, masked = _carried_arrays(changes, positions)
+            encoded = _Encoded([self._join(arrays)], carried, masked)
             self._last = given, encoded
-        return encoded
+            return encoded
+        return _encode(changes, positions)
+
+    def _join(self, arrays: Sequence[pa.Array]) -> StoredChunk:
+        """A chunk of small columns, of which those that the chunk before has are encoded."""
+        known, used = self._columns, _Columns()
+        made = []
+        for array in arrays:
+            place = _memory_place(array)
+            found = known.by_place.get(place)
+            if found is None:
+                bare = pa.RecordBatch.from_arrays([array], names=[""])
+                values = array.type, bare.serialize().to_pybytes()
+                found = known.by_values.get(values) or (array, encode_column(array), values)
+            used.by_place[place] = found
+            used.by_values[found[2]] = found
+            made.append(found[1])
+        self._columns = used
+        return join_columns(made)
+
+
+def _memory_place(array: pa.Array) -> object:
+    """Where an array lies: while somebody holds it, no other one of its type lies there.
+
+    Of arrays with others in them the buffers do not tell: each is its own.
+    """
+    if pa.types.is_nested(array.type) or pa.types.is_dictionary(array.type):
+        return id(array)
+    places = [None if part is None else part.address for part in array.buffers()]
+    return array.type, len(array), array.offset, tuple(places)
 
 
 def store_delta(
@@ -84,6 +133,19 @@ def store_delta(
 
 
 def _encode(changes: Delta, positions: Sequence[int]) -> _Encoded:
+    arrays, carried, masked = _carried_arrays(changes, positions)
+    quick = len(changes) < _SMALL_ROWS
+    chunks = [
+        encode_chunk([array.slice(start, _CHUNK_ROWS) for array in arrays], quick=quick)
+        for start in range(0, max(len(changes), 1), _CHUNK_ROWS)
+    ]
+    return _Encoded(chunks, carried, masked)
+
+
+def _carried_arrays(
+    changes: Delta, positions: Sequence[int]
+) -> tuple[list[pa.Array], list[int], list[int]]:
+    """The columns of the chunks of changes; which of those given are carried, and with a mask."""
     carried: list[int] = []
     masked: list[int] = []
     keys = changes.columns[: changes.shape.key_count]
@@ -105,12 +167,7 @@ def _encode(changes: Delta, positions: Sequence[int]) -> _Encoded:
         if not carries[changes.ops == PATCH].all():
             masked.append(number)
             arrays.append(pa.array(carries))
-    quick = len(changes) < _SMALL_ROWS
-    chunks = [
-        encode_chunk([array.slice(start, _CHUNK_ROWS) for array in arrays], quick=quick)
-        for start in range(0, max(len(changes), 1), _CHUNK_ROWS)
-    ]
-    return _Encoded(chunks, carried, masked)
+    return arrays, carried, masked
 
 
 def _null_where_absent(

@@ -6,6 +6,7 @@ what a read costs and nothing else.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
@@ -88,6 +89,7 @@ class Versions:
         self._definition = lru_cache(maxsize=1024)(lambda a: Definition.load(store, a))
         self._forest = lru_cache(maxsize=1024)(self._make_forest)
         self._mapped = lru_cache(maxsize=1024)(self._mapped_rows)
+        self._projected_reads: Counter[Address] = Counter()
         self._origin_recipe = lru_cache(maxsize=1024)(lambda a: load_recipe(store, a))
         self._empty: dict[Address, tuple[Forest, Address]] = {}
         self.keep_answer: KeepAnswer = self._put_answer
@@ -191,6 +193,10 @@ class Versions:
         """How the version comes to be."""
         return load_recipe(self.store, version.address)
 
+    def origin_recipe(self, version: Version) -> Recipe:
+        """How the first version of its line came to be, remembered."""
+        return self._origin_recipe(version.origin)
+
     def forest(self, version: Version) -> Forest:
         """The trees a version's rows lie in."""
         return self._forest(version.definition)
@@ -211,11 +217,21 @@ class Versions:
         kept = self.nearest_stored(version)
         mapped = None if kept is not None else self._mapped(version.origin)
         if mapped is not None:
+            self._projected_reads[version.origin] += 1
             if version.origin == version.address:
                 return mapped.rows
             origin = self.require(version.origin)
             return replace(mapped.rows, tail=self._tails.tail(origin, version, mapped))
         return self._rows_over(kept if kept is not None else self._evaluate(version), version)
+
+    def projected_reads(self, version: Version) -> int:
+        """How often the line of a version was read through lenses, by this process."""
+        return self._projected_reads[version.origin]
+
+    def forget_projections(self) -> None:
+        """Find out anew where rows that are mapped as they are read begin: there is a tree more."""
+        self._mapped.cache_clear()
+        self._projected_reads.clear()
 
     def tree_rows(self, version: Version) -> RowSet:
         """The rows of a version as a stored tree and the tail over it."""

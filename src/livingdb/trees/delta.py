@@ -44,6 +44,15 @@ class Delta:
     def __len__(self) -> int:
         return len(self.keys)
 
+    @property
+    def inserts_whole_rows(self) -> bool:
+        """Whether all changes are upserts of rows in all their columns."""
+        return not (
+            self.ops.any()
+            or any(column is None for column in self.columns)
+            or any(mask is not None and not mask.all() for mask in self.present)
+        )
+
     def slice(self, start: int, stop: int) -> Delta:
         """A run of the changes."""
         if start == 0 and stop == len(self):

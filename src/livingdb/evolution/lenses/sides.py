@@ -30,6 +30,7 @@ __all__ = [
     "delta_from_images",
     "follower_delta",
     "images_between",
+    "inserted_images",
     "narrow_delta",
     "narrow_images",
 ]
@@ -129,6 +130,11 @@ def images_between(versions: Versions, before: Version | None, after: Version | 
         _side_rows(schema, batches, lambda batch: (batch.before, batch.kinds != INSERTED)),
         _side_rows(schema, batches, lambda batch: (batch.after, batch.kinds != DELETED)),
     )
+
+
+def inserted_images(schema: TableSchema, changes: Delta) -> RowImages:
+    """The same of narrow changes that only insert rows."""
+    return RowImages(schema.whole.empty_table(), _upserted_rows(schema, changes))
 
 
 Chosen = tuple[list[pa.Array], Mask]
@@ -236,6 +242,8 @@ def narrow_images(schema: TableSchema, shape: Shape, delta: RowImages) -> tuple[
     Its rows before the change are those that are there.
     """
     after = ingest.carried_upserts(schema, shape, delta.after)
+    if not delta.before.num_rows:
+        return after, inserted_images(schema, after)
     before = ingest.carried_upserts(schema, shape, delta.before)
     gone = before.select(np.flatnonzero(~member(before.keys, after.keys)))
     deletes = ingest.deletes(schema, shape, _upserted_rows(schema, gone))
