@@ -36,7 +36,9 @@ from livingdb.errors import (
     RuleViolation,
     TransactionConflict,
 )
+from livingdb.evolution.equal_changes import unified_changes
 from livingdb.evolution.lift import Lifter
+from livingdb.evolution.schema_history import fork_of, schema_history
 from livingdb.graph.ancestry import is_ancestor
 from livingdb.graph.catalog_changes import CatalogChange, RespecifiedSync
 from livingdb.graph.constraints import check_tables, check_targets
@@ -252,7 +254,13 @@ class Pipeline:
             return found
         steps = self.lifter.schema_changes_between(found.head, move.to)
         made = (i for step in steps for i in _change_ids(graph.record(step.address).edge))
-        return replace(found, made_changes=frozenset(made))
+        unified: Mapping[str, str] = {}
+        fork = fork_of(graph, found.head, move.to)
+        if fork is not None and fork != found.head:  # it takes the line of another side
+            ends = (found.head, move.to)
+            before, after = (schema_history(graph, self.lifter, fork, end) for end in ends)
+            unified = unified_changes(before, after).ids
+        return replace(found, made_changes=frozenset(made), unified=unified)
 
     def ranks(self, epoch: str) -> Mapping[SyncId, int]:
         """The order of the syncs, as of an epoch of the catalog."""

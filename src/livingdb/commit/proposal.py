@@ -113,6 +113,8 @@ class BranchMove:
     """The tables before and after, and what differs, if who made it knows."""
     made_changes: frozenset[str] = frozenset()
     """The ids of the schema changes that are made on the way, where it is one of several steps."""
+    unified: Mapping[str, str] = field(default_factory=dict)
+    """The ids that columns and tables have there, which a merge took for one with others."""
 
     @classmethod
     def by_draft(
