@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from random import Random
 from typing import Any, Self
@@ -24,6 +24,7 @@ from livingdb.errors import (
 )
 
 __all__ = [
+    "ApplyDiff",
     "CherryPick",
     "Clone",
     "DropBranch",
@@ -341,6 +342,66 @@ def _same_where_changed(base: State, theirs: State, ours: State) -> bool:
     """Whether the tables that a step changes have the same schemas on the branch."""
     changed = [name for name in base if base[name] != theirs.get(name)]
     return all(name in ours and ours[name].shape() == base[name].shape() for name in changed)
+
+
+@dataclass(frozen=True)
+class ApplyDiff(_Replay):
+    """What differs between two snapshots of a branch, made on another; theirs is what counts."""
+
+    more: int = 1
+    """So many snapshots lie between the two."""
+
+    @classmethod
+    def draw(cls, model: Model, random: Random) -> Self | None:
+        found = _moving(model, random)
+        if found is None:
+            return None
+        of = random.choice(sorted(model.branches))
+        more = random.choice((1, 1, 2, 3, -1))
+        return cls(found[0], of, max(0, -more) + found[1] - 1, more)
+
+    def expected(self, model: Model) -> Expected:
+        """What is derived has no part in branches of rows."""
+        if self.of in model.branches and model.incoming(self.of) is not None:
+            return SKIPPED
+        found = super().expected(model)
+        if found.what == "maybe":
+            return maybe(*found.errors, RuleViolation, IllegalSync)
+        return found
+
+    def _snapshot(self, model: Model) -> str | None:
+        if not {self.branch, self.of} <= set(model.branches):
+            return None
+        ends = [model.back(self.of, self.steps + more) for more in (0, self.more)]
+        return ends[0] if all(end in model.history for end in ends) else None
+
+    def _places(self, model: Model) -> tuple[State, State] | None:
+        ends = [model.back(self.of, self.steps + more) for more in (self.more, 0)]
+        first, last = (model.history[str(end)] for end in ends)
+        return first, last
+
+    def _after(self, model: Model) -> State | Conflict | None:
+        places = self._places(model)
+        assert places is not None
+        ours = model.branches[self.branch]
+        if self._changes_schema(model):
+            return None
+        base, theirs = (in_names_of(ours, place) for place in places)
+        if shapes(base) == shapes(theirs) and _same_where_changed(base, theirs, ours):
+            return _merged(base, ours, theirs, "theirs")
+        return None
+
+    def call(self, db: livingdb.Database) -> Any:
+        start, end = (f"{self.of}~{self.steps + more}" for more in (self.more, 0))
+        return db.apply(db.diff(start, end), self.branch)
+
+    def apply(self, model: Model) -> Outcome:
+        made = super().apply(model)
+        if not self._changes_schema(model):
+            return made
+        for sync in (s for s in model.lenses(self.branch) if s.direction != "forward"):
+            sync.spoiled = True  # its lens has hidden parts now, which the model does not know
+        return replace(made, moved={*made.moved, *model.below(self.branch)})
 
 
 @dataclass(frozen=True)

@@ -40,6 +40,8 @@ class Column:
     fixed: bool = False
     """Nobody writes it: it is computed or masked."""
     default: Any = None
+    draws: bool = False
+    """Whether rows that name no value draw a number."""
     mask: str = ""
     """The id of the change that masked it last."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from random import Random
 
 from tests.composition.graph_operations import (
+    ApplyDiff,
     CherryPick,
     Clone,
     DropBranch,
@@ -16,7 +17,7 @@ from tests.composition.graph_operations import (
     TimeTravel,
 )
 from tests.composition.model import Model
-from tests.composition.row_operations import SqlDelete, SqlInsert, SqlUpdate, Write
+from tests.composition.row_operations import DrawNumbers, SqlDelete, SqlInsert, SqlUpdate, Write
 from tests.composition.schema_operations import Evolve, Retire, TransformClone
 from tests.composition.step import Step
 from tests.composition.upkeep_operations import Compact, Inspect, Migrate, Reopen
@@ -42,6 +43,7 @@ WEIGHTS: dict[type[Step], int] = {
     SqlUpdate: 3,
     SqlDelete: 2,
     SqlInsert: 2,
+    DrawNumbers: 3,
     Clone: 2,
     CloneDerived: 1,
     CloneDerivedAt: 2,
@@ -49,6 +51,7 @@ WEIGHTS: dict[type[Step], int] = {
     Reset: 2,
     Revert: 2,
     CherryPick: 2,
+    ApplyDiff: 2,
     Tag: 1,
     DropBranch: 2,
     RenameBranch: 1,

@@ -12,7 +12,7 @@ from tests.composition.step import DONE, SKIPPED, Expected, Outcome, Step, maybe
 import livingdb
 from livingdb.errors import DuplicateKey, InvalidData, MissingKey, ReadOnlyBranch
 
-__all__ = ["SqlDelete", "SqlInsert", "SqlUpdate", "Write", "writable"]
+__all__ = ["DrawNumbers", "SqlDelete", "SqlInsert", "SqlUpdate", "Write", "writable"]
 
 TEXTS = ("a", "b", "a-b", "c-d-e", "7")
 NUMBERS = (0, 1, 2, 3, 4, 5)
@@ -288,6 +288,77 @@ class SqlInsert(Step):
 
     def apply(self, model: Model) -> Outcome:
         return Write(self.branch, (("insert", self.table, (self.row,)),)).apply(model)
+
+
+@dataclass(frozen=True)
+class DrawNumbers(Step):
+    """Rows that name no key, and draw numbers that no row has or had."""
+
+    branch: str
+    table: str
+    rows: tuple[tuple[tuple[str, Any], ...], ...]
+
+    @classmethod
+    def draw(cls, model: Model, random: Random) -> Self | None:
+        found = [
+            (branch, name)
+            for branch in writable(model)
+            for name, table in sorted(model.branches[branch].items())
+            if _draws(table)
+        ]
+        if not found:
+            return None
+        branch, name = random.choice(found)
+        state = model.branches[branch]
+        rows = _drawn(state[name], "insert", state, random)
+        key = state[name].key_names
+        return cls(branch, name, tuple(tuple(p for p in row if p[0] not in key) for row in rows))
+
+    def _parts(self, table: Table) -> tuple[Part, ...]:
+        """The rows with numbers that they might draw."""
+        key = table.key_names[0]
+        rows = [(*row, (key, 10_000 + at)) for at, row in enumerate(self.rows)]
+        return (("insert", self.table, tuple(rows)),)
+
+    def expected(self, model: Model) -> Expected:
+        table = model.branches.get(self.branch, {}).get(self.table)
+        if table is None or not self.rows or not _draws(table):
+            return SKIPPED
+        return Write(self.branch, self._parts(table)).expected(model)
+
+    def call(self, db: livingdb.Database) -> Any:
+        return db.branch(self.branch).insert(self.table, [dict(row) for row in self.rows])
+
+    def apply(self, model: Model) -> Outcome:
+        before = model.branches[self.branch]
+        table = before[self.table]
+        wanted = written(before, self._parts(table))
+        column, name = table.key[0], table.key_names[0]
+        used = {
+            row[other.column(column).name]
+            for state in model.history.values()
+            for other in state.values()
+            if any(c.id == column for c in other.columns)
+            for row in other.dicts()
+        }
+
+        def check(world: Any) -> None:
+            found, known = world.model.branches[self.branch][self.table], table.by_key()
+            new = {key: row for key, row in found.by_key().items() if key not in known}
+            rows = [{**row, name: None} for row in new.values()]
+            plain = [{**row, name: None} for row in wanted[self.table].dicts()]
+            old = [{**row, name: None} for row in known.values()]
+            if found.with_rows([*old, *rows]).rows != found.with_rows(plain).rows:
+                world.fail("drawn", f"{rows} instead of {self.rows}")
+            if {key[0] for key in new} & used:
+                world.fail("drawn", f"{sorted(new)}: one of them has been there")
+
+        return Outcome(moved={self.branch}, like={self.branch: wanted}, check=check)
+
+
+def _draws(table: Table) -> bool:
+    """Whether rows draw the key."""
+    return len(table.key) == 1 and table.column(table.key[0]).draws
 
 
 def _addressed(model: Model, random: Random) -> tuple[str, str, Table] | None:

@@ -15,6 +15,7 @@ from blake3 import blake3
 from tests.composition.model import Check, Column, State, Table, moved_id
 
 from livingdb import evolution
+from livingdb.evolution.changes import no_change
 
 __all__ = ["EVERY", "MASK_KEY", "MASK_VARIABLE", "BoundChanges", "Change", "bind", "columns_agree"]
 
@@ -38,6 +39,8 @@ class Change:
     """The fields that name tables there are."""
     COLUMNS: ClassVar[tuple[str, ...]] = ("name",)
     """The fields that name columns of the first of these tables."""
+    OTHER_COLUMNS: ClassVar[tuple[str, ...]] = ()
+    """The fields that name columns of the second."""
     PARTIAL: ClassVar[bool] = False
     """Whether rows can be refused, in one direction at least."""
     ONLY: ClassVar[tuple[str, ...]] = ("none", "forward", "reverse", "both")
@@ -1238,6 +1241,23 @@ class DropUnique(Change):
         return set()
 
 
+@dataclass(frozen=True)
+class NoChange(Change):
+    """Everything as it is: that of a replica."""
+
+    TABLES: ClassVar[tuple[str, ...]] = ()
+    COLUMNS: ClassVar[tuple[str, ...]] = ()
+
+    def build(self) -> Any:
+        return no_change.NoChange()
+
+    def get(self, state: State, uid: str) -> dict[str, Table]:
+        return dict(state)
+
+    def touched(self, state: State) -> set[str]:
+        return set()
+
+
 EVERY: tuple[type[Change], ...] = (
     CreateTable, DropTable, RenameTable, AddColumn, DropColumn, RenameColumn, RetypeColumn,
     SplitColumn, ConcatColumns, Decompose, JoinTables, Normalize, NormalizeInto,
@@ -1451,12 +1471,15 @@ def _renamed(
     made: dict[str, Any] = {}
     first = getattr(change, change.TABLES[0]) if change.TABLES else ""
     columns = titles.get(first, {}) if isinstance(first, str) else {}
+    others = titles.get(getattr(change, change.TABLES[1]), {}) if change.OTHER_COLUMNS else {}
     for item in fields(change):
         value = getattr(change, item.name)
         if item.name in change.TABLES:
             made[item.name] = _mapped(value, names)
         elif item.name in change.COLUMNS or item.name == "of":
             made[item.name] = _mapped(value, columns)
+        elif item.name in change.OTHER_COLUMNS:
+            made[item.name] = _mapped(value, others)
     return replace(change, **made)
 
 

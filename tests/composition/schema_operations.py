@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import product
 from random import Random
 from typing import Any, Self
 
 from tests.composition import schema_model as changes_
 from tests.composition.graph_operations import DropBranch, has_room
+from tests.composition.lookup_model import (
+    LOOKUPS,
+    AddLookedUp,
+    CreateNumbered,
+    DecomposeInto,
+    DropLookedUp,
+    NormalizeBy,
+)
 from tests.composition.model import Model, State, Sync, Table
 from tests.composition.schema_model import EVERY, BoundChanges, Change, Overflow, bind
 from tests.composition.step import (
@@ -241,6 +250,9 @@ def overflows(changes: Sequence[Change], state: State) -> bool:
     return False
 
 
+REPLICA = (changes_.NoChange(),)
+
+
 @dataclass(frozen=True)
 class TransformClone(Step):
     """A clone that sees a branch through schema changes, and follows it."""
@@ -256,6 +268,8 @@ class TransformClone(Step):
             return None
         branch = model.derived(random)
         found = drawn_changes(model, model.branches[branch], random, "forward", is_masked=True)
+        if random.random() < 0.25:
+            found = REPLICA
         when = random.choice(("immediate", "deferred"))
         return cls(branch, f"m{model.fresh()}", found, when) if found else None
 
@@ -272,10 +286,11 @@ class TransformClone(Step):
         return DONE
 
     def call(self, db: livingdb.Database) -> Any:
+        branch = db.branch(self.branch)
+        if self.changes == REPLICA:
+            return branch.clone(self.name, sync="forward", when=self.when)
         built = [change.build() for change in self.changes]
-        return db.branch(self.branch).clone(
-            self.name, transform=built, sync="forward", when=self.when
-        )
+        return branch.clone(self.name, transform=built, sync="forward", when=self.when)
 
     def apply(self, model: Model) -> Outcome:
         old = model.branches[self.branch]
@@ -302,7 +317,7 @@ def drawn_changes(
     for number in range(random.choice((1, 1, 1, 2))):
         for _ in range(8):
             masked = is_masked and number == 0 and random.random() < 0.6
-            kind = changes_.MaskColumn if masked else random.choice(EVERY)
+            kind = changes_.MaskColumn if masked else random.choice((*EVERY, *LOOKUPS))
             change = _drawn(kind, model, now, random)
             if change is None or sync not in change.ONLY:
                 continue
@@ -317,12 +332,15 @@ def drawn_changes(
 
 def _drawn(kind: type[Change], model: Model, state: State, random: Random) -> Change | None:
     new = f"n{model.fresh()}"
-    if kind is changes_.CreateTable:
-        return changes_.CreateTable(new)
+    if kind is changes_.CreateTable or kind is CreateNumbered:
+        return CreateNumbered(new) if kind is CreateNumbered else changes_.CreateTable(new)
     if not state:
         return None
     if kind is changes_.NormalizeInto:
         return _shared(state, new, random)
+    if kind in LOOKUPS:
+        found = [change for change in _keyed(kind, state, new) if change.fits(state)]
+        return random.choice(found) if found else None
     name = random.choice(sorted(state))
     table = state[name]
     made = _of_table(kind, name, table, new, random)
@@ -344,6 +362,29 @@ def _shared(state: State, new: str, random: Random) -> Change | None:
         made = [changes_.Normalize(*one, new) for one in twice]
         found = [change for change in made if change.fits(state)]
     return random.choice(found) if found else None
+
+
+def _keyed(kind: type[Change], state: State, new: str) -> Iterator[Change]:
+    """Changes that find rows in another table by its key, which a column holds."""
+    pairs = [(one, other) for one in sorted(state) for other in sorted(state) if one != other]
+    for one, other in pairs:
+        table, lookup = state[one], state[other]
+        if len(lookup.key) != 1:
+            continue
+        key = lookup.key_names[0]
+        for by, value in product(table.columns, lookup.columns):
+            if by.type != lookup.named(key).type:
+                continue
+            if kind is AddLookedUp:
+                yield AddLookedUp(one, new, other, key, value.name, by.name, value.type)
+            elif kind is DropLookedUp:
+                for name in table.names:
+                    yield DropLookedUp(one, name, other, key, value.name, by.name)
+            elif kind is NormalizeBy:
+                yield NormalizeBy(one, value.name, other, by.name)
+            elif kind is DecomposeInto:
+                rest = tuple(n for n in table.names if n not in (value.name, *table.key_names))
+                yield DecomposeInto(one, value.name, other, by.name, rest)
 
 
 def _of_table(

@@ -31,7 +31,10 @@ from livingdb.commit.settle import Settler
 from livingdb.commit.stop_sync import pair_in_step, without_hidden_drafts
 from livingdb.commit.sync_order import rank_syncs
 from livingdb.errors import DuplicateValue, LivingDBError, RuleViolation, TransactionConflict
+from livingdb.evolution.equal_changes import unified_changes
 from livingdb.evolution.lift import Lifter
+from livingdb.evolution.schema_history import fork_of, schema_history
+from livingdb.graph.ancestry import is_ancestor
 from livingdb.graph.catalog_changes import CatalogChange, RespecifiedSync
 from livingdb.graph.draft import Action, Draft, HeadMove, Propagation, distinct_versions
 from livingdb.graph.graph import Graph, HeadMoved, now, tables_of
@@ -196,8 +199,17 @@ class Pipeline:
 
     def _forwarded(self, move: HeadMove) -> BranchMove:
         """A branch that goes to a snapshot that is there, and the schema changes on the way."""
-        found = BranchMove.to_snapshot(self.graph, move)
-        return replace(found, made_changes=self.lifter.made_between(found.head, move.to))
+        graph, found = self.graph, BranchMove.to_snapshot(self.graph, move)
+        if not is_ancestor(graph.snapshots, found.head, move.to):
+            return found
+        unified: Mapping[str, str] = {}
+        fork = fork_of(graph, found.head, move.to)
+        if fork is not None and fork != found.head:  # it takes the line of another side
+            ends = (found.head, move.to)
+            before, after = (schema_history(graph, self.lifter, fork, end) for end in ends)
+            unified = unified_changes(before, after).ids
+        made = self.lifter.made_between(found.head, move.to)
+        return replace(found, made_changes=made, unified=unified)
 
     def ranks(self, epoch: str) -> Mapping[SyncId, int]:
         """The order of the syncs, as of an epoch of the catalog."""

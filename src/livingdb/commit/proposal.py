@@ -124,6 +124,8 @@ class BranchMove:
     """The ids of the schema changes that are made on the way, where it is one of several steps."""
     is_checked: bool = False
     """Whether the rows that it brings were held against the constraints there."""
+    unified: Mapping[str, str] = field(default_factory=dict)
+    """The ids that columns and tables have there, which a merge took for one with others."""
 
     @classmethod
     def by_draft(

@@ -26,6 +26,7 @@ from livingdb.derivation.view import SourceTable, View
 from livingdb.errors import InvalidData, LivingDBError, NotFound
 from livingdb.evolution.follow_names import follow_names
 from livingdb.evolution.schema_change import SchemaChange
+from livingdb.evolution.schema_elements import aliased
 from livingdb.graph.graph import Graph, now, tables_of
 from livingdb.graph.names import is_hidden
 from livingdb.guard.build_pending_change import visible_tables
@@ -106,6 +107,7 @@ def _names_after(move: BranchMove) -> dict[str, str]:
     found = {}
     for name, at in move.before.items():
         known = definition(require(at)).id if move.addresses.get(name) != at else None
+        known = None if known is None else move.unified.get(known, known)
         if known is not None and known in after and not is_hidden(name):
             found[name] = after[known]
     return found
@@ -153,7 +155,22 @@ def pending_schema_change(
 
 def rebind_view(graph: Graph, view: View, move: BranchMove) -> View:
     """The view over the tables as they are where a branch moves."""
+    if move.unified:
+        view = _with_unified_ids(view, move)
     return _rebind_view(graph, view, _describe_transition(move))
+
+
+def _with_unified_ids(view: View, move: BranchMove) -> View:
+    """A view bound to what a merge took for one with what it was bound to."""
+    ids, bound = move.unified, view.bound
+    tables = {
+        plain: replace(source, id=ids.get(source.id, source.id))
+        if source.branch == move.branch.id and not source.snapshot
+        else source
+        for plain, source in view.tables.items()
+    }
+    bindings = view.bindings if bound is None else bound.with_ids(ids).to_json()
+    return replace(view, tables=tables, bindings=bindings)
 
 
 def rebind_to_heads(graph: Graph, view: View, then: At) -> View:
@@ -239,7 +256,9 @@ def _follow_changes(graph: Graph, view: View, change: _SchemaTransition) -> View
     """A clone whose changes go by the names that its source has now."""
     before, after = (
         {
-            name: graph.versions.definition(graph.versions.require(at))
+            name: aliased(
+                graph.versions.definition(graph.versions.require(at)), change.move.unified
+            )
             for name, at in tables.items()
             if not is_hidden(name)
         }
@@ -264,7 +283,8 @@ def _source_schema(graph: Graph, source: SourceTable, change: _SchemaTransition)
         address = change.before.get(source.table)
         if address is None:
             raise _ViewBroken(f"the table {source.table!r}, which it reads, is gone")
-        return graph.versions.definition(graph.versions.require(address)).schema
+        definition = graph.versions.definition(graph.versions.require(address))
+        return aliased(definition, change.move.unified).schema
     if source.snapshot:
         row = graph.resolve(f"id:{source.snapshot}").snapshot
     else:

@@ -6,14 +6,14 @@ values; and a change that computes values from a column gives others where that 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import fields, is_dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, fields, is_dataclass
 
 from livingdb.evolution.follow_names import follow_change
-from livingdb.evolution.schema_elements import MadeChange, effects_of, made_ids
+from livingdb.evolution.schema_elements import MadeChange, effects_of, made_ids, unified_ids
 from livingdb.sql.expressions import Expression
 
-__all__ = ["contradicting_values", "depends_on_order", "is_in_place"]
+__all__ = ["Unified", "contradicting_values", "depends_on_order", "is_in_place", "unified_changes"]
 
 _VALUES = {"AddColumn": ("up",), "RetypeColumn": ("up", "policy")}
 """The fields that say which values rows get, of changes whose other fields a schema shows."""
@@ -44,6 +44,49 @@ def contradicting_values(
     elif not is_in_place(one) or any(_gives_same(one, other) for other in others):
         return None
     return "the two sides give its rows different values"
+
+
+@dataclass(frozen=True)
+class Unified:
+    """Changes of a side that an earlier merge found to be the same as ones of the base.
+
+    `changes` are their ids, `ids` those of what they made by those that the base has for it.
+    """
+
+    changes: frozenset[str] = frozenset()
+    ids: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def back(self) -> dict[str, str]:
+        """The ids that the base has, by those of the side."""
+        return {mine: base for base, mine in self.ids.items()}
+
+
+def unified_changes(base: Sequence[MadeChange], side: Sequence[MadeChange]) -> Unified:
+    """What a side made itself of what it has from the base as well, which it comes from.
+
+    A merge took the two for one, under the identities of the side: the base's change is none of
+    the side's history, and an equal one is that is none of the base's.
+    """
+    known, own = ({one.identity for one in made} for made in (base, side))
+    rest = [one for one in side if one.identity not in known]
+    changes: set[str] = set()
+    ids: dict[str, str] = {}
+    for one in base:
+        if one.identity in own or not made_ids(one):
+            continue
+        for other in rest:
+            twins = unified_ids(one, other.after, ids)
+            is_same = twins is not None and set(twins.values()) == made_ids(other)
+            if (
+                twins is not None
+                and is_same
+                and contradicting_values(one, [other], made_ids(other)) is None
+            ):
+                changes.add(other.identity)
+                ids.update(twins)
+                break
+    return Unified(frozenset(changes), ids)
 
 
 def depends_on_order(one: MadeChange, others: Sequence[MadeChange]) -> str | None:

@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from livingdb.errors import LivingDBError
+from livingdb.evolution.equal_changes import Unified, unified_changes
 from livingdb.evolution.replay_schema import replay
 from livingdb.evolution.schema_change import SchemaChange, Schemas
 from livingdb.evolution.schema_elements import (
@@ -88,9 +89,11 @@ def merge_schemas(schemas: ThreeSchemas, made: Histories) -> SchemaMerge:
     in_ours = _without_reverted(in_ours, has_base | has_theirs)
     in_theirs = _without_reverted(in_theirs, has_base | has_ours)
     has_ours, has_theirs = _identities(in_ours), _identities(in_theirs)
-    onto_ours = replay(in_theirs, ours, has_ours | has_base, in_ours)
-    onto_theirs = replay(in_ours, theirs, has_theirs | has_base, in_theirs)
-    whole = replay(in_ours, base, has_base)
+    same = _Sameness.of(made[0], in_ours, in_theirs)
+    known = has_base | same.changes
+    onto_ours = replay(in_theirs, ours, has_ours | known, in_ours, same.theirs_to_ours)
+    onto_theirs = replay(in_ours, theirs, has_theirs | known, in_theirs, same.ours_to_theirs)
+    whole = replay(in_ours, base, known, aliases=same.ours.back)
     conflicts = [
         *_failures(onto_ours.failed, in_ours, has_theirs, base, is_theirs=True),
         *_failures(onto_theirs.failed, in_theirs, has_ours, base, is_theirs=False),
@@ -104,10 +107,41 @@ def merge_schemas(schemas: ThreeSchemas, made: Histories) -> SchemaMerge:
         onto_ours.changes,
         onto_theirs.changes,
         whole.changes,
-        replay(in_theirs, base, has_base).changes,
+        replay(in_theirs, base, known, aliases=same.theirs.back).changes,
         onto_ours.tables,
         _merged_conflicts(conflicts),
     )
+
+
+@dataclass(frozen=True)
+class _Sameness:
+    """What earlier merges found to be the same: of the base and ours, and of it and theirs."""
+
+    ours: Unified
+    theirs: Unified
+
+    @classmethod
+    def of(
+        cls, base: Sequence[MadeChange], ours: Sequence[MadeChange], theirs: Sequence[MadeChange]
+    ) -> _Sameness:
+        return cls(unified_changes(base, ours), unified_changes(base, theirs))
+
+    @property
+    def changes(self) -> frozenset[str]:
+        """The ids of changes that all have, under one id or another."""
+        return self.ours.changes | self.theirs.changes
+
+    @property
+    def ours_to_theirs(self) -> dict[str, str]:
+        """The ids that theirs has for what ours has under others."""
+        there = self.theirs.ids
+        own = {mine: there.get(base, base) for mine, base in self.ours.back.items()}
+        return {**there, **own}
+
+    @property
+    def theirs_to_ours(self) -> dict[str, str]:
+        """The ids that ours has for what theirs has under others."""
+        return _Sameness(self.theirs, self.ours).ours_to_theirs
 
 
 def _identities(made: Iterable[MadeChange]) -> set[str]:
@@ -149,11 +183,14 @@ def patch_schema(schemas: ThreeSchemas, made: Histories) -> SchemaMerge:
     merged = merge_schemas(schemas, made)
     has_base, has_ours, has_theirs = map(_identities, made)
     ours = own_changes(made[1], made[2])
-    onto_ours = replay(own_changes(made[2], made[1]), schemas[1], has_ours | has_base, ours)
+    same = _Sameness.of(*made)
+    known = has_base | same.changes
+    theirs = own_changes(made[2], made[1])
+    onto_ours = replay(theirs, schemas[1], has_ours | known, ours, same.theirs_to_ours)
     if onto_ours.failed:
         failed = _failures(onto_ours.failed, ours, has_theirs, schemas[0], is_theirs=True)
         return replace(merged, conflicts=_merged_conflicts(failed))
-    if replay(ours, schemas[2], has_theirs | has_base).failed:
+    if replay(ours, schemas[2], has_theirs | known, aliases=same.ours_to_theirs).failed:
         return replace(merged, conflicts=())
     return merged
 
@@ -167,21 +204,24 @@ def merge_kept(
     """
     base, ours, theirs = schemas
     in_base, in_ours, in_theirs = made
-    has_base = {one.identity for one in in_base}
+    same = _Sameness.of(*made)
+    has_base = _identities(in_base) | same.changes
     no_ours, no_theirs = map(set, left_out)
     while True:
         mine = [one for one in in_ours if one.identity not in no_ours]
         yours = [one for one in in_theirs if one.identity not in no_theirs]
-        first = replay(mine, base, has_base)
-        known = has_base | {one.identity for one in mine}
-        second = replay(yours, first.tables, known, mine)
+        first = replay(mine, base, has_base, aliases=same.ours.back)
+        known = has_base | _identities(mine)
+        second = replay(yours, first.tables, known, mine, same.theirs.back)
         no_ours |= {one.identity for one, _ in first.failed}
         no_theirs |= {one.identity for one, _ in second.failed}
         if not first.failed and not second.failed:
             break
     return SchemaMerge(
-        replay(yours, ours, {one.identity for one in in_ours}).changes,
-        replay(mine, theirs, {one.identity for one in in_theirs}).changes,
+        replay(yours, ours, _identities(in_ours) | same.changes, None, same.theirs_to_ours).changes,
+        replay(
+            mine, theirs, _identities(in_theirs) | same.changes, None, same.ours_to_theirs
+        ).changes,
         [*first.changes, *second.changes],
         (),
         second.tables,

@@ -7,7 +7,7 @@ is gone.  A rename of a column follows it to the tables that it is in there.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from livingdb.errors import InvalidData, LivingDBError
 from livingdb.evolution.equal_changes import contradicting_values, depends_on_order, is_in_place
@@ -21,6 +21,7 @@ from livingdb.evolution.schema_elements import (
     planned_tables,
     table_key,
     unified_ids,
+    with_aliases,
 )
 from livingdb.tables.identity import recorded_change_id
 from livingdb.tables.letter_case import check_new
@@ -44,20 +45,21 @@ def replay(
     onto: Schemas,
     known: Collection[str],
     others: Sequence[MadeChange] | None = None,
+    aliases: Mapping[str, str] | None = None,
 ) -> Replay:
     """Make changes on other tables, but those that were made there.
 
     `others` are the changes that were made there since, if it is to be told whether they do the
-    same to rows.
+    same to rows; `aliases` are the identities there of what is known to have come about twice.
     """
-    done = Replay(onto)
+    done = Replay(onto, aliases=dict(aliases or {}))
     made = list(made)
     own = {one.identity for one in made}
     rivals = [other for other in others or () if other.identity not in own]
     for one in made:
         if one.identity not in known:
-            _replay_one(one, rivals, done)
-        elif made_ids(one) - ids_of(done.tables):  # which it has under other ids there
+            _replay_one(with_aliases(one, done.aliases), rivals, done)
+        elif made_ids(one) - ids_of(done.tables) - done.aliases.keys():  # it has them as others
             done.aliases.update(unified_ids(one, done.tables, done.aliases) or {})
     return done
 
@@ -73,10 +75,9 @@ def _replay_one(one: MadeChange, rivals: Sequence[MadeChange], done: Replay) -> 
         if why is not None:
             done.failed.append((one, InvalidData(why)))
         return
-    before = _with_aliases(one.before, done.aliases)
-    changes = _moved_renames(one, before, done.tables)
+    changes = _moved_renames(one, one.before, done.tables)
     try:
-        for change in changes or [follow_change(one.change, before, done.tables)]:
+        for change in changes or [follow_change(one.change, one.before, done.tables)]:
             tables = planned_tables(change, done.tables)
             _check_names(tables, done.tables)
             done.changes.append(change)
@@ -88,19 +89,6 @@ def _replay_one(one: MadeChange, rivals: Sequence[MadeChange], done: Replay) -> 
             done.failed.append((one, error if why is None else InvalidData(why)))
         else:
             done.aliases.update(twins)
-
-
-def _with_aliases(tables: Schemas, aliases: Mapping[str, str]) -> Schemas:
-    """Tables with the identities that others have for what came about twice."""
-    if not aliases:
-        return tables
-    found = {}
-    for name, known in tables.items():
-        columns = tuple(replace(c, id=aliases.get(c.id, c.id)) for c in known.schema.columns)
-        schema = replace(known.schema, columns=columns)
-        table = None if known.id is None else aliases.get(known.id, known.id)
-        found[name] = replace(known, schema=schema, id=table)
-    return found
 
 
 def _moved_renames(one: MadeChange, before: Schemas, tables: Schemas) -> list[SchemaChange]:

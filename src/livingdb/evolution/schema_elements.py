@@ -13,6 +13,7 @@ from livingdb.tables.schema import Column
 __all__ = [
     "Element",
     "MadeChange",
+    "aliased",
     "effects_of",
     "elements_of",
     "ids_of",
@@ -22,6 +23,7 @@ __all__ = [
     "table_key",
     "touched_tables",
     "unified_ids",
+    "with_aliases",
 ]
 
 Element = tuple[str, ...]
@@ -193,6 +195,25 @@ def unified_ids(
     }
     now = elements_of(tables)
     return found if found and all(now.get(e) == value for e, value in rest.items()) else None
+
+
+def with_aliases(one: MadeChange, aliases: Mapping[str, str]) -> MadeChange:
+    """A change with the identities that others have for what came about twice."""
+    if not aliases:
+        return one
+    before, after = (
+        {n: aliased(d, aliases) for n, d in side.items()} for side in (one.before, one.after)
+    )
+    return MadeChange(one.change, before, after)
+
+
+def aliased(known: Definition, aliases: Mapping[str, str]) -> Definition:
+    """A table with the identities that others have for it and its columns."""
+    if not aliases:
+        return known
+    columns = tuple(replace(c, id=aliases.get(c.id, c.id)) for c in known.schema.columns)
+    table = None if known.id is None else aliases.get(known.id, known.id)
+    return replace(known, schema=replace(known.schema, columns=columns), id=table)
 
 
 def _twin(column: Column, table: Definition) -> Column | None:

@@ -207,6 +207,19 @@ class BoundQuery:
             found[self.tables[0].id].update(item.column for item in columns)
         return {table: frozenset(columns) for table, columns in found.items()}
 
+    def with_ids(self, ids: Mapping[str, str]) -> BoundQuery:
+        """The query bound to columns that have other ids now, by those that they had."""
+        tables = tuple(
+            replace(
+                table,
+                columns=tuple(replace(c, id=ids.get(c.id, c.id)) for c in table.columns),
+            )
+            for table in self.tables
+        )
+        return replace(
+            self, tables=tables, bindings=tuple(_with_ids(item, ids) for item in self.bindings)
+        )
+
     def to_json(self) -> dict[str, Any]:
         """The query as plain values."""
         return {
@@ -234,6 +247,25 @@ class BoundQuery:
         return cls(
             data["text"], tables, tuple(_binding_from_json(item) for item in data["bindings"])
         )
+
+
+def _with_ids(item: Binding, ids: Mapping[str, str]) -> Binding:
+    """A binding to columns that have other ids."""
+    if isinstance(item, TableBinding):
+        return replace(item, uses=tuple(ids.get(one, one) for one in item.uses))
+    if isinstance(item, ColumnBinding):
+        return replace(item, column=ids.get(item.column, item.column))
+    if isinstance(item, UsingBinding):
+        return replace(item, sides=tuple((of, ids.get(one, one)) for of, one in item.sides))
+    if isinstance(item, StarBinding):
+        parts = [
+            part
+            if part.of is None
+            else replace(part, columns=tuple(ids.get(one, one) for one in part.columns))
+            for part in item.parts
+        ]
+        return replace(item, parts=tuple(parts))
+    return item
 
 
 def _binding_to_json(item: Binding) -> dict[str, Any]:
