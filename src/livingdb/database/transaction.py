@@ -124,11 +124,9 @@ class Transaction:
 
     def put(self, operation: str, table: str, changes: Delta) -> None:
         """Make changes that are in the table's shape already, as the operation would."""
-        schema, is_update = self.work.schema(table), operation == "update"
-        if operation != "delete":
-            refuse_always(
-                schema, lambda name: changes.touches([schema.position(name)]), not is_update
-            )
+        schema = self.work.schema(table)
+        if operation == "update":
+            refuse_always(schema, lambda name: changes.touches([schema.position(name)]))
         self._operations.append(operation)
         self.work.apply(table, changes, operation)
 

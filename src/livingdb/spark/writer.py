@@ -21,6 +21,7 @@ from pyspark.sql.datasource import (
 
 from livingdb.chunks.address import Address
 from livingdb.chunks.pack_store import PackStore
+from livingdb.commit.fill_generated import has_generated
 from livingdb.database.database import Database, open_database
 from livingdb.errors import DuplicateKey, InvalidData, TransactionConflict
 from livingdb.files.base import Files
@@ -28,6 +29,7 @@ from livingdb.files.url import open_files
 from livingdb.graph.dropped import dropped_since
 from livingdb.graph.graph import BatchAlreadyStored
 from livingdb.tables import ingest
+from livingdb.tables.layout import Layout
 from livingdb.tables.recipe import Change, Definition
 from livingdb.tables.schema import TableSchema
 from livingdb.tables.stored_delta import load_delta, store_delta
@@ -46,6 +48,8 @@ OPERATIONS: dict[str, Callable[[TableSchema, Shape, object], Delta]] = {
     "update": ingest.patches,
     "delete": ingest.deletes,
 }
+_DRAWING = ("insert", "upsert")
+_PLACE = "~place"
 _POLICY_OPTIONS = ("onconflict", "on_conflict")
 
 
@@ -78,10 +82,12 @@ class TableWriter(DataSourceArrowWriter):
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """In a task: sort, check and stage the rows."""
         schema, shape = self.seen.described()
-        batches = list(iterator)
+        batches, files = list(iterator), open_files(self.files_url)
         data = pa.Table.from_batches(batches) if batches else {}
-        changes = OPERATIONS[self.operation](schema, shape, data)
-        return write_task_output(open_files(self.files_url), self.seen, changes)
+        if batches and self.operation in _DRAWING and has_generated(schema):
+            given, changes = _numbered_rows(data)
+            return write_task_output(files, self.seen, changes, given)
+        return write_task_output(files, self.seen, OPERATIONS[self.operation](schema, shape, data))
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """On the driver: one transaction with the rows of all tasks."""
@@ -107,9 +113,19 @@ class TableWriter(DataSourceArrowWriter):
                         tx.mark(*batch)
                     for each in seen:
                         self._check_table(db, tx, each)
-                    self._apply(tx, load_task_outputs(files, *seen[0].described(), staged))
+                    self._apply(tx, self._changes(tx, files, seen[0], staged))
         finally:
             drop_task_outputs(files, staged)
+
+    def _changes(
+        self, tx: Transaction, files: Files, seen: Seen, staged: Sequence[TaskOutput]
+    ) -> Delta:
+        """The changes of all tasks; rows of a table that draws numbers get theirs now."""
+        given = [load_task_rows(files, item) for item in staged if item.given is not None]
+        if not given:
+            return load_task_outputs(files, *seen.described(), staged)
+        is_insert = self.operation == "insert" and not self.overwrite
+        return tx.work.drawn_rows(self.table, pa.concat_tables(given), is_insert)
 
     def _check_table(self, db: Database, tx: Transaction, seen: Seen) -> None:
         """`TransactionConflict` if the table is not any more the one the rows were checked for."""
@@ -195,6 +211,8 @@ class TaskOutput(WriterCommitMessage):
     packs: tuple[str, ...]
     delta: Change
     table: Seen
+    given: TableSchema | None = None
+    """The schema of rows as they were given, under the places they came in: numbers are drawn."""
 
 
 @dataclass(frozen=True)
@@ -210,12 +228,36 @@ class Seen:
         return definition.schema, definition.layout.grouping(definition.schema).row_shape
 
 
-def write_task_output(files: Files, table: Seen, changes: Delta) -> TaskOutput:
-    """Write sorted changes to packs of their own."""
+def write_task_output(
+    files: Files, table: Seen, changes: Delta, given: TableSchema | None = None
+) -> TaskOutput:
+    """Write sorted changes to packs of their own; of a table, or of rows as they were `given`."""
     store = PackStore(files, ())
     with store.writer() as stream:
-        delta = store_delta(table.described()[0], changes, _NOWHERE, None, stream.add)
-    return TaskOutput(store.names, delta, table)
+        schema = table.described()[0] if given is None else given
+        delta = store_delta(schema, changes, _NOWHERE, None, stream.add)
+    return TaskOutput(store.names, delta, table, given)
+
+
+def _numbered_rows(data: pa.Table) -> tuple[TableSchema, Delta]:
+    """Rows under the places they came in: they may have no key yet."""
+    fields = [pa.field(_PLACE, pa.int64()), *(field.with_nullable(True) for field in data.schema)]
+    schema = TableSchema.of(pa.schema(fields), _PLACE)
+    rows = data.add_column(0, _PLACE, pa.array(np.arange(data.num_rows)))
+    return schema, ingest.upserts(schema, _shape_of(schema), rows)
+
+
+def _shape_of(schema: TableSchema) -> Shape:
+    return Layout().grouping(schema).row_shape
+
+
+def load_task_rows(files: Files, item: TaskOutput) -> pa.Table:
+    """The rows of a task, as they were given."""
+    schema = item.given
+    assert schema is not None
+    delta = load_delta(PackStore(files, item.packs), schema, _shape_of(schema), item.delta)
+    names = [column.name for column in schema.stored_columns]
+    return pa.Table.from_arrays(list(delta.columns), names=names).drop_columns([_PLACE])
 
 
 def load_task_outputs(
