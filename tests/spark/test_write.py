@@ -129,3 +129,40 @@ def test_a_million_rows(spark: SparkSession, db: livingdb.Database, main: living
     [row] = found.selectExpr("sum(v) AS v", "count(DISTINCT s) AS s").collect()
     assert row["v"] == 1.5 * 499_999_500_000
     assert row["s"] == 97
+
+
+def test_rows_that_name_no_number_draw_one(
+    spark: SparkSession, db: livingdb.Database, main: livingdb.Branch
+) -> None:
+    """Tasks stage rows without keys; the transaction draws for all of them."""
+    numbers = {"id": "by default start with 10 increment by 5", "n": "always"}
+    columns = {"id": "bigint", "a": "string", "n": "int", "day": "varchar(3)"}
+    main.create_table("drawn", columns, "id", defaults={"day": "mon"}, generated=numbers)
+    main.insert("drawn", [{"a": "here"}])
+
+    def held() -> dict[str, tuple[int, int]]:
+        rows = main.table("drawn").to_arrow().to_pylist()
+        assert all(row["day"] == "mon" for row in rows)
+        return {row["a"]: (row["id"], row["n"]) for row in rows}
+
+    frame = spark.createDataFrame([(f"r{n}",) for n in range(6)], "a string").repartition(3)
+    write(frame, db, table="drawn")
+    found = held()
+    assert found["here"] == (10, 1)
+    (first, n), *_ = drawn = sorted(found.values())[1:]
+    assert drawn == [(first + 5 * at, n + at) for at in range(6)]
+    assert (first % 5, first > 10, n > 1) == (0, True, True)
+    some = spark.createDataFrame([(100, "own"), (None, "null"), (10, "here")], "id long, a string")
+    write(some, db, table="drawn", operation="upsert")
+    assert (held()["own"][0], held()["here"]) == (100, (10, 1))
+    assert len(set(held().values())) == 9
+    for wrong, operation in (("id long, n int", "update"), ("a string, n int", "insert")):
+        value = "x" if wrong.startswith("a") else 10
+        with pytest.raises(Exception, match="GENERATED ALWAYS"):
+            write(
+                spark.createDataFrame([(value, 5)], wrong), db, table="drawn", operation=operation
+            )
+    with pytest.raises(Exception, match=r"'long' .*does not fit varchar\(3\)"):
+        write(spark.createDataFrame([("x", "long")], "a string, day string"), db, table="drawn")
+    write(frame, db, "overwrite", table="drawn")
+    assert len(held()) == 6

@@ -35,17 +35,22 @@ class Counters:
         found: int | None = self._queries.scalar(_NEXT, {"id": column})
         return found
 
-    def take(self, column: str, count: int, first: int = 1) -> int:
-        """The first of so many numbers that nobody else gets; `first` of all, if none was taken."""
-        moved = _counter.update().where(self._where).values(next=_counter.c.next + count)
+    def take(self, column: str, count: int, first: int = 1, step: int = 1) -> int:
+        """The first of so many numbers that nobody else gets; `first` of all, if none was taken.
+
+        Each is a `step` from the one before.
+        """
+        moved = _counter.update().where(self._where).values(next=_counter.c.next + count * step)
         with self._writing.begin() as connection:
             connection.execute(self._add, {"column": column, "next": first})
             connection.execute(moved, {"id": column})
-            return int(connection.execute(_NEXT, {"id": column}).scalar_one()) - count
+            return int(connection.execute(_NEXT, {"id": column}).scalar_one()) - count * step
 
-    def move_past(self, column: str, number: int) -> None:
-        """Never give this number or a smaller one from now on."""
-        moved = _counter.update().where(self._where, _counter.c.next <= number)
+    def move_to(self, column: str, number: int, step: int = 1) -> None:
+        """Never give a number before this one from now on, in the direction of the steps."""
+        following = _counter.c.next
+        is_before = following < number if step > 0 else following > number
+        moved = _counter.update().where(self._where, is_before).values(next=number)
         with self._writing.begin() as connection:
-            connection.execute(self._add, {"column": column, "next": number + 1})
-            connection.execute(moved.values(next=number + 1), {"id": column})
+            connection.execute(self._add, {"column": column, "next": number})
+            connection.execute(moved, {"id": column})

@@ -7,7 +7,7 @@ the winning side, of the base, or the default.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -19,6 +19,7 @@ from livingdb.evolution.merge_schemas import (
     Histories,
     SchemaConflict,
     SchemaMerge,
+    losing_changes,
     merge_kept,
     merge_schemas,
 )
@@ -110,11 +111,11 @@ class _Alignment:
         )  # fmt: skip
         merged = merge_schemas(schemas, self.made)
         conflicts = list(merged.conflicts) or self._broken_rows(merged) or self._losses(merged)
-        left = [one for one in conflicts if self._winner(one) is None]
+        left = [one for one in conflicts if one.winner(self.on_conflict) is None]
         if left:
             return AlignedSides(self.base, self.ours, self.theirs, conflicts=left)
-        losing = self._losing_changes(conflicts)
-        if losing is not None:
+        losing = losing_changes(conflicts, self.on_conflict)
+        if any(losing):
             return self._aligned_without(merge_kept(schemas, self.made, losing))
         ours = self._after(self.ours, merged.onto_ours)
         known = {one.identity for one in self.made[0]}
@@ -235,27 +236,6 @@ class _Alignment:
             for change in changes
             if change.identity in known
         }
-
-    def _winner(self, conflict: SchemaConflict) -> str | None:
-        """Whose change counts: "ours", "theirs", or nobody's yet."""
-        given = self.on_conflict
-        if isinstance(given, Mapping):
-            names = (conflict.element, conflict.table, "*")
-            given = next((given[name] for name in names if name in given), "fail")
-        return given if given in ("ours", "theirs") else None
-
-    def _losing_changes(
-        self, conflicts: Iterable[SchemaConflict]
-    ) -> tuple[set[str], set[str]] | None:
-        """The changes of ours and of theirs that do not count; None if all do."""
-        ours: set[str] = set()
-        theirs: set[str] = set()
-        for one in conflicts:
-            if self._winner(one) == "ours":
-                theirs |= {change.identity for change in one.theirs}
-            else:
-                ours |= {change.identity for change in one.ours}
-        return (ours, theirs) if ours or theirs else None
 
     # --- where a change does not count -----------------------------------------------------------
 

@@ -15,6 +15,7 @@ from livingdb.graph.generated_values import GeneratedValues
 from livingdb.tables import ingest
 from livingdb.tables.batches import flat
 from livingdb.tables.fit import fit
+from livingdb.tables.identity_column import NumberRule
 from livingdb.tables.rows import RowSet
 from livingdb.tables.schema import Column, TableSchema
 from livingdb.tables.tabular import Tabular
@@ -54,13 +55,13 @@ def drawn_upserts(
             continue
         missing = _missing(given, column)
         is_chosen = is_insert or column.name not in schema.key
-        if is_chosen and not missing.all() and column.generated == "always":
+        if is_chosen and not missing.all() and column.always_draws:
             raise _always(column)
         if column.name in schema.key and missing.any():
             given, drawn[column.name] = _with_drawn(values, rows, given, column, missing)
     changes = ingest.upserts(_loose(schema), shape, given)
     for column in schema.key_columns:
-        if column.generated == "always":
+        if column.always_draws:
             _check_drawn(rows, changes, column, drawn.get(column.name))
     return fill_changes(values, rows, changes)
 
@@ -83,7 +84,7 @@ def _with_drawn(
     if rows.schema.key == (column.name,):
         encoded = np.sort(rows.schema.key_codec.encode([drawn]))
         if rows.contains(encoded).any():  # writers chose numbers that were not drawn yet
-            values.move_past(column.id, _largest(rows, column))
+            values.move_past(column.id, _furthest(rows, column), _rule(column))
             drawn = draw(values, rows, column, count)
     held = pa.nulls(given.rows, column.type)
     if column.name in given.columns:
@@ -95,8 +96,8 @@ def _with_drawn(
 
 def draw(values: GeneratedValues, rows: RowSet, column: Column, count: int) -> pa.Array:
     """So many numbers of a column; `InvalidData` if its type has no more."""
-    numbers = values.draw(column.id, count, lambda: max(1, _largest(rows, column) + 1))
     try:
+        numbers = values.draw(column.id, count, _rule(column), lambda: _furthest(rows, column))
         return pa.array(numbers, column.type)
     except (pa.ArrowInvalid, OverflowError):
         raise InvalidData(
@@ -105,9 +106,13 @@ def draw(values: GeneratedValues, rows: RowSet, column: Column, count: int) -> p
         ) from None
 
 
-def _largest(rows: RowSet, column: Column) -> int:
-    largest = pc.max(rows.to_arrow([column.name]).column(0)).as_py()
-    return 0 if largest is None else int(largest)
+def _rule(column: Column) -> NumberRule:
+    return column.numbers or NumberRule()
+
+
+def _furthest(rows: RowSet, column: Column) -> int | None:
+    """The number that the counter would come by last, of those that rows have."""
+    return _rule(column).furthest(rows.to_arrow([column.name]).column(0))
 
 
 def _loose(schema: TableSchema) -> TableSchema:
@@ -137,11 +142,10 @@ def _always(column: Column) -> InvalidData:
     )
 
 
-def refuse_always(schema: TableSchema, names: Callable[[str], bool], with_key: bool) -> None:
-    """`InvalidData` if a writer names a column that always draws its values."""
+def refuse_always(schema: TableSchema, names: Callable[[str], bool]) -> None:
+    """`InvalidData` if an update names a column that always draws its values."""
     for column in schema.columns:
-        is_looked_at = with_key or column.name not in schema.key
-        if is_looked_at and column.generated == "always" and names(column.name):
+        if column.always_draws and column.name not in schema.key and names(column.name):
             raise _always(column)
 
 
@@ -189,6 +193,6 @@ def move_counters(values: GeneratedValues, schema: TableSchema, changes: Delta) 
         held = changes.columns[at]
         if column.generated is None or held is None or not changes.carries(at).any():
             continue
-        largest = pc.max(held.filter(pa.array(changes.carries(at)))).as_py()
-        if largest is not None and largest > 0:
-            values.move_past(column.id, int(largest))
+        rule = _rule(column)
+        furthest = rule.furthest(held.filter(pa.array(changes.carries(at))))
+        values.move_past(column.id, furthest, rule)

@@ -55,6 +55,8 @@ class FoldedSide:
     base: Tables = field(default_factory=dict)
     """What the branch had when the sync stopped, in the schema of the first place."""
     new_versions: Sequence[Version] = ()
+    undone: Sequence[SchemaChange] = ()
+    """What takes back changes of the branch that do not count, newest first."""
 
     def changes(self, graph: Graph) -> list[tuple[MadeChange, Lens]]:
         """The changes of the schema that lead from place to place, and their lenses."""

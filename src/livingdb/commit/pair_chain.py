@@ -10,6 +10,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import Any
 
 from livingdb.catalog.branches import BranchRow
 from livingdb.catalog.ids import BranchId, new_id
@@ -18,13 +19,14 @@ from livingdb.catalog.syncs import ACTIVE, SyncRow
 from livingdb.chunks.address import Address
 from livingdb.commit.chain_places import ChainLink, ChainPlace
 from livingdb.commit.fold_changes import FoldedPlace, FoldedSide, fold_side
+from livingdb.commit.leave_out import leave_out
 from livingdb.commit.merge import schema_error
 from livingdb.commit.pipeline import Pipeline
 from livingdb.commit.replan_chain import replan_chain
 from livingdb.derivation.hidden_tables import whole_tables
 from livingdb.errors import TransactionConflict
 from livingdb.evolution.changes.revert_change import InverseLens, revert_of
-from livingdb.evolution.lenses.lens import Lens
+from livingdb.evolution.merge_schemas import losing_changes
 from livingdb.evolution.pair_schemas import direction_conflicts, equal_beginnings, pair_conflicts
 from livingdb.evolution.plan import definitions_of
 from livingdb.evolution.schema_elements import MadeChange
@@ -58,6 +60,8 @@ class PairChain:
     inner: tuple[int, int]
     stages: Sequence[SyncRow]
     new_versions: Sequence[Version] = ()
+    decided: frozenset[str] = frozenset()
+    """Elements of the schema about which a policy had to say whose change counts."""
 
     @property
     def rows(self) -> list[SyncRow]:
@@ -87,8 +91,14 @@ class PairChain:
         return changes
 
 
-def pair_chain(pipeline: Pipeline, stages: Sequence[SyncRow], staging: Staging) -> PairChain:
-    """The chain of a sync that stopped; one that writes one side only follows its source anew."""
+def pair_chain(
+    pipeline: Pipeline, stages: Sequence[SyncRow], staging: Staging, on_conflict: Any = "fail"
+) -> PairChain:
+    """The chain of a sync that stopped; one that writes one side only follows its source anew.
+
+    Where both sides say something else of an element of the schema, `on_conflict` says whose
+    change counts; the other's is left out.
+    """
     graph, direction = pipeline.graph, stages[0].direction
     numbers = [stages[0].sources[0], *(row.target for row in stages)]
     rows = graph.branches_by_ids(numbers)
@@ -104,8 +114,8 @@ def pair_chain(pipeline: Pipeline, stages: Sequence[SyncRow], staging: Staging) 
             folded[at] = fold_side(
                 graph, pipeline.lenses, pipeline.lifter, rows[numbers[at]], ends, staging, known
             )
+    folded, decided = _decide_schemas(graph, folded, direction, on_conflict, staging)
     made = [version for side in folded for version in side.new_versions]
-    _check_schemas(folded[0].changes(graph), folded[-1].changes(graph), direction)
     between, chain = list(places[1:-1]), [ChainLink(row) for row in stages]
     if shared:
         mine = [one for one, _ in shared]
@@ -119,7 +129,7 @@ def pair_chain(pipeline: Pipeline, stages: Sequence[SyncRow], staging: Staging) 
     links = [*left.links(reverts=True)[::-1], *chain, *right.links(reverts=False)]
     joined = [_joined(link, *ends) for link, ends in zip(links, pairwise(whole), strict=True)]
     inner = len(left.places) - 1, len(whole) - len(right.places)
-    return PairChain(whole, joined, inner, stages, made)
+    return PairChain(whole, joined, inner, stages, made, decided)
 
 
 def _shared_changes(
@@ -135,20 +145,32 @@ def _shared_changes(
     return equal_beginnings(*histories)
 
 
-def _check_schemas(
-    ours: Sequence[tuple[MadeChange, Lens]],
-    theirs: Sequence[tuple[MadeChange, Lens]],
+def _decide_schemas(
+    graph: Graph,
+    folded: list[FoldedSide],
     direction: str,
-) -> None:
-    """`MergeConflict` of the kind "schema" if what the sides did cannot be kept in step."""
-    conflicts = [
+    on_conflict: Any,
+    staging: Staging,
+) -> tuple[list[FoldedSide], frozenset[str]]:
+    """Both sides with the changes that count, and the elements that were contradicted.
+
+    `MergeConflict` of the kind "schema" if what they did cannot be kept in step, and no policy says
+    whose change counts.
+    """
+    ours, theirs = (side.changes(graph) for side in folded)
+    stuck = [
         *direction_conflicts(ours, direction, is_theirs=False),
         *direction_conflicts(theirs, direction, is_theirs=True),
-        *pair_conflicts([one for one, _ in ours], [one for one, _ in theirs]),
     ]
-    if conflicts:
+    decided = pair_conflicts([one for one, _ in ours], [one for one, _ in theirs])
+    left = [*stuck, *(one for one in decided if one.winner(on_conflict) is None)]
+    if left:
         said = "the schemas were changed while the sync was stopped, and it cannot go on with that"
-        raise schema_error(conflicts, said, "take back or alter one of the changes first")
+        hint = "take back or alter one of the changes first"
+        raise schema_error(left, said, hint if stuck else f"choose on_conflict, or {hint}")
+    pairs = zip(folded, losing_changes(decided, on_conflict), strict=True)
+    kept = [leave_out(graph, side, ids, staging) for side, ids in pairs]
+    return kept, frozenset(one.element for one in decided)
 
 
 def _base(graph: Graph, row: BranchRow, pair: Address) -> SnapshotRow:
@@ -181,6 +203,8 @@ class _Side:
         self._graph, self._folded, self._like = graph, folded, like
         hidden = [self._hidden(place) for place in folded[:-1]]
         self.places = [*hidden, end]
+        if side.undone:
+            end.held, end.made = end.now, side.undone
         if folded:
             self.places[0].base = side.base
             self.places[0].now = folded[0].tables

@@ -7,7 +7,7 @@ sync what comes of it goes back.  All of it is one transaction.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -45,6 +45,8 @@ from livingdb.graph.storage.staging import Staging
 from livingdb.guard.build_pending_change import authors_between, pending_schema_sync
 from livingdb.guard.sync_state import last_pair, set_state
 from livingdb.tables.index import Version
+from livingdb.tables.schema import TableSchema
+from livingdb.trees.delta import Delta
 
 __all__ = ["rejoin"]
 
@@ -66,7 +68,7 @@ def rejoin(
         check_one_way(on_conflict)
 
     def propose(attempt: Attempt) -> Proposal:
-        work = _Rejoin(pipeline, stages, by, attempt.staging)
+        work = _Rejoin(pipeline, stages, by, attempt.staging, on_conflict)
         work.carry_forward()
         work.merge_target(on_conflict)
         if direction == "both":
@@ -83,11 +85,18 @@ def rejoin(
 class _Rejoin:
     """One attempt."""
 
-    def __init__(self, pipeline: Pipeline, stages: Sequence[SyncRow], by: str, staging: Staging):
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        stages: Sequence[SyncRow],
+        by: str,
+        staging: Staging,
+        on_conflict: Any,
+    ):
         self._pipeline, self._graph = pipeline, pipeline.graph
         self._by, self._staging = by, staging
         self._stages = stages
-        self._whole = chain = pair_chain(pipeline, stages, staging)
+        self._whole = chain = pair_chain(pipeline, stages, staging, on_conflict)
         self._is_right = stages[0].direction != "reverse"
         places, links, (first, last) = list(chain.places), list(chain.links), chain.inner
         self._name = f"{places[0].name}/{places[-1].name}"
@@ -148,7 +157,7 @@ class _Rejoin:
             MergeBase(last.base),
             last.after,
             last.now,
-            Policies.of(on_conflict, "row", schemas),
+            Policies.of(_about_rows(on_conflict, schemas, self._whole.decided), "row", schemas),
             self._staging,
         )
         self._new_versions += found.new_versions
@@ -262,13 +271,13 @@ class _Rejoin:
         if place.row is None or self._stages[0].direction != "both":
             return
         versions, before = self._graph.versions, place.held or place.now
-        check_tables(
-            versions,
-            place.after,
-            changes,
-            {},
-            lambda name: delta_between(versions, before.get(name), place.after[name]),
-        )
+
+        def delta_of(name: str) -> Delta:
+            old, new = before.get(name), place.after[name]
+            is_alike = old is not None and versions.is_alike(old, new)
+            return delta_between(versions, old if is_alike else None, new)
+
+        check_tables(versions, place.after, changes, {}, delta_of)
 
     def _differing(self, place: ChainPlace) -> dict[str, Version | None]:
         """The tables of a place that are not as where it stands."""
@@ -306,6 +315,17 @@ class _Rejoin:
             {**details, **judged.details},
             intermediates=tuple(self._new_versions),
         )
+
+
+def _about_rows(
+    on_conflict: Any, schemas: Mapping[str, TableSchema], decided: Collection[str]
+) -> Any:
+    """A policy without what it says of elements of a schema that was left out."""
+    if not isinstance(on_conflict, Mapping):
+        return on_conflict
+    known = {f"{name}.{column.name}" for name, s in schemas.items() for column in s.columns}
+    known |= schemas.keys()
+    return {n: policy for n, policy in on_conflict.items() if n in known or n not in decided}
 
 
 def _is_same(one: Version | None, other: Version | None) -> bool:

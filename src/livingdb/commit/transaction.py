@@ -213,6 +213,11 @@ class BranchTransaction:
         changes = self._upserts(table, given, is_insert=False)
         return self._add_delta(table, changes, given.columns)
 
+    def drawn_rows(self, name: str, data: object, is_insert: bool) -> Delta:
+        """The changes that rows are which leave numbers to counters; nothing is changed yet."""
+        table = self._table(name)
+        return self._upserts(table, self._given_rows(table, data), is_insert)
+
     def _upserts(self, table: TableWrites, given: Tabular, is_insert: bool) -> Delta:
         """The changes that rows are, with what their writer leaves to counters."""
         schema, shape = table.definition.schema, self._shape(table)
@@ -225,7 +230,7 @@ class BranchTransaction:
         """Set some columns of rows that are there; how many."""
         table = self._table(name)
         given = self._given_rows(table, data)
-        refuse_always(table.definition.schema, given.columns.__contains__, with_key=False)
+        refuse_always(table.definition.schema, given.columns.__contains__)
         changes = ingest.patches(table.definition.schema, self._shape(table), given)
         self._check_existing_keys(table, changes)
         return self._add_delta(table, changes, given.columns)
@@ -245,11 +250,9 @@ class BranchTransaction:
 
     def put(self, name: str, changes: Delta, operation: str) -> None:
         """Make changes that a writer has brought into the table's shape."""
-        if operation != "delete":
-            schema, is_update = self.schema(name), operation == "update"
-            refuse_always(
-                schema, lambda column: changes.touches([schema.position(column)]), not is_update
-            )
+        if operation == "update":
+            schema = self.schema(name)
+            refuse_always(schema, lambda column: changes.touches([schema.position(column)]))
         self.apply(name, changes, operation)
 
     def apply(self, name: str, changes: Delta, operation: str = "") -> None:
@@ -269,7 +272,7 @@ class BranchTransaction:
         if table.delta is not None:
             raise InvalidData(f"table {name!r} has changes already: replace its rows first")
         columns = table.definition.schema.columns
-        fixed = [c.name for c in columns if c.is_fixed or c.generated == "always"]
+        fixed = [c.name for c in columns if c.is_fixed or c.always_draws]
         if fixed:
             raise Unsupported(
                 f"table {name!r}: the column {fixed[0]!r} is not for writers, so rows cannot come "

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from livingdb.errors import LivingDBError
 from livingdb.evolution.equal_changes import Unified, unified_changes
@@ -28,6 +29,7 @@ __all__ = [
     "Histories",
     "SchemaConflict",
     "SchemaMerge",
+    "losing_changes",
     "merge_kept",
     "merge_schemas",
     "own_changes",
@@ -57,6 +59,28 @@ class SchemaConflict:
     def element(self) -> str:
         """What it is about, as policies name it."""
         return self.table if self.column is None else f"{self.table}.{self.column}"
+
+    def winner(self, on_conflict: Any) -> str | None:
+        """Whose change counts by a policy: "ours", "theirs", or nobody's yet."""
+        given = on_conflict
+        if isinstance(given, Mapping):
+            names = (self.element, self.table, "*")
+            given = next((given[name] for name in names if name in given), "fail")
+        return given if given in ("ours", "theirs") else None
+
+
+def losing_changes(
+    conflicts: Iterable[SchemaConflict], on_conflict: Any
+) -> tuple[set[str], set[str]]:
+    """The ids of the changes of ours and of theirs that do not count, by a policy."""
+    ours: set[str] = set()
+    theirs: set[str] = set()
+    for one in conflicts:
+        if one.winner(on_conflict) == "ours":
+            theirs |= {change.identity for change in one.theirs}
+        else:
+            ours |= {change.identity for change in one.ours}
+    return ours, theirs
 
 
 @dataclass(frozen=True)

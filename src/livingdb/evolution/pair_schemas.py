@@ -119,11 +119,19 @@ def _namesakes(
     for place in sorted(mine.keys() & yours.keys()):
         table, column = _names((place[0],), ours[0].before)[0], place[1]
         reason = "each side made a column of that name, and not by changes that are the same"
-        yield SchemaConflict(table, column, reason, tuple(ours), tuple(theirs))
+        sides = _makers(ours, mine[place].id), _makers(theirs, yours[place].id)
+        yield SchemaConflict(table, column, reason, *sides)
     tables = _new_tables(_whole(ours)), _new_tables(_whole(theirs))
     for name in sorted(tables[0].keys() & tables[1].keys()):
         reason = "each side made a table of that name, and not by changes that are the same"
-        yield SchemaConflict(name, None, reason, tuple(ours), tuple(theirs))
+        one, other = (table_key(name, made[name]) for made in tables)
+        sides = _makers(ours, one), _makers(theirs, other)
+        yield SchemaConflict(name, None, reason, *sides)
+
+
+def _makers(made: Sequence[MadeChange], identity: str) -> tuple[MadeChange, ...]:
+    """The changes that have to do with a table or column that they made."""
+    return tuple(one for one in made if any(identity in element for element in effects_of(one)))
 
 
 def _new_tables(one: MadeChange) -> dict[str, Definition]:

@@ -18,8 +18,8 @@ from livingdb.evolution.lenses.lens import Lens
 from livingdb.evolution.mask_keys import MaskKey
 from livingdb.graph.names import is_hidden
 from livingdb.tables.identity import new_id, recorded_change_id
+from livingdb.tables.json_values import decode_value, encode_value
 from livingdb.tables.recipe import Definition
-from livingdb.tables.schema import decode_value, encode_value
 from livingdb.tables.type_names import parse_type, type_name
 
 __all__ = [

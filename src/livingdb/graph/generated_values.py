@@ -6,15 +6,13 @@ from collections.abc import Callable
 from threading import RLock
 
 import numpy as np
-import numpy.typing as npt
 
 from livingdb.catalog.counters import Counters
+from livingdb.tables.identity_column import NumberRule, Numbers
 
 __all__ = ["GeneratedValues"]
 
 _BLOCK = 32
-
-Numbers = npt.NDArray[np.int64]
 
 
 class GeneratedValues:
@@ -26,32 +24,42 @@ class GeneratedValues:
     def __init__(self, counters: Counters):
         self._counters = counters
         self._blocks: dict[str, tuple[int, int]] = {}
-        """For each counter the numbers at hand: the next, and the one after the last."""
+        """For each counter the numbers at hand: the next, and how many there are."""
         self._passed: dict[str, int] = {}
         """For each counter a number that it is known to be past."""
         self._lock = RLock()
 
-    def draw(self, column: str, count: int, least: Callable[[], int]) -> Numbers:
-        """So many numbers, ascending; `least` is the first of all, should there be no counter."""
+    def draw(
+        self, column: str, count: int, rule: NumberRule, held: Callable[[], int | None]
+    ) -> Numbers:
+        """So many numbers by a rule; `held` is the last that rows have, should no counter be."""
+        step = rule.increment
         with self._lock:
-            start, stop = self._blocks.get(column, (0, 0))
-            held = np.arange(start, min(start + count, stop))
-            missing = count - len(held)
+            start, left = self._blocks.get(column, (0, 0))
+            there = min(count, left)
+            numbers = rule.numbers(start, there)
+            missing = count - there
             if not missing:
-                self._blocks[column] = start + count, stop
-                return held
-            first = 1 if self._counters.next(column) is not None else least()
+                self._blocks[column] = start + step * count, left - count
+                return numbers
+            known = self._counters.next(column) is not None
+            first = rule.start if known else rule.next_after(held())
             taken = max(missing, _BLOCK)
-            begin = self._counters.take(column, taken, first)
-            self._blocks[column] = begin + missing, begin + taken
-            self._passed[column] = begin + taken - 1
-            return np.concatenate([held, np.arange(begin, begin + missing)])
+            begin = self._counters.take(column, taken, first, step)
+            self._blocks[column] = begin + step * missing, taken - missing
+            self._passed[column] = begin + step * (taken - 1)
+            return np.concatenate([numbers, rule.numbers(begin, missing)])
 
-    def move_past(self, column: str, number: int) -> None:
-        """A writer gave this number by itself: neither it nor a smaller one is drawn here."""
+    def move_past(self, column: str, number: int | None, rule: NumberRule) -> None:
+        """A writer gave this number by itself: neither it nor one before it is drawn here."""
+        if number is None or not rule.is_reached(number):
+            return
+        following, step = rule.next_after(number), rule.increment
         with self._lock:
-            start, stop = self._blocks.get(column, (0, 0))
-            self._blocks[column] = max(start, min(number + 1, stop)), stop
-            if number > self._passed.get(column, 0):
-                self._counters.move_past(column, number)
+            start, left = self._blocks.get(column, (0, 0))
+            skipped = min(left, max(0, (following - start) // step)) if left else 0
+            self._blocks[column] = start + step * skipped, left - skipped
+            passed = self._passed.get(column)
+            if passed is None or (number - passed) * step > 0:
+                self._counters.move_to(column, following, step)
                 self._passed[column] = number

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -14,15 +14,26 @@ from livingdb.chunks.pack_store import PackStore
 from livingdb.errors import DuplicateKey
 from livingdb.files.base import Files
 from livingdb.spark.write_plan import WritePlan
+from livingdb.tables import ingest
+from livingdb.tables.layout import Layout
 from livingdb.tables.recipe import Change
 from livingdb.tables.schema import TableSchema
 from livingdb.tables.stored_delta import load_delta, store_delta
 from livingdb.trees.delta import Delta, empty_delta, merge_deltas
 from livingdb.trees.keys import concat_keys
+from livingdb.trees.shape import Shape
 
-__all__ = ["TaskOutput", "drop_task_outputs", "load_task_outputs", "write_task_output"]
+__all__ = [
+    "TaskOutput",
+    "drop_task_outputs",
+    "load_task_outputs",
+    "load_task_rows",
+    "write_task_output",
+    "write_task_rows",
+]
 
 _NOWHERE = Address(bytes(32))
+_PLACE = "~place"
 
 
 @dataclass
@@ -32,14 +43,42 @@ class TaskOutput(WriterCommitMessage):
     packs: tuple[str, ...]
     delta: Change
     plan: WritePlan
+    given: TableSchema | None = None
+    """The schema of rows as they were given, under the places they came in: numbers are drawn."""
 
 
 def write_task_output(files: Files, plan: WritePlan, changes: Delta) -> TaskOutput:
     """Write sorted changes to packs of their own."""
+    return _stage(files, plan, plan.schema, changes)
+
+
+def write_task_rows(files: Files, plan: WritePlan, data: pa.Table) -> TaskOutput:
+    """Write rows as they were given, under the places they came in: they may have no key yet."""
+    fields = [pa.field(_PLACE, pa.int64()), *(field.with_nullable(True) for field in data.schema)]
+    schema = TableSchema.of(pa.schema(fields), _PLACE)
+    rows = data.add_column(0, _PLACE, pa.array(np.arange(data.num_rows)))
+    changes = ingest.upserts(schema, _shape_of(schema), rows)
+    return replace(_stage(files, plan, schema, changes), given=schema)
+
+
+def _stage(files: Files, plan: WritePlan, schema: TableSchema, changes: Delta) -> TaskOutput:
     store = PackStore(files, ())
     with store.writer() as stream:
-        delta = store_delta(plan.schema, changes, _NOWHERE, None, stream.add)
+        delta = store_delta(schema, changes, _NOWHERE, None, stream.add)
     return TaskOutput(store.names, delta, plan)
+
+
+def _shape_of(schema: TableSchema) -> Shape:
+    return Layout().grouping(schema).row_shape
+
+
+def load_task_rows(files: Files, item: TaskOutput) -> pa.Table:
+    """The rows of a task, as they were given."""
+    schema = item.given
+    assert schema is not None
+    delta = load_delta(PackStore(files, item.packs), schema, _shape_of(schema), item.delta)
+    names = [column.name for column in schema.stored_columns]
+    return pa.Table.from_arrays(list(delta.columns), names=names).drop_columns([_PLACE])
 
 
 def load_task_outputs(files: Files, plan: WritePlan, staged: Iterable[TaskOutput]) -> Delta:

@@ -22,6 +22,7 @@ from pyspark.sql.datasource import (
 
 from livingdb.commit.evolve import refuse_kept_syncs
 from livingdb.commit.evolve_and_write import RowWrite, evolve_and_write
+from livingdb.commit.fill_generated import has_generated
 from livingdb.database.database import Database, open_database
 from livingdb.errors import InvalidData, TransactionConflict
 from livingdb.files.url import open_files
@@ -35,7 +36,9 @@ from livingdb.spark.staged_rows import (
     TaskOutput,
     drop_task_outputs,
     load_task_outputs,
+    load_task_rows,
     write_task_output,
+    write_task_rows,
 )
 from livingdb.spark.write_plan import SchemaOptions, WritePlan, plan_write
 from livingdb.tables import ingest
@@ -57,6 +60,7 @@ OPERATIONS: dict[str, Callable[[TableSchema, Shape, object], Delta]] = {
     "update": ingest.patches,
     "delete": ingest.deletes,
 }
+_DRAWING = ("insert", "upsert")
 
 
 class TableWriter(DataSourceArrowWriter):
@@ -87,7 +91,13 @@ class TableWriter(DataSourceArrowWriter):
             self.plan = self._plan(db._graph, frame, wish)
             self.files_url = db._graph.place.files.url
         self.where = ReplaceWhere.of(options, overwrite, self.plan.schema)
-        self._changes(self.plan, frame.empty_table())
+        if not self._draws:
+            self._changes(self.plan, frame.empty_table())
+
+    @property
+    def _draws(self) -> bool:
+        """Whether rows may leave numbers to counters, which the transaction draws."""
+        return self.operation in _DRAWING and has_generated(self.plan.schema)
 
     def _plan(self, graph: Graph, frame: pa.Schema, wish: SchemaOptions) -> WritePlan:
         """What the branch's table has to be; refused now is what would be refused in the end."""
@@ -109,11 +119,11 @@ class TableWriter(DataSourceArrowWriter):
     @brief_errors()
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """In a task: sort, check and stage the rows."""
-        batches = list(iterator)
+        batches, files = list(iterator), open_files(self.files_url)
         data = pa.Table.from_batches(batches) if batches else {}
-        return write_task_output(
-            open_files(self.files_url), self.plan, self._changes(self.plan, data)
-        )
+        if batches and self._draws:
+            return write_task_rows(files, self.plan, data)
+        return write_task_output(files, self.plan, self._changes(self.plan, data))
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """On the driver: one transaction with the rows of all tasks."""
@@ -141,17 +151,32 @@ class TableWriter(DataSourceArrowWriter):
                 f"table {self.table!r} was changed in its schema meanwhile; "
                 "write the data frame again"
             )
-        graph = db._graph
-        changes = load_task_outputs(open_files(self.files_url), plan, staged)
+        graph, files = db._graph, open_files(self.files_url)
+        given = [load_task_rows(files, item) for item in staged if item.given is not None]
+        changes = None if given else load_task_outputs(files, plan, staged)
+
+        def fill(work: BranchTransaction) -> str:
+            if changes is not None:
+                return self._fill(work, changes)
+            return self._fill(work, self._drawn_rows(work, plan, pa.concat_tables(given)))
+
         write = RowWrite(
             lambda head: plan.pending_changes(graph, head),
-            lambda work: self._fill(work, changes),
+            fill,
             self.author or db.author,
             self.message,
             batch,
         )
         with suppress(BatchAlreadyStored):
             evolve_and_write(db._pipeline, self.branch.find(graph), write)
+
+    def _drawn_rows(self, work: BranchTransaction, plan: WritePlan, rows: pa.Table) -> Delta:
+        """The changes that rows are, with the numbers that they leave to counters."""
+        is_insert = self.operation == "insert" and not self.overwrite
+        changes = work.drawn_rows(self.table, rows, is_insert)
+        if self.where is not None:
+            self.where.check(plan.schema, changes)
+        return changes
 
     def _fill(self, work: BranchTransaction, changes: Delta) -> str:
         """Put the rows in; the operation that it is."""

@@ -22,7 +22,8 @@ __all__ = ["COLUMN_FORM", "refuse_comment", "take_column", "take_constraint", "t
 
 COLUMN_FORM = (
     "name type [NOT NULL] [DEFAULT value] [GENERATED ALWAYS AS (expression)] "
-    "[GENERATED {ALWAYS | BY DEFAULT} AS IDENTITY] [[CONSTRAINT name] CHECK (condition)] "
+    "[GENERATED {ALWAYS | BY DEFAULT} AS IDENTITY [([START WITH number] [INCREMENT BY number])]] "
+    "[[CONSTRAINT name] CHECK (condition)] "
     "[[CONSTRAINT name] UNIQUE] [[CONSTRAINT name] REFERENCES table (key)] [FIRST | AFTER name]"
 )
 _COLUMN = f"a column is {COLUMN_FORM}"
@@ -127,17 +128,33 @@ def _take_generated(reader: ClauseReader, found: ColumnSpec) -> ColumnSpec:
         reader.expect("ALWAYS", instead=form)
     reader.expect("AS", instead=form)
     if reader.take("IDENTITY"):
-        if reader.is_next("("):
-            raise reader.unsupported(
-                f"AS IDENTITY takes no options ({reader.take_parenthesized()})",
-                "numbers begin with 1 and go up by 1: leave the parentheses out",
-            )
-        return replace(found, generated=how)
+        return replace(found, generated=how + _take_numbers(reader))
     if how != "always":
         raise reader.invalid("a computed column is always computed", form)
     text = reader.condition("the expression", form)
     reader.take("STORED")
     return replace(found, computed=text)
+
+
+def _take_numbers(reader: ClauseReader) -> str:
+    """(START WITH number INCREMENT BY number), if that comes next: in words of an identity."""
+    form = "write AS IDENTITY (START WITH number INCREMENT BY number), or leave out either"
+    if not reader.take("("):
+        return ""
+    said: dict[str, int] = {}
+    while not reader.take(")"):
+        words = ("START", "WITH") if reader.is_next("START") else ("INCREMENT", "BY")
+        reader.expect(*words, instead=form)
+        name = " ".join(words).casefold()
+        sign = -1 if reader.take("-") else 1
+        if name in said or not reader.word_at(0).isdecimal():
+            problem = "it is said twice" if name in said else "a whole number is missing"
+            raise reader.invalid(f"{' '.join(words)}: {problem}", form)
+        said[name] = sign * int(str(reader.take_value()))
+    if not said:
+        raise reader.invalid("AS IDENTITY ()", form)
+    order = ("start with", "increment by")
+    return "".join(f" {name} {said[name]}" for name in order if name in said)
 
 
 def _take_column_rule(reader: ClauseReader, column: str) -> tuple[str, Rule] | None:

@@ -6,23 +6,32 @@ never in the chunks that hold rows.
 
 from __future__ import annotations
 
-import base64
-import datetime
-import decimal
-import math
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import Any
 
 import pyarrow as pa
 
 from livingdb.chunks.types import normalise_type
 from livingdb.errors import InvalidData, InvalidName, NotFound, Unsupported
-from livingdb.tables.fit import fit
+from livingdb.tables.column import Column
+from livingdb.tables.given_schema import (
+    GeneratedLike,
+    SchemaLike,
+    UniqueLike,
+    check_names,
+    checked_default,
+    column_names,
+    given_fields,
+    given_numbers,
+    is_name,
+    unique_groups,
+)
 from livingdb.tables.identity import column_number, numbered_column_id
-from livingdb.tables.type_names import parse_limited_type, parse_type, type_name
+from livingdb.tables.identity_column import with_generated
+from livingdb.tables.json_values import decode_value, encode_value
+from livingdb.tables.type_names import parse_type, type_name
 from livingdb.trees.keys import KeyCodec
 
 __all__ = [
@@ -31,55 +40,7 @@ __all__ = [
     "SchemaLike",
     "TableSchema",
     "UniqueLike",
-    "with_generated",
 ]
-
-SchemaLike: TypeAlias = "pa.Schema | Mapping[str, Any]"
-UniqueLike: TypeAlias = "Mapping[str, str | Sequence[str]] | Sequence[str | Sequence[str]]"
-"""Columns, or groups of columns, that are unique; by the names of the constraints, if they have."""
-GeneratedLike: TypeAlias = "str | Mapping[str, str]"
-"""An identity column, or several with what they are: "by default" or "always"."""
-GENERATED = ("by default", "always")
-
-_NOT_NULL = re.compile(r"\s+not\s+null\s*$", re.IGNORECASE)
-
-
-@dataclass(frozen=True)
-class Column:
-    """One column.  `default` fills it where a new row does not name it.
-
-    `computed` is the expression over the row's other columns that gives its values; writers may
-    not name it, nor any other that is `read_only`.  One that is `hidden` is stored as any other
-    and shown only to those who name it.  `limit` is the most characters that text may have:
-    varchar(limit).  One that is `generated` draws numbers from a counter: "by default" where a new
-    row names none, or "always", and writers may name none.
-    """
-
-    id: str
-    name: str
-    type: pa.DataType
-    nullable: bool = True
-    default: object = None
-    computed: str | None = None
-    read_only: bool = False
-    hidden: bool = False
-    limit: int | None = None
-    generated: str | None = None
-
-    @property
-    def type_name(self) -> str:
-        """The type as Spark SQL writes it."""
-        return type_name(self.type) if self.limit is None else f"varchar({self.limit})"
-
-    @property
-    def is_fixed(self) -> bool:
-        """Whether writers may not name it."""
-        return self.read_only or self.computed is not None
-
-    @property
-    def field(self) -> pa.Field:
-        """The column as Arrow sees it."""
-        return pa.field(self.name, self.type, self.nullable)
 
 
 @dataclass(frozen=True)
@@ -136,9 +97,9 @@ class TableSchema:
         """
         is_one = isinstance(key, str) or not isinstance(key, Iterable)
         keys: tuple[str, ...] = (key,) if is_one else tuple(key)  # type: ignore[assignment]
-        names = _names(schema)
-        _check_names(names, keys, defaults or {}, foreign_keys or {})
-        fields, limits = _fields(schema)
+        names = column_names(schema)
+        check_names(names, keys, defaults or {}, foreign_keys or {})
+        fields, limits = given_fields(schema)
         columns = []
         for number, field in enumerate(fields):
             try:
@@ -148,7 +109,7 @@ class TableSchema:
             nullable = field.nullable and (nullable_key or field.name not in keys)
             column = Column(numbered_column_id(number), field.name, data_type, nullable)
             column = replace(column, limit=limits.get(field.name))
-            default = _checked_default(column, (defaults or {}).get(field.name))
+            default = checked_default(column, (defaults or {}).get(field.name))
             columns.append(replace(column, default=default))
         for name in keys:
             data_type = columns[names.index(name)].type
@@ -156,9 +117,9 @@ class TableSchema:
                 raise Unsupported(f"column {name!r}: a key cannot be of type {data_type}")
         links = tuple(sorted((foreign_keys or {}).items()))
         made = cls(tuple(columns), keys, links, len(columns))
-        for constraint, group in _unique_groups(unique):
+        for constraint, group in unique_groups(unique):
             made = made.with_unique(group, constraint)
-        for name, kind in _generated(generated).items():
+        for name, kind in given_numbers(generated).items():
             made = made.with_column(with_generated(made.column(name), kind))
         return made
 
@@ -313,7 +274,7 @@ class TableSchema:
         if name is None:
             free = (f"unique_{n}" for n in range(1, len(taken) + 2))
             name = next(one for one in free if one not in taken)
-        elif not isinstance(name, str) or not _is_name(name):
+        elif not isinstance(name, str) or not is_name(name):
             raise InvalidName(f"{name!r} is not a name of a constraint")
         if name in taken:
             raise InvalidData(f"there is a constraint {name!r} already")
@@ -378,159 +339,3 @@ class TableSchema:
         uniques = tuple((name, tuple(group)) for name, group in data.get("uniques", ()))
         names = tuple(data.get("link_names", {}).items())
         return cls(columns, tuple(data["key"]), links, next_id, checks, written, uniques, names)
-
-
-def _names(schema: SchemaLike) -> list[str]:
-    if isinstance(schema, pa.Schema):
-        return list(schema.names)
-    if not isinstance(schema, Mapping):
-        raise InvalidData(f"a schema is a pyarrow schema or a dict, not {type(schema).__name__}")
-    return list(schema)
-
-
-def _fields(schema: SchemaLike) -> tuple[list[pa.Field], dict[str, int]]:
-    """The columns as Arrow sees them, and the limits of those that are given one."""
-    if isinstance(schema, pa.Schema):
-        return list(schema), {}
-    fields: list[pa.Field] = []
-    limits: dict[str, int] = {}
-    for name, given in schema.items():
-        if isinstance(given, pa.DataType):
-            fields.append(pa.field(name, given))
-            continue
-        if not isinstance(given, str):
-            raise InvalidData(f"column {name!r}: a type is a name like 'bigint', not {given!r}")
-        text = _NOT_NULL.sub("", given)
-        try:
-            data_type, limit = parse_limited_type(text)
-        except Unsupported as error:
-            raise Unsupported(f"column {name!r}: {error}") from None
-        fields.append(pa.field(name, data_type, text == given))
-        if limit is not None:
-            limits[name] = limit
-    return fields, limits
-
-
-def _check_names(
-    names: Sequence[str],
-    key: Sequence[str],
-    defaults: Mapping[str, object],
-    foreign_keys: Mapping[str, str],
-) -> None:
-    for name in names:
-        if not isinstance(name, str) or not _is_name(name):
-            raise InvalidName(f"{name!r} is not a column name")
-    twice = {name for name in names if names.count(name) > 1}
-    if twice:
-        raise InvalidData(f"the column {sorted(twice)[0]!r} is in the schema twice")
-    if not key:
-        raise InvalidData("a table needs a key of at least one column")
-    if len(set(key)) != len(key):
-        raise InvalidData(f"a column is in the key twice: {', '.join(key)}")
-    for what, wanted in (("key", key), ("defaults", defaults), ("foreign keys", foreign_keys)):
-        for name in wanted:
-            if name not in names:
-                raise InvalidData(
-                    f"the {what} name the column {name!r}, which the schema does not have"
-                )
-
-
-def with_generated(column: Column, kind: object) -> Column:
-    """A column that draws its values; `InvalidData` says why it cannot."""
-    if kind not in GENERATED:
-        shown = " or ".join(map(repr, GENERATED))
-        raise InvalidData(f"column {column.name!r}: it is generated {shown}, not {kind!r}")
-    if not pa.types.is_integer(column.type):
-        raise InvalidData(
-            f"column {column.name!r} is {column.type}: an identity column holds whole numbers"
-        )
-    if column.default is not None or column.is_fixed:
-        what = "has a default" if column.default is not None else "is not for writers"
-        raise InvalidData(f"column {column.name!r} {what}, so it cannot be an identity column")
-    return replace(column, generated=str(kind), nullable=False)
-
-
-def _generated(given: GeneratedLike | None) -> dict[str, str]:
-    """The identity columns, and of which kind they are."""
-    if given is None:
-        return {}
-    if isinstance(given, str):
-        return {given: GENERATED[0]}
-    if not isinstance(given, Mapping):
-        raise InvalidData(f"generated {given!r}: give a column, or {{column: 'always'}}")
-    return dict(given)
-
-
-def _unique_groups(given: UniqueLike | None) -> list[tuple[str | None, tuple[str, ...]]]:
-    """The names, if they have any, and the columns of unique constraints."""
-    if given is None:
-        return []
-    if isinstance(given, str) or not isinstance(given, Iterable):
-        raise InvalidData(f"unique {given!r}: give a list of columns, or of groups of columns")
-    named = given.items() if isinstance(given, Mapping) else ((None, group) for group in given)
-    return [(name, (group,) if isinstance(group, str) else tuple(group)) for name, group in named]
-
-
-def _is_name(name: str) -> bool:
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        return False
-    return 0 < len(name) <= 255 and "\0" not in name
-
-
-def _checked_default(column: Column, value: object) -> object:
-    if value is None:
-        return None
-    shown = column.type if column.limit is None else column.type_name
-    error = f"column {column.name!r}: the default {value!r:.80} does not fit {shown}"
-    try:
-        made = fit([value], column)[0].as_py()
-    except InvalidData:
-        raise InvalidData(error) from None
-    if column.limit is not None and len(made) > column.limit:
-        raise InvalidData(error)
-    return made
-
-
-def encode_value(value: object) -> object:
-    """A Python value of any chunk type as JSON."""
-    if isinstance(value, bytes):
-        return {"$bytes": base64.b64encode(value).decode()}
-    if isinstance(value, decimal.Decimal):
-        return {"$decimal": str(value)}
-    if isinstance(value, datetime.datetime):
-        return {"$timestamp": value.isoformat()}
-    if isinstance(value, datetime.date):
-        return {"$date": value.isoformat()}
-    if isinstance(value, float) and not math.isfinite(value):
-        return {"$float": str(value)}
-    if isinstance(value, tuple):
-        return {"$pair": [encode_value(item) for item in value]}
-    if isinstance(value, list):
-        return [encode_value(item) for item in value]
-    if isinstance(value, dict):
-        return {"$struct": [[name, encode_value(item)] for name, item in value.items()]}
-    return value
-
-
-def decode_value(value: Any) -> object:
-    """The inverse of `encode_value`."""
-    if isinstance(value, list):
-        return [decode_value(item) for item in value]
-    if not isinstance(value, dict):
-        return value
-    ((kind, inner),) = value.items()
-    if kind == "$bytes":
-        return base64.b64decode(inner)
-    if kind == "$decimal":
-        return decimal.Decimal(inner)
-    if kind == "$timestamp":
-        return datetime.datetime.fromisoformat(inner)
-    if kind == "$date":
-        return datetime.date.fromisoformat(inner)
-    if kind == "$float":
-        return float(inner)
-    if kind == "$pair":
-        return tuple(decode_value(item) for item in inner)
-    return {name: decode_value(item) for name, item in inner}

@@ -18,6 +18,7 @@ from livingdb.evolution import (
     CreateTable,
     Decompose,
     DropConstraint,
+    Normalize,
     RenameColumn,
     RetypeColumn,
     SchemaChange,
@@ -445,3 +446,23 @@ def test_a_null_that_is_read_names_its_row(main: livingdb.Branch) -> None:
         rows.to_arrow(["v"])
     with pytest.raises(InvalidData, match=said):
         rows.lookup(rows.schema.key_codec.encode([pa.array([1, 3])]), ["v"])
+
+
+def test_a_limit_is_kept_to_by_repairs_and_lookups(main: livingdb.Branch) -> None:
+    main.evolve(AddColumn("t", "s", "varchar(3)"))
+    repair = AddConstraint("t", not_null="s", on_violation="repair", repair="concat('n', a, 'mm')")
+    main.evolve(repair, keep="loose", sync="both")
+    assert main.table("t").to_arrow().to_pylist() == []
+    loose = main.database.branch("loose")
+    loose.upsert("t", [{"id": 4, "a": ""}, {"id": 5, "a": "too long"}])
+    assert main.table("t").to_arrow()["s"].to_pylist() == ["nmm"]
+    assert main.database.check(deep=True).problems == []
+    loose.create_table("known", {"id": "bigint", "s": "varchar(2)"}, key="id")
+    loose.create_table("same", {"id": "bigint", "a": "varchar(9)"}, key="id")
+    with pytest.raises(
+        InvalidData, match=r"'s' is varchar\(3\) in 't' and varchar\(2\) in 'known'"
+    ):
+        loose.explain_evolution(Normalize("t", ["s"], into="known"))
+    parts = {"t": ["x", "n", "s"], "same": ["a"]}
+    with pytest.raises(InvalidData, match=r"'a' is string in 't' and varchar\(9\) in 'same'"):
+        loose.explain_evolution(Decompose("t", parts))

@@ -79,8 +79,8 @@ def test_a_change_says_what_it_has_to() -> None:
          livingdb.Unsupported, "aggregates"),
         ("id BIGINT PRIMARY KEY, x STRING GENERATED ALWAYS AS (getenv('HOME'))",
          livingdb.LivingDBError, "getenv"),
-        ("id BIGINT PRIMARY KEY, x BIGINT GENERATED ALWAYS AS IDENTITY (INCREMENT BY 2)",
-         livingdb.Unsupported, "IDENTITY"),
+        ("id BIGINT PRIMARY KEY, x BIGINT GENERATED ALWAYS AS IDENTITY (INCREMENT BY 0)",
+         livingdb.InvalidData, "by 0"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_is_refused(

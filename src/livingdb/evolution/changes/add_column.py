@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-import numpy as np
 import pyarrow as pa
 
 from livingdb.errors import InvalidData
@@ -38,9 +37,10 @@ from livingdb.evolution.policies import LATER_POLICY, POLICIES, check_policy
 from livingdb.evolution.schema_change import SchemaChange, Schemas, definition_of
 from livingdb.sql.expressions import Expression
 from livingdb.sql.stored_expressions import with_written
+from livingdb.tables.identity_column import NumberRule, with_generated
 from livingdb.tables.recipe import Definition
 from livingdb.tables.row_projection import Formula
-from livingdb.tables.schema import Column, TableSchema, with_generated
+from livingdb.tables.schema import Column, TableSchema
 
 __all__ = ["AddColumn"]
 
@@ -209,11 +209,12 @@ class NumberedColumnLens(AddColumnLens):
         return {self.new_name: self._numbered_batches(old)}
 
     def _numbered_batches(self, old: Side) -> Iterator[pa.RecordBatch]:
-        first = 1
+        rule = self.column.numbers or NumberRule()
+        first = rule.start
         for batch in old.scan(self.old_name):
             rows = self.to_new_rows(pa.Table.from_batches([batch]))
-            numbers = pa.array(np.arange(first, first + len(batch)), self.column.type)
+            numbers = rule.column_values(first, len(batch), self.column)
             at = rows.column_names.index(self.column.name)
             rows = rows.set_column(at, self.new_schema.column(self.column.name).field, numbers)
             yield from rows.to_batches()
-            first += len(batch)
+            first += rule.increment * len(batch)

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from livingdb.errors import InvalidData, Unsupported
 from livingdb.evolution.changes.normalize import Normalize
+from livingdb.evolution.changes.normalize_into import check_limits
 from livingdb.evolution.lenses.lens import Lens, RowImages, Side, TableImages, Verdicts
 from livingdb.evolution.lenses.lookup_lens import FANOUT
 from livingdb.evolution.lenses.row_alignment import AlignedRows, Mask, align_rows, keys_of
@@ -55,6 +56,12 @@ class Decompose(SchemaChange):
             raise InvalidData("decompose: give the columns of each new table, as a dict of lists")
         into = {name: names_of(columns, f"table {name!r}") for name, columns in self.into.items()}
         object.__setattr__(self, "into", into)
+
+    def check_definition(self, tables: Schemas) -> None:
+        schema = definition_of(tables, self.table).schema
+        for name, columns in self.into.items():
+            if name in tables and name != self.table:
+                check_limits(self.table, schema, columns, name, tables[name].schema)
 
     def plan(self, tables: Schemas) -> Lens:
         whole = definition_of(tables, self.table)

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from livingdb.errors import InvalidData
-from livingdb.evolution.changes.normalize_into import check_keyed_lookup, check_lookup
+from livingdb.evolution.changes.normalize_into import check_keyed_lookup, check_limits, check_lookup
 from livingdb.evolution.definition_edits import check_new_name, new_column, refuse_unique
 from livingdb.evolution.lenses.keyed_lookup import KeyedLookups
 from livingdb.evolution.lenses.lens import Lens
@@ -77,6 +77,11 @@ class Normalize(SchemaChange):
             raise InvalidData(f"on_update {self.on_update!r}: choose 'fork' or 'fanout'")
         if self.on_delete not in (RESTRICT, SET_NULL):
             raise InvalidData(f"on_delete {self.on_delete!r}: choose 'restrict' or 'set null'")
+
+    def check_definition(self, tables: Schemas) -> None:
+        if self.into in tables:
+            wide, lookup = tables[self.table].schema, tables[self.into].schema
+            check_limits(self.table, wide, self.columns, self.into, lookup)
 
     def plan(self, tables: Schemas) -> Lens:
         wide = definition_of(tables, self.table)

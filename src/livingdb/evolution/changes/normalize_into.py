@@ -11,7 +11,19 @@ from livingdb.sql.expressions import Expression
 from livingdb.tables.schema import Column, TableSchema
 from livingdb.tables.type_names import type_name
 
-__all__ = ["check_keyed_lookup", "check_lookup"]
+__all__ = ["check_keyed_lookup", "check_limits", "check_lookup"]
+
+
+def check_limits(
+    table: str, schema: TableSchema, columns: Sequence[str], into: str, lookup: TableSchema
+) -> None:
+    """`InvalidData` if a lookup table takes texts of columns up to another length."""
+    for mine, other in ((schema.column(name), lookup.column(name)) for name in columns):
+        if mine.limit != other.limit:
+            raise InvalidData(
+                f"column {mine.name!r} is {mine.type_name} in {table!r} and {other.type_name} in "
+                f"{into!r}: make it {other.type_name} first, with RetypeColumn"
+            )
 
 
 def check_lookup(

@@ -26,6 +26,7 @@ __all__ = [
     "MappedColumns",
     "PlainValues",
     "expression_mapping",
+    "within_limit",
 ]
 
 
@@ -200,7 +201,7 @@ class ColumnMapping:
         for columns, function in self.parts:
             found, failed = function.attempt(rows, policy)
             for column, values in zip(columns, found, strict=True):
-                values, is_long = _within_limit(values, column, policy)
+                values, is_long = within_limit(values, column, policy)
                 made.append(values)
                 wrong = failed | is_long
                 if not column.nullable:
@@ -232,7 +233,7 @@ class ColumnMapping:
         )
 
 
-def _within_limit(values: pa.Array, column: Column, policy: str) -> tuple[pa.Array, Mask]:
+def within_limit(values: pa.Array, column: Column, policy: str) -> tuple[pa.Array, Mask]:
     """Text no longer than its column takes: where it is longer, it is cut or null."""
     if column.limit is None:
         return values, np.zeros(len(values), bool)

@@ -21,7 +21,7 @@ from livingdb.evolution.lenses.column_lens import (
     replace_values,
     verdicts,
 )
-from livingdb.evolution.lenses.column_mapping import ExpressionValues
+from livingdb.evolution.lenses.column_mapping import ExpressionValues, within_limit
 from livingdb.evolution.lenses.lens import (
     SHOWN_FAILURES,
     Follower,
@@ -235,7 +235,9 @@ class ConstraintLens(ColumnLens):
             column = rows.column(at)
             held = pa.concat_arrays(column.chunks)
             function = ExpressionValues(repair.text, self.loose_schema, column.type)
-            (made,), unfit = function.attempt(wrong, "null")
+            (made,), failed = function.attempt(wrong, "null")
+            made, unfit = within_limit(made, self.loose_schema.column(name), "null")
+            unfit = unfit | failed
             made = choose(made, flat(wrong.column(name)), unfit)  # which stays in quarantine
             values = replace_values(held, made, where)
             rows = rows.set_column(at, pa.field(name, column.type), values)
