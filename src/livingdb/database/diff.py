@@ -207,6 +207,9 @@ class SnapshotDiff(dict[str, Diff]):
         parts = [change.title for change in self.schema] + [repr(part) for part in self.values()]
         return f"<SnapshotDiff {'; '.join(parts) or 'nothing differs'}>"
 
+    def _repr_html_(self) -> str:
+        return notebook_html(self)
+
 
 def diff_snapshots(
     graph: Graph,
