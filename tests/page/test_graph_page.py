@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from selenium import webdriver
 from tests.page.conftest import Browser
-from tests.unit.render.pictures import item, large
+from tests.unit.render.pictures import busy, item, large
 from tests.unit.render.shop import shop
 from tests.unit.render.test_drawn import HOSTILE
 from tests.unit.render.unhurried import unhurried
@@ -25,6 +25,21 @@ copy.width = from.width; copy.height = from.height;
 const brush = copy.getContext("2d", { willReadFrequently: true });
 brush.drawImage(from, 0, 0);
 const d = brush.getImageData(0, 0, copy.width, copy.height).data;
+"""
+READABLE = 0.42
+COVERED = """
+const { nodes, runs } = snapshotGraph.shown;
+return runs.reduce((sum, run) => sum + run.nodes.length, nodes.length);
+"""
+WORDS = """
+const calls = CanvasRenderingContext2D.prototype, real = calls.fillText, said = [];
+calls.fillText = function (text, ...place) {
+  said.push(text.replace(/[\u2068\u2069]/g, ""));
+  return real.call(this, text, ...place);
+};
+snapshotGraph.panBy(0, 0);
+const twice = (act) => requestAnimationFrame(() => requestAnimationFrame(act));
+return new Promise((done) => twice(() => { calls.fillText = real; done(said); }));
 """
 FRAMES = """
 const done = arguments[arguments.length - 1], calls = CanvasRenderingContext2D.prototype;
@@ -311,12 +326,87 @@ def test_five_thousand_snapshots_stay_smooth(browser: Browser, tmp_path: Path) -
     assert 0 < max(calls) < 2_000
     browser.driver.find_element("id", "fit").click()
     browser.settle()
-    assert browser.run("return snapshotGraph.stats.nodes") > 1000
+    assert browser.run(COVERED) == browser.run("return snapshotGraph.nodes.length")
+    assert browser.run(VIEW)[2] >= READABLE
     browser.driver.find_element("id", "reset").click()
     click(browser, "n.kind === 'merge'")
     assert "inserted" in text(browser, "#diff")
     assert browser.complaints() == []
     assert browser.requests() == []
+
+
+@pytest.mark.parametrize("count", [50, 500, 6_000])
+def test_a_shop_can_be_read_at_any_size(browser: Browser, tmp_path: Path, count: int) -> None:
+    browser.emulate(1280, 800)
+    graph = busy(count)
+    put(browser, tmp_path, graph)
+    lanes = browser.run("return snapshotGraph.shown.lanes.map((lane) => lane.dropped)")
+    assert lanes
+    assert not any(lanes)
+    words = browser.run(WORDS)
+    assert "main" in words
+    cut = [word for word in words if word.endswith("…")]
+    assert all(len(word) >= 9 for word in cut), cut
+    assert any(len(word) > 12 for word in words if " " in word)
+    live = sum(not graph.lanes[node.lane].is_dropped for node in graph.nodes)
+    assert browser.run(COVERED) == live
+    browser.driver.find_element("id", "fit").click()
+    browser.settle()
+    assert browser.run(VIEW)[2] >= READABLE
+    assert browser.run(COVERED) == live
+    lines, columns = browser.run("const g = snapshotGraph; return [g.stats.links, g.shown.columns]")
+    assert lines < 100  # those between the same runs are one
+    assert columns < 25
+    low = browser.run("return snapshotGraph.screenY(snapshotGraph.shown.lanes.length - 0.5)")
+    assert low <= 800
+    assert browser.complaints() == []
+
+
+def test_runs_open_and_dropped_branches_come_back(browser: Browser, tmp_path: Path) -> None:
+    browser.emulate(1280, 800)
+    graph = busy(500)
+    put(browser, tmp_path, graph)
+    runs = "return snapshotGraph.shown.runs.map((run) => run.nodes.length)"
+    before = browser.run(runs)
+    assert max(before) > 100
+    x, y, size = browser.run(
+        """
+        const g = snapshotGraph, run = g.shown.runs.filter((run) => run.lane === 0).pop();
+        const box = document.getElementById("canvas").getBoundingClientRect();
+        const x = g.screenX((run.x + run.x2) / 2), y = g.screenY(run.y);
+        return [x + box.left, y + box.top, run.nodes.length];
+        """
+    )
+    actions = webdriver.ActionChains(browser.driver)
+    actions.w3c_actions.pointer_action.move_to_location(round(x), round(y))
+    actions.w3c_actions.pointer_action.click()
+    actions.perform()
+    browser.settle()
+    assert sorted([*browser.run(runs), size]) == sorted(before)
+    # What is searched for is found in runs and on branches that are folded away, too.
+    inside = browser.run("return snapshotGraph.shown.runs[0].nodes[1].id")
+    press(browser, "/")
+    press(browser, inside[:12], webdriver.Keys.ENTER)
+    assert browser.run("return snapshotGraph.selected.run === null")
+    gone = next(node for node in graph.nodes if graph.lanes[node.lane].is_dropped)
+    browser.run("snapshotGraph.select(null)")
+    hidden = next(n for n in graph.nodes if n.lane == gone.lane and not n.is_start)
+    browser.driver.find_element("id", "search").clear()
+    press(browser, "/")
+    press(browser, hidden.id[:12], webdriver.Keys.ENTER)
+    name = graph.lanes[gone.lane].name
+    assert name in text(browser, "#provenance")
+    count = sum(lane.is_dropped for lane in graph.lanes)
+    browser.driver.find_element("id", "reset").click()
+    browser.driver.find_element("css selector", "#branches summary").click()
+    button = browser.driver.find_element("id", "dropped")
+    assert button.text == f"Show {count} dropped"
+    shown = "return snapshotGraph.shown.lanes.filter((lane) => lane.dropped).length"
+    button.click()
+    assert browser.run(shown) == count
+    button.click()
+    assert browser.run(shown) == 0
+    assert browser.complaints() == []
 
 
 def frames(browser: Browser) -> list[tuple[int, int, int]]:

@@ -257,6 +257,21 @@ def test_batches_of_a_stream_add_a_column_once(db: livingdb.Database) -> None:
     assert [main.table("t").get(n)["vat"] for n in (9, 10)] == [0.5, 0.5]  # type: ignore[index]
 
 
+def test_a_feed_over_schema_changes_has_the_columns_of_now(db: livingdb.Database) -> None:
+    main = db.branch("main")
+    start = main.head.id
+    write(db, {"id": [9], "n": [5]})
+    main.evolve(ev.RenameColumn("t", "n", "count"))
+    write(db, {"id": [10], "count": [6], "vat": [0.5]}, mergeSchema="true")
+    feed = source(db, readChangeFeed="true", startingVersion=f"id:{start}")
+    reader = feed.reader(feed.schema())
+    batches = [batch for part in reader.partitions() for batch in reader.read(part)]
+    rows = [row for batch in batches for row in batch.to_pylist()]
+    told = [(row["id"], row["count"], row["vat"], row["_change_type"]) for row in rows]
+    assert told[0] == (9, 5, None, "insert")
+    assert told[-1] == (10, 6, 0.5, "insert")
+
+
 # --- overwrite ---------------------------------------------------------------------------------
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 from typing import Any
 
 from sqlalchemy import Connection
@@ -25,7 +27,15 @@ from livingdb.derivation.query_answers import Answers
 from livingdb.derivation.refresh_view import RefreshInput, SourceVersion, schemas_of
 from livingdb.derivation.source_positions import At, RefreshRequest, refresh_inputs, source_heads
 from livingdb.derivation.view import KIND, View
-from livingdb.errors import AlreadyExists, IllegalSync, InvalidName, NotFound, RuleViolation
+from livingdb.engines.portable.portability import Unanswerable
+from livingdb.errors import (
+    AlreadyExists,
+    IllegalSync,
+    InvalidData,
+    InvalidName,
+    NotFound,
+    RuleViolation,
+)
 from livingdb.graph.catalog_changes import (
     CatalogChange,
     DroppedSync,
@@ -325,6 +335,8 @@ def check_maintainable(
     schemas = schemas_of(graph, read)
     plan = view_plan(view, schemas)
     known = portable_columns(view, schemas)
+    if isinstance(known, Unanswerable):
+        raise InvalidData(_with_nearest(known, schemas))
     if immediate and isinstance(known, str):
         raise IllegalSync(
             f"an immediate view is computed inside the transaction, by the embedded engine, and "
@@ -337,6 +349,15 @@ def check_maintainable(
         raise IllegalSync(
             f"refresh='incremental': {view.name!r} cannot be kept incrementally: {full[0].reason}"
         )
+
+
+def _with_nearest(reason: str, schemas: Mapping[str, TableSchema]) -> str:
+    """Why a query has no answer, and the column that may have been meant."""
+    names = [c.name for schema in schemas.values() for c in schema.visible_columns]
+    near = get_close_matches(re.split(r"[ .]", reason)[-1], names, 1)
+    if near:
+        return f"{reason}; did you mean {near[0]!r}?"
+    return f"{reason}; the columns are {', '.join(dict.fromkeys(names))}"
 
 
 def _refuse_lazy_sources(graph: Graph, view: View) -> None:

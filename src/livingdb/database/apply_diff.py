@@ -55,7 +55,7 @@ def _apply(graph: Graph, tx: Transaction, name: str, part: Diff) -> None:
         raise InvalidData(
             f"table {name!r}: the diff is of a table with other columns than it has here"
         )
-    for batch in part._batches:
+    for batch in part.row_batches:
         tx.work.apply(name, to_delta(shape, batch))
 
 

@@ -96,7 +96,8 @@ class Diff:
         return self._graph.versions.definition(known).schema
 
     @cached_property
-    def _batches(self) -> list[DiffBatch]:
+    def row_batches(self) -> list[DiffBatch]:
+        """The rows that differ, as their trees have them."""
         graph, before, after = self._graph, self.before, self.after
         is_stored = graph.large is not None and not self._is_evolved
         if is_stored and before is not None and after is not None:
@@ -126,7 +127,7 @@ class Diff:
     def batches(self) -> Iterator[pa.RecordBatch]:
         """The rows that differ, in key order."""
         old, new = self._schema(self.before), self._schema(self.after)
-        for batch in self._batches:
+        for batch in self.row_batches:
             before = _struct(old, batch.before, batch.kinds == INSERTED)
             after = _struct(new, batch.after, batch.kinds == DELETED)
             stored = batch.key_columns(len(new.key))
@@ -145,7 +146,7 @@ class Diff:
         return Summary.of(counts)
 
     def __len__(self) -> int:
-        return sum(len(batch.keys) for batch in self._batches)
+        return sum(len(batch.keys) for batch in self.row_batches)
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         return self.to_arrow().__arrow_c_stream__(requested_schema)
@@ -205,6 +206,9 @@ class SnapshotDiff(dict[str, Diff]):
     def __repr__(self) -> str:
         parts = [change.title for change in self.schema] + [repr(part) for part in self.values()]
         return f"<SnapshotDiff {'; '.join(parts) or 'nothing differs'}>"
+
+    def _repr_html_(self) -> str:
+        return notebook_html(self)
 
 
 def diff_snapshots(

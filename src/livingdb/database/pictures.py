@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from livingdb.database.branch import Branch
     from livingdb.database.database import Database
-    from livingdb.database.diff import Diff
+    from livingdb.database.diff import Diff, SnapshotDiff
     from livingdb.database.snapshot import Snapshot
     from livingdb.database.sync import Sync
     from livingdb.render.picture import SnapshotGraph
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["graph_picture", "notebook_html"]
 
 
-def notebook_html(shown: Database | Branch | Snapshot | Diff | Sync) -> str:
+def notebook_html(shown: Database | Branch | Snapshot | Diff | SnapshotDiff | Sync) -> str:
     """How a notebook shows something."""
     from livingdb.render.notebook import html
 

@@ -25,9 +25,10 @@ BEFORE_THE_LOG = -1
 
 @dataclass(frozen=True)
 class FeedEntry:
-    """One movement: from one version of a table to another, and the snapshot it led to."""
+    """One movement: from one version of a table to another, and the snapshots of both."""
 
     position: int
+    previous: SnapshotRow
     snapshot: SnapshotRow
     before: Version | None
     after: Version | None
@@ -67,5 +68,5 @@ def feed_entries(
     for move in reversed(graph.branches.log(branch, after, upto)):
         row = graph.snapshots.at(move.snapshot)
         old, new = graph.find_version(before, table), graph.find_version(row, table)
-        yield FeedEntry(move.position, row, old, new)
+        yield FeedEntry(move.position, before, row, old, new)
         before = row

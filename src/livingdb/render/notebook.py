@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 from html import escape
-from typing import Any
 
 from livingdb.database.branch import Branch
 from livingdb.database.database import Database
-from livingdb.database.diff import Diff
+from livingdb.database.diff import Diff, SnapshotDiff
 from livingdb.database.snapshot import Snapshot
 from livingdb.database.sync import Sync
 from livingdb.render.labels import KIND_TITLES, cut, moment, sync_text
+from livingdb.render.notebook_diff import diff_html, snapshot_diff_html
 from livingdb.render.palette import MERMAID_STATES
 from livingdb.render.read_graph import read_graph
 from livingdb.render.sync_lanes import drawn_sync
@@ -21,12 +20,10 @@ __all__ = ["html"]
 
 _SNAPSHOTS = 60
 _BRANCHES = 50
-_ROWS = 20
 _LINES = 10
-_CHANGE_COLORS = {"insert": "#2a7a4b", "update": "#9a6700", "delete": "#c0362c"}
 
 
-def html(shown: Database | Branch | Snapshot | Diff | Sync) -> str:
+def html(shown: Database | Branch | Snapshot | Diff | SnapshotDiff | Sync) -> str:
     """How a notebook shows something."""
     match shown:
         case Database():
@@ -36,7 +33,9 @@ def html(shown: Database | Branch | Snapshot | Diff | Sync) -> str:
         case Snapshot():
             return _snapshot(shown)
         case Diff():
-            return _diff(shown)
+            return diff_html(shown)
+        case SnapshotDiff():
+            return snapshot_diff_html(shown)
         case Sync():
             return _sync(shown)
 
@@ -88,21 +87,6 @@ def _snapshot(snapshot: Snapshot) -> str:
     return f"<table>{lines}</table>{_tables(snapshot)}"
 
 
-def _diff(diff: Diff) -> str:
-    """How many rows differ, and the first of them."""
-    counts = ", ".join(f"{number:,} {what}" for what, number in diff.summary().items())
-    key = diff.key
-    rows = []
-    found = _first_rows(diff)
-    for row in found:
-        kind = row["_change_type"]
-        named = f'<span style="color:{_CHANGE_COLORS[kind]}">{kind}</span>'
-        shown = escape(", ".join(cut(str(row[name]), 40) for name in key))
-        rows.append((shown, named, _values(row["_before"]), _values(row["_after"])))
-    table = _table(("key", "change", "before", "after"), rows)
-    return f"<p><b>{escape(diff.table)}</b>: {counts}</p>{table if rows else ''}"
-
-
 def _sync(sync: Sync) -> str:
     """What it joins, when it carries changes, what guards it, and how a view is maintained."""
     standing = drawn_sync(sync)
@@ -119,22 +103,6 @@ def _sync(sync: Sync) -> str:
         f'<span style="color:{color}">{state}{words}</span></p>'
         + (f"<ul>{steps}</ul>" if steps else "")
     )
-
-
-def _first_rows(diff: Diff) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = []
-    for batch in diff.batches():
-        found += batch.slice(0, _ROWS - len(found)).to_pylist()
-        if len(found) >= _ROWS:
-            break
-    return found
-
-
-def _values(values: dict[str, Any] | None) -> str:
-    if values is None:
-        return ""
-    text = json.dumps(values, default=str, ensure_ascii=False)
-    return _code(cut(text, 160))
 
 
 def _branch_cells(branch: Branch) -> Sequence[str]:

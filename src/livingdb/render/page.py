@@ -14,7 +14,7 @@ from livingdb.render.picture import SnapshotGraph
 
 __all__ = ["page_data", "to_html"]
 
-_SCRIPTS = ("model.js", "view.js", "draw.js", "marks.js", "panel.js", "controls.js")
+_SCRIPTS = ("model.js", "runs.js", "view.js", "draw.js", "marks.js", "panel.js", "controls.js")
 _KINDS = tuple(KIND_TITLES)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,7 +12,9 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from livingdb.catalog.branches import BranchRow
 from livingdb.catalog.snapshots import SnapshotRow
-from livingdb.database.database import open_database
+from livingdb.chunks.address import short
+from livingdb.database.database import Database, open_database
+from livingdb.database.diff import diff_snapshots
 from livingdb.errors import InvalidData
 from livingdb.graph.change_feed import FeedEntry, feed_entries, position_of
 from livingdb.graph.graph import Graph
@@ -90,6 +92,13 @@ class ChangeFeed:
         if self.start_ref and self.start_time:
             raise InvalidData("startingVersion and startingTimestamp exclude each other")
 
+    def _target(self) -> pa.Schema:
+        """The columns that are read, as Spark wants them."""
+        from pyspark.sql.pandas.types import to_arrow_schema
+
+        schema: pa.Schema = to_arrow_schema(self.spark_schema, timezone="UTC")
+        return schema
+
     def start_position(self, graph: Graph, branch: BranchRow) -> tuple[SnapshotRow, int]:
         """Where the feed starts, which is not part of it; by default, at the very beginning."""
         ref = self.start_ref
@@ -103,20 +112,24 @@ class ChangeFeed:
         return row, position_of(graph, branch, row)
 
     def plan_partitions(
-        self, graph: Graph, branch: BranchRow, start: SnapshotRow, after: int, upto: int
+        self, db: Database, branch: BranchRow, start: SnapshotRow, after: int, upto: int
     ) -> list[InputPartition]:
         """The rows of the movements, a bounded number in each partition."""
+        graph = db._graph
         held: list[pa.RecordBatch] = []
         rows = 0
         parts: list[InputPartition] = []
-        names = self.spark_schema.fieldNames()
+        wanted = self._target()
+        newest = graph.find_version(graph.snapshots.at(branch.head), self.table)
+        newest_schema = None if newest is None else graph.versions.definition(newest).schema
         for step in feed_entries(graph, branch, self.table, start, after, upto):
             version = step.after or step.before
             if version is None:
                 continue
             schema = graph.versions.definition(version).schema
-            for batch in step.batches(graph):
-                held.append(feed_rows(schema, step, batch).select(names))
+            for batch in self._batches(db, step):
+                rows_then = feed_rows(schema, step, batch)
+                held.append(_as_known_now(rows_then, schema, newest_schema, wanted))
                 rows += len(held[-1])
                 if rows > _PART_ROWS:
                     parts.append(_pack_partition(held))
@@ -125,16 +138,45 @@ class ChangeFeed:
             parts.append(_pack_partition(held))
         return parts
 
+    def _batches(self, db: Database, step: FeedEntry) -> Iterable[DiffBatch]:
+        """The rows that differ; over a schema change, those of before as they are after it."""
+        graph, before, after = db._graph, step.before, step.after
+        if before is None or after is None or graph.versions.is_alike(before, after):
+            return step.batches(graph)
+        sides = step.previous, step.snapshot
+        part = diff_snapshots(graph, db._pipeline.lifter, *sides, [self.table]).get(self.table)
+        if part is None:
+            return ()
+        if part.before is not None and part.kept_rows is None:
+            raise InvalidData(
+                f"the feed of {self.table!r} crosses {short(step.snapshot.address)}, which made "
+                "another table of it: let startingVersion be that one"
+            )
+        return part.row_batches
+
     def read_partition(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of a partition, as Spark wants them."""
-        from pyspark.sql.pandas.types import to_arrow_schema
-
         if partition.value is None:
             return
-        target = to_arrow_schema(self.spark_schema, timezone="UTC")
+        target = self._target()
         with pa.ipc.open_stream(partition.value) as reader:
             for batch in reader:
                 yield batch if batch.schema.equals(target) else batch.cast(target)
+
+
+def _as_known_now(
+    rows: pa.RecordBatch, then: TableSchema, now: TableSchema | None, wanted: pa.Schema
+) -> pa.RecordBatch:
+    """The columns that are read, of rows that may be older than they: under the names they have
+    now, and null where there was none."""
+    own = {column.id: column.name for column in then.visible_columns if column.id}
+    known = {} if now is None else {column.name: column.id for column in now.visible_columns}
+    columns = []
+    for field in wanted:
+        name = own.get(known.get(field.name, ""), field.name)
+        is_there = name in rows.schema.names
+        columns.append(rows.column(name) if is_there else pa.nulls(len(rows), field.type))
+    return pa.RecordBatch.from_arrays(columns, names=wanted.names)
 
 
 def _pack_partition(batches: Sequence[pa.RecordBatch]) -> InputPartition:
@@ -162,7 +204,7 @@ class FeedReader(DataSourceReader):
             upto = branch.position
             if feed.end_ref:
                 upto = position_of(graph, branch, resolve(graph.catalog, feed.end_ref).snapshot)
-            return feed.plan_partitions(graph, branch, start, after, upto)
+            return feed.plan_partitions(db, branch, start, after, upto)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one partition."""

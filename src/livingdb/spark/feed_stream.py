@@ -134,7 +134,7 @@ class FeedStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
             graph = db._graph
             branch = self.feed.branch.find(graph)
             after, upto = int(start["position"]), int(end["position"])
-            return self.feed.plan_partitions(graph, branch, _snapshot(graph, start), after, upto)
+            return self.feed.plan_partitions(db, branch, _snapshot(graph, start), after, upto)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one partition."""

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import os
-import re
-import shutil
-import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from livingdb.engines.spark.engine import SUBSTITUTE
 from livingdb.errors import Unsupported
+from livingdb.spark.java import check_java
+from livingdb.spark.show_waiting import show_waiting
 from livingdb.spark.source import LivingDBSource
 
 if TYPE_CHECKING:
@@ -94,7 +93,9 @@ def _start(
     master: str | None, app: str, memory: str | None, config: Mapping[str, str]
 ) -> SparkSession:
     """A new session; the right Python on both sides, quiet, and small enough for this machine."""
-    check_java()
+    is_there = _is_running()
+    if not is_there:
+        check_java()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     from pyspark.sql import SparkSession
@@ -116,10 +117,18 @@ def _start(
     builder = SparkSession.builder.appName(app).master(master or f"local[{cores}]")
     for name, value in settings.items():
         builder = builder.config(name, value)
-    with filter_stderr():
+    where = f"on {cores} cores of this machine" if master is None else f"at {master}"
+    waiting = nullcontext() if is_there else show_waiting(f"starting Spark {where}, once a process")
+    with waiting, filter_stderr():
         started: SparkSession = builder.getOrCreate()
     started.sparkContext.setLogLevel("ERROR")
     return started
+
+
+def _is_running() -> bool:
+    """Whether this process has started Spark already."""
+    known = sys.modules.get("pyspark.core.context")
+    return known is not None and known.SparkContext._active_spark_context is not None
 
 
 def _driver_memory() -> str:
@@ -129,42 +138,6 @@ def _driver_memory() -> str:
     except (OSError, ValueError):
         return "2g"
     return f"{max(1, min(8, whole // 4 >> 30))}g"
-
-
-JAVA_VERSION = 17
-
-_VERSION = re.compile(r'version "(?:1\.)?(\d+)')
-
-
-def check_java() -> int:
-    """The major version of the Java that Spark will run on; `Unsupported` if it is too old."""
-    program = _program()
-    found = 0 if program is None else _major(program)
-    if found >= JAVA_VERSION:
-        return found
-    what = "there is none" if not found else f"Java {found} is too old"
-    raise Unsupported(
-        f"Spark needs Java {JAVA_VERSION} or newer, and {what}: install a JRE (on Debian the "
-        f"package openjdk-{JAVA_VERSION}-jre-headless) or point JAVA_HOME at one"
-    )
-
-
-def _program() -> str | None:
-    home = os.environ.get("JAVA_HOME")
-    if home:
-        return str(Path(home) / "bin" / "java")
-    return shutil.which("java")
-
-
-def _major(program: str) -> int:
-    try:
-        ran = subprocess.run(
-            [program, "-version"], capture_output=True, text=True, timeout=30, check=False
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return 0
-    found = _VERSION.search(ran.stderr + ran.stdout)
-    return int(found.group(1)) if found else 0
 
 
 _USUAL = (b"WARNING: Using incubator modules",)

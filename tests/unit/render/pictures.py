@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from livingdb.catalog.snapshots import SnapshotRow
@@ -160,3 +161,94 @@ class MadeUp:
         columns = [["id", "bigint"], ["city", "string"]]
         definition = {"columns": columns, "key": ["id"]}
         return {"definitions": [definition], "versions": [[0, 10]], "snapshots": snapshots}
+
+
+_WORDS = (
+    "orders of the day from the northern shops",
+    "correct the customer's address",
+    "nightly import of the register",
+    "sales: Oslo",
+    "prices for the winter season",
+)
+
+
+def busy(count: int) -> SnapshotGraph:
+    """A shop as it is after so many snapshots: views that follow main, agents' branches, most of
+    them merged and dropped, a second schema in step, and releases with tags."""
+    live = ["main", "revenue", "stock", "main_v1", "agent/prices", "agent/cleanup", "dev"]
+    views = {1: 0, 2: 0}
+    dropped = [f"agent/{number}" for number in range(max(1, count // 120))]
+    items = [item(1, 0, message="create the database")]
+    number, head, kept, old = 1, 1, 0, 0
+    branches = {4: 0, 5: 0, 6: 0}
+    agent, agent_head, agent_steps = 0, 0, 0
+
+    def add(lane: int, parents: Sequence[int], kind: str = "transaction", **given: Any) -> int:
+        nonlocal number
+        number += 1
+        told = given.pop("message", _WORDS[number % len(_WORDS)])
+        items.append(item(number, lane, parents, kind, told, **given))
+        return number
+
+    for lane in views:
+        views[lane] = add(lane, [], "derive", message=f"derive {live[lane]}", sources=(head,))
+    while number < count - 12:
+        step = number * 7919 % 1000
+        if step < 12 and not agent and len(dropped) > kept:
+            items.append(start(head, len(live) + kept))
+            agent, agent_head, agent_steps = len(live) + kept, head, 6 + step
+        elif agent and step > 500:
+            agent_head = add(agent, [agent_head], author="agent")
+            agent_steps -= 1
+            if not agent_steps:
+                told = f"merge {dropped[agent - len(live)]} into main"
+                head = add(0, [head, agent_head], "merge", message=told)
+                agent, kept = 0, kept + 1
+        elif step % 41 == 7 and number > count // 3:
+            lane = 4 + step % 3
+            if not branches[lane]:
+                items.append(start(head, lane))
+                branches[lane] = head
+            branches[lane] = add(lane, [branches[lane]], author="bob")
+        else:
+            tags = (f"release-{number}",) if step == 999 else ()
+            head = add(0, [head], tags=tags)
+            for lane, last in list(views.items()):
+                views[lane] = add(lane, [last], "propagate", message="", sources=(head,))
+    items.append(start(head, 3))
+    old = add(3, [head], "propagate", message="", sources=(head,))
+    before = head
+    head = add(0, [head], "schema_change", message="RenameColumn orders amount net")
+    old = add(3, [old], "propagate", message="", sources=(head,))
+    heads = {0: head, 3: old, **views, **{lane: at for lane, at in branches.items() if at}}
+    items = [
+        _replaced(one, live[one.lane])
+        if one.lane in heads and one.row.sequence == heads[one.lane] and one.kind != START
+        else one
+        for one in items
+    ]
+    syncs = [
+        DrawnSync(
+            f"main/{live[lane]}", "derive", ("main",), live[lane], "forward", "immediate", "active"
+        )
+        for lane in views
+    ]
+    change = {"change": "RenameColumn", "table": "orders", "old": "amount", "new": "net"}
+    syncs.append(
+        DrawnSync(
+            "main_v1/main",
+            "schema_change",
+            ("main_v1",),
+            "main",
+            "both",
+            "immediate",
+            "active",
+            parent=before,
+            change=change,
+        )
+    )
+    return arrange_graph("shop.ldb", items, [*live, *dropped], len(live), syncs, MadeUp())
+
+
+def _replaced(one: Item, head: str) -> Item:
+    return replace(one, heads=(head,))

@@ -10,6 +10,7 @@ import pytest
 from tests.unit.render.shop import shop
 
 import livingdb
+from livingdb.evolution import AddColumn, DropTable, RenameColumn
 
 
 @pytest.fixture(scope="module")
@@ -81,3 +82,30 @@ def test_what_users_wrote_is_text(tmp_path: Path) -> None:
         for text in map(balanced, [*shown, diff._repr_html_()]):
             assert "<script>" not in text
             assert "<i>" not in text
+
+
+def test_what_differs_between_snapshots(tmp_path: Path) -> None:
+    with livingdb.create(tmp_path / "a.ldb") as db:
+        main = db.branch("main")
+        main.create_table("t", {"id": "bigint", "x": "string", "n": "bigint"}, key="id")
+        main.insert("t", {"id": list(range(40)), "x": ["<b>"] * 40, "n": [None] * 40})
+        main.create_table("gone", {"id": "bigint"}, key="id")
+        dev = main.clone("dev")
+        dev.evolve([RenameColumn("t", "x", "y<"), AddColumn("t", "vat", "double")])
+        dev.update("t", {"id": [1], "y<": ["<u>new</u>"]})
+        dev.upsert("t", {"id": [50], "y<": ["in"], "n": [7]})
+        dev.delete("t", list(range(10, 35)))
+        dev.evolve(DropTable("gone"))
+        diff = db.diff("main", "dev")
+        text = balanced(diff._repr_html_())
+        assert text.index("RenameColumn t x y&lt;") < text.index("AddColumn t vat")
+        assert text.index("AddColumn t vat") < text.index("<b>t</b>")
+        assert "1 inserted, 1 updated, 25 deleted <small>(another schema)" in text
+        assert "<b>gone</b>: 0 inserted" in text
+        assert "&lt;b&gt;</del> <ins" in text  # what was, and what is
+        assert "&lt;u&gt;new&lt;/u&gt;</ins>" in text
+        assert "<u>" not in text
+        assert "<em>null</em>" in text
+        assert "and 7 more rows" in text
+        assert text.count("<tr>") == 21  # one of them has the names
+        assert balanced(db.diff("main", "main")._repr_html_()) == "<p>nothing differs</p>"

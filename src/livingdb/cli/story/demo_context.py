@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -42,14 +43,25 @@ class DemoContext:
         """The branch that the shop's applications write."""
         return self.db.branch("main")
 
+    @cached_property
+    def no_java(self) -> str | None:
+        """Why Spark cannot be started here; None if it can."""
+        from livingdb.errors import Unsupported
+        from livingdb.spark.java import check_java
+
+        try:
+            check_java()
+        except Unsupported as error:
+            return str(error)
+        return None
+
     @contextmanager
     def spark(self, doing: str) -> Iterator[SparkSession]:
         """Spark, started if it is not there yet, and how far its jobs are."""
         import livingdb.spark
         from livingdb.spark.progress import watch_jobs
 
-        with self.progress("starting Spark"):
-            session = livingdb.spark.session()
+        session = livingdb.spark.session()
         with self.progress(doing) as report, watch_jobs(session, report):
             yield session
 

@@ -12,6 +12,7 @@ from livingdb.evolution import MaskColumn
 
 if TYPE_CHECKING:
     from livingdb.cli.story.demo_context import DemoContext
+    from livingdb.database.run import Run
 
 __all__ = ["derive", "mask"]
 
@@ -37,15 +38,21 @@ def derive(stage: DemoContext, page: Page) -> None:
         stage.main.insert("orders", sale, author="new application", message=f"sales: {CITY}")
     after = stage.city_revenue()
     page.code(f'main.insert("orders", {_SALE_ROWS} sales in {CITY})', clock.seconds)
-    lags = {name: int(stage.db.sync(name).lag or 0) for name in ("revenue", "report", "returns")}
+    has_spark = stage.no_java is None
+    names = ("revenue", "report", "returns") if has_spark else ("revenue", "returns")
+    lags = {name: int(stage.db.sync(name).lag or 0) for name in names}
+    behind = f"model is {lags['returns']} snapshot behind until somebody propagates:"
+    if has_spark:
+        behind = (
+            f"report is {lags['report']} snapshot behind until its hour is over, the model until "
+            "somebody propagates:"
+        )
     page.say(
         f"The dashboard moved in the same transaction: {CITY} from {before:,} to {after:,}. The "
-        f"report is {lags['report']} snapshot behind until its hour is over, the model until "
-        "somebody propagates:"
+        f"{behind}"
     )
-    with stage.spark("propagating"):
-        runs = [*stage.db.propagate(), stage.db.refresh("report")]
-    page.code('db.propagate(); db.refresh("report")')
+    runs = _propagate(stage)
+    page.code('db.propagate(); db.refresh("report")' if has_spark else "db.propagate()")
     page.rows(
         ("derived object", "how", "on", "rows", "seconds"),
         [(run.name, run.strategy, run.engine, run.rows, f"{run.seconds:.2f}") for run in runs],
@@ -64,6 +71,13 @@ def derive(stage: DemoContext, page: Page) -> None:
     )
 
 
+def _propagate(stage: DemoContext) -> list[Run]:
+    if stage.no_java is not None:
+        return stage.db.propagate()
+    with stage.spark("propagating"):
+        return [*stage.db.propagate(), stage.db.refresh("report")]
+
+
 def _create(stage: DemoContext, page: Page) -> None:
     limit = livingdb.condition.max_changed_share(0.2, table="orders", of="source", action="hold")
     with measure_time() as clock:
@@ -74,11 +88,14 @@ def _create(stage: DemoContext, page: Page) -> None:
         '    conditions=[max_changed_share(0.2, table="orders", of="source", action="hold")])',
         clock.seconds,
     )
-    with stage.spark("a report through Spark"), measure_time() as clock:
-        stage.main.derive("report", sql=_REPORT, when="every 1 hour")
-    page.code(
-        'main.derive("report", sql="… percentile_approx …", when="every 1 hour")', clock.seconds
-    )
+    if stage.no_java is None:
+        with stage.spark("a report through Spark"), measure_time() as clock:
+            stage.main.derive("report", sql=_REPORT, when="every 1 hour")
+        page.code(
+            'main.derive("report", sql="… percentile_approx …", when="every 1 hour")', clock.seconds
+        )
+    else:
+        page.say("An hourly report with percentile_approx, Spark's own function, needs Java.")
     function = f"{returns.__name__}:train"
     with measure_time() as clock:
         stage.main.derive("returns", model=function, tables=["orders"])

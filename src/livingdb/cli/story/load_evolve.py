@@ -1,12 +1,13 @@
-"""How it begins: the shop's data comes in through Spark, and soon its schema changes."""
+"""How it begins: the shop's data comes in, through Spark if it can, and its schema changes."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from pyarrow.csv import write_csv
+from pyarrow.csv import ConvertOptions, read_csv, write_csv
 
 from livingdb.cli.shop import CUSTOMER_CLEANING, ORDER_CLEANING
 from livingdb.cli.story.page import Page, bytes_text, measure_time
@@ -21,9 +22,7 @@ _KARI = 9_000_001
 
 
 def load(stage: DemoContext, page: Page) -> None:
-    """Text that Spark reads and cleans becomes two tables."""
-    import livingdb.spark
-
+    """Text is read and cleaned, and becomes two tables."""
     texts = {"customers": stage.shop.customers(), "orders": stage.shop.raw_orders()}
     cleaning = {"customers": CUSTOMER_CLEANING, "orders": ORDER_CLEANING}
     with TemporaryDirectory(prefix="text-", dir=stage.folder) as folder:
@@ -31,18 +30,21 @@ def load(stage: DemoContext, page: Page) -> None:
         for name, rows in texts.items():
             write_csv(rows, files[name])
         text_bytes = sum(file.stat().st_size for file in files.values())
-        with stage.spark("loading through Spark") as spark, measure_time() as clock:
-            for name, file in files.items():
-                text = spark.read.option("header", True).csv(str(file))
-                frame = text.selectExpr(*cleaning[name])
-                message = f"the shop's {name}"
-                livingdb.spark.load(stage.db, "main", name, frame, "id", message=message)
+        load_files = _load_by_spark if stage.no_java is None else _load_here
+        with measure_time() as clock:
+            load_files(stage, files, cleaning)
     stage.db.tag("opening", "main")
     stored_bytes = stage.db.storage().bytes
     counts = {name: len(stage.main.table(name)) for name in texts}
-    page.code('livingdb.spark.load(db, "main", "orders", frame, key="id")', clock.seconds)
+    who = "Spark"
+    if stage.no_java is None:
+        page.code('livingdb.spark.load(db, "main", "orders", frame, key="id")', clock.seconds)
+    else:
+        who = "This process"
+        page.say(f"{stage.no_java}. Here it goes on without; chapter 3 has no report.")
+        page.code('main.insert("orders", rows)', clock.seconds)
     page.say(
-        f"Spark read {bytes_text(text_bytes)} of untidy CSV and cleaned it: "
+        f"{who} read {bytes_text(text_bytes)} of untidy CSV and cleaned it: "
         f"{counts['orders']:,} orders of {counts['customers']:,} customers, stored in "
         f"{bytes_text(stored_bytes)}. Each load is a snapshot on the branch main; the tag "
         "`opening` names the last one."
@@ -50,6 +52,39 @@ def load(stage: DemoContext, page: Page) -> None:
     page.add_facts(
         **counts, text_bytes=text_bytes, stored_bytes=stored_bytes, load_seconds=clock.seconds
     )
+
+
+Cleaning = Mapping[str, Sequence[str]]
+
+
+def _load_by_spark(stage: DemoContext, files: Mapping[str, Path], cleaning: Cleaning) -> None:
+    import livingdb.spark
+
+    with stage.spark("loading through Spark") as spark:
+        for name, file in files.items():
+            text = spark.read.option("header", True).csv(str(file))
+            frame = text.selectExpr(*cleaning[name])
+            message = f"the shop's {name}"
+            livingdb.spark.load(stage.db, "main", name, frame, "id", message=message)
+
+
+def _load_here(stage: DemoContext, files: Mapping[str, Path], cleaning: Cleaning) -> None:
+    """The same rows without Spark: the text is a table that is gone again."""
+    import livingdb
+
+    for name, file in files.items():
+        names = file.read_text().split("\n", 1)[0].replace('"', "").split(",")
+        text = read_csv(
+            file, convert_options=ConvertOptions(column_types=dict.fromkeys(names, "string"))
+        )
+        with livingdb.create(file.with_suffix(".ldb"), author="you") as scratch:
+            texts = scratch.branch("main")
+            texts.create_table("text", dict.fromkeys(names, "string"), key="id")
+            texts.insert("text", text)
+            query = f"SELECT {', '.join(cleaning[name])} FROM text"
+            rows = texts.sql(query, engine="embedded").to_arrow()
+        stage.main.create_table(name, rows.schema, key="id")
+        stage.main.insert(name, rows, message=f"the shop's {name}")
 
 
 def evolve(stage: DemoContext, page: Page) -> None:

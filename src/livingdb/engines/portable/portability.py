@@ -13,8 +13,9 @@ from types import MappingProxyType
 import pyarrow as pa
 from sqlglot import exp
 
-from livingdb.engines.portable.signature_matching import NotPortable
+from livingdb.engines.portable.signature_matching import NotPortable, sql_excerpt
 from livingdb.engines.portable.typed_queries import columns_of
+from livingdb.engines.portable.unknown_names import unknown_column
 from livingdb.errors import InvalidData
 
 __all__ = ["PortableQuery", "Unanswerable", "as_spark_types", "check_portability"]
@@ -46,7 +47,12 @@ def check_portability(
     try:
         return PortableQuery(tuple(columns_of(query, schemas, parameters)))
     except NotPortable as reason:
-        return Unanswerable(str(reason)) if reason.is_wrong else str(reason)
+        if reason.is_wrong:
+            return Unanswerable(str(reason))
+        unknown = unknown_column(query, schemas)
+        if unknown is not None:
+            return Unanswerable(f"there is no column {sql_excerpt(unknown)}")
+        return str(reason)
     except RecursionError:
         return "the query is nested too deeply"
 

@@ -11,6 +11,7 @@ from sqlglot import exp
 
 from livingdb.engines.portable.signature_matching import NoColumn, NotPortable, sql_excerpt
 from livingdb.engines.portable.typed_expressions import field_type
+from livingdb.engines.portable.unknown_names import is_unknown_name
 from livingdb.engines.spark_types import NULL
 
 __all__ = ["Column", "FromItem", "VisibleColumns"]
@@ -26,19 +27,6 @@ class FromItem:
 
     name: str
     columns: Sequence[Column]
-
-
-def _is_unknown_name(node: exp.Column) -> bool:
-    """Whether nothing in the whole query gives a name to what a column could stand for."""
-    if len(node.parts) != 1:
-        return False
-    name = node.name.casefold()
-    others = (
-        part
-        for part in node.root().find_all(exp.Identifier)
-        if not isinstance(part.parent, exp.Column)
-    )
-    return all(part.name.casefold() != name for part in others)
 
 
 class VisibleColumns:
@@ -71,7 +59,7 @@ class VisibleColumns:
         if found is None:
             found = self._outer_column_type(node)
         if found is None:
-            is_wrong = _is_unknown_name(node) or self._is_of_source(node)
+            is_wrong = is_unknown_name(node) or self._is_of_source(node)
             kind = NoColumn if is_wrong else NotPortable
             raise kind(f"there is no column {sql_excerpt(node)}")
         if found == NULL:

@@ -3,12 +3,24 @@ const search = document.getElementById("search"), found = document.getElementByI
 const live = document.getElementById("live"), hint = document.getElementById("hint");
 
 function select(node, isRevealed = false) {
+  if (node && node.kind === "run") return open(node);
+  if (node) uncover(node);
   selected = node;
   showPanel();
   if (node) {
     live.textContent = `${titleOf(node)}, ${node.id.slice(0, 7)}, ${lanes[node.lane].name}`;
     if (isRevealed || !panel.hidden) reveal(node);
   }
+  repaint();
+}
+
+function open(run) {
+  const x = screenX(run.x);
+  openRun(run);
+  view.x += (screenX(run.nodes[0].x) - x) / columnWidth();
+  hovered = null;
+  live.textContent = `${run.message} of ${lanes[run.lane].name} are shown`;
+  clamp();
   repaint();
 }
 
@@ -76,13 +88,15 @@ canvas.addEventListener("wheel", (event) => {
 
 function step(direction) {
   if (!shown.nodes.length) return;
-  if (!selected || !selected.shown) return select(shown.nodes[shown.nodes.length - 1], true);
+  if (!selected || !selected.shown) return select(newest(), true);
   const line = lanes[selected.lane].nodes;
   const next = line[line.indexOf(selected) + direction];
   if (next) return select(next, true);
   const beyond = (direction < 0 ? selected.incoming.map((link) => link.source) : selected.outgoing.map((link) => link.target)).find((node) => node.shown);
   if (beyond) select(beyond, true);
 }
+
+const newest = () => nodes.findLast((node) => node.shown);
 
 function hop(direction) {
   if (!selected || !selected.shown) return step(0);
@@ -95,8 +109,8 @@ function hop(direction) {
 const KEYS = {
   ArrowLeft: () => step(-1), ArrowRight: () => step(1), ArrowUp: () => hop(-1), ArrowDown: () => hop(1),
   "+": () => zoomAt(1.3), "=": () => zoomAt(1.3), "-": () => zoomAt(1 / 1.3), "0": resetView, f: fit,
-  Home: () => shown.nodes.length && select(shown.nodes[0], true),
-  End: () => shown.nodes.length && select(shown.nodes[shown.nodes.length - 1], true),
+  Home: () => shown.nodes.length && select(nodes.find((node) => node.shown), true),
+  End: () => shown.nodes.length && select(newest(), true),
   Enter: () => selected && panel.focus(),
 };
 const PANS = { ArrowLeft: [80, 0], ArrowRight: [-80, 0], ArrowUp: [0, 60], ArrowDown: [0, -60] };
@@ -129,7 +143,7 @@ let texts = null, hits = [], chosen = -1;
 function look() {
   const wanted = search.value.trim().toLowerCase();
   texts ||= nodes.map((n) => n.kind === "start" ? "" : [n.id, n.message, n.operation, n.author, ...n.tags].join("\n").toLowerCase());
-  hits = wanted ? nodes.filter((node) => node.shown && texts[node.at].includes(wanted)).reverse() : [];
+  hits = wanted ? nodes.filter((node) => texts[node.at].includes(wanted)).reverse() : [];
   matches = wanted ? new Set(hits.map((node) => node.at)) : null;
   chosen = -1;
   found.hidden = !wanted;
@@ -183,6 +197,9 @@ function showLanes() {
 const list = document.getElementById("lanes");
 
 function fillBranches() {
+  const isShown = droppedLanes.length && droppedLanes.every((lane) => lane.shown);
+  fold.textContent = `${isShown ? "Fold" : "Show"} ${count(droppedLanes.length)} dropped`;
+  fold.setAttribute("aria-pressed", String(Boolean(isShown)));
   list.replaceChildren(...lanes.map((lane) => {
     const box = el("input", { type: "checkbox", "data-lane": lane.at, onchange: (event) => { lane.shown = event.target.checked; showLanes(); } });
     box.checked = lane.shown;
@@ -193,10 +210,20 @@ function fillBranches() {
 
 for (const [name, isShown] of [["all", true], ["none", false]])
   document.getElementById(name).addEventListener("click", () => {
-    for (const lane of lanes) lane.shown = isShown;
-    for (const box of list.querySelectorAll("input")) box.checked = isShown;
+    for (const lane of lanes) lane.shown = isShown && !(lane.dropped && hasLive);
+    fillBranches();
     showLanes();
   });
+
+// Dropped branches come and go together.
+const droppedLanes = lanes.filter((lane) => lane.dropped && hasLive), fold = document.getElementById("dropped");
+fold.hidden = !droppedLanes.length;
+fold.addEventListener("click", () => {
+  const isShown = !droppedLanes.every((lane) => lane.shown);
+  for (const lane of droppedLanes) lane.shown = isShown;
+  fillBranches();
+  showLanes();
+});
 
 function svg(tag, given, ...children) {
   const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
@@ -217,6 +244,7 @@ function fillLegend() {
     [svg("circle", { cx: 18, cy: 10, r: 6, ...hollow }), "propagated"],
     [svg("circle", { cx: 18, cy: 10, r: 4, ...hollow }), "start of a branch"],
     [svg("circle", { cx: 18, cy: 10, r: 9, fill: c, "fill-opacity": 0.3 }), "head of a branch"],
+    [svg("rect", { x: 3, y: 3, width: 30, height: 14, rx: 7, fill: c, "fill-opacity": 0.2, stroke: c }), "a run of snapshots; click to open it"],
     [line({}), "follows"],
     [svg("path", { d: "M0 7h26v-4l10 7-10 7v-4H0z", fill: "none", stroke: c, "stroke-width": 1.4 }), "schema change, clone, derivation; shaded where a sync began"],
     [line({ "stroke-dasharray": "5 4" }), "propagation"],
@@ -242,4 +270,4 @@ document.getElementById("empty").hidden = shown.nodes.length > 0;
 resetView();
 paint();
 setTimeout(() => hint.classList.add("gone"), 6000);
-window.snapshotGraph = { view, stats, shown, lanes, nodes, screenX, screenY, select, panBy, zoomAt, get selected() { return selected; } };
+window.snapshotGraph = { view, stats, shown, lanes, nodes, folding, fit, screenX, screenY, select, panBy, zoomAt, get selected() { return selected; } };

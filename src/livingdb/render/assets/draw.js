@@ -73,7 +73,7 @@ const UNITS = [1e3, 6e4, 36e5, 864e5, 864e5 * 30];
 function drawTimes(first, last) {
   const from = firstNode(first), end = firstNode(last + 1);
   ticks = [];
-  if (from >= end) return;
+  if (from >= end || isOverview()) return;
   const span = shown.nodes[end - 1].time - shown.nodes[from].time;
   const unit = UNITS.find((size) => span / size < 400) || UNITS[4];
   let free = -Infinity, latest = null;
@@ -125,6 +125,7 @@ function drawLinks(first, last) {
   const plain = new Map(), blocks = [];
   const top = -40, bottom = view.height + 40, all = linksInView(first, last);
   const isHasty = all.length > 1200 && performance.now() < movesUntil;
+  const isCrowded = isOverview() && all.length > 150;
   for (const link of all) {
     const y1 = screenY(link.source.y), y2 = screenY(link.target.y);
     if (Math.max(y1, y2) < top || Math.min(y1, y2) > bottom) continue;
@@ -133,16 +134,17 @@ function drawLinks(first, last) {
     stats.links += 1;
     if (BLOCK.has(link.kind) && view.k > 0.18) { blocks.push(link); continue; }
     const isOwn = link.source === selected || link.target === selected;
-    const fade = isOwn ? 0 : isFar ? 2000 : matches || (selected && link.isSource) ? 1000 : 0;
-    const style = link.target.lane % colors.lanes.length + (link.kind === "propagate" ? 100 : 0) + fade;
+    const fade = isOwn ? 0 : isFar || (isCrowded && link.source.lane !== link.target.lane) ? 2000 : matches || (selected && link.isSource) ? 1000 : 0;
+    const many = Math.min(9, Math.ceil(Math.log2(link.count)));
+    const style = link.target.lane % colors.lanes.length + (link.kind === "propagate" ? 100 : 0) + fade + many * 10000;
     if (!plain.has(style)) plain.set(style, []);
     plain.get(style).push(link);
   }
   for (const [style, group] of plain) {
     brush.strokeStyle = brush.fillStyle = colors.lanes[style % 100];
-    brush.globalAlpha = style >= 2000 ? 0.16 : style >= 1000 ? 0.45 : 0.9;
-    const isDashed = style % 1000 >= 100;
-    brush.lineWidth = style >= 2000 ? 1 : isDashed ? 1.4 : 1.9;
+    const faded = style % 10000, many = Math.floor(style / 10000), isDashed = style % 1000 >= 100;
+    brush.globalAlpha = faded >= 2000 ? 0.16 : faded >= 1000 ? 0.45 : isDashed ? 0.7 : 0.9;
+    brush.lineWidth = (faded >= 2000 ? 1 : isDashed ? 1.4 : 1.9) + 0.35 * many;
     brush.setLineDash(isDashed && view.k > 0.2 ? [5, 4] : []);
     // A path of very many lines is slower to fill in than many short ones.
     for (let at = 0; at < group.length; at += 40) {
@@ -154,7 +156,7 @@ function drawLinks(first, last) {
     if (view.k > 0.25) {
       brush.beginPath();
       for (const link of group)
-        if (link.way !== "join") arrowhead(screenX(link.target.x) - radius() - 1, screenY(link.target.y), 5, 3.5);
+        if (link.way !== "join" && link.way !== "down") arrowhead(screenX(link.target.x) - radius() - 1, screenY(link.target.y), 5, 3.5);
       brush.fill();
     }
   }
@@ -175,7 +177,9 @@ function trace(link, head) {
   const x1 = screenX(link.source.x) + r, y1 = screenY(link.source.y);
   const x2 = screenX(link.target.x) - r - head, y2 = screenY(link.target.y);
   brush.moveTo(x1, y1);
+  if (link.way === "down") { brush.moveTo(x1 - r, y1); brush.lineTo(x1 - r, y2); return; }
   if (link.way === "straight" || view.k < 0.2) { brush.lineTo(x2, y2); return; }
+  if (link.kind === "propagate" && link.isSource && link.way !== "over") { traceSpine(link, x1, y1, x2, y2); return; }
   if (link.way === "over") {
     const bow = y1 - laneHeight() * 0.38, reach = Math.min(24, (x2 - x1) / 2);
     brush.bezierCurveTo(x1 + reach * 0.7, y1, x1 + reach * 0.2, bow, x1 + reach, bow);
@@ -189,6 +193,18 @@ function trace(link, head) {
   const middle = (from + to) / 2;
   if (link.way === "leave") brush.moveTo(from, y1); else brush.lineTo(from, y1);
   brush.bezierCurveTo(middle, y1, middle, y2, to, y2);
+  if (link.way !== "join") brush.lineTo(x2, y2);
+}
+
+// What one snapshot or run hands on to several branches goes down one spine.
+function traceSpine(link, x1, y1, x2, y2) {
+  const isEarly = link.way === "early" || link.way === "join" || isOverview(), turn = Math.sign(y2 - y1) * 7;
+  const spine = isEarly ? Math.min(x1 + 13, x2 - 8) : Math.max(x2 - 13, x1);
+  brush.moveTo(link.way === "leave" && !isEarly ? spine - 7 : x1, y1);
+  brush.lineTo(spine - 7, y1);
+  brush.quadraticCurveTo(spine, y1, spine, y1 + turn);
+  brush.lineTo(spine, y2 - turn);
+  brush.quadraticCurveTo(spine, y2, spine + 7, y2);
   if (link.way !== "join") brush.lineTo(x2, y2);
 }
 

@@ -44,7 +44,42 @@ function drawNodes(first, last) {
     }
   }
   brush.globalAlpha = 1;
+  for (const run of shown.runs) {
+    if (run.x2 < first || run.x > last + 1) continue;
+    stats.nodes += 1;
+    drawRun(run, r);
+    if (run === hovered || columnWidth() < 46) labels.push(run);
+  }
   drawLabels(labels, r);
+}
+
+// A run as one pill with its count in it.
+function drawRun(run, r) {
+  const [left, right] = reach(run), y = screenY(run.y), high = Math.min(2 * r + 8, laneHeight() - 3);
+  if (y < -20 || y > view.height + 20) return;
+  const isDim = matches && !run.nodes.some((node) => matches.has(node.at));
+  brush.globalAlpha = isDim ? 0.3 : 1;
+  brush.beginPath();
+  brush.roundRect(left, y - high / 2, right - left, high, high / 2);
+  brush.fillStyle = colors.paper;
+  brush.fill();
+  brush.globalAlpha = (isDim ? 0.3 : 1) * (run === hovered ? 0.34 : 0.2);
+  brush.fillStyle = laneColor(run.lane);
+  brush.fill();
+  brush.globalAlpha = isDim ? 0.3 : 1;
+  brush.strokeStyle = laneColor(run.lane);
+  brush.lineWidth = 1.6;
+  brush.stroke();
+  brush.globalAlpha = 1;
+  brush.font = "600 11px " + FONT;
+  brush.textAlign = "center";
+  brush.textBaseline = "middle";
+  const from = Math.max(left, labelWidth()), to = Math.min(right, view.width), room = to - from;
+  const number = run.nodes.length.toLocaleString("en");
+  const text = brush.measureText(run.message).width < room - 14 ? run.message : number;
+  if (high < 12 || brush.measureText(text).width > room - 6) return;
+  brush.fillStyle = colors.ink;
+  brush.fillText(text, (from + to) / 2, y + 0.5);
 }
 
 function ring(node, x, y, r) {
@@ -95,21 +130,38 @@ function fitted(text, room) {
   return found;
 }
 
+// Words below a snapshot, as wide as its neighbours leave room, on two lines if need be; where a
+// dozen letters have no room there are none, and one points at a snapshot to read its name.
 function drawLabels(list, r) {
-  const room = columnWidth() - 8;
   brush.textAlign = "center";
   brush.textBaseline = "middle";
   brush.lineJoin = "round";
   brush.font = "11px " + FONT;
-  const below = Math.min(laneHeight() * 0.36, r + 16);
+  const below = Math.min(laneHeight() * 0.36, r + 16), isHigh = laneHeight() >= 52;
   for (const node of list) {
-    if (matches && !matches.has(node.at)) continue;
+    if (node.kind === "run" || (matches && !matches.has(node.at))) continue;
     const x = screenX(node.x), y = screenY(node.y);
-    if (room >= 46) written(fitted(titleOf(node), room), x, y + below, colors.soft);
+    const room = Math.min(190, Math.max(1, node.gap) * columnWidth() - 8);
+    if (room >= 70 && laneHeight() >= 40) {
+      const [one, two] = lines(titleOf(node), room, isHigh);
+      written(one, x, y + (two ? below - 3 : below), colors.soft);
+      if (two) written(two, x, y + below + 9, colors.soft);
+    }
     if (node.tags.length && columnWidth() > 24)
       written(fitted("⚑ " + node.tags.join(", "), Math.max(room, 60)), x, y - r - 11, laneColor(node.lane));
   }
-  for (const node of new Set([hovered, selected])) if (node && node.shown) plate(node, below);
+  for (const node of new Set([hovered, selected])) if (node && node.shown && !(node.run)) plate(node, below);
+}
+
+// A text on one line or two, parted between words.
+function lines(text, room, isTwo) {
+  const whole = fitted(text, room);
+  if (!whole.endsWith("…") || !isTwo) return [whole, ""];
+  const words = text.replace(/\s+/g, " ").split(" ");
+  let count = 0;
+  while (count < words.length && !fitted(words.slice(0, count + 1).join(" "), room).endsWith("…")) count += 1;
+  if (!count) return [whole, ""];
+  return [words.slice(0, count).join(" "), fitted(words.slice(count).join(" "), room)];
 }
 
 // The name of a node one points at, on a plate over all others.

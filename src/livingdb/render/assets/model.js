@@ -7,7 +7,7 @@ const BLOCK = new Set(["schema_change", "clone", "derive"]);
 const nodes = data.nodes.map((n, at) => ({
   at, id: n[0], sequence: n[1], lane: n[2], column: n[3], kind: KIND[n[4]], time: n[5],
   author: data.authors[n[6]], message: n[7], operation: n[8], heads: n[9], tags: n[10],
-  hidden: n[11], incoming: [], outgoing: [], detail: null, x: 0, y: 0, shown: true,
+  hidden: n[11], incoming: [], outgoing: [], detail: null, x: 0, x2: 0, y: 0, shown: true, run: null,
 }));
 const links = [];
 for (let at = 0; at < data.links.length; at += 5) {
@@ -17,8 +17,10 @@ for (let at = 0; at < data.links.length; at += 5) {
   nodes[s].outgoing.push(link);
   links.push(link);
 }
+// Branches that are there; those that were dropped are folded away, unless there are no others.
+const hasLive = data.lanes.some(([, dropped]) => !dropped);
 const lanes = data.lanes.map(([name, dropped], at) => ({
-  at, name: name || "dropped", dropped, shown: true, row: at, nodes: [],
+  at, name: name || "dropped", dropped, shown: !(dropped && hasLive), row: at, nodes: [], items: [], xs: [],
 }));
 for (const node of nodes) lanes[node.lane].nodes.push(node);
 const byId = new Map();
@@ -47,28 +49,86 @@ function tablesOf(node) {
   return tables;
 }
 
-// What is shown, packed: no empty lanes or columns are left where branches are hidden.
-const shown = { nodes: [], columns: 1, lanes: [], buckets: [], long: [] };
+// What is shown, packed: no empty lanes or columns are left where branches are hidden or runs folded.
+const shown = { nodes: [], runs: [], columns: 1, lanes: [], buckets: [], long: [] };
 
 function arrange() {
   shown.lanes = lanes.filter((lane) => lane.shown);
-  shown.lanes.forEach((lane, row) => { lane.row = row; lane.xs = []; });
+  shown.lanes.forEach((lane, row) => { lane.row = row; lane.xs = []; lane.items = []; });
+  for (const node of nodes) node.shown = lanes[node.lane].shown;
+  foldAll();
   shown.nodes = [];
+  shown.runs = [];
+  shown.columns = isOverview() ? placeByDepth() : placeByTime();
+  for (const lane of shown.lanes)
+    lane.items.forEach((item, at) => {
+      const before = lane.items[at - 1], after = lane.items[at + 1];
+      item.gap = Math.min(before ? item.x - before.x2 : 9, after ? after.x - item.x2 : 9);
+    });
+  placeLinks();
+}
+
+const isOverview = () => folding.level === OVERVIEW && nodes.some((node) => node.run);
+
+function addItem(item, x) {
+  const lane = lanes[item.lane];
+  item.x = item.x2 = x;
+  item.y = lane.row;
+  lane.xs.push(x);
+  lane.items.push(item);
+  if (item.kind === "run") shown.runs.push(item); else shown.nodes.push(item);
+}
+
+// Time goes from column to column, whatever the branch.
+function placeByTime() {
   let last = -1, column = -1;
   for (const node of nodes) {
-    node.shown = lanes[node.lane].shown;
     if (!node.shown) continue;
-    if (node.column !== last) { column += 1; last = node.column; }
-    node.x = column;
-    node.y = lanes[node.lane].row;
-    lanes[node.lane].xs.push(column);
-    shown.nodes.push(node);
+    const run = node.run, isItem = !run || run.nodes[0] === node;
+    if (isItem && node.column !== last) { column += 1; last = node.column; }
+    if (isItem) addItem(run || node, column);
+    if (!run) continue;
+    node.x = node.x2 = run.x2 = column;
+    node.y = run.y;
   }
-  shown.columns = column + 1;
+  return column + 1;
+}
+
+// As far to the left as what something was made from lets it be.
+function placeByDepth() {
+  let most = 0;
+  for (const node of nodes) {
+    if (!node.shown) continue;
+    const item = node.run || node, items = lanes[node.lane].items;
+    if (items[items.length - 1] !== item) {
+      let x = items.length ? items[items.length - 1].x + 1 : 0;
+      for (const link of node.incoming)
+        if (link.source.shown && link.source.lane !== node.lane) x = Math.max(x, link.source.x + 1);
+      addItem(item, x);
+      most = Math.max(most, x);
+    }
+    node.x = node.x2 = item.x;
+    node.y = item.y;
+  }
+  shown.nodes.sort((a, b) => a.x - b.x);
+  return most + 1;
+}
+
+// Links between the same two runs are one; within a run there are none.
+function placeLinks() {
+  const bundles = new Map(), all = [];
+  for (const link of links) {
+    const { source, target } = link;
+    if (!source.shown || !target.shown || (source.run && source.run === target.run)) continue;
+    link.count = 1;
+    if (!source.run && !target.run) { all.push(link); continue; }
+    const key = [source.run ? source.run.key : source.at, target.run ? target.run.key : target.at, link.kind].join(">");
+    const known = bundles.get(key);
+    bundles.set(key, { ...link, count: known ? known.count + 1 : 1 });
+  }
   shown.buckets = [];
   shown.long = [];
-  for (const link of links) {
-    if (!link.source.shown || !link.target.shown) continue;
+  for (const link of [...all, ...bundles.values()]) {
     link.way = wayOf(link);
     const first = Math.floor(link.source.x / BUCKET), end = Math.floor(link.target.x / BUCKET);
     if (end - first > 8) { shown.long.push(link); continue; }
@@ -93,6 +153,7 @@ function isFree(lane, after, before) {
 // Straight, over the nodes between, along the lane of the target or of the source, or across.
 // Where that lane has a line of its own already, a link joins it or leaves it.
 function wayOf({ source, target }) {
+  if (source.x >= target.x) return "down";
   if (source.lane === target.lane)
     return isFree(lanes[source.lane], source.x, target.x) ? "straight" : "over";
   if (isFree(lanes[target.lane], source.x, target.x)) {

@@ -66,7 +66,7 @@ function timeText(time) {
 function idLink(id, label = "") {
   const text = id.slice(0, 12), node = byId.get(id);
   const words = label ? [said(label), " "] : [];
-  if (!node || !node.shown) return el("span", null, ...words, el("code", { title: id }, text));
+  if (!node) return el("span", null, ...words, el("code", { title: id }, text));
   return el("span", null, ...words, el("button", { class: "link", type: "button", "data-id": id, title: titleOf(node), onclick: () => select(node, true) }, text));
 }
 

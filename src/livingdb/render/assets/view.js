@@ -1,11 +1,11 @@
 // Where one looks: `x`, `y` is the place at the top left in units of columns and lanes, `k` the zoom.
 const canvas = document.getElementById("canvas");
-const view = { x: 0, y: 0, k: 1, width: 0, height: 0 };
+const view = { x: 0, y: 0, k: 1, squeeze: 1, width: 0, height: 0 };
 const TOP = 30, LEAST = 0.012, MOST = 3;
 let selected = null, hovered = null, matches = null, isDirty = true;
 
 const columnWidth = () => COLUMN * view.k;
-const laneHeight = () => LANE * Math.min(1.15, Math.max(0.4, Math.sqrt(view.k)));
+const laneHeight = () => Math.max(19, LANE * Math.min(1.15, Math.max(0.4, Math.sqrt(view.k))) * view.squeeze);
 const labelWidth = () => Math.min(190, Math.max(96, view.width * 0.3), 42 + 8.6 * longestName());
 const screenX = (column) => labelWidth() + (column + 0.5 - view.x) * columnWidth();
 const screenY = (row) => TOP + (row + 0.5 - view.y) * laneHeight();
@@ -73,9 +73,26 @@ function zoomAt(factor, px = (view.width + labelWidth()) / 2, py = view.height /
   repaint();
 }
 
+// Everything at once: with all runs closed, or, where that cannot be read, as the overview.
 function fit() {
+  folding.opened.clear();
+  for (const level of [PLAIN, OVERVIEW]) {
+    folding.level = level;
+    arrange();
+    fitAll();
+    if (view.k >= 0.42) break;
+  }
+  const high = (view.height - TOP) / Math.max(1, shown.lanes.length) / laneHeight();
+  view.squeeze = Math.min(1, Math.max(0.2, high));
+  clamp();
+  repaint();
+}
+
+function fitAll() {
+  view.squeeze = 1;
   const room = Math.max(60, view.width - labelWidth() - Math.min(gutterWidth(), view.width * 0.36));
-  view.k = Math.min(1, Math.max(LEAST, room / (Math.max(shown.columns, 1) * COLUMN)));
+  const most = isOverview() ? 1.5 : 1;
+  view.k = Math.min(most, Math.max(LEAST, room / (Math.max(shown.columns, 1) * COLUMN)));
   view.x = 0;
   view.y = -0.2;
   clamp();
@@ -84,9 +101,12 @@ function fit() {
 
 // Everything, if it can be read; else the newest, at the right.
 function resetView() {
-  fit();
-  if (view.k < 0.42) {
-    view.k = 0.62;
+  folding.opened.clear();
+  folding.level = PLAIN;
+  arrange();
+  fitAll();
+  if (view.k < 0.62) {
+    view.k = 1;
     const wide = (view.width - labelWidth() - Math.min(gutterWidth(), view.width * 0.36)) / columnWidth();
     view.x = Math.max(0, shown.columns - Math.max(wide, 2));
     clamp();
@@ -119,12 +139,21 @@ function nodeAt(px, py) {
   if (!lane || Math.abs(screenY(row) - py) > near) return null;
   const column = (px - labelWidth()) / columnWidth() + view.x - 0.5;
   let best = null, distance = near;
-  const from = firstAfter(lane.xs, column - near / columnWidth() - 1);
+  const from = Math.max(0, firstAfter(lane.xs, column - near / columnWidth() - 1) - 1);
   for (let at = from; at < lane.xs.length && lane.xs[at] <= column + near / columnWidth() + 1; at++) {
-    const away = Math.abs(screenX(lane.xs[at]) - px);
-    if (away <= distance) { distance = away; best = lane.nodes[at]; }
+    const item = lane.items[at], [left, right] = reach(item);
+    const away = px < left ? left - px : px > right ? px - right : 0;
+    if (away <= distance) { distance = away; best = item; }
   }
   return best;
+}
+
+// From where to where an item is drawn.
+function reach(item) {
+  const left = screenX(item.x), right = screenX(item.x2);
+  if (item.kind !== "run") return [left, right];
+  const half = Math.max(5, Math.min(34, columnWidth() * 0.36));
+  return [left - half, right + half];
 }
 
 function radius() {
