@@ -10,7 +10,6 @@ import pyarrow as pa
 from livingdb.catalog.branches import BranchRow
 from livingdb.catalog.ids import BranchId
 from livingdb.catalog.syncs import ACTIVE, SyncRow, sync_chains
-from livingdb.commit.drop_branch import drop_branches, plan_drop
 from livingdb.database.pictures import notebook_html
 from livingdb.derivation.hidden_tables import quarantine_table
 from livingdb.derivation.lag import Lag
@@ -325,6 +324,8 @@ class Sync:
 
 def drop_branch(graph: Graph, branch: BranchRow, detach: bool, force: bool) -> None:
     """Forget a branch; one in an active sync only with `detach`, and the sync with it."""
+    from livingdb.commit.drop_branch import drop_branches, plan_drop
+
     drop_branches(graph, [plan_drop(graph, branch, detach, force=force)], now())
 
 

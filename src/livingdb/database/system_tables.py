@@ -10,7 +10,6 @@ import pyarrow as pa
 
 from livingdb.alerts.outbox import label_of
 from livingdb.catalog.snapshots import SnapshotRow
-from livingdb.database.diff import Diff
 from livingdb.errors import InvalidData, NotFound
 from livingdb.graph import ancestry as history
 from livingdb.graph.snapshot_columns import TIME, snapshot_columns
@@ -115,6 +114,8 @@ def _edges(database: Database, ref: str) -> pa.Table:
 
 
 def _diff(database: Database, ref: str, before: object, after: object, table: object) -> pa.Table:
+    from livingdb.database.diff import Diff
+
     graph, name = database._graph, str(table)
     found = database.diff(str(before), str(after), tables=[name])
     if name in found:
