@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from livingdb.catalog.branches import BranchRow
 from livingdb.catalog.ids import BranchId
+from livingdb.catalog.runs import RunRow
 from livingdb.catalog.syncs import ACTIVE, SyncRow, sync_chains
 from livingdb.database.pictures import notebook_html
 from livingdb.derivation.hidden_tables import quarantine_table
@@ -121,7 +122,6 @@ class Sync:
     @property
     def runs(self) -> list[dict[str, object]]:
         """What it has done, newest first: when, for how long, how, and what became of it."""
-        rows = self.database._graph.catalog.runs.of(self._oldest.id)
         return [
             {
                 "time": to_datetime(row.time),
@@ -129,8 +129,11 @@ class Sync:
                 "outcome": row.outcome,
                 **row.details,
             }
-            for row in rows
+            for row in self._run_rows()
         ]
+
+    def _run_rows(self) -> list[RunRow]:
+        return self.database._graph.catalog.runs.of(self._oldest.id)
 
     @property
     def conditions(self) -> list[Any]:
