@@ -20,6 +20,7 @@ TITLES = {
     "packs": "A pack of 1,000,000 chunks",
     "sharing": "Sharing between versions (the paper's Table 1)",
     "graph": "Commits, history, branches and writers",
+    "start": "Short commands, until they have answered",
     "spark": "Spark: loading, reading, change feeds",
     "evolution": "Schema changes",
     "chains": "Chains of schema versions",

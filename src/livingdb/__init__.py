@@ -101,6 +101,10 @@ if not typing.TYPE_CHECKING:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         if name == "Layout":
             from livingdb.tables import layout as module
+        elif name == "open":
+            from livingdb.database.database import open_database
+
+            return open_database
         else:
             from livingdb.database import public as module
         found = globals()[name] = getattr(module, name)

@@ -8,9 +8,9 @@ something that came to nothing is lost.
 from __future__ import annotations
 
 from sqlalchemy import Engine, bindparam, select
-from sqlalchemy.dialects import postgresql, sqlite
 
 from livingdb.catalog import schema
+from livingdb.catalog.sql.insert import insert_into
 from livingdb.catalog.sql.read_queries import Queries
 from livingdb.catalog.sql.sqlite import writing_engine
 
@@ -26,8 +26,7 @@ class Counters:
     def __init__(self, engine: Engine, queries: Queries):
         self._queries = queries
         self._writing = writing_engine(engine)
-        build = sqlite.insert if engine.dialect.name == "sqlite" else postgresql.insert
-        self._add = build(_counter).on_conflict_do_nothing()
+        self._add = insert_into(engine.dialect.name, _counter).on_conflict_do_nothing()
         self._where = _counter.c.column == bindparam("id")
 
     def next(self, column: str) -> int | None:

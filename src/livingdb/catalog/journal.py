@@ -27,14 +27,13 @@ from sqlalchemy import (
     func,
     select,
 )
-from sqlalchemy.dialects import postgresql, sqlite
 
+from livingdb.catalog.sql.insert import insert_into
 from livingdb.catalog.sql.prepared_statements import PreparedStatement
 from livingdb.catalog.sql.read_queries import Queries
 from livingdb.catalog.sql.sqlite import writing_engine
 from livingdb.chunks.address import ADDRESS_BYTES, Address
 from livingdb.chunks.store import StoredChunk, missing_chunk
-from livingdb.errors import Unsupported
 
 __all__ = ["Journal", "journal_table"]
 
@@ -153,13 +152,7 @@ class Journal:
 
 @lru_cache(maxsize=8)
 def _insert_or_ignore(dialect: str, table: Table) -> PreparedStatement:
-    match dialect:
-        case "sqlite":
-            return PreparedStatement(sqlite.insert(table).on_conflict_do_nothing())
-        case "postgresql":
-            return PreparedStatement(postgresql.insert(table).on_conflict_do_nothing())
-        case other:
-            raise Unsupported(f"a journal needs SQLite or PostgreSQL, not {other}")
+    return PreparedStatement(insert_into(dialect, table).on_conflict_do_nothing())
 
 
 def _parts(addresses: Sequence[Address]) -> Iterator[Sequence[Address]]:

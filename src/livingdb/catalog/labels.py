@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from sqlalchemy import Connection, select
-from sqlalchemy.dialects import postgresql, sqlite
 
 from livingdb.catalog import schema
+from livingdb.catalog.sql.insert import insert_into
 from livingdb.catalog.sql.read_queries import Queries
 
 __all__ = ["Labels"]
@@ -21,9 +21,9 @@ class Labels:
 
     def add(self, connection: Connection, table: str, column: str, label: str) -> None:
         """Give a column a label; nothing changes if it has it."""
-        build = sqlite.insert if connection.dialect.name == "sqlite" else postgresql.insert
+        insert = insert_into(connection.dialect.name, _label)
         values = {"table": table, "column": column, "label": label}
-        connection.execute(build(_label).on_conflict_do_nothing(), values)
+        connection.execute(insert.on_conflict_do_nothing(), values)
 
     def drop(self, connection: Connection, table: str, column: str, label: str | None) -> int:
         """Take a label, or all of them, from a column; how many it had."""

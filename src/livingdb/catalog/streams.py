@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import Any
 
 from sqlalchemy import Connection, Engine, bindparam, select
-from sqlalchemy.dialects import postgresql, sqlite
 
 from livingdb.catalog import schema
+from livingdb.catalog.sql.insert import insert_into
 from livingdb.catalog.sql.read_queries import Queries
 
 __all__ = ["Streams"]
@@ -23,8 +23,7 @@ class Streams:
 
     def __init__(self, engine: Engine, queries: Queries):
         self._queries = queries
-        build = sqlite.insert if engine.dialect.name == "sqlite" else postgresql.insert
-        insert = build(_stream)
+        insert = insert_into(engine.dialect.name, _stream)
         self._put: Any = insert.on_conflict_do_update(
             index_elements=["name"],
             set_={"batch": insert.excluded.batch, "snapshot": insert.excluded.snapshot},

@@ -7,9 +7,9 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Engine, bindparam, select
-from sqlalchemy.dialects import postgresql, sqlite
 
 from livingdb.catalog import schema
+from livingdb.catalog.sql.insert import insert_into
 from livingdb.catalog.sql.prepared_statements import PreparedStatement
 from livingdb.catalog.sql.read_queries import Queries
 from livingdb.catalog.sql.sqlite import writing_engine
@@ -60,13 +60,12 @@ def root_digest(version: Address, root: Address) -> bytes:
 @cache
 def _writes(dialect: str) -> tuple[PreparedStatement, Any]:
     """What puts a version that may be there, and the root of one, in a kind of database."""
-    build = sqlite.insert if dialect == "sqlite" else postgresql.insert
-    materialize = build(_made)
+    materialize = insert_into(dialect, _made)
     put_root = materialize.on_conflict_do_update(
         index_elements=["version"],
         set_={"root": materialize.excluded.root, "digest": materialize.excluded.digest},
     )
-    return PreparedStatement(build(_version).on_conflict_do_nothing()), put_root
+    return PreparedStatement(insert_into(dialect, _version).on_conflict_do_nothing()), put_root
 
 
 _GET = select(_version).where(_version.c.address == bindparam("address"))

@@ -10,7 +10,6 @@ import sys
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
 
 import livingdb
 from livingdb.cli.commands import COMMANDS, command
@@ -18,6 +17,7 @@ from livingdb.cli.complete import branches
 from livingdb.cli.exits import INTERRUPTED, exit_code, is_interrupt
 from livingdb.cli.open_database import Settings
 from livingdb.cli.output import Format
+from livingdb.cli.plain_parameters import PlainCommand, PlainGroup
 from livingdb.errors import LivingDBError
 
 __all__ = ["app", "run"]
@@ -25,7 +25,7 @@ __all__ = ["app", "run"]
 COMPLETE_VARIABLE = "_LIVINGDB_COMPLETE"
 
 
-class LazyCommands(TyperGroup):
+class LazyCommands(PlainGroup):
     """Finds a command when it is asked for.
 
     A command with commands of its own is an application there.
@@ -45,7 +45,7 @@ class LazyCommands(TyperGroup):
             application.name = cmd_name
             return application
         single = typer.Typer(add_completion=False, rich_markup_mode=None)
-        single.command(cmd_name)(found)
+        single.command(cmd_name, cls=PlainCommand)(found)
         return typer.main.get_command(single)
 
     def invoke(self, ctx: Any) -> Any:

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
+from livingdb.cli.plain_lines import plain_lines
 from livingdb.cli.values import csv_cell, fact_text, json_text, value_text
 
 if TYPE_CHECKING:
@@ -91,6 +92,9 @@ class Output:
     def say(self, text: str) -> None:
         """Tell people something; scripts do not hear it."""
         if self.is_text and text:
+            if not _is_watched():
+                _write(text + "\n")
+                return
             from rich.text import Text
 
             console().print(Text(text), soft_wrap=True)
@@ -114,38 +118,24 @@ class Output:
         self.say(f"{count}, of which {more:,} are not shown" if more > 0 else count)
 
     def _write_data_table(self, table: pa.Table, short: Collection[str], limit: int) -> None:
-        from rich.text import Text
-
-        drawn = plain_table()
-        cells = []
-        for name, column in zip(table.column_names, table.slice(0, limit).columns, strict=True):
-            drawn.add_column(
-                Text(value_text(name)),
-                justify=_justification(column.type),
-                no_wrap=True,
-                overflow="ellipsis",
-            )
-            values = column.to_pylist()
-            cells.append([value_text(_shorten(v) if name in short else v) for v in values])
-        for row in zip(*cells, strict=True):
-            drawn.add_row(*(Text(text) for text in row))
-        console().print(drawn)
-        sys.stdout.flush()
+        names = [value_text(name) for name in table.column_names]
+        is_right = [_is_number(field.type) for field in table.schema]
+        cells = [
+            [value_text(_shorten(v) if name in short else v) for v in column.to_pylist()]
+            for name, column in zip(table.column_names, table.slice(0, limit).columns, strict=True)
+        ]
+        _write_table(names, is_right, list(zip(*cells, strict=True)), is_cut=True)
 
     def _write_fact_table(self, columns: Sequence[str], rows: Sequence[Row]) -> None:
-        from rich.text import Text
-
-        table = plain_table()
-        for name in columns:
-            is_number = any(
+        is_right = [
+            any(
                 isinstance(row[name], int | float) and not isinstance(row[name], bool)
                 for row in rows
             )
-            table.add_column(name, justify="right" if is_number else "left", overflow="fold")
-        for row in rows:
-            table.add_row(*(Text(fact_text(row[name])) for name in columns))
-        console().print(table)
-        sys.stdout.flush()
+            for name in columns
+        ]
+        cells = [[fact_text(row[name]) for name in columns] for row in rows]
+        _write_table(columns, is_right, cells)
 
     def _write_json_list(self, objects: Iterable[str]) -> None:
         """A list in JSON, an object a line; written as it comes."""
@@ -166,8 +156,43 @@ def console() -> Console:
     """Where people read: as wide as the terminal, or as it takes where there is none."""
     from rich.console import Console
 
-    is_narrow = sys.stdout.isatty() or "COLUMNS" in os.environ
-    return Console(highlight=False, width=None if is_narrow else _ENDLESS)
+    return Console(highlight=False, width=None if _is_narrow() else _ENDLESS)
+
+
+def _is_narrow() -> bool:
+    """Whether lines end somewhere."""
+    return sys.stdout.isatty() or "COLUMNS" in os.environ
+
+
+def _is_watched() -> bool:
+    """Whether somebody may see styles, or the ends of lines."""
+    return _is_narrow() or any(name in os.environ for name in ("FORCE_COLOR", "TTY_COMPATIBLE"))
+
+
+def _write_table(
+    columns: Sequence[str],
+    is_right: Sequence[bool],
+    rows: Sequence[Sequence[str]],
+    is_cut: bool = False,
+) -> None:
+    """A table for people; what is too wide for their terminal is cut, or goes on below."""
+    if columns and not _is_watched():
+        _write(plain_lines(columns, is_right, rows))
+        return
+    from rich.text import Text
+
+    table = plain_table()
+    for name, right in zip(columns, is_right, strict=True):
+        table.add_column(
+            Text(name),
+            justify="right" if right else "left",
+            no_wrap=is_cut,
+            overflow="ellipsis" if is_cut else "fold",
+        )
+    for row in rows:
+        table.add_row(*map(Text, row))
+    console().print(table)
+    sys.stdout.flush()
 
 
 def _write(*lines: str) -> None:
@@ -185,11 +210,10 @@ def _row_tuples(table: pa.Table) -> Iterable[tuple[Any, ...]]:
         yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
 
 
-def _justification(kind: pa.DataType) -> Any:
+def _is_number(kind: pa.DataType) -> bool:
     import pyarrow.types as kinds
 
-    is_number = kinds.is_integer(kind) or kinds.is_floating(kind) or kinds.is_decimal(kind)
-    return "right" if is_number else "left"
+    return bool(kinds.is_integer(kind) or kinds.is_floating(kind) or kinds.is_decimal(kind))
 
 
 def plain_table(title: str | None = None) -> Table:

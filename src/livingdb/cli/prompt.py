@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -20,6 +21,7 @@ from livingdb.cli.commands.sql import tell_result
 from livingdb.cli.exits import is_interrupt
 from livingdb.cli.interrupts import exit_on_second_interrupt
 from livingdb.cli.statements import is_complete, statements
+from livingdb.database.sql_session import SqlSession
 from livingdb.errors import LivingDBError
 
 if TYPE_CHECKING:
@@ -41,10 +43,12 @@ HELP = """\
 SQL ends with a semicolon and may go over several lines.
 .tables         the tables of the branch
 .schema TABLE   the columns of a table, and its key
+.views          the views of the branch
 .branches       the branches
 .use BRANCH     work on another branch
+.timer on|off   tell how long each statement takes
 .help           this
-.quit           the end (so is Ctrl-D)"""
+.quit           the end (so are exit, quit and Ctrl-D)"""
 
 
 def prompt(db: Database, settings: Settings, limit: int) -> None:
@@ -55,7 +59,8 @@ def prompt(db: Database, settings: Settings, limit: int) -> None:
 class _Prompt:
     def __init__(self, db: Database, settings: Settings, limit: int):
         self.db = db
-        self.branch: Branch = settings.open_branch(db)
+        self.statements = SqlSession(db, settings.open_branch(db))
+        self.is_timed = False
         self.output = settings.output()
         self.limit = limit
         self.is_over = False
@@ -67,15 +72,21 @@ class _Prompt:
             prompt_continuation=lambda width, _line, _soft: "→ ".rjust(width),
         )
 
+    @property
+    def branch(self) -> Branch:
+        """Where statements run."""
+        return self.statements.branch
+
     def _is_incomplete(self) -> bool:
         """Whether what stands at the prompt is no whole statement yet."""
         text = self.session.default_buffer.text
-        return not (text.lstrip().startswith(".") or is_complete(text))
+        return not (text.lstrip().startswith(".") or _is_end(text) or is_complete(text))
 
     def run(self) -> None:
         while not self.is_over:
             try:
-                text = self.session.prompt(f"{self.branch.name}> ").strip()
+                sign = "*>" if self.statements.is_open else ">"
+                text = self.session.prompt(f"{self.branch.name}{sign} ").strip()
             except KeyboardInterrupt:
                 continue
             except EOFError:
@@ -94,23 +105,37 @@ class _Prompt:
         if text.startswith("."):
             self._run_word(*text.rstrip(";").split(maxsplit=1))
             return
+        if _is_end(text):
+            self.is_over = True
+            return
         for statement in statements(text):
+            start = perf_counter()
             with exit_on_second_interrupt():
-                result = self.branch.sql(statement)
+                result = self.statements.execute(statement)
             tell_result(self.output, statement, result, self.limit)
+            if self.is_timed:
+                typer.echo(f"{perf_counter() - start:.3f} s", err=True)
 
     def _run_word(self, word: str, rest: str = "") -> None:
         """One of the prompt's own words."""
         name = rest.strip()
         if word == ".tables":
             self.output.write_list(("table",), [{"table": each} for each in self.branch.tables()])
+        elif word == ".views":
+            shown = self.branch.sql("SHOW VIEWS").to_arrow()
+            self.output.write_list(
+                ("view", "when", "state"),
+                [{**row, "view": row["name"]} for row in shown.to_pylist()],
+            )
+        elif word == ".timer" and name.lower() in ("on", "off"):
+            self.is_timed = name.lower() == "on"
         elif word == ".branches":
             rows = [{"branch": each.name, "head": each.head.id} for each in self.db.branches()]
             self.output.write_list(("branch", "head"), rows, ("head",))
         elif word == ".schema" and name:
             self._show_schema(name)
         elif word == ".use" and name:
-            self.branch = self.db.branch(name)
+            self.statements.execute(f"USE BRANCH `{name}`")
         elif word in (".quit", ".exit"):
             self.is_over = True
         else:
@@ -130,6 +155,11 @@ class _Prompt:
             for field in table.schema
         ]
         self.output.write_list(("column", "type", "nullable", "key"), rows)
+
+
+def _is_end(text: str) -> bool:
+    """Whether somebody says good-bye, as at any other prompt."""
+    return text.strip().rstrip(";").strip().lower() in ("exit", "quit")
 
 
 def _history() -> History:
@@ -157,7 +187,7 @@ class _Words(Completer):
         word = document.get_word_before_cursor(WORD=False)
         line = document.text_before_cursor.lstrip()
         if line.startswith(".") and " " not in line:
-            words = (".tables", ".schema", ".branches", ".use", ".help", ".quit")
+            words = tuple(line.split()[0] for line in HELP.splitlines()[1:])
             yield from (Completion(w, -len(line)) for w in words if w.startswith(line))
             return
         if not word or word.isspace():

@@ -7,15 +7,10 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from livingdb.catalog.snapshots import SnapshotRow
-from livingdb.commit import branch_operations as operations
-from livingdb.commit import replay
-from livingdb.commit.merge import MergeOptions
-from livingdb.commit.transaction import BranchTransaction
 from livingdb.database.branch_movement import BranchMovement
 from livingdb.database.pictures import notebook_html
 from livingdb.database.snapshot import Snapshot
 from livingdb.database.table import Table
-from livingdb.database.transaction import Transaction
 from livingdb.errors import IllegalSync, InvalidData
 from livingdb.graph import ancestry as history
 from livingdb.tables.layout import Layout
@@ -23,7 +18,9 @@ from livingdb.tables.schema import GeneratedLike, SchemaLike, UniqueLike
 
 if TYPE_CHECKING:
     from livingdb.commit.pipeline import Pipeline
+    from livingdb.commit.transaction import BranchTransaction
     from livingdb.database.database import Database
+    from livingdb.database.transaction import Transaction
     from livingdb.graph.graph import Graph
     from livingdb.sql.parameters import Parameters
     from livingdb.sql.result import Result
@@ -54,6 +51,8 @@ class Branch:
         return graph.snapshots.at(graph.branch(self.name).head)
 
     def _begin(self, isolation: str) -> BranchTransaction:
+        from livingdb.commit.transaction import BranchTransaction
+
         return BranchTransaction(self._pipeline, self._graph.branch(self.name), isolation)
 
     # --- reading -----------------------------------------------------------------------------
@@ -111,6 +110,8 @@ class Branch:
         self, message: str = "", author: str | None = None, isolation: str = "snapshot"
     ) -> Transaction:
         """Several changes that become one snapshot."""
+        from livingdb.database.transaction import Transaction
+
         return Transaction(self, message, author or self.database.author, isolation)
 
     def create_table(
@@ -376,6 +377,8 @@ class Branch:
 
     def reset(self, ref: object) -> Snapshot:
         """Move the branch to any snapshot; what it leaves stays reachable by id and time."""
+        from livingdb.commit import branch_operations as operations
+
         target = self.database._resolve(ref).snapshot
         operations.reset(self._pipeline, self.name, target)
         return Snapshot(self.database, target)
@@ -394,6 +397,9 @@ class Branch:
         `on_conflict` and `granularity` are those of `Database.merge`, for rows that were changed
         since: ours is what the branch has, theirs what there was before.
         """
+        from livingdb.commit import replay
+        from livingdb.commit.merge import MergeOptions
+
         options = MergeOptions(on_conflict, granularity)
         target = self.database._resolve(ref).snapshot
         who = author or self.database.author
@@ -413,6 +419,9 @@ class Branch:
 
         `on_conflict` and `granularity` are those of `Database.merge`: theirs is what is picked.
         """
+        from livingdb.commit import replay
+        from livingdb.commit.merge import MergeOptions
+
         options = MergeOptions(on_conflict, granularity)
         target = self.database._resolve(ref).snapshot
         who = author or self.database.author

@@ -16,15 +16,9 @@ import pyarrow as pa
 from livingdb.alerts.dispatcher import Dispatcher
 from livingdb.catalog.connect import locate
 from livingdb.catalog.snapshots import SnapshotRow
-from livingdb.commit import branch_operations as operations
-from livingdb.commit import merge as merging
-from livingdb.commit.apply_difference import apply_difference
-from livingdb.commit.merge import MergeOptions, conflict_tables
-from livingdb.commit.pipeline import Pipeline
 from livingdb.database.alerting import Alerting
-from livingdb.database.apply_diff import apply_diffs
 from livingdb.database.branch import Branch
-from livingdb.database.diff import Diff, SnapshotDiff, Summary, diff_snapshots
+from livingdb.database.evaluators import Evaluators
 from livingdb.database.labels import add_label, drop_label, labels
 from livingdb.database.pictures import graph_picture, notebook_html
 from livingdb.database.run import Run
@@ -32,21 +26,18 @@ from livingdb.database.snapshot import Snapshot
 from livingdb.database.spark_work import SparkWork
 from livingdb.database.sync import Sync, drop_branch, every_sync
 from livingdb.database.tracing import Tracing
-from livingdb.derivation.query_evaluator import QUERY, QueryEvaluator
 from livingdb.errors import AlreadyExists, InvalidData, LivingDBError, NotFound, RuleViolation
-from livingdb.evolution.lens_evaluator import KIND as LENS
-from livingdb.evolution.lens_evaluator import LensEvaluator
-from livingdb.evolution.schema_change import SchemaChange
 from livingdb.graph.collaborators import Collaborators
 from livingdb.graph.graph import Graph, now
-from livingdb.graph.merge import conflict_table
 from livingdb.graph.names import check_tag, is_hidden
 from livingdb.graph.refs import ResolvedRef
 from livingdb.graph.rules import Write, check_write
-from livingdb.tables.versions import Evaluator
 
 if TYPE_CHECKING:
+    from livingdb.commit.pipeline import Pipeline
     from livingdb.commit.retire import RetiredVersion
+    from livingdb.database.diff import Diff, SnapshotDiff, Summary
+    from livingdb.evolution.schema_change import SchemaChange
     from livingdb.render.picture import SnapshotGraph
     from livingdb.sql.parameters import Parameters
     from livingdb.sql.result import Result
@@ -143,14 +134,11 @@ class Database(Alerting, Tracing):
         self.author = author
         self.trust = tuple(trust)
         self.engine = engine
-        evaluators: dict[str, Evaluator] = {
-            LENS: LensEvaluator(self.trust),
-            QUERY: QueryEvaluator(),
-        }
+        evaluators = Evaluators(self.trust)
         graph = open_graph(Collaborators(SparkWork(engine), evaluators, self._send_alerts))
         self._dispatcher = Dispatcher(graph, self.trust)
         self._open_graph: Graph | None = graph
-        self._open_pipeline = Pipeline(graph, self.trust)
+        self._open_pipeline: Pipeline | None = None
 
     def _send_alerts(self) -> None:
         self._dispatcher.wake()
@@ -163,7 +151,11 @@ class Database(Alerting, Tracing):
 
     @property
     def _pipeline(self) -> Pipeline:
-        assert self._graph is not None
+        graph = self._graph
+        if self._open_pipeline is None:
+            from livingdb.commit.pipeline import Pipeline
+
+            self._open_pipeline = Pipeline(graph, self.trust)
         return self._open_pipeline
 
     @property
@@ -302,6 +294,8 @@ class Database(Alerting, Tracing):
             self._graph.catalog.set_default_branch(connection, row.id)
 
     def _clone(self, row: SnapshotRow, name: str, origin: str, author: str, message: str) -> Branch:
+        from livingdb.commit import branch_operations as operations
+
         operations.clone(self._graph, name, row, origin, author, message)
         return Branch(self, name)
 
@@ -398,6 +392,8 @@ class Database(Alerting, Tracing):
         `.schema` are the schema changes between the two.  Rows are keyed and named as in the
         second: those of the first are compared as they are after these changes.
         """
+        from livingdb.database.diff import diff_snapshots
+
         sides = self._resolve(before).snapshot, self._resolve(after).snapshot
         wanted = None if tables is None else list(tables)
         try:
@@ -420,6 +416,10 @@ class Database(Alerting, Tracing):
         Schema changes come first, under their ids: one that the branch has is made already, and
         `MergeConflict` names one that contradicts what the branch is.
         """
+        from livingdb.commit.apply_difference import apply_difference
+        from livingdb.database.apply_diff import apply_diffs
+        from livingdb.database.diff import Diff, SnapshotDiff
+
         if isinstance(diff, SnapshotDiff) and diff.difference is not None:
             target = self.branch(str(branch))
             check_write(Write(self._resolve(target.name).branch, target.name))
@@ -457,7 +457,9 @@ class Database(Alerting, Tracing):
 
         `MergeConflict` carries the rows both changed, if no policy says who wins.
         """
-        options = MergeOptions(on_conflict, granularity, symmetric, fast_forward)
+        from livingdb.commit import merge as merging
+
+        options = merging.MergeOptions(on_conflict, granularity, symmetric, fast_forward)
         target = str(into)
         resolved = self._resolve(target)
         check_write(Write(resolved.branch, target))
@@ -470,14 +472,18 @@ class Database(Alerting, Tracing):
         self, source: object, into: object, on_conflict: Any = "fail", granularity: str = "row"
     ) -> MergePreview:
         """What a merge would do; nothing is written."""
+        from livingdb.commit import merge as merging
+        from livingdb.database.diff import Summary
+        from livingdb.graph.merge import conflict_table
+
         graph = self._graph
-        options = MergeOptions(on_conflict, granularity)
+        options = merging.MergeOptions(on_conflict, granularity)
         looked = merging.preview(self._pipeline, _ref(source), _ref(into), options)
         conflicts = {
             name: conflict_table(graph.versions.definition(looked.tables[name]).schema, parts)
             for name, parts in looked.merged.conflicts.items()
         }
-        conflicts.update(conflict_tables(looked.schema_conflicts))
+        conflicts.update(merging.conflict_tables(looked.schema_conflicts))
         changes = {name: Summary.of(found) for name, found in looked.changes.items()}
         clashes = dict(looked.merged.clashes)
         clashes.update((one.table, one.reason) for one in looked.schema_conflicts)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from livingdb.catalog.snapshots import SnapshotRow
+from livingdb.database.run_statement import own_name, run_statement
 from livingdb.database.snapshot import Snapshot
 from livingdb.database.system_tables import system_table
 from livingdb.engines.request import TableLocation
@@ -17,6 +18,8 @@ from livingdb.errors import NotFound, RuleViolation
 from livingdb.graph.graph import missing_table_error, tables_of
 from livingdb.graph.names import is_hidden
 from livingdb.sql.alter_clauses import AlterStatement
+from livingdb.sql.create_table_as import CreateTableAs
+from livingdb.sql.database_statements import DatabaseStatement
 from livingdb.sql.table_statements import SchemaStatement
 from livingdb.sql.view_statements import ViewStatement
 from livingdb.tables.index import Version
@@ -109,11 +112,23 @@ class SnapshotScope:
         row, table = self._locate_table(name, ref)
         return TableLocation(self.database._graph.place.url, row.address.hex(), table)
 
-    def views(self) -> pa.Table:
-        """The views that SQL knows by their names here."""
-        from livingdb.database.define_view import views_at
+    def show(self, what: str) -> pa.Table:
+        """What there is: the tables and views here, or what the database has of a kind."""
+        if what == "views":
+            from livingdb.database.define_view import views_at
 
-        return views_at(self.database._graph, self._row, self.branch)
+            return views_at(self.database._graph, self._row, self.branch)
+        if what != "tables":
+            return system_table(self.database, self._row.address.hex(), what, [])
+        names = self.tables()
+        schemas = [self.rows(name).schema for name in names]
+        return pa.table(
+            {
+                "name": pa.array(names, pa.string()),
+                "key": pa.array([", ".join(s.visible_key) for s in schemas], pa.string()),
+                "columns": pa.array([len(s.visible_columns) for s in schemas], pa.int64()),
+            }
+        )
 
     def tables(self, ref: str | None = None) -> list[str]:
         """The tables here, or at another ref."""
@@ -122,9 +137,30 @@ class SnapshotScope:
         names = self.database._graph.tables(self._snapshot_at(ref)[0])
         return sorted(name for name in names if not is_hidden(name))
 
-    def is_branch(self, name: str) -> bool:
-        """Whether there is a branch of that name."""
-        return self.database._graph.branches.find(name) is not None
+    def find_branch(self, name: str) -> str | None:
+        """The own name of the branch of that name, be it but for the case; None if none is."""
+        if self.database._graph.branches.find(name) is not None:
+            return name
+        return own_name("branch", name, map(str, self.database.branches()))
+
+    def information_table(self, name: str) -> pa.Table:
+        """One of the tables of `information_schema`."""
+        from livingdb.database.information_schema import information_table
+
+        return information_table(self.database, name)
+
+    def run(self, statement: DatabaseStatement) -> Snapshot | None:
+        """Refused: what is done to branches, tags and syncs is done from a branch."""
+        raise RuleViolation(
+            f"{statement.action} is not possible in a transaction or a snapshot: end the "
+            "transaction first, or run it on a branch"
+        )
+
+    def create_table_as(self, statement: CreateTableAs, rows: pa.Table) -> Snapshot | None:
+        """Refused: only a branch has a schema to change."""
+        raise RuleViolation(
+            "a schema is changed on a branch, not in a transaction or a snapshot: branch.sql(…)"
+        )
 
     def system_table(self, name: str, arguments: Sequence[object]) -> pa.Table:
         """One of the tables the database has about itself."""
@@ -177,6 +213,16 @@ class BranchScope(SnapshotScope):
             return None
         options: dict[str, Any] = dict(statement.options)
         return self._of.evolve(changes, message=self._message, author=self._author, **options)
+
+    def run(self, statement: DatabaseStatement) -> Snapshot | None:
+        """Do something with a branch, a tag, a view or a sync."""
+        return run_statement(self._of, statement, self._message, self._author)
+
+    def create_table_as(self, statement: CreateTableAs, rows: pa.Table) -> Snapshot | None:
+        """Make a table of rows, in one transaction."""
+        from livingdb.database.create_table_as import create_table_as
+
+        return create_table_as(self._of, statement, rows, self._message, self._author)
 
     def define_view(self, statement: ViewStatement) -> Snapshot | None:
         """Derive a view on the branch, or drop it."""

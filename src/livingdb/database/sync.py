@@ -9,8 +9,8 @@ import pyarrow as pa
 
 from livingdb.catalog.branches import BranchRow
 from livingdb.catalog.ids import BranchId
+from livingdb.catalog.runs import RunRow
 from livingdb.catalog.syncs import ACTIVE, SyncRow, sync_chains
-from livingdb.commit.drop_branch import drop_branches, plan_drop
 from livingdb.database.pictures import notebook_html
 from livingdb.derivation.hidden_tables import quarantine_table
 from livingdb.derivation.lag import Lag
@@ -122,7 +122,6 @@ class Sync:
     @property
     def runs(self) -> list[dict[str, object]]:
         """What it has done, newest first: when, for how long, how, and what became of it."""
-        rows = self.database._graph.catalog.runs.of(self._oldest.id)
         return [
             {
                 "time": to_datetime(row.time),
@@ -130,8 +129,11 @@ class Sync:
                 "outcome": row.outcome,
                 **row.details,
             }
-            for row in rows
+            for row in self._run_rows()
         ]
+
+    def _run_rows(self) -> list[RunRow]:
+        return self.database._graph.catalog.runs.of(self._oldest.id)
 
     @property
     def conditions(self) -> list[Any]:
@@ -325,6 +327,8 @@ class Sync:
 
 def drop_branch(graph: Graph, branch: BranchRow, detach: bool, force: bool) -> None:
     """Forget a branch; one in an active sync only with `detach`, and the sync with it."""
+    from livingdb.commit.drop_branch import drop_branches, plan_drop
+
     drop_branches(graph, [plan_drop(graph, branch, detach, force=force)], now())
 
 

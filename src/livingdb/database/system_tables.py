@@ -10,9 +10,9 @@ import pyarrow as pa
 
 from livingdb.alerts.outbox import label_of
 from livingdb.catalog.snapshots import SnapshotRow
-from livingdb.database.diff import Diff
 from livingdb.errors import InvalidData, NotFound
 from livingdb.graph import ancestry as history
+from livingdb.graph.names import is_hidden
 from livingdb.graph.snapshot_columns import TIME, snapshot_columns
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def _parents(database: Database, rows: Iterable[SnapshotRow]) -> list[list[str]]
 
 def _branches(database: Database, ref: str) -> pa.Table:
     graph = database._graph
-    rows = graph.branches.all()
+    rows = [row for row in graph.branches.all() if not is_hidden(row.name)]
     heads = graph.snapshots.get_many({row.head for row in rows})
     return pa.table(
         {
@@ -115,6 +115,8 @@ def _edges(database: Database, ref: str) -> pa.Table:
 
 
 def _diff(database: Database, ref: str, before: object, after: object, table: object) -> pa.Table:
+    from livingdb.database.diff import Diff
+
     graph, name = database._graph, str(table)
     found = database.diff(str(before), str(after), tables=[name])
     if name in found:
@@ -146,6 +148,55 @@ def _alerts(database: Database, ref: str) -> pa.Table:
             **{name: pa.array(values, pa.string()) for name, values in columns.items()},
             "repeats": pa.array(repeats, pa.int64()),
             "details": pa.array([json.dumps(dict(row.details)) for row in rows], pa.string()),
+        }
+    )
+
+
+def _tags(database: Database, ref: str) -> pa.Table:
+    tags = database.tags()
+    return pa.table(
+        {
+            "name": pa.array(list(tags), pa.string()),
+            "snapshot": pa.array([snapshot.id for snapshot in tags.values()], pa.string()),
+            "time": pa.array([snapshot.time for snapshot in tags.values()], TIME),
+            "message": pa.array([snapshot.message for snapshot in tags.values()], pa.string()),
+        }
+    )
+
+
+def _syncs(database: Database, ref: str) -> pa.Table:
+    """Every sync: between which branches, how, and how far behind it is, in snapshots."""
+    syncs = database.syncs()
+    lags = [sync.lag for sync in syncs]
+    texts = ("target", "kind", "direction", "when", "state", "reason")
+    return pa.table(
+        {
+            "name": pa.array([sync.name for sync in syncs], pa.string()),
+            "sources": pa.array([sync.sources for sync in syncs], pa.list_(pa.string())),
+            **{t: pa.array([getattr(sync, t) for sync in syncs], pa.string()) for t in texts},
+            "lag": pa.array([None if lag is None else int(lag) for lag in lags], pa.int64()),
+            "waits_for": pa.array([lag.reason if lag else None for lag in lags], pa.string()),
+        }
+    )
+
+
+def _runs(database: Database, ref: str) -> pa.Table:
+    """What syncs have done, newest first."""
+    graph = database._graph
+    lines = [(sync.name, row) for sync in database.syncs() for row in sync._run_rows()]
+    lines.sort(key=lambda line: (line[1].time, line[1].id), reverse=True)
+    made = graph.snapshots.get_many({r.snapshot for _, r in lines if r.snapshot is not None})
+    ids = [None if r.snapshot is None else made[r.snapshot].address.hex() for _, r in lines]
+    texts = ("strategy", "reason", "engine", "error")
+    return pa.table(
+        {
+            "sync": pa.array([name for name, _ in lines], pa.string()),
+            "time": pa.array([row.time for _, row in lines], pa.int64()).cast(TIME),
+            "seconds": pa.array([row.duration / 1e6 for _, row in lines], pa.float64()),
+            "outcome": pa.array([row.outcome for _, row in lines], pa.string()),
+            "snapshot": pa.array(ids, pa.string()),
+            **{t: pa.array([r.details.get(t) for _, r in lines], pa.string()) for t in texts},
+            "rows": pa.array([row.details.get("rows") for _, row in lines], pa.int64()),
         }
     )
 
@@ -183,6 +234,9 @@ _TABLES: dict[str, tuple[Callable[..., pa.Table], int, int]] = {
     "branches": (_branches, 0, 0),
     "movements": (_movements, 0, 0),
     "edges": (_edges, 0, 0),
+    "tags": (_tags, 0, 0),
+    "syncs": (_syncs, 0, 0),
+    "runs": (_runs, 0, 0),
     "diff": (_diff, 3, 3),
     "blame": (_blame, 1, 1),
     "history": (_history, 1, 2),

@@ -12,7 +12,6 @@ import pyarrow as pa
 
 from livingdb.graph.graph import Graph
 from livingdb.graph.refs import ResolvedRef
-from livingdb.tracing.blame import blame as origins
 
 if TYPE_CHECKING:
     from livingdb.database.branch import Branch
@@ -54,10 +53,14 @@ class Tracing(ABC):
         if anything was, names the snapshot it came by.  `columns=True`: for every cell; the column
         is named in `column`.
         """
+        from livingdb.tracing.blame import blame as origins
+
         return origins.blame(self._graph, self._resolve(ref).snapshot, table, key, columns)
 
     def history(self, ref: object, table: str, key: object = None) -> pa.Table:
         """Every value a row has had (no key: all rows), newest first."""
+        from livingdb.tracing.blame import blame as origins
+
         return origins.history(self._graph, self._resolve(ref).snapshot, table, key)
 
     def lineage(

@@ -12,7 +12,8 @@ __all__ = ["check_branch", "check_table", "check_tag", "is_hidden"]
 
 LENGTH_LIMIT = 200
 _FORBIDDEN = re.compile(r"[\s~^:@?*\[\]\\'\"`;]")
-_RESERVED = ("livingdb", "id")
+_RESERVED = ("livingdb", "id", "information_schema")
+_RESERVED_TABLES = ("livingdb", "information_schema")
 
 
 def is_hidden(name: str) -> bool:
@@ -35,6 +36,8 @@ def check_table(name: object) -> str:
     text = _check_text("table", name)
     if any(character in text for character in "`\"'\\/;"):
         raise InvalidName(f"table {text!r}: quotes, slashes and semicolons are not allowed")
+    if text.lower() in _RESERVED_TABLES:
+        raise InvalidName(f"table {text!r}: the name is reserved for a schema")
     if text != text.strip():
         raise InvalidName(f"table {text!r}: no blanks at either end")
     return text

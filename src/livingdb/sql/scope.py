@@ -10,6 +10,8 @@ import pyarrow as pa
 
 from livingdb.engines.request import TableLocation
 from livingdb.sql.alter_clauses import AlterStatement
+from livingdb.sql.create_table_as import CreateTableAs
+from livingdb.sql.database_statements import DatabaseStatement
 from livingdb.sql.table_statements import SchemaStatement
 from livingdb.sql.view_statements import ViewStatement
 from livingdb.tables.rows import RowSet
@@ -40,16 +42,24 @@ class Scope(Protocol):
         """The names of the tables."""
         ...
 
-    def views(self) -> pa.Table:
-        """The views that have a name here, with what they are."""
+    def find_branch(self, name: str) -> str | None:
+        """The own name of the branch of that name, be it but for the case; None if none is."""
         ...
 
-    def is_branch(self, name: str) -> bool:
-        """Whether there is a branch of that name."""
+    def show(self, what: str) -> pa.Table:
+        """What there is: tables, views, branches, tags, syncs or alerts, each with its name."""
+        ...
+
+    def run(self, statement: DatabaseStatement) -> object | None:
+        """Do something with a branch, a tag, a view or a sync; the snapshot it is at then."""
         ...
 
     def system_table(self, name: str, arguments: Sequence[object]) -> pa.Table:
         """The system table `livingdb.name`, or what the function of that name gives."""
+        ...
+
+    def information_table(self, name: str) -> pa.Table:
+        """The table `information_schema.name`."""
         ...
 
     def without_guard(self, text: str) -> tuple[str, dict[str, Any]]:
@@ -58,6 +68,10 @@ class Scope(Protocol):
 
     def define(self, statement: SchemaStatement | AlterStatement) -> object | None:
         """Change the schema; the snapshot that did, or None if there was nothing to do."""
+        ...
+
+    def create_table_as(self, statement: CreateTableAs, rows: pa.Table) -> object | None:
+        """Make a table and fill it; None if there is one and that is well."""
         ...
 
     def define_view(self, statement: ViewStatement) -> object | None:

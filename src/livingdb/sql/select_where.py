@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import pyarrow as pa
 from sqlglot import exp
 
-from livingdb.engines.embedded.arrow_dataset import RowSetDataset
 from livingdb.engines.embedded.duckdb_dialect import to_duckdb_sql
 from livingdb.engines.embedded.session import Session
 from livingdb.errors import Unsupported
@@ -25,6 +24,8 @@ __all__ = ["select_where"]
 
 def select_where(rows: RowSet, where: str, columns: Sequence[str] | None = None) -> pa.Table:
     """The rows for which the condition holds, in key order, in the table's own types."""
+    from livingdb.engines.embedded.arrow_dataset import RowSetDataset
+
     schema = rows.schema
     chosen = (
         list(schema.visible_columns) if columns is None else [schema.column(c) for c in columns]

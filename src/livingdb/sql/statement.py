@@ -12,6 +12,9 @@ from livingdb.engines.embedded.session import NotEmbedded, Session
 from livingdb.engines.engine_choice import choose_engine, load_engine
 from livingdb.errors import Unsupported
 from livingdb.sql.column_titles import with_spark_titles
+from livingdb.sql.create_table_as import CreateTableAs, parse_create_table_as
+from livingdb.sql.database_statements import parse_database_statement
+from livingdb.sql.describe import describe, explain
 from livingdb.sql.insert import delete, insert
 from livingdb.sql.merge import merge
 from livingdb.sql.parameters import Parameters, bind_parameters
@@ -20,7 +23,12 @@ from livingdb.sql.planner import Planner
 from livingdb.sql.result import Result
 from livingdb.sql.row_statements import StatementWriter
 from livingdb.sql.scope import Scope
-from livingdb.sql.show_statements import parse_show_statement
+from livingdb.sql.show_statements import (
+    DescribeStatement,
+    ExplainStatement,
+    ShowStatement,
+    parse_show_statement,
+)
 from livingdb.sql.table_statements import parse_schema_statement, without_sync
 from livingdb.sql.update import update
 from livingdb.sql.view_statements import parse_view_statement
@@ -39,11 +47,21 @@ def execute(
     `parameters` is a dict for `:name` or a list for `?`; values are bound, never pasted.
     `engine` answers queries; changes are computed in this process, inside their transaction.
     """
+    asked = parse_database_statement(text)
+    if asked is not None:
+        return Result(pa.table({}), scope.run(asked))
+    made = parse_create_table_as(text)
+    if made is not None:
+        return _create_table_as(scope, made, parameters, engine)
     if is_definition(text):
         return _define(scope, text)
     shown = parse_show_statement(text)
-    if shown is not None:
-        return Result(shown.select(scope.views()))
+    if isinstance(shown, ShowStatement):
+        return Result(shown.select(scope.show(shown.what)))
+    if isinstance(shown, DescribeStatement):
+        return Result(describe(scope, shown))
+    if isinstance(shown, ExplainStatement):
+        return Result(explain(scope, shown, parameters, engine))
     tree = parse_statement(text)
     values = bind_parameters(tree, parameters)
     if isinstance(tree, exp.Values):
@@ -75,6 +93,15 @@ def _select(
     if engine is None:
         _log.warning("the query runs on Spark: %s", reason)
     return Result(load_engine(name).rows(request), engine=name)
+
+
+def _create_table_as(
+    scope: Scope, statement: CreateTableAs, parameters: Parameters, engine: str | None
+) -> Result:
+    """Make a table of the rows of a query, in one transaction."""
+    found = execute(scope, statement.query, parameters, engine).to_arrow()
+    snapshot = scope.create_table_as(statement, found)
+    return Result(pa.table({}), snapshot, 0 if snapshot is None else found.num_rows)
 
 
 def _define(scope: Scope, text: str) -> Result:

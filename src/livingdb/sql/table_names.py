@@ -5,6 +5,7 @@ dev.orders                        on the branch dev
 orders VERSION AS OF 'main~3'     at a ref
 orders TIMESTAMP AS OF '2026-…'   at a time
 livingdb.log, livingdb.diff(…)    system tables and functions
+information_schema.columns        what the standard of SQL has there
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from livingdb.tables.letter_case import alike_names, check_clear, find_alike
 from livingdb.tables.rows import RowSet
 
 __all__ = [
+    "INFORMATION",
     "SYSTEM",
     "check_columns",
     "check_sources",
@@ -39,6 +41,7 @@ __all__ = [
 ]
 
 SYSTEM = "livingdb"
+INFORMATION = "information_schema"
 
 
 def source_of(scope: Scope, table: exp.Table, parameters: Mapping[str, object]) -> Source:
@@ -47,6 +50,8 @@ def source_of(scope: Scope, table: exp.Table, parameters: Mapping[str, object]) 
         raise NotFound(f"{table.sql('spark')!r}: a table is named by a branch and a name")
     if table.db.casefold() == SYSTEM:
         return Source(_system(scope, table, parameters))
+    if table.db.casefold() == INFORMATION and not isinstance(table.this, exp.Func):
+        return Source(scope.information_table(table.name.casefold()))
     if isinstance(table.this, exp.Func):
         raise Unsupported(
             f"{function_name(table.this)}(…) cannot stand in FROM: SQL reads tables, "
@@ -69,9 +74,9 @@ def written_name(table: exp.Table) -> str:
 
 def ref_of(scope: Scope, table: exp.Table, parameters: Mapping[str, object]) -> str | None:
     """The ref at which the table is asked for; None for here."""
-    branch = table.db or None
-    if branch is not None and not scope.is_branch(branch):
-        raise NotFound(f"there is no branch {branch!r}, in which to look for {table.name!r}")
+    branch = scope.find_branch(table.db) if table.db else None
+    if branch is None and table.db:
+        raise NotFound(f"there is no branch {table.db!r}, in which to look for {table.name!r}")
     version = table.args.get("version")
     if version is None:
         return branch
@@ -88,7 +93,7 @@ def _ref_on(scope: Scope, branch: str, table: str, ref: str) -> str:
     of = re.split("[~@]", ref)[0]
     if of == branch:
         return ref
-    if scope.is_branch(of):
+    if scope.find_branch(of) is not None:
         raise InvalidData(
             f"{branch}.{table} VERSION AS OF {ref!r}: the ref is of {of!r}, not of {branch!r}; "
             "leave one of them out"

@@ -124,11 +124,12 @@ def _create(reader: ClauseReader, options: Mapping[str, Any]) -> SchemaStatement
     name = reader.name("a table", _FORM)
     reader.title = f"CREATE TABLE {name} …"
     reader.begin_clause()
-    if reader.take("AS"):
-        raise reader.unsupported("CREATE TABLE makes an empty table", "INSERT INTO fills it")
     columns, rules = _take_items(reader)
     if reader.is_next("AS"):
-        raise reader.unsupported("CREATE TABLE makes an empty table", "INSERT INTO fills it")
+        raise reader.unsupported(
+            "columns are those of the query",
+            f"write CREATE TABLE {name} (PRIMARY KEY (…)) AS …, or fill it by INSERT INTO",
+        )
     given = _end(reader, options, "nothing stands after the columns but SYNC … KEEP name")
     rules = [*(rule for column in columns for rule in column.rules), *rules]
     made = _creation(name, columns, rules)

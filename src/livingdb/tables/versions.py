@@ -82,7 +82,7 @@ class Versions:
     ):
         self.store = store
         self.index = index
-        self.evaluators = dict(evaluators or {})
+        self.evaluators: Mapping[str, Evaluator] = {} if evaluators is None else evaluators
         self.cache = cache if cache is not None else Cache()
         self._tails = Tails(index, self._load_delta)
         self._encoder = DeltaEncoder()

@@ -60,7 +60,8 @@ def test_not_found(main: BranchScope, text: str, words: str) -> None:
     [
         "CREATE FUNCTION f AS 'x'",
         "ALTER TABLE orders UNSET TBLPROPERTIES (a)",
-        "TRUNCATE TABLE orders", "SHOW TABLES", "DESCRIBE orders", "EXPLAIN SELECT 1", "SET a = 1",
+        "TRUNCATE TABLE orders", "SHOW FUNCTIONS", "DESCRIBE FUNCTION sum", "EXPLAIN COST SELECT 1",
+        "SET a = 1", "REFRESH TABLE orders",
         "USE dev", "PRAGMA version", "COPY orders TO 'x.csv'", "ATTACH 'x.db'", "INSTALL httpfs",
         "LOAD httpfs", "CACHE TABLE orders", "CALL f()", "GRANT SELECT ON orders TO bob",
         "SELECT nosuchfunction(id) FROM orders", "SELECT current_setting('temp_directory')",

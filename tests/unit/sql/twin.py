@@ -127,8 +127,9 @@ class BranchScope:
     def define(self, statement: object) -> None:
         raise Unsupported("no schema changes here")
 
-    def is_branch(self, name: str) -> bool:
-        return name in self.database.branches
+    def find_branch(self, name: str) -> str | None:
+        """The name, if a branch has it."""
+        return name if name in self.database.branches else None
 
     def system_table(self, name: str, arguments: Sequence[object]) -> pa.Table:
         self.database.asked.append((name, list(arguments)))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,7 +20,8 @@ if TYPE_CHECKING:
 
 __all__ = ["sql", "tell_result"]
 
-_DEFINE = ("ALTER", "CREATE", "DROP")
+_COUNTED = ("DELETE", "INSERT", "MERGE", "UPDATE")
+"""What changes rows, and tells how many."""
 
 
 def sql(
@@ -64,9 +67,10 @@ def sql(
         from livingdb.cli.statements import statements
 
         output = settings.output()
+        run = _runner(db, settings, at, message)
         for text in statements(_text(statement, file)):
             with exit_on_second_interrupt():
-                result = _run(db, settings, at, text, message)
+                result = run(text)
             tell_result(output, text, result, rows or sys.maxsize)
 
 
@@ -83,10 +87,13 @@ def _text(statement: str | None, file: Path | None) -> str:
     return statement
 
 
-def _run(db: Database, settings: Settings, at: str | None, text: str, message: str) -> Any:
+def _runner(db: Database, settings: Settings, at: str | None, message: str) -> Callable[[str], Any]:
+    """What runs one statement after the other; what is not committed at the end is not made."""
     if at is not None:
-        return db.at(at).sql(text)
-    return settings.open_branch(db).sql(text, message=message)
+        return db.at(at).sql
+    from livingdb.database.sql_session import SqlSession
+
+    return partial(SqlSession(db, settings.open_branch(db)).execute, message=message)
 
 
 def tell_result(output: Output, text: str, result: Any, limit: int) -> None:
@@ -96,7 +103,8 @@ def tell_result(output: Output, text: str, result: Any, limit: int) -> None:
         return
     snapshot = None if result.snapshot is None else result.snapshot.id
     count = f"{result.changed:,} {'row' if result.changed == 1 else 'rows'} changed"
-    if text.split(maxsplit=1)[0].upper() in _DEFINE:
+    words = text.upper().split(maxsplit=2)
+    if result.changed == 0 and (words[0] not in _COUNTED or words[1:2] == ["BRANCH"]):
         count = "done"
     where = "" if snapshot is None else f", {snapshot[:12]}"
     output.write_record({"changed": result.changed, "snapshot": snapshot}, count + where)

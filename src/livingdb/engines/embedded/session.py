@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from livingdb.engines.embedded.arrow_dataset import RowSetDataset
 from livingdb.engines.embedded.duckdb_dialect import to_duckdb_sql
 from livingdb.engines.embedded.macros import MACROS
 from livingdb.engines.embedded.results import as_stored_types, null_types_as_text
 from livingdb.engines.portable.portability import PortableQuery, as_spark_types
-from livingdb.engines.request import Request
+from livingdb.engines.request import Request, Source
 from livingdb.engines.tree_parts import TreeParts, build_part, collect_parts
 from livingdb.errors import InvalidData, LivingDBError, NotFound, Unsupported
 from livingdb.tables import ingest
@@ -26,6 +25,8 @@ from livingdb.tables.rows import RowSet
 
 if TYPE_CHECKING:
     import duckdb
+
+    from livingdb.engines.embedded.arrow_dataset import RowSetDataset
 
 __all__ = ["EmbeddedEngine", "NotEmbedded", "Session"]
 
@@ -102,7 +103,7 @@ class Session:
         if name is None:
             name = f"given_{self._count}"
             self._count += 1
-        if isinstance(source, RowSetDataset):
+        if not isinstance(source, pa.Table):
             self._scanned.append(source)
         self._connection.register(name, source)
         return name
@@ -115,9 +116,7 @@ class Session:
         """
         _ = request.portable
         for name, source in request.sources.items():
-            rows = source.rows
-            shown = RowSetDataset(rows, source.ranges) if isinstance(rows, RowSet) else rows
-            self.register(shown, name)
+            self.register(_readable(source), name)
         return to_duckdb_sql(request.query.copy())
 
     def columns(self, text: str, parameters: Mapping[str, object]) -> list[tuple[str, str]]:
@@ -149,6 +148,15 @@ class Session:
             if scanned.failure is not None:
                 return scanned.failure
         return translate_error(error)
+
+
+def _readable(source: Source) -> RowSetDataset | pa.Table:
+    """What DuckDB reads the rows from."""
+    if not isinstance(source.rows, RowSet):
+        return source.rows
+    from livingdb.engines.embedded.arrow_dataset import RowSetDataset  # which imports pandas
+
+    return RowSetDataset(source.rows, source.ranges)
 
 
 class EmbeddedEngine:

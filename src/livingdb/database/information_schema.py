@@ -1,0 +1,125 @@
+"""`information_schema`: what the standard of SQL has about tables; each branch is a schema."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from livingdb.database.define_view import views_at
+from livingdb.errors import NotFound
+from livingdb.graph.names import is_hidden
+from livingdb.tables.schema import TableSchema
+
+if TYPE_CHECKING:
+    from livingdb.database.database import Database
+
+__all__ = ["information_table"]
+
+CATALOG = "livingdb"
+_OWN_SCHEMAS = ("information_schema", "livingdb")
+Row = tuple[Any, ...]
+
+
+def information_table(database: Database, name: str) -> pa.Table:
+    """One of its tables, over the heads of all branches."""
+    found = _TABLES.get(name)
+    if found is None:
+        raise NotFound(
+            f"there is no information_schema.{name}; there are: {', '.join(sorted(_TABLES))}"
+        )
+    make, columns = found
+    rows = sorted(make(database), key=lambda row: row[:3])
+    values = list(zip(*rows, strict=True)) if rows else [()] * len(columns)
+    arrays = [
+        pa.array(list(each), pa.int64() if column.endswith("position") else pa.string())
+        for column, each in zip(columns, values, strict=True)
+    ]
+    return pa.Table.from_arrays(arrays, names=list(columns))
+
+
+def _described(database: Database) -> Iterator[tuple[str, str, TableSchema]]:
+    """Every branch, table and schema that people see."""
+    graph = database._graph
+    rows = [row for row in graph.branches.all() if not is_hidden(row.name)]
+    heads = graph.snapshots.get_many({row.head for row in rows})
+    for row in rows:
+        for table in graph.tables(heads[row.head]):
+            version = graph.find_version(heads[row.head], table)
+            if version is not None and not is_hidden(table):
+                yield row.name, table, graph.versions.definition(version).schema
+
+
+def _schemata(database: Database) -> Iterator[Row]:
+    for name in (*map(str, database.branches()), *_OWN_SCHEMAS):
+        yield CATALOG, name, None
+
+
+def _tables(database: Database) -> Iterator[Row]:
+    derived = {sync.target for sync in database.syncs() if sync.kind == "derive"}
+    for branch, table, _ in _described(database):
+        kind = "VIEW" if branch in derived and table == branch else "BASE TABLE"
+        yield CATALOG, branch, table, kind
+
+
+def _columns(database: Database) -> Iterator[Row]:
+    for branch, table, schema in _described(database):
+        for position, column in enumerate(schema.visible_columns, 1):
+            default = None if column.default is None else str(column.default)
+            is_nullable = column.nullable and column.name not in schema.key
+            yield (
+                *(CATALOG, branch, table, column.name, position, default),
+                *("YES" if is_nullable else "NO", column.type_name),
+            )
+
+
+def _views(database: Database) -> Iterator[Row]:
+    graph = database._graph
+    for branch in database.branches():
+        for row in views_at(graph, branch._head(), branch.name).to_pylist():
+            yield CATALOG, branch.name, row["name"], row["query"]
+
+
+def _constraints(schema: TableSchema, table: str) -> Iterator[tuple[str, str, Sequence[str]]]:
+    """Name, kind and columns of each."""
+    names = dict(schema.link_names)
+    if schema.visible_key:
+        yield f"{table}_key", "PRIMARY KEY", schema.visible_key
+    for name, columns in schema.uniques:
+        yield name, "UNIQUE", columns
+    for column, _ in schema.foreign_keys:
+        yield names.get(column, f"{table}_{column}_fkey"), "FOREIGN KEY", (column,)
+    for name, _ in schema.checks:
+        yield name, "CHECK", ()
+
+
+def _table_constraints(database: Database) -> Iterator[Row]:
+    for branch, table, schema in _described(database):
+        for name, kind, _ in _constraints(schema, table):
+            yield CATALOG, branch, name, CATALOG, branch, table, kind
+
+
+def _key_column_usage(database: Database) -> Iterator[Row]:
+    for branch, table, schema in _described(database):
+        for name, _, columns in _constraints(schema, table):
+            for position, column in enumerate(columns, 1):
+                yield CATALOG, branch, name, CATALOG, branch, table, column, position
+
+
+_TABLE = ("table_catalog", "table_schema", "table_name")
+_CONSTRAINT = ("constraint_catalog", "constraint_schema", "constraint_name")
+_TABLES: dict[str, tuple[Callable[[Database], Iterator[Row]], tuple[str, ...]]] = {
+    "schemata": (_schemata, ("catalog_name", "schema_name", "schema_owner")),
+    "tables": (_tables, (*_TABLE, "table_type")),
+    "columns": (
+        _columns,
+        (*_TABLE, "column_name", "ordinal_position", "column_default", "is_nullable", "data_type"),
+    ),
+    "views": (_views, (*_TABLE, "view_definition")),
+    "table_constraints": (_table_constraints, (*_CONSTRAINT, *_TABLE, "constraint_type")),
+    "key_column_usage": (
+        _key_column_usage,
+        (*_CONSTRAINT, *_TABLE, "column_name", "ordinal_position"),
+    ),
+}

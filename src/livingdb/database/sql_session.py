@@ -1,0 +1,80 @@
+"""Statements that follow each other: a branch to work on, and a transaction that may be open."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from livingdb.database.run_statement import own_name
+from livingdb.errors import NotFound, RuleViolation
+from livingdb.sql.database_statements import DatabaseStatement, parse_database_statement
+from livingdb.sql.result import Result
+
+if TYPE_CHECKING:
+    from livingdb.database.branch import Branch
+    from livingdb.database.database import Database
+    from livingdb.database.transaction import Transaction
+
+__all__ = ["SqlSession"]
+
+
+class SqlSession:
+    """Runs one statement after the other.
+
+    Between BEGIN and COMMIT all changes are one transaction; ROLLBACK, or the end of the session,
+    leaves nothing of them.  Without BEGIN each statement is one of its own.
+    """
+
+    def __init__(self, database: Database, branch: Branch):
+        self.database = database
+        self.branch = branch
+        self._open: Transaction | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a transaction is open."""
+        return self._open is not None
+
+    def execute(self, text: str, *, message: str = "") -> Result:
+        """Run one statement."""
+        statement = parse_database_statement(text)
+        if statement is not None and statement.action == "BEGIN":
+            return self._begin(statement, message)
+        if statement is not None and statement.action in ("COMMIT", "ROLLBACK"):
+            return self._end(statement.action)
+        if statement is not None and statement.action == "USE BRANCH":
+            return self._use(statement.name)
+        if self._open is not None:
+            return self._open.sql(text)
+        return self.branch.sql(text, message=message)
+
+    def close(self) -> None:
+        """Let go of what was not committed."""
+        if self._open is not None:
+            self._open.rollback()
+            self._open = None
+
+    def _begin(self, statement: DatabaseStatement, message: str) -> Result:
+        if self._open is not None:
+            raise RuleViolation("a transaction is open already: COMMIT or ROLLBACK ends it")
+        self._open = self.branch.transaction(message, isolation=statement.argument or "snapshot")
+        return Result(pa.table({}))
+
+    def _end(self, action: str) -> Result:
+        if self._open is None:
+            raise RuleViolation(f"{action}: no transaction is open; BEGIN opens one")
+        ended, self._open = self._open, None
+        if action == "ROLLBACK":
+            ended.rollback()
+            return Result(pa.table({}))
+        return Result(pa.table({}), ended.commit())
+
+    def _use(self, name: str) -> Result:
+        if self._open is not None:
+            raise RuleViolation("USE BRANCH: a transaction is open; COMMIT or ROLLBACK ends it")
+        found = own_name("branch", name, map(str, self.database.branches()))
+        if found is None:
+            raise NotFound(f"there is no branch {name!r}; CREATE BRANCH makes one")
+        self.branch = self.database.branch(found)
+        return Result(pa.table({}), self.branch.head)
