@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import pyarrow as pa
 from sqlalchemy import Connection
 
 from livingdb.catalog.branches import EPOCH, BranchRow
@@ -20,6 +21,7 @@ from livingdb.derivation.view import KIND, ON_BREAK, View
 from livingdb.errors import IllegalSync, InvalidData, NotFound, RuleViolation
 from livingdb.graph.graph import Graph, HeadMoved, now
 from livingdb.graph.schedule import parse_schedule
+from livingdb.guard.conditions.kinds.custom import check_portable_queries
 from livingdb.guard.judge import check_guard
 
 __all__ = ["ALTERED", "SyncChanges", "alter"]
@@ -89,6 +91,8 @@ def alter(
             return head
         after = changes.of(first)
         _check(first, after)
+        if after.frequency == "immediate":
+            _check_queries(graph, after)
         becomes_immediate = after.frequency == "immediate" != first.frequency
         seen: list[BranchRow] = []
         if becomes_immediate and first.is_active:
@@ -138,6 +142,17 @@ def _check(sync: SyncRow, after: SyncRow) -> None:
             f"the sync {sync.name!r} joins two schemas and is always immediate: "
             f"when={after.frequency!r} is for derived objects and clones"
         )
+
+
+def _check_queries(graph: Graph, sync: SyncRow) -> None:
+    """`Unsupported` for conditions that cannot be judged inside a transaction."""
+    schemas: list[dict[str, pa.Schema]] = [{}, {}]
+    for row in graph.branches_by_ids({*sync.sources, sync.target}).values():
+        found = schemas[row.id != sync.target]
+        for name, version in graph.record(graph.snapshots.at(row.head).address).tables.items():
+            definition = graph.versions.definition(graph.versions.require(version))
+            found[name] = definition.schema.arrow
+    check_portable_queries(sync.guard, *schemas)
 
 
 def _bring_up_to_date(

@@ -83,12 +83,14 @@ class Transaction:
         """A table with the changes made so far."""
         return TableReader(name, self.work.rows(name))
 
-    def sql(self, text: str, parameters: Parameters = None) -> Result:
-        """A query, or a change that joins the transaction."""
+    def sql(self, text: str, parameters: Parameters = None, engine: str | None = None) -> Result:
+        """A query, or a change that joins the transaction; what is not portable runs on Spark."""
         from livingdb.database.sql_scope import TransactionScope
         from livingdb.sql.statement import execute
 
-        return execute(TransactionScope(self), text, parameters, "embedded")
+        is_embedded = self.branch.database.engine == "embedded"
+        usual = "embedded" if is_embedded else None
+        return execute(TransactionScope(self), text, parameters, engine or usual)
 
     # --- writing -----------------------------------------------------------------------------
 

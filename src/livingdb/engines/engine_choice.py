@@ -7,12 +7,18 @@ rows are few and every engine gives the same.
 
 from __future__ import annotations
 
+import logging
+
+import pyarrow as pa
+
 from livingdb.engines.portable.portability import Unanswerable
 from livingdb.engines.request import Engine, Request
 from livingdb.engines.trust import check_calls
 from livingdb.errors import InvalidData
 
-__all__ = ["ENGINES", "SMALL_ROWS", "choose_engine", "load_engine"]
+__all__ = ["ENGINES", "SMALL_ROWS", "answer_request", "choose_engine", "load_engine"]
+
+_log = logging.getLogger("livingdb")
 
 ENGINES = ("auto", "embedded", "spark")
 SMALL_ROWS = 1_000_000
@@ -33,8 +39,6 @@ def choose_engine(
         return wanted, "as asked for"
     if pipeline and wanted is None:
         return "spark", "the pipeline runs on Spark"
-    if any(source.is_local for source in request.sources.values()):
-        return "embedded", "it reads rows of an open transaction"
     if isinstance(request.portable, Unanswerable):
         return "embedded", f"it says at once that {request.portable}"
     if isinstance(request.portable, str):
@@ -55,3 +59,27 @@ def load_engine(name: str) -> Engine:
     from livingdb.engines.spark.session import spark_session
 
     return SparkEngine(spark_session())
+
+
+def answer_request(request: Request, wanted: str | None = None) -> tuple[pa.Table, str]:
+    """The rows a request gives at a prompt or in a transaction, and the engine that gave them.
+
+    What is not portable is answered by Spark, and so is what the embedded engine was expected to
+    answer and cannot; unless it is asked for by name.
+    """
+    from livingdb.engines.embedded.session import NotEmbedded
+
+    name, reason = choose_engine(request, wanted)
+    if name == "embedded":
+        try:
+            rows = load_engine(name).rows(request)
+            if wanted == name or not isinstance(request.portable, Unanswerable):
+                return rows, name
+            reason = request.portable
+        except NotEmbedded as error:
+            if wanted == name:
+                raise
+            reason = str(error)
+    if wanted is None:
+        _log.warning("the statement runs on Spark: %s", reason)
+    return load_engine("spark").rows(request), "spark"

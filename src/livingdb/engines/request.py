@@ -47,11 +47,6 @@ class Source:
         return self.rows.schema.arrow if isinstance(self.rows, RowSet) else self.rows.schema
 
     @property
-    def is_local(self) -> bool:
-        """Whether the rows are part of an open transaction."""
-        return self.location is None and isinstance(self.rows, RowSet)
-
-    @property
     def count(self) -> int:
         """About how many rows there are; never fewer than there are."""
         if not isinstance(self.rows, RowSet):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import math
 from collections.abc import Sequence
 
 import pyarrow as pa
@@ -113,7 +114,7 @@ def cast_target_type(target: exp.DataType) -> pa.DataType | None:
 def number_type(text: str) -> pa.DataType | None:
     """The type of a number as it is written."""
     if "e" in text.lower():
-        return DOUBLE
+        return DOUBLE if math.isfinite(float(text)) else None
     if text.isdecimal():
         value = int(text)
         if value < 2**31:
@@ -135,6 +136,8 @@ def parameter_type(value: object) -> pa.DataType | None:
         return INT if -(2**31) <= value < 2**31 else BIGINT if -(2**63) <= value < 2**63 else None
     if isinstance(value, datetime.datetime):
         return NTZ if value.tzinfo is None else TIMESTAMP
+    if isinstance(value, decimal.Decimal):
+        return _narrowest_decimal(value) if value.is_finite() else None
     plain = {float: DOUBLE, str: STRING, bytes: BINARY, datetime.date: DATE, type(None): NULL}
     return plain.get(type(value))
 
@@ -162,8 +165,9 @@ def as_decimal(data_type: pa.DataType, node: exp.Expr | None = None) -> pa.DataT
 
 
 def decimal_type(precision: int, scale: int) -> pa.DataType | None:
-    """The decimal of that size; None where Spark would have to give up digits."""
-    return pa.decimal128(precision, scale) if precision <= 38 else None
+    """The decimal of that size; None where Spark would have to give up digits after the point."""
+    fits = precision <= 38 or scale <= 6
+    return pa.decimal128(min(precision, 38), scale) if fits else None
 
 
 def common_type(types: Sequence[pa.DataType]) -> pa.DataType | None:

@@ -8,7 +8,7 @@ does, so that no difference between the parser here and Spark's lets anything th
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 
@@ -82,7 +82,7 @@ def text_for_spark(
     _check_tables(query, sources)
     _check_bare(query, sources)
     text = _text(query) if written is None else written
-    _check_text(text, trust)
+    _check_text(text, trust, _aliases_with_columns(query))
     for word in reversed(spark_words(text)):
         if word.kind in ("string", "quoted") and "${" in word.text:
             text = text[: word.start] + _plain(word.text) + text[word.end :]
@@ -214,8 +214,20 @@ def _tokens(text: str) -> list[tuple[str, str]]:
     return [(word.kind, word.text) for word in words]
 
 
-def _check_text(text: str, trust: Sequence[str]) -> None:
-    """`Untrusted` for a call in the text that is not allowed, and for programs."""
+def _aliases_with_columns(query: exp.Query) -> set[str]:
+    """Names that the query gives together with names of columns: `VALUES (1) name(column)`."""
+    return {
+        alias.name.casefold()
+        for alias in query.find_all(exp.TableAlias)
+        if alias.args.get("columns")
+    }
+
+
+def _check_text(text: str, trust: Sequence[str], aliases: Collection[str] = ()) -> None:
+    """`Untrusted` for a call in the text that is not allowed, and for programs.
+
+    No call stands right after a closing parenthesis or a value: what does is one of the `aliases`.
+    """
     tokens = _tokens(text)
     defined = _names_of_with(tokens)
     in_hint = False
@@ -230,6 +242,9 @@ def _check_text(text: str, trust: Sequence[str]) -> None:
         before = tokens[at - 1][1] if at else ""
         is_word = kind == "word" and before != "."
         if before.casefold() == "as" or (is_word and token.casefold() in _structure):
+            continue
+        is_after_value = before == ")" or before[:1] in ("'", '"') or before.isdecimal()
+        if is_after_value and _unquote(token).casefold() in aliases:
             continue
         if not (in_hint and token.casefold() in _hints):
             _check_name(_function_name_at(tokens, at), trust)

@@ -27,6 +27,7 @@ def bind_condition(text: str, schema: pa.Schema) -> Expression:
         if own != name:
             condition = condition.with_column_renamed(name, own)
     condition.check(schema)
+    condition.require_portable(schema)
     kind = condition.values(schema.empty_table()).type
     if not pa.types.is_boolean(kind):
         raise InvalidData(f"where {text!r}: a condition is true or false, and this is {kind}")

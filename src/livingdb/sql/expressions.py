@@ -85,10 +85,15 @@ class Expression:
 
     def check(self, schema: pa.Schema, target: pa.DataType | None = None) -> None:
         """`NotFound` for a column there is not, `InvalidData` if it cannot be computed."""
+        from livingdb.engines.unquoted_text import quotes_hint
+
         for name in sorted(self.columns):
             if name not in schema.names:
                 known = ", ".join(schema.names)
-                raise NotFound(f"{self.text!r}: there is no column {name!r}; there are {known}")
+                hint = quotes_hint(self.tree, name)
+                raise NotFound(
+                    f"{self.text!r}: there is no column {name!r}; there are {known}{hint}"
+                )
         if self.is_volatile:
             raise InvalidData(f"{self.text!r} gives something else each time it is computed")
         self.values(schema.empty_table(), target)

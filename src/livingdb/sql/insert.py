@@ -5,8 +5,9 @@ from __future__ import annotations
 import pyarrow as pa
 from sqlglot import exp
 
+from livingdb.engines.embedded.session import Session
 from livingdb.errors import InvalidData, Unsupported
-from livingdb.sql.row_statements import StatementWriter, Target, is_default, known_column
+from livingdb.sql.row_statements import StatementWriter, Target, known_column
 from livingdb.tables.schema import Column
 
 __all__ = ["delete", "insert"]
@@ -21,14 +22,13 @@ def insert(changes: StatementWriter, tree: exp.Insert) -> None:
     if isinstance(into, exp.Schema):
         columns = [known_column(target, item.name) for item in into.expressions]
     query = _query(tree, target, columns)
-    text = changes.planner.engine_sql(query)
+    given = changes.planner.run(query)
     if tree.args.get("by_name"):
-        names = [name for name, _ in changes.planner.columns(text)]
-        columns = [known_column(target, name) for name in names]
+        columns = [known_column(target, name) for name in given.column_names]
     twice = {column.name for column in columns if columns.count(column) > 1}
     if twice:
         raise InvalidData(f"the column {min(twice)!r} is given twice")
-    rows = changes.assigned_rows(text, columns)
+    rows = changes.assigned_rows(given, columns)
     if tree.args.get("overwrite"):
         _replace(changes, target, rows)
     else:
@@ -54,7 +54,7 @@ def _query(tree: exp.Insert, target: Target, columns: list[Column]) -> exp.Query
         given = exp.select("*").from_(source.copy())
     if isinstance(given, exp.Values):
         for row in given.expressions:
-            _fill_defaults(row, target, columns)
+            _fill_values(row, target, columns)
         given = exp.select("*").from_(given.copy())
     if not isinstance(given, exp.Query):
         raise Unsupported("INSERT takes VALUES, a query or TABLE name")
@@ -67,23 +67,23 @@ def _query(tree: exp.Insert, target: Target, columns: list[Column]) -> exp.Query
     return given
 
 
-def _fill_defaults(row: exp.Expr, target: Target, columns: list[Column]) -> None:
-    """Put defaults where VALUES says DEFAULT."""
-    for at, item in enumerate(row.expressions):
-        if is_default(item) and at < len(columns):
-            item.replace(target.default(columns[at]))
+def _fill_values(row: exp.Expr, target: Target, columns: list[Column]) -> None:
+    """Put the values of the columns into VALUES, where it says DEFAULT or writes a moment."""
+    for column, item in zip(columns, row.expressions, strict=False):
+        value = target.value(column, item)
+        if value is not item:
+            item.replace(value)
 
 
 def _replace(changes: StatementWriter, target: Target, rows: pa.Table) -> None:
     """Make these rows the only ones: those with other keys go."""
-    new = changes.planner.session.register(rows)
-    keys = [f'"{name}"' for name in (n.replace('"', '""') for n in target.schema.key)]
-    old = changes.planner.engine_sql(
-        exp.select(*map(target.column_node, target.key)).from_(target.table.copy())
-    )
-    gone = changes.planner.session.query(
-        f"SELECT * FROM ({old}) ANTI JOIN {new} USING ({', '.join(keys)})", {}
-    )
+    query = exp.select(*map(target.column_node, target.key)).from_(target.table.copy())
+    old = changes.planner.run(query)
+    keys = ", ".join('"' + name.replace('"', '""') + '"' for name in target.schema.key)
+    with Session() as session:
+        relations = session.register(old), session.register(rows)
+        text = "SELECT * FROM {} ANTI JOIN {} USING ({})".format(*relations, keys)
+        gone = session.query(text, {})
     changes.delete(target, gone)
     if rows.num_rows:
         changes.writer.upsert(target.name, rows)

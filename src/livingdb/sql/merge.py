@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 from sqlglot import exp
 
+from livingdb.engines.embedded.session import Session
 from livingdb.errors import InvalidData
-from livingdb.sql.row_statements import StatementWriter, Target, is_default, known_column
+from livingdb.sql.row_statements import StatementWriter, Target, known_column
 from livingdb.sql.update import assigned_values
 from livingdb.tables.schema import Column
 
@@ -39,15 +40,18 @@ def merge(changes: StatementWriter, tree: exp.Merge) -> None:
     names = _source_names(changes, tree)
     clauses = [_clause(item, target, called, names) for item in tree.args["whens"].expressions]
     rows = changes.planner.run(_query(tree, target, called, clauses))
-    staged = changes.planner.session.register(rows)
-    _check_cardinality(changes, target, clauses, staged)
-    _apply(changes, target, clauses, staged)
+    with Session() as session:
+        staged = session.register(rows)
+        _check_cardinality(session, target, clauses, staged)
+        _apply(changes, session, target, clauses, staged)
 
 
 def _source_names(changes: StatementWriter, tree: exp.Merge) -> list[str]:
-    """The columns of the source."""
-    query = _with_ctes(tree, exp.select("*").from_(tree.args["using"].copy()))
-    return [name for name, _ in changes.planner.columns(changes.planner.engine_sql(query))]
+    """The columns of the source, where a clause says `*`."""
+    if not any(when.find(exp.Star) for when in tree.args["whens"].expressions):
+        return []
+    query = exp.select("*").from_(tree.args["using"].copy()).limit(0)
+    return list(changes.planner.run(_with_ctes(tree, query)).column_names)
 
 
 def _with_ctes(tree: exp.Merge, query: exp.Select) -> exp.Select:
@@ -115,7 +119,7 @@ def _insert_values(
     if len(given) != len(columns):
         raise InvalidData(f"INSERT has {len(given)} values for {len(columns)} columns")
     pairs = zip(columns, given, strict=True)
-    return {c.name: target.default(c) if is_default(value) else value for c, value in pairs}
+    return {column.name: target.value(column, value) for column, value in pairs}
 
 
 def _star_values(
@@ -144,10 +148,8 @@ def _query(tree: exp.Merge, target: Target, called: str, clauses: Sequence[_Clau
     chosen = chosen.else_(_first_clause_number(clauses, "source missing"))
     items: list[exp.Expr] = [chosen.as_(_CLAUSE), both.as_("matched")]
     items += [target.column_node(column).as_(f"k{at}") for at, column in enumerate(target.key)]
-    # The engine cannot name an expression with a subquery from the same SELECT: repeat it.
-    repeated = chosen if chosen.find(exp.Query) else exp.column(_CLAUSE)
     for number, clause in enumerate(clauses):
-        applies = repeated.copy().eq(number)
+        applies = chosen.copy().eq(number)
         for at, value in enumerate(_row_values(target, clause)):
             items.append(exp.Case().when(applies, value).as_(f"v{number}_{at}"))
     marked = exp.select("*", exp.true().as_(_SOURCE)).from_(tree.args["using"].copy())
@@ -197,7 +199,7 @@ def _join_type(clauses: Sequence[_Clause]) -> str:
 
 
 def _check_cardinality(
-    changes: StatementWriter, target: Target, clauses: Sequence[_Clause], staged: str
+    session: Session, target: Target, clauses: Sequence[_Clause], staged: str
 ) -> None:
     """`InvalidData` if a row of the target has two rows of the source."""
     matched = [clause for clause in clauses if clause.kind == "matched"]
@@ -205,7 +207,7 @@ def _check_cardinality(
     if not matched or only_deletes:
         return
     keys = ", ".join(f"k{at}" for at in range(len(target.key)))
-    found = changes.planner.session.query(
+    found = session.query(
         f"SELECT {keys} FROM {staged} WHERE matched GROUP BY {keys} HAVING count(*) > 1 LIMIT 1", {}
     )
     if found.num_rows:
@@ -215,7 +217,11 @@ def _check_cardinality(
 
 
 def _apply(
-    changes: StatementWriter, target: Target, clauses: Sequence[_Clause], staged: str
+    changes: StatementWriter,
+    session: Session,
+    target: Target,
+    clauses: Sequence[_Clause],
+    staged: str,
 ) -> None:
     """Removes rows first, so that a key set free can be taken again."""
     keys = [f"k{at}" for at in range(len(target.key))]
@@ -223,7 +229,7 @@ def _apply(
 
     def rows(number: int, names: Sequence[str], columns: Sequence[Column]) -> pa.Table:
         text = f"SELECT {', '.join(names)} FROM {staged} WHERE {_CLAUSE} = {number}"
-        return changes.assigned_rows(text, columns)
+        return changes.assigned_rows(session.query(text, {}), columns)
 
     for number, clause in enumerate(clauses):
         columns = _clause_columns(target, clause)

@@ -39,6 +39,8 @@ _ELSEWHERE = {
     "TRUNCATE": "DELETE without WHERE empties a table",
     "USE": "each branch has its own sql method, and branch.table names a table of another",
 }
+_MOST_DIGITS = 400
+"""Signs of a number: decimals have 38 digits, and a double that is written out some 330."""
 _OTHERS = """
     ADD ANALYZE ATTACH BEGIN CACHE CALL CHECKPOINT CLEAR COMMENT COMMIT COPY DECLARE DESC DESCRIBE
     DETACH EXECUTE EXPLAIN EXPORT GRANT IMPORT INSTALL LIST LOAD LOCK MSCK OPTIMIZE PRAGMA PREPARE
@@ -103,6 +105,7 @@ def _parse(text: str, statement: bool = False) -> list[exp.Expr | None]:
     dialect = _Dialect()
     try:
         tokens = _number_placeholders(read_strings(text, dialect.tokenize(text)))
+        _check_numbers(tokens)
         if statement and tokens:
             _check_beginning(tokens[0])
         return list(dialect.parser().parse(tokens, text))
@@ -147,6 +150,14 @@ def tokenize(text: str) -> list[Token]:
         return read_strings(text, _Dialect().tokenize(text))
     except SqlglotError:
         raise InvalidData(_NOT_CLOSED) from None
+
+
+def _check_numbers(tokens: list[Token]) -> None:
+    """`InvalidData` for a number that no type can hold, before anybody reads it as one."""
+    for token in tokens:
+        if token.token_type == TokenType.NUMBER and len(token.text) > _MOST_DIGITS:
+            shown = f"{token.text[:20]}…"
+            raise InvalidData(f"the number {shown} of {len(token.text)} signs fits no type")
 
 
 def _number_placeholders(tokens: list[Token]) -> list[Token]:

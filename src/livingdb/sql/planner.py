@@ -13,8 +13,9 @@ from functools import partial
 import pyarrow as pa
 from sqlglot import exp
 
-from livingdb.engines.embedded.session import Session
+from livingdb.engines.engine_choice import answer_request
 from livingdb.engines.request import Request, Source
+from livingdb.sql.column_titles import with_spark_titles
 from livingdb.sql.condition_ranges import ranges_of_all
 from livingdb.sql.parameters import Parameters
 from livingdb.sql.scope import Scope
@@ -41,19 +42,14 @@ class Planner:
         self,
         scope: Scope,
         parameters: Mapping[str, object],
-        session: Session | None = None,
+        wanted: str | None = None,
     ):
         self.scope = scope
-        self._session = session
         self.parameters = dict(parameters)
-        self._values: dict[str, dict[str, object]] = {}
+        self.engine = "embedded"
+        """Spark, once it has answered a query of the statement."""
+        self._wanted = wanted
         self._count = 0
-
-    @property
-    def session(self) -> Session:
-        """The embedded session of a statement that changes rows."""
-        assert self._session is not None
-        return self._session
 
     def request(
         self, query: exp.Query, text: str | None = None, given: Parameters = None
@@ -87,17 +83,6 @@ class Planner:
             _point_at(table, name)
         return Request(bound, sources, self.parameters, self.scope.trust, written)
 
-    def engine_sql(self, query: exp.Query) -> str:
-        """The query as the embedded engine takes it."""
-        request = self.request(query)
-        text = self.session.prepare_sql(request)
-        self._values[text] = request.used_parameters()
-        return text
-
-    def values(self, text: str) -> dict[str, object]:
-        """The parameters of a planned query."""
-        return self._values.get(text, {})
-
     def parameter(self, value: object) -> exp.Placeholder:
         """A value as part of a tree."""
         name = f"v{len(self.parameters)}"
@@ -105,13 +90,16 @@ class Planner:
         return exp.Placeholder(this=name)
 
     def run(self, query: exp.Query) -> pa.Table:
-        """The rows the query gives."""
-        text = self.engine_sql(query)
-        return self.session.query(text, self.values(text))
+        """The rows the query gives, in Spark's types and with Spark's names for its columns."""
+        return self.answer(self.request(query), query)
 
-    def columns(self, text: str) -> list[tuple[str, str]]:
-        """Names and engine types of the columns of a planned query."""
-        return self.session.columns(text, self.values(text))
+    def answer(self, request: Request, query: exp.Query) -> pa.Table:
+        """The rows of a request that was made of the query."""
+        rows, name = answer_request(request, self._wanted)
+        if name == "embedded":
+            return with_spark_titles(query, rows)
+        self.engine = name
+        return rows
 
     def _source(self, table: exp.Table) -> Source:
         return source_of(self.scope, table, self.parameters)

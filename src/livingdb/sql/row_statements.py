@@ -11,7 +11,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from sqlglot import exp
 
+from livingdb.engines.portable.literal_arguments import is_time_literal
+from livingdb.engines.request import Request, Source
+from livingdb.engines.spark_types import INTEGERS, kind_of
 from livingdb.errors import InvalidData, NotFound, Unsupported
+from livingdb.sql.parameters import constant
 from livingdb.sql.planner import Planner
 from livingdb.sql.scope import Writer
 from livingdb.sql.table_conditions import find_column
@@ -20,7 +24,7 @@ from livingdb.tables.letter_case import alike_names, check_clear, column_names, 
 from livingdb.tables.schema import Column, TableSchema
 from livingdb.tables.type_names import type_name
 
-__all__ = ["StatementWriter", "Target", "is_default", "known_column"]
+__all__ = ["StatementWriter", "Target", "known_column"]
 
 
 class Target:
@@ -58,9 +62,16 @@ class Target:
         """Whether setting these columns can change a key."""
         return any(name in self.schema.key for name in names)
 
-    def default(self, column: Column) -> exp.Expr:
-        """The value of a column that is set to DEFAULT."""
-        return exp.null() if column.default is None else self._planner.parameter(column.default)
+    def value(self, column: Column, given: exp.Expr) -> exp.Expr:
+        """What a column is set to: its default for DEFAULT, a moment for a text that is one."""
+        if _is_default(given):
+            return exp.null() if column.default is None else self._planner.parameter(column.default)
+        text = constant(given, self._planner.parameters)
+        if not pa.types.is_timestamp(column.type) or not isinstance(text, str):
+            return given
+        written = exp.Literal.string(text)
+        cast = exp.Cast(this=written, to=exp.DataType.build(type_name(column.type), "spark"))
+        return cast if is_time_literal(written, column.type) else given
 
 
 class StatementWriter:
@@ -95,19 +106,29 @@ class StatementWriter:
 
     def computed_rows(self, query: exp.Query, columns: Sequence[Column]) -> pa.Table:
         """The rows of a query as values of the table's columns, in that order."""
-        return self.assigned_rows(self.planner.engine_sql(query), columns)
+        return self.assigned_rows(self.planner.run(query), columns)
 
-    def assigned_rows(self, text: str, columns: Sequence[Column]) -> pa.Table:
-        """The rows of a planned query as values of the table's columns, in that order."""
-        kinds = [kind for _, kind in self.planner.columns(text)]
-        if len(kinds) != len(columns):
+    def assigned_rows(self, rows: pa.Table, columns: Sequence[Column]) -> pa.Table:
+        """Rows as values of the table's columns, in that order, as Spark assigns them."""
+        if rows.num_columns != len(columns):
             names = ", ".join(column.name for column in columns)
             raise InvalidData(
-                f"{len(kinds)} values for {len(columns)} columns; the columns are {names}"
+                f"{rows.num_columns} values for {len(columns)} columns; the columns are {names}"
             )
-        cast = assignment_query(text, kinds, columns)
-        rows = self.planner.session.query(cast, self.planner.values(text))
-        return rows.rename_columns([column.name for column in columns])
+        arrays = [
+            pa.nulls(rows.num_rows, column.type) if pa.types.is_null(array.type) else array
+            for array, column in zip(rows.columns, columns, strict=True)
+        ]
+        given = pa.Table.from_arrays(arrays, names=[f"c{at}" for at in range(len(columns))])
+        casts = [
+            assignment(exp.column(field.name), field.type, column)
+            for field, column in zip(given.schema, columns, strict=True)
+        ]
+        if any(isinstance(item, exp.Cast) for item in casts):
+            query = exp.select(*casts).from_("given")
+            request = Request(query, {"given": Source(given)})
+            given = self.planner.answer(request, query)
+        return given.rename_columns([column.name for column in columns])
 
     def insert(self, target: Target, rows: pa.Table) -> None:
         """Add rows."""
@@ -160,7 +181,7 @@ def _equal_rows(first: pa.Table, second: pa.Table) -> pa.Array:
     return same
 
 
-def is_default(value: exp.Expr) -> bool:
+def _is_default(value: exp.Expr) -> bool:
     """Whether a value is the word DEFAULT."""
     return isinstance(value, (exp.Column, exp.Var)) and value.name.upper() == "DEFAULT"
 
@@ -173,80 +194,31 @@ def known_column(target: Target, name: str) -> Column:
         raise NotFound(f"table {target.name!r}: {error}") from None
 
 
-_NUMBERS = (
-    *("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT"),
-    *("UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT"),
-    *("FLOAT", "DOUBLE", "DECIMAL"),
-)
-
-_TIMES = ("DATE", "TIMESTAMP", "TIMESTAMP WITH TIME ZONE")
-
-_TEXT = ("VARCHAR", "CHAR")
-
-_UNKNOWN = ('"NULL"', "NULL", "SQLNULL", "UNKNOWN")
-
-_ENGINE_TYPES = {"binary": "BLOB", "string": "VARCHAR"}
+_NUMBERS = (*INTEGERS, "float", "double", "decimal")
+_TIMES = ("date", "timestamp", "timestamp_ntz")
+_NESTED = ("array", "struct", "map")
 
 
-def assignment_query(text: str, kinds: Sequence[str], columns: Sequence[Column]) -> str:
-    """A query's text with its columns, in order, as values of those of the table."""
-    inner = [f"c{at}" for at in range(len(columns))]
-    casts = [
-        f"{_cast(name, kind, column)} AS {name}"
-        for name, kind, column in zip(inner, kinds, columns, strict=True)
-    ]
-    return f"SELECT {', '.join(casts)} FROM ({text}) AS given({', '.join(inner)})"
+def assignment(value: exp.Expr, source: pa.DataType, column: Column) -> exp.Expr:
+    """A value of a type as one of the column's: a cast, if it is not one already.
 
-
-def _cast(name: str, kind: str, column: Column) -> str:
+    Text is taken into columns of days and moments, beside what Spark assigns.
+    """
     target = column.type
-    base = kind.split("(", 1)[0]
-    tests = pa.types
-    if kind in _UNKNOWN:
-        return f"CAST({name} AS {_engine_type(target)})"
-    if tests.is_nested(target):
-        return name
-    if tests.is_string(target):
-        if base == "TIMESTAMP WITH TIME ZONE":
-            return f"CAST(CAST({name} AS TIMESTAMP) AS VARCHAR)"
-        return f"CAST({name} AS VARCHAR)" if base in (*_NUMBERS, *_TIMES, "BOOLEAN") else name
-    is_number = tests.is_integer(target) or tests.is_floating(target) or tests.is_decimal(target)
-    is_time = tests.is_date(target) or tests.is_timestamp(target)
+    if source == target:
+        return value
+    one, other = kind_of(source), kind_of(target)
+    if other in _NESTED and one in _NESTED:
+        return value
     allowed = (
-        (is_number and base in _NUMBERS)
-        or (is_time and base in (*_TIMES, *_TEXT))
-        or (tests.is_boolean(target) and base == "BOOLEAN")
-        or (tests.is_binary(target) and base in ("BLOB", *_TEXT))
+        (other in _NUMBERS and one in _NUMBERS)
+        or (other == "string" and one in (*_NUMBERS, *_TIMES, "boolean"))
+        or (other in _TIMES and one in (*_TIMES, "string"))
+        or (other == "binary" and one == "string")
     )
     if not allowed:
         raise InvalidData(
-            f"column {column.name!r} is {type_name(target)} and takes no {_type_label(kind)} "
+            f"column {column.name!r} is {type_name(target)} and takes no {type_name(source)} "
             "values; cast them if that is what is meant"
         )
-    if tests.is_binary(target) and base in _TEXT:
-        return f"encode({name})"
-    if tests.is_integer(target):
-        return f"spark_to_{type_name(target)}({name})"
-    return f"CAST({name} AS {_engine_type(target)})"
-
-
-def _engine_type(target: pa.DataType) -> str:
-    tests = pa.types
-    if tests.is_timestamp(target):
-        return "TIMESTAMP" if target.tz is None else "TIMESTAMPTZ"
-    if tests.is_map(target):
-        return f"MAP({_engine_type(target.key_type)}, {_engine_type(target.item_type)})"
-    if tests.is_list(target):
-        return f"{_engine_type(target.value_type)}[]"
-    if tests.is_struct(target):
-        inner = [f"{_quote_name(field.name)} {_engine_type(field.type)}" for field in target]
-        return f"STRUCT({', '.join(inner)})"
-    return _ENGINE_TYPES.get(type_name(target), type_name(target))
-
-
-def _quote_name(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
-
-
-def _type_label(kind: str) -> str:
-    return {"VARCHAR": "string", "BLOB": "binary", "INTEGER": "int"}.get(kind, kind.lower())
+    return exp.Cast(this=value, to=exp.DataType.build(type_name(target), "spark"))

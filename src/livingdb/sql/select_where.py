@@ -7,25 +7,25 @@ from collections.abc import Sequence
 import pyarrow as pa
 from sqlglot import exp
 
-from livingdb.engines.embedded.duckdb_dialect import to_duckdb_sql
-from livingdb.engines.embedded.session import Session
+from livingdb.engines.engine_choice import answer_request
+from livingdb.engines.request import Request, Source
 from livingdb.errors import Unsupported
 from livingdb.sql.condition_ranges import ranges_of
 from livingdb.sql.parameters import bind_parameters
 from livingdb.sql.parse import parse_condition
 from livingdb.sql.table_conditions import find_column
 from livingdb.sql.table_names import check_columns
-from livingdb.tables.letter_case import column_names
+from livingdb.tables.letter_case import alike_names, column_names
 from livingdb.tables.rows import RowSet
 from livingdb.tables.schema import Column
 
 __all__ = ["select_where"]
 
+_TABLE = "given"
+
 
 def select_where(rows: RowSet, where: str, columns: Sequence[str] | None = None) -> pa.Table:
     """The rows for which the condition holds, in key order, in the table's own types."""
-    from livingdb.engines.embedded.arrow_dataset import RowSetDataset
-
     schema = rows.schema
     chosen = (
         list(schema.visible_columns) if columns is None else [schema.column(c) for c in columns]
@@ -39,12 +39,15 @@ def select_where(rows: RowSet, where: str, columns: Sequence[str] | None = None)
     def owner(column: exp.Column) -> Column | None:
         return None if column.table else find_column(schema, column.name)
 
-    scanned = RowSetDataset(rows, ranges_of(condition, owner, {}))
-    with Session() as session:
-        name = session.register(scanned)
-        shown = scanned.names_of([column.name for column in chosen or schema.visible_columns[:1]])
-        query = exp.select(*(exp.column(item, quoted=True) for item in shown))
-        found = session.query(to_duckdb_sql(query.from_(name).where(condition)), {})
+    wanted = chosen or list(schema.visible_columns[:1])
+    items: list[exp.Expr] = [exp.column(column.name, quoted=True) for column in wanted]
+    is_unclear = bool(alike_names(column_names(schema)))
+    query = exp.select(*([exp.Star()] if is_unclear else items)).from_(_TABLE).where(condition)
+    source = Source(rows, ranges_of(condition, owner, {}))
+    found, _ = answer_request(Request(query, {_TABLE: source}))
+    if is_unclear:
+        visible = [column.name for column in schema.visible_columns]
+        found = found.select([visible.index(column.name) for column in wanted])
     if not chosen:
         return found.select([])
     fields = pa.schema([column.field for column in chosen])

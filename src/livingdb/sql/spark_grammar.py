@@ -86,6 +86,11 @@ class SparkGrammar(SparkParser):
     def _parse_shift(self) -> exp.Expr | None:
         this = self._parse_term()
         while True:
+            if self._match_text_seq(">", ">", ">", advance=False):
+                self._advance(3)
+                operands = [this, self._parse_term()]
+                this = exp.Anonymous(this="shiftrightunsigned", expressions=operands)
+                continue
             for token, kind in _SHIFTS:
                 if self._match_pair(token, token):
                     other = self._parse_term()
@@ -119,6 +124,12 @@ def read_strings(text: str, tokens: list[Token]) -> list[Token]:
     out: list[Token] = []
     for token in tokens:
         quote = text[token.start : token.start + 1]
+        is_hex = token.token_type == TokenType.STRING and out and out[-1].text in ("X", "x")
+        if is_hex and out[-1].token_type == TokenType.VAR:
+            before = out.pop()
+            place = (before.line, before.col, before.start, token.end)
+            out.append(Token(TokenType.HEX_STRING, token.text, *place, comments=token.comments))
+            continue
         if token.token_type != TokenType.STRING or quote not in ("'", '"'):
             out.append(token)
             continue

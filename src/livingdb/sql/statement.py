@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 
 import pyarrow as pa
 from sqlglot import exp
 
-from livingdb.engines.embedded.session import NotEmbedded, Session
-from livingdb.engines.engine_choice import choose_engine, load_engine
-from livingdb.errors import Unsupported
+from livingdb.engines.embedded.results import null_types_as_text
+from livingdb.engines.engine_choice import answer_request
+from livingdb.engines.portable.portability import PortableQuery
+from livingdb.errors import InvalidData, Unsupported
 from livingdb.sql.column_titles import with_spark_titles
 from livingdb.sql.create_table_as import CreateTableAs, parse_create_table_as
 from livingdb.sql.database_statements import parse_database_statement
@@ -35,7 +35,6 @@ from livingdb.sql.view_statements import parse_view_statement
 
 __all__ = ["execute"]
 
-_log = logging.getLogger("livingdb")
 _REFUSED = (exp.DML, exp.DDL, exp.Command, exp.Into, exp.Set, exp.Pragma, exp.Describe)
 
 
@@ -45,8 +44,15 @@ def execute(
     """Run a statement in Spark's dialect: a query, or a change in one transaction.
 
     `parameters` is a dict for `:name` or a list for `?`; values are bound, never pasted.
-    `engine` answers queries; changes are computed in this process, inside their transaction.
+    `engine` answers queries, and those by which the rows of changes are computed.
     """
+    try:
+        return _execute(scope, text, parameters, engine)
+    except RecursionError:
+        raise InvalidData("the statement is nested too deeply") from None
+
+
+def _execute(scope: Scope, text: str, parameters: Parameters, engine: str | None) -> Result:
     asked = parse_database_statement(text)
     if asked is not None:
         return Result(pa.table({}), scope.run(asked))
@@ -69,7 +75,7 @@ def execute(
     _check(tree)
     if isinstance(tree, exp.Query):
         return _select(scope, tree, values, text, parameters, engine)
-    return _execute_change(scope, tree, values)
+    return _execute_change(scope, tree, values, engine)
 
 
 def _select(
@@ -81,18 +87,11 @@ def _select(
     engine: str | None,
 ) -> Result:
     request = Planner(scope, values).request(tree, text, parameters)
-    name, reason = choose_engine(request, engine)
+    rows, name = answer_request(request, engine)
     if name == "embedded":
-        try:
-            return Result(with_spark_titles(tree, load_engine(name).rows(request)), engine=name)
-        except NotEmbedded as error:
-            is_local = any(source.is_local for source in request.sources.values())
-            if engine == "embedded" or is_local:
-                raise
-            name, reason = "spark", str(error)
-    if engine is None:
-        _log.warning("the query runs on Spark: %s", reason)
-    return Result(load_engine(name).rows(request), engine=name)
+        is_typed = isinstance(request.portable, PortableQuery)
+        rows = with_spark_titles(tree, rows if is_typed else null_types_as_text(rows))
+    return Result(rows, engine=name)
 
 
 def _create_table_as(
@@ -113,9 +112,12 @@ def _define(scope: Scope, text: str) -> Result:
     return Result(pa.table({}), scope.define(parse_schema_statement(text, guard)))
 
 
-def _execute_change(scope: Scope, tree: exp.Expr, values: Mapping[str, object]) -> Result:
-    with Session() as session, scope.write_transaction() as writer:
-        changes = StatementWriter(writer, Planner(writer, values, session))
+def _execute_change(
+    scope: Scope, tree: exp.Expr, values: Mapping[str, object], engine: str | None
+) -> Result:
+    with scope.write_transaction() as writer:
+        planner = Planner(writer, values, engine)
+        changes = StatementWriter(writer, planner)
         if isinstance(tree, exp.Insert):
             insert(changes, tree)
         elif isinstance(tree, exp.Update):
@@ -124,7 +126,7 @@ def _execute_change(scope: Scope, tree: exp.Expr, values: Mapping[str, object]) 
             delete(changes, tree)
         elif isinstance(tree, exp.Merge):
             merge(changes, tree)
-    return Result(pa.table({}), writer.snapshot, changes.count)
+    return Result(pa.table({}), writer.snapshot, changes.count, planner.engine)
 
 
 def _check(tree: exp.Expr) -> None:

@@ -26,7 +26,12 @@ from livingdb.sql.column_reader import COLUMN_FORM, take_column, take_constraint
 from livingdb.sql.sync_clause import take_sync
 from livingdb.sql.token_reader import TokenReader
 
-__all__ = ["SchemaStatement", "parse_schema_statement", "without_sync"]
+__all__ = ["NOTHING_TEMPORARY", "SchemaStatement", "parse_schema_statement", "without_sync"]
+
+NOTHING_TEMPORARY = (
+    "nothing here is temporary; WITH names a query for one statement, and a clone of the branch "
+    "holds tables and views that are dropped with it"
+)
 
 _FORM = "write CREATE TABLE [IF NOT EXISTS] name (column, …, PRIMARY KEY (name, …))"
 _ITEM = f"in the parentheses are columns, each as {COLUMN_FORM} or PRIMARY KEY, and constraints"
@@ -92,6 +97,8 @@ def _expect_table(reader: ClauseReader, verb: str, form: str) -> None:
         words += ["TABLE"] if words else []
     if words:
         instead = _NO_INDEX if "INDEX" in words else form
+        if words[0] in ("TEMP", "TEMPORARY", "GLOBAL", "LOCAL"):
+            instead = NOTHING_TEMPORARY
         raise Unsupported(f"{verb} {' '.join(words).strip()} is not possible: {instead}")
 
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from sqlglot import exp
 
 from livingdb.errors import InvalidData, Unsupported
-from livingdb.sql.row_statements import StatementWriter, Target, is_default, known_column
+from livingdb.sql.row_statements import StatementWriter, Target, known_column
 from livingdb.tables.schema import Column
 
 __all__ = ["assigned_values", "update"]
@@ -42,8 +42,7 @@ def assigned_values(target: Target, assignments: Sequence[exp.Expr]) -> dict[str
         column = known_column(target, item.this.name)
         if column.name in values:
             raise InvalidData(f"the column {column.name!r} is set twice")
-        value = item.expression
-        values[column.name] = target.default(column) if is_default(value) else value
+        values[column.name] = target.value(column, item.expression)
     return values
 
 

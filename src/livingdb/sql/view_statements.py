@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from livingdb.errors import InvalidData, Unsupported
+from livingdb.sql.table_statements import NOTHING_TEMPORARY
 from livingdb.sql.token_reader import TokenReader
 
 __all__ = ["ViewStatement", "parse_view_statement"]
@@ -64,8 +65,10 @@ def parse_view_statement(text: str, sync: Mapping[str, Any]) -> ViewStatement | 
     is_stored = reader.take("MATERIALIZED")
     if not reader.take("VIEW"):
         return None
-    if other is not None:
+    if other == "RECURSIVE":
         raise Unsupported(f"CREATE {other} VIEW is not possible; {_FORM}")
+    if other is not None:
+        raise Unsupported(f"CREATE {other} VIEW is not possible: {NOTHING_TEMPORARY}")
     if_missing = reader.take("IF", "NOT", "EXISTS")
     if if_missing and is_replaced:
         raise InvalidData("OR REPLACE and IF NOT EXISTS exclude each other: leave one of them out")

@@ -148,7 +148,7 @@ def test_parameters_are_typed_by_their_values(value: object, expected: pa.DataTy
     assert type_of(":p", p=value) == expected
 
 
-@pytest.mark.parametrize("value", [decimal.Decimal("1.5"), [1], 2**70])
+@pytest.mark.parametrize("value", [decimal.Decimal("NaN"), [1], 2**70])
 def test_some_parameters_are_not_portable(value: object) -> None:
     assert "parameter" in str(found("SELECT :p AS v", p=value))
     assert "no value" in str(found("SELECT :q AS v"))

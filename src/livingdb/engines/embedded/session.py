@@ -18,6 +18,7 @@ from livingdb.engines.embedded.results import as_stored_types, null_types_as_tex
 from livingdb.engines.portable.portability import PortableQuery, as_spark_types
 from livingdb.engines.request import Request, Source
 from livingdb.engines.tree_parts import TreeParts, build_part, collect_parts
+from livingdb.engines.unquoted_text import quotes_hint
 from livingdb.errors import InvalidData, LivingDBError, NotFound, Unsupported
 from livingdb.tables import ingest
 from livingdb.tables.recipe import Definition
@@ -33,6 +34,20 @@ __all__ = ["EmbeddedEngine", "NotEmbedded", "Session"]
 
 class NotEmbedded(Unsupported):
     """What the embedded engine cannot answer, although Spark may."""
+
+
+class NoSuchColumn(NotFound):
+    """There is no column of a name that stands alone."""
+
+    def __init__(self, column: str, message: str):
+        super().__init__(message)
+        self.column = column
+
+
+class _WrongArguments(NotEmbedded, InvalidData):
+    """A call that the embedded engine has no function for, with these types."""
+
+    code = "invalid_data"
 
 
 _lock = threading.Lock()
@@ -166,20 +181,20 @@ class EmbeddedEngine:
 
     def rows(self, request: Request) -> pa.Table:
         """The rows the query gives; in Spark's types, where they are known."""
-        with Session() as session:
-            found = session.query(session.prepare_sql(request), request.used_parameters())
+        try:
+            with Session() as session:
+                found = session.query(session.prepare_sql(request), request.used_parameters())
+        except NoSuchColumn as error:
+            hint = quotes_hint(request.query, error.column)
+            raise NotFound(f"{error}{hint}") from None
         known = request.portable
-        return (
-            as_spark_types(found, known)
-            if isinstance(known, PortableQuery)
-            else null_types_as_text(found)
-        )
+        return as_spark_types(found, known) if isinstance(known, PortableQuery) else found
 
     def tree(self, request: Request, definition: Definition, url: str) -> TreeParts:
         """The rows the query gives as a tree, in packs of the files at a URL."""
         schema = definition.schema
         shape = definition.layout.grouping(schema).row_shape
-        columns, _ = ingest.sorted_rows(schema, shape, self.rows(request))
+        columns, _ = ingest.sorted_rows(schema, shape, null_types_as_text(self.rows(request)))
         return collect_parts(url, [build_part(url, definition.to_json(), [columns])])
 
 
@@ -200,6 +215,8 @@ _NO_FUNCTION = re.compile(
 _WRONG_ARGUMENTS = re.compile(r"No function matches the given name and argument types '([^']*)'")
 
 _CANDIDATES = re.compile(r"Candidate bindings: (.*)")
+
+_NOT_READ = re.compile(r'could not convert string "([^"]*)" to', re.IGNORECASE)
 
 _KIND = re.compile(r"^[A-Z][A-Za-z ]* Error: ")
 
@@ -259,15 +276,16 @@ def _name_error(text: str) -> LivingDBError | None:
     if found := _NO_COLUMN_OF.search(text):
         return NotFound(f"{found[1]!r} has no column {found[2]!r}{_candidate_columns(text)}")
     if found := _NO_COLUMN.search(text):
-        return NotFound(f"there is no column {found[1]!r}{_candidate_columns(text)}")
+        message = f"there is no column {found[1]!r}{_candidate_columns(text)}"
+        return NoSuchColumn(found[1], message)
     if found := _NO_ALIAS.search(text):
         return NotFound(f"there is no table {found[1]!r} in the FROM clause")
     if found := _AMBIGUOUS.search(text):
         return InvalidData(f"the column {found[1]!r} is in several tables: say which one is meant")
     if found := _WRONG_ARGUMENTS.search(text):
-        return InvalidData(f"a function or operator does not take these types: {found[1]}")
+        return _WrongArguments(f"a function or operator does not take these types: {found[1]}")
     if found := _NO_FUNCTION.search(text):
-        return Unsupported(f"there is no function {found[1].lower()!r} in the embedded engine")
+        return NotEmbedded(f"there is no function {found[1].lower()!r} in the embedded engine")
     return None
 
 
@@ -285,6 +303,7 @@ def _sentence(text: str) -> str:
     """The first sentence of a message, without excerpts of the statement."""
     first = text.split("\n", 1)[0].split("Use TRY(", 1)[0]
     first = first.split(" when casting from source column", 1)[0]
+    first = _NOT_READ.sub(r"could not cast \1 to", first)
     first = _OURS.sub("…", first).strip().rstrip("!.")
     is_word = first[1:2].islower()
     return (first[:1].lower() if is_word else first[:1]) + first[1:400]

@@ -6,12 +6,13 @@ Without type annotations (see `type_annotations`) nodes are left to `duckdb_dial
 from __future__ import annotations
 
 from collections.abc import Callable
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
 from sqlglot import exp
 
-from livingdb.engines.portable.type_annotations import annotated_type
+from livingdb.engines.portable.type_annotations import annotate_type, annotated_type
 from livingdb.engines.spark_types import BIGINT, DATE, DOUBLE, INTEGERS, STRING, kind_of
 
 __all__ = ["cast_to_spark_type", "needs_cast", "rewrite_typed"]
@@ -40,6 +41,7 @@ _TEXT_PARSERS = {
     "float": "spark_number_text",
 }
 """How text is read as values of a kind."""
+_MOST_DIGITS = 38
 _CALLS = (exp.Filter, exp.Window)
 _CHOICES = (exp.Case, exp.Coalesce, exp.Greatest, exp.If, exp.Least, exp.Nullif, exp.Nvl2)
 
@@ -111,7 +113,70 @@ def _widened_factor(node: exp.Expr) -> exp.Expr:
 
 
 def _quotient(node: exp.Div, target: pa.DataType) -> exp.Expr:
+    if kind_of(target) == "decimal":
+        return _decimal_quotient(node.this, node.expression, target)
     return _call("spark_divide", _operand(node.this, DOUBLE), _operand(node.expression, DOUBLE))
+
+
+def _decimal_quotient(dividend: exp.Expr, divisor: exp.Expr, target: pa.DataType) -> exp.Expr:
+    """A quotient of exact numbers, as whole numbers are divided."""
+    scales = [_scale(part) for part in (dividend, divisor)]
+    wide = exp.Mul(
+        this=_call("spark_unscaled", dividend, _power_of_ten(scales[0])),
+        expression=_power_of_ten(target.scale - scales[0] + scales[1]),
+    )
+    whole = _call(
+        "spark_whole_quotient",
+        wide,
+        _call("spark_unscaled", divisor, _power_of_ten(scales[1])),
+        _power_of_ten(_MOST_DIGITS - target.scale),
+    )
+    unit = exp.Literal.string(f"{Decimal(1).scaleb(-target.scale):f}")
+    scaled = exp.Mul(
+        this=cast_to_spark_type(whole, pa.decimal128(_MOST_DIGITS, 0)),
+        expression=cast_to_spark_type(unit, pa.decimal128(target.scale, target.scale)),
+    )
+    return cast_to_spark_type(scaled, target)
+
+
+def _scale(node: exp.Expr) -> int:
+    data_type = annotated_type(node)
+    return int(data_type.scale) if data_type is not None and kind_of(data_type) == "decimal" else 0
+
+
+def _power_of_ten(digits: int) -> exp.Expr:
+    number = exp.Literal.number("1" + "0" * digits)
+    return exp.Cast(this=number, to=exp.DataType.build("HUGEINT", "duckdb"))
+
+
+def _average(node: exp.Avg, target: pa.DataType) -> exp.Expr | None:
+    """An average of decimals is the quotient of their sum and number."""
+    if kind_of(target) != "decimal":
+        return None
+    return node if isinstance(node.parent, _CALLS) else _decimal_average(node, target)
+
+
+def _average_call(node: exp.Filter | exp.Window, target: pa.DataType) -> exp.Expr | None:
+    is_average = isinstance(_innermost(node), exp.Avg) and kind_of(target) == "decimal"
+    if not is_average or isinstance(node.parent, _CALLS):
+        return None
+    return _decimal_average(node, target)
+
+
+def _decimal_average(node: exp.Expr, target: pa.DataType) -> exp.Expr:
+    total, number = node.copy(), node.copy()
+    for part, kind in ((total, exp.Sum), (number, exp.Count)):
+        average = _innermost(part)
+        made = kind(this=average.this)
+        if average is part:
+            total, number = (made, number) if kind is exp.Sum else (total, made)
+        else:
+            average.replace(made)
+    annotate_type(total, pa.decimal128(_MOST_DIGITS, target.scale - 4))
+    annotate_type(number, BIGINT)
+    quotient = _decimal_quotient(total, number, target)
+    none = exp.EQ(this=number.copy(), expression=exp.Literal.number(0))
+    return exp.Case().when(exp.Not(this=none), quotient)
 
 
 def _integer_division(node: exp.IntDiv, target: pa.DataType) -> exp.Expr:
@@ -188,6 +253,19 @@ def _anonymous(node: exp.Anonymous, target: pa.DataType) -> exp.Expr | None:
     return _call("pmod", cast_to_spark_type(number, target), cast_to_spark_type(divisor, target))
 
 
+def _values(node: exp.Values, target: pa.DataType) -> None:
+    """The values of each column in the type that they have in common."""
+    for row in node.expressions:
+        items = row.expressions if isinstance(row, exp.Tuple) else [row]
+        for item, field in zip(items, target, strict=True):
+            if annotated_type(item) != field.type and kind_of(field.type) in _NUMBERS:
+                item.replace(cast_to_spark_type(item.copy(), field.type))
+
+
+def _parameter(node: exp.Placeholder, target: pa.DataType) -> exp.Expr | None:
+    return cast_to_spark_type(node, target) if kind_of(target) == "decimal" else None
+
+
 def _reverse(node: exp.Reverse, target: pa.DataType) -> exp.Expr:
     return _call("spark_reverse", node.this) if target == STRING else node
 
@@ -230,10 +308,12 @@ _TYPED_REWRITERS: dict[type[exp.Expr], Callable[[Any, pa.DataType], exp.Expr | N
     exp.BitwiseOr: _arithmetic,
     exp.BitwiseXor: _arithmetic,
     exp.Anonymous: _anonymous,
+    exp.Avg: _average,
     exp.Cast: _cast,
     exp.Ceil: _ceil_or_floor,
     exp.Div: _quotient,
     exp.Exp: _double_call_rewriter("exp"),
+    exp.Filter: _average_call,
     exp.Floor: _ceil_or_floor,
     exp.IntDiv: _integer_division,
     exp.IsNan: _double_call_rewriter("spark_isnan"),
@@ -243,6 +323,7 @@ _TYPED_REWRITERS: dict[type[exp.Expr], Callable[[Any, pa.DataType], exp.Expr | N
     exp.Mod: _arithmetic,
     exp.Mul: _arithmetic,
     exp.Neg: _negative,
+    exp.Placeholder: _parameter,
     exp.Reverse: _reverse,
     exp.Round: _round,
     exp.Sign: _double_call_rewriter("spark_sign"),
@@ -250,4 +331,6 @@ _TYPED_REWRITERS: dict[type[exp.Expr], Callable[[Any, pa.DataType], exp.Expr | N
     exp.Sub: _arithmetic,
     exp.TryCast: _cast,
     exp.Upper: _call_rewriter("spark_upper"),
+    exp.Values: _values,
+    exp.Window: _average_call,
 }

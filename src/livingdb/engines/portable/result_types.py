@@ -24,6 +24,7 @@ from livingdb.engines.spark_types import (
 
 __all__ = [
     "addition_type",
+    "average_type",
     "common_type_of_rest",
     "comparison_type",
     "first_type",
@@ -37,6 +38,7 @@ __all__ = [
     "sum_type",
 ]
 
+_MOST_DIGITS = 38
 Types = Sequence[pa.DataType]
 Nodes = Sequence[exp.Expr]
 
@@ -99,8 +101,29 @@ def product_type(types: Types, nodes: Nodes) -> pa.DataType | None:
 
 
 def quotient_type(types: Types, nodes: Nodes) -> pa.DataType | None:
-    """Of a quotient: a double, of integers too."""
-    return DOUBLE if "decimal" not in map(kind_of, types) else None
+    """Of a quotient: a double, of integers too; a decimal of a decimal and another exact number.
+
+    The dividend with the digits of the result has to be a whole number of 38 digits.
+    """
+    if "decimal" not in map(kind_of, types):
+        return DOUBLE
+    pair = _decimal_operands(types, nodes)
+    if pair is None:
+        return DOUBLE if DOUBLE in types else None
+    one, other = pair
+    whole = one.precision - one.scale + other.scale
+    scale = max(6, one.scale + other.precision + 1)
+    if whole + scale > _MOST_DIGITS:
+        scale = max(_MOST_DIGITS - whole, 6)
+    fits = whole + scale <= _MOST_DIGITS and scale + other.scale >= one.scale
+    is_readable = max(one.scale, other.scale) <= 18 and other.precision < _MOST_DIGITS
+    return pa.decimal128(whole + scale, scale) if fits and is_readable else None
+
+
+def average_type(types: Types, nodes: Nodes) -> pa.DataType | None:
+    """Of an average of decimals, whose sum has to be one of 34 digits."""
+    precision, scale = types[0].precision, types[0].scale
+    return pa.decimal128(precision + 4, scale + 4) if precision <= 24 and scale <= 18 else None
 
 
 def remainder_type(types: Types, nodes: Nodes) -> pa.DataType | None:

@@ -8,9 +8,15 @@ import pyarrow as pa
 from sqlglot import exp
 
 from livingdb.engines.portable.signature_matching import NotPortable, sql_excerpt
+from livingdb.engines.portable.type_annotations import annotate_type
 from livingdb.engines.portable.typed_expressions import ExpressionTyper, require_common
-from livingdb.engines.portable.visible_columns import Column, FromItem, VisibleColumns
-from livingdb.engines.spark_types import NULL, kind_of, spark_type
+from livingdb.engines.portable.visible_columns import (
+    FOREIGN,
+    Column,
+    FromItem,
+    VisibleColumns,
+)
+from livingdb.engines.spark_types import kind_of, spark_type
 
 __all__ = ["columns_of"]
 
@@ -34,7 +40,7 @@ def columns_of(
 
 
 def _stored_columns(schema: pa.Schema) -> list[Column]:
-    return [(field.name, spark_type(field.type) or NULL) for field in schema]
+    return [(field.name, spark_type(field.type) or FOREIGN) for field in schema]
 
 
 class _QueryTyper:
@@ -173,12 +179,9 @@ class _QueryTyper:
         ]
         if not rows or len({len(row) for row in rows}) != 1:
             raise NotPortable("the rows of VALUES differ in length")
-        found = []
-        for at, types in enumerate(zip(*rows, strict=True), 1):
-            kinds = {data_type for data_type in types if data_type != NULL}
-            if len(kinds) != 1:
-                raise NotPortable("a column of VALUES is of several types")
-            found.append((f"col{at}", kinds.pop()))
+        types = [require_common(column, "VALUES") for column in zip(*rows, strict=True)]
+        found = [(f"col{at}", data_type) for at, data_type in enumerate(types, 1)]
+        annotate_type(node, pa.struct(found))
         return found
 
     def _check_group_by(

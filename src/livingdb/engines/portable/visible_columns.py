@@ -14,9 +14,11 @@ from livingdb.engines.portable.typed_expressions import field_type
 from livingdb.engines.portable.unknown_names import is_unknown_name
 from livingdb.engines.spark_types import NULL
 
-__all__ = ["Column", "FromItem", "VisibleColumns"]
+__all__ = ["FOREIGN", "Column", "FromItem", "VisibleColumns"]
 
 Column: TypeAlias = tuple[str, pa.DataType]
+FOREIGN = pa.month_day_nano_interval()
+"""Stands for every type that Spark does not have."""
 _COMPARED = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE)
 _BY_ALIAS = ("GROUP BY", "HAVING", "ORDER BY")
 
@@ -62,8 +64,10 @@ class VisibleColumns:
             is_wrong = is_unknown_name(node) or self._is_of_source(node)
             kind = NoColumn if is_wrong else NotPortable
             raise kind(f"there is no column {sql_excerpt(node)}")
-        if found == NULL:
+        if found == FOREIGN:
             raise NotPortable(f"the column {sql_excerpt(node)} is of a type Spark does not have")
+        if found == NULL:
+            raise NotPortable(f"the column {sql_excerpt(node)} is of no type")
         return found
 
     def _is_of_source(self, node: exp.Column) -> bool:
@@ -131,7 +135,7 @@ class VisibleColumns:
             found = self._without_using_twins(found)
         if not all(column for column, _ in found):
             raise NotPortable("a star stands for a column without a name")
-        if any(kind == NULL for _, kind in found):
+        if any(kind == FOREIGN for _, kind in found):
             raise NotPortable("a star stands for a column of a type Spark does not have")
         return found
 

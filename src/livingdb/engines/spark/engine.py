@@ -18,6 +18,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from livingdb.engines.embedded.results import as_stored_types
+from livingdb.engines.pruning import scan_bounds
 from livingdb.engines.range_text import RANGES_OPTION, ranges_to_text
 from livingdb.engines.request import Request, Source
 from livingdb.engines.spark.build_trees import build_frame
@@ -25,8 +26,9 @@ from livingdb.engines.spark.parallelism import parallelism
 from livingdb.engines.tree_parts import TreeParts
 from livingdb.engines.trust import text_for_spark
 from livingdb.engines.value_ranges import Ranges
-from livingdb.errors import InvalidData, LivingDBError, Unsupported, Untrusted
+from livingdb.errors import InvalidData, LivingDBError, Untrusted
 from livingdb.tables.recipe import Definition
+from livingdb.tables.rows import RowSet
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -109,17 +111,18 @@ class SparkEngine:
 
     def _frame(self, source: Source, request: Request) -> DataFrame:
         stored = source.location
-        if stored is None:
-            if not isinstance(source.rows, pa.Table):
-                raise Unsupported(
-                    "rows of an open transaction cannot be read by Spark; commit it first"
-                )
+        if isinstance(source.rows, pa.Table) and stored is None:
             return self.session.createDataFrame(source.rows)
-        read = self.session.read.format("livingdb").option("table", stored.table)
         needed = _mentioned_columns(request.query, source.schema.names)
+        wanted = self._prunable_ranges(source, request)
+        if stored is None:
+            assert isinstance(source.rows, RowSet)
+            part = scan_bounds(source.rows.schema, wanted)
+            spans = [source.rows.to_arrow(needed, span, part.filters) for span in part.spans]
+            return self.session.createDataFrame(pa.concat_tables(spans))
+        read = self.session.read.format("livingdb").option("table", stored.table)
         read = read.option("versionAsOf", f"id:{stored.snapshot}")
         read = read.option("columns", _columns_option(needed))
-        wanted = self._prunable_ranges(source, request)
         if wanted:
             read = read.option(RANGES_OPTION, ranges_to_text(wanted))
         return read.load(stored.url)
@@ -177,9 +180,14 @@ _CAUSE = re.compile(
 )
 
 
+_SAID = re.compile(r"^(?:Caused by: |: )?[\w.$]+(?:Exception|Error): ")
+"""A line in which a Java error says what it is."""
+
+
 @contextmanager
 def _translate_spark_errors() -> Iterator[None]:
     """Spark's errors in LivingDB's words."""
+    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
     from pyspark.errors import AnalysisException, ParseException, PySparkException
 
     try:
@@ -189,7 +197,7 @@ def _translate_spark_errors() -> Iterator[None]:
         raise
     except (AnalysisException, ParseException) as error:
         raise InvalidData(_first_line(error)) from None
-    except PySparkException as error:
+    except (PySparkException, Py4JError) as error:
         raise InvalidData(f"Spark: {_first_line(error)}") from error
 
 
@@ -213,5 +221,9 @@ def _first_line(error: Exception) -> str:
     if not lines:
         return type(error).__name__
     is_ours = "Python worker" in lines[0] or "PYTHON_DATA_SOURCE" in lines[0]
+    called = "An error occurred while calling" in lines[0]
+    said = [line.split(": ", 1)[-1].strip() for line in lines[1:] if _SAID.search(line)]
+    if called and said:
+        return said[-1]
     causes = [line.strip() for line in lines if _CAUSE.match(line)] if is_ours else []
     return f"{lines[0].rstrip(':')}: {causes[-1]}" if causes else lines[0]

@@ -74,6 +74,12 @@ class _Split(Lens):
         self.conditions = {name: Expression(text) for name, text in conditions.items()}
 
     @property
+    def expressions(self) -> list[tuple[Expression, TableSchema]]:
+        """See `Lens.expressions`."""
+        schema = self.old[self.table].schema
+        return [(condition, schema) for condition in self.conditions.values()]
+
+    @property
     def schema(self) -> TableSchema:
         """The columns that all the tables have."""
         return self.old[self.table].schema

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from livingdb.derivation.find_rows import matching_rows
 from livingdb.derivation.trusted_functions import check_name, load_function
-from livingdb.errors import InvalidData, NotFound
+from livingdb.errors import InvalidData, NotFound, Unsupported
 from livingdb.guard.conditions.condition import Condition, Verdict
 from livingdb.guard.conditions.kinds.repeated_values import unquarantined_rows
 from livingdb.guard.conditions.kinds.row_conditions import row_count_text
@@ -207,11 +207,43 @@ def check_queries(data: object) -> None:
             check_queries(value)
 
 
+def check_portable_queries(
+    data: object, targets: Mapping[str, pa.Schema], sources: Mapping[str, pa.Schema]
+) -> None:
+    """`Unsupported` for a condition by a query that has to be portable and is not.
+
+    Where it reads something else than these tables it is judged when a change comes.
+    """
+    from livingdb.engines.portable.portability import check_portability
+    from livingdb.sql.table_names import table_nodes
+
+    if isinstance(data, Mapping) and data.get("name") == "sql" and "query" in data:
+        names = ("", _BEFORE, _CHANGE)
+        known = {f"{name}{_SOURCE}": schema for name, schema in sources.items()} | dict(sources)
+        known |= {name + end: schema for name, schema in targets.items() for end in names}
+        known = {name.casefold(): schema for name, schema in known.items()}
+        query = parse_query(data["query"])
+        is_known = all(table.name.casefold() in known for table in table_nodes(query))
+        found = check_portability(query, known) if is_known else None
+        if isinstance(found, str):
+            raise _not_portable(found)
+    parts = data.values() if isinstance(data, Mapping) else data
+    for part in parts if isinstance(data, (Mapping, list, tuple)) else ():  # type: ignore[attr-defined]
+        check_portable_queries(part, targets, sources)
+
+
+def _not_portable(reason: str) -> Unsupported:
+    return Unsupported(
+        f"sql: {reason}; the condition of an immediate sync is judged inside the transaction, and "
+        "has to be portable"
+    )
+
+
 def run_query(pending: PendingChange, text: str) -> pa.Table:
-    """The rows that a query gives, answered in this process."""
+    """The rows that a query gives; within a transaction it has to be portable."""
     from sqlglot import exp
 
-    from livingdb.engines.embedded.session import EmbeddedEngine
+    from livingdb.engines.engine_choice import answer_request
     from livingdb.engines.request import Request, Source
     from livingdb.sql.table_names import check_sources, table_nodes
 
@@ -226,7 +258,10 @@ def run_query(pending: PendingChange, text: str) -> pa.Table:
         if not table.alias:
             table.set("alias", exp.TableAlias(this=exp.to_identifier(table.name, quoted=True)))
         table.set("this", exp.to_identifier(name))
-    return EmbeddedEngine().rows(Request(query, sources))
+    request = Request(query, sources)
+    if pending.sync.frequency == "immediate" and isinstance(request.portable, str):
+        raise _not_portable(request.portable)
+    return answer_request(request)[0]
 
 
 def _relation(pending: PendingChange, name: str) -> RowSet | pa.Table:
