@@ -101,7 +101,7 @@ def test_two_columns_cannot_have_one_name() -> None:
         ("SELECT id, now() AS r FROM orders", "TIME_DEPENDENT"),
         ("SELECT id, unix_timestamp() AS r FROM orders", "TIME_DEPENDENT"),
         ("SELECT id, my_function(units) AS r FROM orders", "UNKNOWN_FUNCTION"),
-        ("SELECT id FROM orders ORDER BY units LIMIT 3", "TOP_K"),
+        ("SELECT id, array(units) AS u FROM orders ORDER BY id LIMIT 3", "TOP_K"),
         ("SELECT id, rank() OVER (ORDER BY units) AS r FROM orders", "WINDOW_WITHOUT_PARTITION_BY"),
         ("SELECT note, count(*) AS n FROM orders GROUP BY CUBE (note)", "GROUPING_SETS"),
         ("SELECT id FROM orders WHERE units > ALL (SELECT id FROM customers)", "QUANTIFIED"),
@@ -124,7 +124,8 @@ def test_why_a_view_is_answered_in_full(text: str, reason: str) -> None:
 def test_what_is_full_inside_leaves_the_rest_incremental() -> None:
     found = made(
         "SELECT c.city, q.note FROM customers c JOIN "
-        "(SELECT customer, note FROM orders ORDER BY units DESC, id LIMIT 2) q ON q.customer = c.id"
+        "(SELECT customer, note, rank() OVER (ORDER BY id) AS r FROM orders) q "
+        "ON q.customer = c.id WHERE q.r < 3"
     )
     assert [stage.strategy for stage in found.stages] == ["linear", "full", "join"]
     assert found.is_incremental
@@ -207,6 +208,21 @@ def test_a_larger_extreme_is_folded_and_a_lost_one_is_looked_for() -> None:
     assert here.reads[""] == ["held"]
     here.change({"orders": before})
     assert here.reads[""] == ["held", "matching orders", "answer"]
+
+
+def test_the_first_rows_are_looked_for_only_if_too_few_stay() -> None:
+    here = lab("SELECT id, units FROM orders ORDER BY units DESC, id LIMIT 2")
+    before = here.tables["orders"]
+    assert here.held[""].column("id").to_pylist() == [2, 1]
+    here.change({"orders": pa.concat_tables([before, orders((9, 1, 1, 50, "n", 1))])})
+    assert here.reads[""] == ["held", "answer"]
+    here.change({"orders": pa.concat_tables([before, orders((9, 1, 1, 4, "n", 1))])})
+    assert here.reads[""] == ["held", "answer"]
+    here.change({"orders": before.slice(2)})
+    assert here.reads[""] == ["held", "answer", "source orders", "answer"]
+    assert here.held[""].column("id").to_pylist() == [3]
+    here.change({"orders": before})
+    assert here.reads[""] == ["held", "answer"]
 
 
 def test_a_scalar_that_changes_needs_everything() -> None:

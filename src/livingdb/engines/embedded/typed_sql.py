@@ -11,25 +11,13 @@ from typing import Any
 import pyarrow as pa
 from sqlglot import exp
 
-from livingdb.engines.portable.type_annotations import annotated_type
+from livingdb.engines.embedded.decimal_quotient import decimal_quotient
+from livingdb.engines.embedded.spark_casts import cast_to_spark_type
+from livingdb.engines.portable.type_annotations import annotate_type, annotated_type
 from livingdb.engines.spark_types import BIGINT, DATE, DOUBLE, INTEGERS, STRING, kind_of
 
-__all__ = ["cast_to_spark_type", "needs_cast", "rewrite_typed"]
+__all__ = ["needs_cast", "rewrite_typed"]
 
-_NAMES = {
-    "bigint": "BIGINT",
-    "boolean": "BOOLEAN",
-    "binary": "BLOB",
-    "date": "DATE",
-    "double": "DOUBLE",
-    "float": "REAL",
-    "int": "INT",
-    "smallint": "SMALLINT",
-    "string": "TEXT",
-    "timestamp": "TIMESTAMPTZ",
-    "timestamp_ntz": "TIMESTAMP",
-    "tinyint": "TINYINT",
-}
 _NUMBERS = (*INTEGERS, "decimal", "float", "double")
 _TEXT_PARSERS = {
     "binary": "encode",
@@ -65,13 +53,6 @@ def _innermost(node: exp.Expr) -> exp.Expr:
     while isinstance(node, _CALLS):
         node = node.this
     return node
-
-
-def cast_to_spark_type(node: exp.Expr, target: pa.DataType) -> exp.Expr:
-    """The node's result in Spark's type."""
-    kind = kind_of(target)
-    name = f"DECIMAL({target.precision}, {target.scale})" if kind == "decimal" else _NAMES[kind]
-    return exp.Cast(this=node, to=exp.DataType.build(name, "duckdb"))
 
 
 def _call(name: str, *arguments: exp.Expr) -> exp.Expr:
@@ -111,6 +92,8 @@ def _widened_factor(node: exp.Expr) -> exp.Expr:
 
 
 def _quotient(node: exp.Div, target: pa.DataType) -> exp.Expr:
+    if kind_of(target) == "decimal":
+        return decimal_quotient(node.this, node.expression, target)
     return _call("spark_divide", _operand(node.this, DOUBLE), _operand(node.expression, DOUBLE))
 
 
@@ -149,6 +132,34 @@ def _double_call_rewriter(name: str) -> Callable[[Any, pa.DataType], exp.Expr]:
 
 def _logarithm(node: exp.Log, target: pa.DataType) -> exp.Expr:
     return _call(f"spark_log{node.this.name}", _operand(node.expression, DOUBLE))
+
+
+def _average(node: exp.Avg, target: pa.DataType) -> exp.Expr | None:
+    """An average of decimals is a quotient; what filters or windows it does so with both parts."""
+    if kind_of(target) != "decimal":
+        return None
+    return node if isinstance(node.parent, _CALLS) else _decimal_average(node, target)
+
+
+def _average_call(node: exp.Filter | exp.Window, target: pa.DataType) -> exp.Expr | None:
+    is_average = isinstance(_innermost(node), exp.Avg) and kind_of(target) == "decimal"
+    if not is_average:
+        return None
+    return node if isinstance(node.parent, _CALLS) else _decimal_average(node, target)
+
+
+def _decimal_average(node: exp.Expr, target: pa.DataType) -> exp.Expr:
+    """The quotient of sum and count, each called as the average is."""
+    parts = []
+    summed = pa.decimal128(target.precision + 6, target.scale - 4)
+    for kind, data_type in ((exp.Sum, summed), (exp.Count, BIGINT)):
+        call = exp.Paren(this=node.copy())
+        average = _innermost(call.this)
+        average.replace(kind(this=average.this))
+        made = cast_to_spark_type(call.this, data_type)
+        annotate_type(made, data_type)
+        parts.append(made)
+    return decimal_quotient(parts[0], parts[1], target)
 
 
 def _cast(node: exp.Cast, target: pa.DataType) -> exp.Expr:
@@ -230,9 +241,11 @@ _TYPED_REWRITERS: dict[type[exp.Expr], Callable[[Any, pa.DataType], exp.Expr | N
     exp.BitwiseOr: _arithmetic,
     exp.BitwiseXor: _arithmetic,
     exp.Anonymous: _anonymous,
+    exp.Avg: _average,
     exp.Cast: _cast,
     exp.Ceil: _ceil_or_floor,
     exp.Div: _quotient,
+    exp.Filter: _average_call,
     exp.Exp: _double_call_rewriter("exp"),
     exp.Floor: _ceil_or_floor,
     exp.IntDiv: _integer_division,
@@ -250,4 +263,5 @@ _TYPED_REWRITERS: dict[type[exp.Expr], Callable[[Any, pa.DataType], exp.Expr | N
     exp.Sub: _arithmetic,
     exp.TryCast: _cast,
     exp.Upper: _call_rewriter("spark_upper"),
+    exp.Window: _average_call,
 }

@@ -24,6 +24,7 @@ from livingdb.engines.spark_types import (
 
 __all__ = [
     "addition_type",
+    "average_type",
     "common_type_of_rest",
     "comparison_type",
     "first_type",
@@ -99,8 +100,24 @@ def product_type(types: Types, nodes: Nodes) -> pa.DataType | None:
 
 
 def quotient_type(types: Types, nodes: Nodes) -> pa.DataType | None:
-    """Of a quotient: a double, of integers too."""
-    return DOUBLE if "decimal" not in map(kind_of, types) else None
+    """Of a quotient: a double, of integers too; of decimals one, as far as it has room."""
+    if "decimal" not in map(kind_of, types):
+        return DOUBLE
+    pair = _decimal_operands(types, nodes)
+    if pair is None:
+        return None
+    one, other = pair
+    whole = one.precision - one.scale + other.scale
+    scale = max(6, one.scale + other.precision + 1)
+    scale = min(scale, max(38 - whole, 6))
+    return decimal_type(whole + scale, scale) if scale + other.scale >= one.scale else None
+
+
+def average_type(types: Types, nodes: Nodes) -> pa.DataType | None:
+    """Of an average of decimals, whose sum has ten digits more and needs room for four."""
+    data_type = types[0]
+    is_short = data_type.precision <= 24
+    return pa.decimal128(data_type.precision + 4, data_type.scale + 4) if is_short else None
 
 
 def remainder_type(types: Types, nodes: Nodes) -> pa.DataType | None:

@@ -15,6 +15,7 @@ from sqlglot import exp
 
 from livingdb.engines.portable.result_types import (
     addition_type,
+    average_type,
     common_type_of_rest,
     comparison_type,
     first_type,
@@ -197,6 +198,7 @@ AGGREGATES = _signatures(
     ("count({})", exp.Count, "any*", BIGINT),
     ("sum({})", exp.Sum, "number", sum_type),
     ("avg({})", exp.Avg, "inexact", DOUBLE),
+    ("avg({})", exp.Avg, "decimal", average_type),
     ("min({})", exp.Min, "plain", first_type),
     ("max({})", exp.Max, "plain", first_type),
     ("stddev({})", exp.Stddev, "inexact", DOUBLE),
