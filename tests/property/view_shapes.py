@@ -92,6 +92,10 @@ _ADDITIVE = """
     SELECT name, count(*) AS n FROM (SELECT u.name FROM t LEFT JOIN u ON t.u = u.u) AS q GROUP BY ALL
 """
 _OVER_SUMS = """
+    SELECT g, x, count(*) AS n, sum(d) AS s, max(x) AS m FROM t GROUP BY ROLLUP (g, x) HAVING count(*) > 0
+    SELECT g, x, grouping(g) AS a, grouping_id() AS b, count(*) AS n FROM t GROUP BY CUBE (g, x) HAVING count(*) > 0
+    SELECT g, avg(d) AS s, sum(f) AS f, x FROM t GROUP BY GROUPING SETS ((g, x), (g), (g), ()) HAVING count(*) > 0
+    SELECT g, day, sum(x) AS s, count(DISTINCT u) AS c FROM t GROUP BY g, ROLLUP (day, x) HAVING count(*) > 0
     SELECT avg(f) AS a, sum(f) AS s, count(*) AS n FROM t
     SELECT stddev(x) AS n, median(x) AS m FROM t HAVING count(*) > 1
     SELECT count(DISTINCT x) AS n FROM t
@@ -205,7 +209,6 @@ _FULL = """
     SELECT id, row_number() OVER (ORDER BY id) AS r FROM t
     SELECT id, sum(x) OVER (PARTITION BY g) AS a, sum(x) OVER (PARTITION BY x) AS b FROM t
     SELECT g, sum(x) AS s, rank() OVER (ORDER BY sum(x)) AS r FROM t GROUP BY g
-    SELECT g, x, count(*) AS n FROM t GROUP BY ROLLUP (g, x)
     SELECT DISTINCT array(x, 1) AS arr FROM t
     SELECT id, x FROM t WHERE x > ALL (SELECT v FROM u)
     SELECT t.id, u.v FROM t LEFT JOIN u ON t.x < u.v
