@@ -55,9 +55,12 @@ class Memory:
         assert distinct_rows(values).num_rows == values.num_rows
         return semi_join(rows, values.column_names, values)
 
-    def held_rows(self, keys: pa.Table) -> pa.Table:
+    def held_rows(self, keys: pa.Table | None) -> pa.Table:
         assert self.stage is not None
         assert self.stored is not None
+        if keys is None:
+            self.reads.append("held")
+            return self.stored
         assert tuple(keys.column_names) == self.stage.key, (
             keys.column_names,
             self.stage.key,

@@ -79,6 +79,7 @@ _JOIN = """
     WITH r AS (SELECT u, sum(x) AS s FROM t GROUP BY u) SELECT u.u, u.v, r.s FROM u JOIN r ON u.u = r.u WHERE r.s = (SELECT max(s) FROM r)
 """
 _ADDITIVE = """
+    SELECT d / 7 AS q, count(*) AS n FROM t GROUP BY d / 7
     SELECT (g), (count(*)) AS n FROM t GROUP BY ((g))
     SELECT g, count(*) AS n FROM t GROUP BY g
     SELECT g, x, count(*) AS n FROM t GROUP BY g, x
@@ -91,6 +92,10 @@ _ADDITIVE = """
     SELECT name, count(*) AS n FROM (SELECT u.name FROM t LEFT JOIN u ON t.u = u.u) AS q GROUP BY ALL
 """
 _OVER_SUMS = """
+    SELECT g, x, count(*) AS n, sum(d) AS s, max(x) AS m FROM t GROUP BY ROLLUP (g, x) HAVING count(*) > 0
+    SELECT g, x, grouping(g) AS a, grouping_id() AS b, count(*) AS n FROM t GROUP BY CUBE (g, x) HAVING count(*) > 0
+    SELECT g, avg(d) AS s, sum(f) AS f, x FROM t GROUP BY GROUPING SETS ((g, x), (g), (g), ()) HAVING count(*) > 0
+    SELECT g, day, sum(x) AS s, count(DISTINCT u) AS c FROM t GROUP BY g, ROLLUP (day, x) HAVING count(*) > 0
     SELECT avg(f) AS a, sum(f) AS s, count(*) AS n FROM t
     SELECT stddev(x) AS n, median(x) AS m FROM t HAVING count(*) > 1
     SELECT count(DISTINCT x) AS n FROM t
@@ -116,6 +121,11 @@ _OVER_SUMS = """
     SELECT g FROM t GROUP BY g
 """
 _TOUCHED = """
+    SELECT id, x FROM t ORDER BY x, id LIMIT 3
+    SELECT g, count(*) AS n FROM t GROUP BY g ORDER BY n DESC, g LIMIT 2
+    SELECT g, x FROM b ORDER BY x DESC, g LIMIT 3
+    SELECT id, d, f FROM t ORDER BY f DESC NULLS LAST, id LIMIT 5
+    SELECT DISTINCT d / 7 AS q FROM t
     SELECT t.id, u.v, u.name FROM (t) LEFT JOIN u ON ((t.u = u.u) AND (t.x > u.v))
     SELECT id FROM t WHERE (NOT (EXISTS ((SELECT 1 FROM u WHERE ((u.u) = (t.u))))))
     SELECT id FROM t WHERE (x >= ((SELECT count(*) FROM u AS b WHERE (b.u = (t.u)))))
@@ -187,18 +197,18 @@ _TOUCHED = """
     SELECT g, x, rank() OVER (PARTITION BY g ORDER BY x) AS r FROM b
 """
 _OVER_WINDOWS = """
+    SELECT id FROM t ORDER BY x NULLS LAST, id DESC LIMIT 2 OFFSET 1
+    (SELECT g FROM t) UNION (SELECT name FROM u) ORDER BY 1 LIMIT 2
+    SELECT t.id, u.v FROM t JOIN u ON t.u = u.u ORDER BY t.x DESC, t.id, u.v LIMIT 4
+    SELECT g, sum(d) / count(*) AS q, avg(d / 3) AS r FROM t GROUP BY g
+    SELECT max(q) AS n FROM (SELECT g, avg(d) AS q FROM t GROUP BY g) AS p
     SELECT g, x, rank() OVER (PARTITION BY g ORDER BY x) AS r FROM t
     SELECT x, g FROM (SELECT g, x, row_number() OVER (PARTITION BY g ORDER BY id) AS rn FROM t) AS q WHERE rn <= 2
 """
 _FULL = """
-    SELECT id, x FROM t ORDER BY x, id LIMIT 3
-    SELECT g, count(*) AS n FROM t GROUP BY g ORDER BY n DESC, g LIMIT 2
-    SELECT id FROM t ORDER BY x NULLS LAST, id DESC LIMIT 2 OFFSET 1
-    (SELECT g FROM t) UNION (SELECT name FROM u) ORDER BY 1 LIMIT 2
     SELECT id, row_number() OVER (ORDER BY id) AS r FROM t
     SELECT id, sum(x) OVER (PARTITION BY g) AS a, sum(x) OVER (PARTITION BY x) AS b FROM t
     SELECT g, sum(x) AS s, rank() OVER (ORDER BY sum(x)) AS r FROM t GROUP BY g
-    SELECT g, x, count(*) AS n FROM t GROUP BY ROLLUP (g, x)
     SELECT DISTINCT array(x, 1) AS arr FROM t
     SELECT id, x FROM t WHERE x > ALL (SELECT v FROM u)
     SELECT t.id, u.v FROM t LEFT JOIN u ON t.x < u.v

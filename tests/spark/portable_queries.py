@@ -238,6 +238,11 @@ SELECT id, sum(quantity) FILTER (WHERE paid) OVER (ORDER BY id) AS s FROM orders
 SELECT city, rank() OVER (ORDER BY count(*) DESC) AS r FROM people GROUP BY city
 SELECT id, n FROM (SELECT id, row_number() OVER (PARTITION BY person ORDER BY amount DESC, id)
   AS n FROM orders) t WHERE n = 1
+SELECT id, amount / 7 AS a, 1 / nullif(amount, 0) AS b, amount / nullif(quantity, 0) AS c,
+  amount / -0.3 AS d FROM orders
+SELECT person, avg(amount) AS a, avg(DISTINCT amount) AS d, avg(amount) FILTER (WHERE paid) AS f,
+  sum(amount) / count(*) AS q FROM orders GROUP BY person
+SELECT id, avg(amount) OVER (PARTITION BY person ORDER BY id) AS a FROM orders
 """
 
 ORDERED = """
@@ -265,8 +270,7 @@ WITH top AS (SELECT id FROM orders ORDER BY quantity DESC, id LIMIT 2) SELECT id
 
 NOT_PORTABLE = """
 SELECT percentile_approx(quantity, 0.5) AS v FROM orders
-SELECT amount / 2 AS v FROM orders
-SELECT avg(amount) AS v FROM orders
+SELECT amount / 2e0 AS v FROM orders
 SELECT initcap(name) AS v FROM people
 SELECT collect_list(id) AS v FROM people
 SELECT first(id) AS v FROM people

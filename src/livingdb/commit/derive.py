@@ -22,7 +22,12 @@ from livingdb.commit.refresh import DEFINITION, version_intent
 from livingdb.commit.reuse_answer import nearest_answer, relabel_answer
 from livingdb.derivation.hidden_tables import whole_tables
 from livingdb.derivation.plan import Plan
-from livingdb.derivation.plan_cache import columns_used, portable_columns, view_plan
+from livingdb.derivation.plan_cache import (
+    columns_used,
+    portable_columns,
+    stages_portability,
+    view_plan,
+)
 from livingdb.derivation.query_answers import Answers
 from livingdb.derivation.refresh_view import RefreshInput, SourceVersion, schemas_of
 from livingdb.derivation.source_positions import At, RefreshRequest, refresh_inputs, source_heads
@@ -337,7 +342,8 @@ def check_maintainable(
     known = portable_columns(view, schemas)
     if isinstance(known, Unanswerable):
         raise InvalidData(_with_nearest(known, schemas))
-    if immediate and isinstance(known, str):
+    is_apart = isinstance(known, str) and stages_portability(view, schemas) is not None
+    if immediate and is_apart:
         raise IllegalSync(
             f"an immediate view is computed inside the transaction, by the embedded engine, and "
             f"that does not give what Spark gives here: {known}; when='deferred' runs it on Spark"

@@ -26,6 +26,7 @@ from livingdb.evolution.schema_change import SchemaChange
 from livingdb.graph.graph import Graph
 from livingdb.graph.names import is_hidden
 from livingdb.graph.storage.staging import Staging
+from livingdb.sql.column_titles import with_spark_titles
 from livingdb.tables.index import Version
 from livingdb.tables.recipe import Definition
 
@@ -94,7 +95,8 @@ def lazy_definition(graph: Graph, view: View, inputs: Mapping[str, RefreshInput]
             f"view {view.name!r} cannot be left to be computed when it is read: {known}; "
             "materialize='full' stores its rows"
         )
-    columns = pa.schema([pa.field(name, kind) for name, kind in known.columns])
+    kinds = [pa.field(name or f"c{at}", kind) for at, (name, kind) in enumerate(known.columns)]
+    columns = with_spark_titles(view.tree(), pa.schema(kinds).empty_table()).schema
     definition = definition_for(columns, view_plan(view, schemas).stages[-1].key)
     return output_definition(definition, view.id)
 

@@ -77,8 +77,8 @@ class Relations(Protocol):
         """The rows that hold one of the rows of `values`; null is null here."""
         ...
 
-    def held_rows(self, keys: pa.Table) -> pa.Table:
-        """The old rows with these keys, of the stage that is maintained."""
+    def held_rows(self, keys: pa.Table | None) -> pa.Table:
+        """The old rows with these keys, or all of them, of the stage that is maintained."""
         ...
 
     def answer(self, ask: Ask, relations: Mapping[str, Relation]) -> pa.Table:

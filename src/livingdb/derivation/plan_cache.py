@@ -13,7 +13,7 @@ from livingdb.derivation.view import View
 from livingdb.engines.portable.portability import PortableQuery, check_portability
 from livingdb.tables.schema import TableSchema
 
-__all__ = ["columns_used", "input_of", "portable_columns", "view_plan"]
+__all__ = ["columns_used", "input_of", "portable_columns", "stages_portability", "view_plan"]
 
 _Inputs = tuple[tuple[str, pa.Schema, tuple[str, ...] | None], ...]
 
@@ -41,6 +41,18 @@ def columns_used(view: View, schemas: Mapping[str, TableSchema]) -> dict[str, li
 def portable_columns(view: View, schemas: Mapping[str, TableSchema]) -> PortableQuery | str:
     """The columns of a view if every engine gives the same; else why they may not."""
     return _cached_columns(view.query_over(schemas), _inputs(schemas))
+
+
+def stages_portability(view: View, schemas: Mapping[str, TableSchema]) -> str | None:
+    """Why the stages of a view may differ between engines; None if every engine gives the same."""
+    known = {name: schema.arrow for name, schema in schemas.items()}
+    for stage in view_plan(view, schemas).stages:
+        read = {name: known[name] for name in stage.reads}
+        found = check_portability(stage.ask.query.copy(), read)
+        if isinstance(found, str):
+            return found
+        known[stage.name] = pa.schema([pa.field(name, kind) for name, kind in found.columns])
+    return None
 
 
 def _inputs(schemas: Mapping[str, TableSchema]) -> _Inputs:

@@ -158,11 +158,11 @@ class VersionRelations:
         """The rows that hold one of the rows of `values`; null is null here."""
         return self._pairs[name].matching_rows(side, values)
 
-    def held_rows(self, keys: pa.Table) -> pa.Table:
-        """The old rows with these keys, of the stage that is maintained."""
+    def held_rows(self, keys: pa.Table | None) -> pa.Table:
+        """The old rows with these keys, or all of them, of the stage that is maintained."""
         assert self._held is not None
-        versions = next(iter(self._pairs.values())).versions
-        return matching_rows(versions.rows(self._held), keys)
+        rows = next(iter(self._pairs.values())).versions.rows(self._held)
+        return rows.to_arrow() if keys is None else matching_rows(rows, keys)
 
     def answer(self, ask: Ask, relations: Mapping[str, Relation]) -> pa.Table:
         """The rows a prepared query gives over these relations."""

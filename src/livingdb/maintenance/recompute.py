@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from livingdb.commit.derive_version import answers_for, lazy_definition
+from livingdb.derivation.compiler.order_limit import with_settled_ties
 from livingdb.derivation.hidden_tables import hot_table
 from livingdb.derivation.partial_view import hot_view
 from livingdb.derivation.plan import Ask, Relation
@@ -97,10 +98,11 @@ class _ViewTables:
     def _whole_table(self) -> RecomputedTable:
         """The answer of the query as it is written."""
         definition = lazy_definition(self._graph, self._view, self._inputs)
-        ask = Ask(self._view.tree(), tuple(self._sources))
-        rows = self._answers.answer(ask, self._sources)
         hidden = {column.name for column in definition.schema.columns if column.hidden}
         names = [c.name for c in definition.schema.columns if c.name not in hidden]
+        kinds = [definition.schema.arrow.field(name).type for name in names]
+        ask = Ask(with_settled_ties(self._view.tree(), kinds), tuple(self._sources))
+        rows = self._answers.answer(ask, self._sources)
         return _recomputed(definition, rows.rename_columns(names))
 
     def _stage_tables(self, view: View) -> dict[str, RecomputedTable]:

@@ -7,7 +7,7 @@ import decimal
 import numpy as np
 import pyarrow as pa
 import pytest
-from tests.property.view_lab import Lab, Memory
+from tests.property.view_lab import Lab, Memory, answer
 
 from livingdb.derivation.compiler.plan_query import WEIGHT, Ask, Input, NeedsFull, Plan, plan
 from livingdb.derivation.operators.additive_groups import AdditiveGroups, Slot
@@ -101,9 +101,12 @@ def test_two_columns_cannot_have_one_name() -> None:
         ("SELECT id, now() AS r FROM orders", "TIME_DEPENDENT"),
         ("SELECT id, unix_timestamp() AS r FROM orders", "TIME_DEPENDENT"),
         ("SELECT id, my_function(units) AS r FROM orders", "UNKNOWN_FUNCTION"),
-        ("SELECT id FROM orders ORDER BY units LIMIT 3", "TOP_K"),
+        ("SELECT id, array(units) AS u FROM orders ORDER BY id LIMIT 3", "TOP_K"),
         ("SELECT id, rank() OVER (ORDER BY units) AS r FROM orders", "WINDOW_WITHOUT_PARTITION_BY"),
-        ("SELECT note, count(*) AS n FROM orders GROUP BY CUBE (note)", "GROUPING_SETS"),
+        (
+            "SELECT note, grouping_id(units) AS n FROM orders GROUP BY CUBE (note, units)",
+            "GROUPING_SETS",
+        ),
         ("SELECT id FROM orders WHERE units > ALL (SELECT id FROM customers)", "QUANTIFIED"),
         (
             "SELECT o.id FROM orders o LEFT JOIN customers c ON o.id < c.id",
@@ -124,7 +127,8 @@ def test_why_a_view_is_answered_in_full(text: str, reason: str) -> None:
 def test_what_is_full_inside_leaves_the_rest_incremental() -> None:
     found = made(
         "SELECT c.city, q.note FROM customers c JOIN "
-        "(SELECT customer, note FROM orders ORDER BY units DESC, id LIMIT 2) q ON q.customer = c.id"
+        "(SELECT customer, note, rank() OVER (ORDER BY id) AS r FROM orders) q "
+        "ON q.customer = c.id WHERE q.r < 3"
     )
     assert [stage.strategy for stage in found.stages] == ["linear", "full", "join"]
     assert found.is_incremental
@@ -207,6 +211,52 @@ def test_a_larger_extreme_is_folded_and_a_lost_one_is_looked_for() -> None:
     assert here.reads[""] == ["held"]
     here.change({"orders": before})
     assert here.reads[""] == ["held", "matching orders", "answer"]
+
+
+def test_the_first_rows_are_looked_for_only_if_too_few_stay() -> None:
+    here = lab("SELECT id, units FROM orders ORDER BY units DESC, id LIMIT 2")
+    before = here.tables["orders"]
+    assert here.held[""].column("id").to_pylist() == [2, 1]
+    here.change({"orders": pa.concat_tables([before, orders((9, 1, 1, 50, "n", 1))])})
+    assert here.reads[""] == ["held", "answer"]
+    here.change({"orders": pa.concat_tables([before, orders((9, 1, 1, 4, "n", 1))])})
+    assert here.reads[""] == ["held", "answer"]
+    here.change({"orders": before.slice(2)})
+    assert here.reads[""] == ["held", "answer", "source orders", "answer"]
+    assert here.held[""].column("id").to_pylist() == [3]
+    here.change({"orders": before})
+    assert here.reads[""] == ["held", "answer"]
+
+
+@pytest.mark.parametrize(
+    ("clause", "sets"),
+    [
+        ("ROLLUP (note, units)", {(0, 0, 0), (0, 1, 1), (1, 1, 3)}),
+        ("note, units WITH ROLLUP", {(0, 0, 0), (0, 1, 1), (1, 1, 3)}),
+        ("CUBE (note, units)", {(0, 0, 0), (0, 1, 1), (1, 0, 2), (1, 1, 3)}),
+        ("note, units GROUPING SETS (note, units)", {(0, 1, 1), (1, 0, 2)}),
+        ("GROUPING SETS ((note, units), ROLLUP (units))", {(0, 0, 0), (1, 0, 2), (1, 1, 3)}),
+        ("note, ROLLUP (units)", {(0, 0, 0), (0, 1, 1)}),
+    ],
+)
+def test_the_sets_of_a_grouping(clause: str, sets: set[tuple[int, int, int]]) -> None:
+    """Which columns are null because they are rolled up; a null that was there is none of them."""
+    text = (
+        "SELECT grouping(note) AS a, grouping(units) AS b, grouping_id(note, units) AS c, note, "
+        f"units, count(*) AS n FROM orders GROUP BY {clause}"
+    )
+    found = made(text)
+    assert (found.is_incremental, found.stages[-1].key) == (True, ("c", "note", "units"))
+    rows = orders((1, 1, 5, None, None, 0.5), (2, 1, 7, 3, "b", 1.5))
+    held: dict[str, pa.Table] = {"Orders": rows}
+    for stage in found.stages:
+        held[stage.name] = answer(stage.ask, {name: held[name] for name in stage.reads})
+    shown = held[""].to_pylist()
+    assert {(row["a"], row["b"], row["c"]) for row in shown} == sets
+    for at in sets:
+        assert sum(row["n"] for row in shown if (row["a"], row["b"], row["c"]) == at) == 2
+    held["Orders"] = rows.slice(0, 0)
+    assert answer(found.stages[0].ask, {"Orders": held["Orders"]}).num_rows == 0
 
 
 def test_a_scalar_that_changes_needs_everything() -> None:

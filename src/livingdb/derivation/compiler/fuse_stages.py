@@ -10,11 +10,12 @@ from livingdb.derivation.operators.additive_groups import AdditiveGroups
 from livingdb.derivation.operators.linear_block import LinearBlock
 from livingdb.derivation.operators.node import Leaf, Node
 from livingdb.derivation.operators.partitioned_block import PartitionedBlock
+from livingdb.derivation.operators.stored_node import StoredNode
 
 __all__ = ["fuse"]
 
 
-def fuse(after: LinearBlock, before: Node | AdditiveGroups) -> Node | AdditiveGroups | None:
+def fuse(after: LinearBlock, before: Node | StoredNode) -> Node | StoredNode | None:
     """A selection over the only rows it reads, as one block; None if they have to be apart."""
     if after.laterals or len(after.sources) != 1:
         return None

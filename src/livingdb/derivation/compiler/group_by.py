@@ -18,8 +18,9 @@ from livingdb.derivation.compiler.aggregates import (
     is_summable,
 )
 from livingdb.derivation.compiler.correlation import block_expression
+from livingdb.derivation.compiler.grouping_sets import SET, GroupingSets, is_grouping_call
 from livingdb.derivation.operators.additive_groups import AdditiveGroups, Slot
-from livingdb.derivation.operators.node import Leaf
+from livingdb.derivation.operators.node import Leaf, Node
 from livingdb.derivation.operators.partitioned_block import PartitionedBlock
 from livingdb.derivation.operators.whole_group import WholeGroup
 from livingdb.derivation.plan import Unplannable
@@ -44,7 +45,9 @@ def apply_group_by(selecting: SelectCompiler) -> None:
         raise Unplannable("CORRELATED_IN_GROUPS")
     if flow.laterals:
         flow.reopen(flow.close(later))
-    groups: list[exp.Expr] = []
+    sets = None if selecting.sets is None else selecting.sets.located(flow)
+    selecting.sets = sets
+    groups: list[exp.Expr] = [] if sets is None else list(sets.columns)
     for group in selecting.groups or ():
         located = flow.substitute(group)
         if located not in groups:
@@ -52,12 +55,12 @@ def apply_group_by(selecting: SelectCompiler) -> None:
     calls: list[exp.Expr] = []
     for expression in later:
         for call in aggregates_in(flow.substitute(expression)):
-            if call not in calls:
+            if call not in calls and not (sets is not None and is_grouping_call(call)):
                 calls.append(call)
     made = _plan_groups(selecting, groups, calls)
 
     def moved(expression: exp.Expr) -> exp.Expr:
-        return _over_groups(flow.substitute(expression), groups, calls, made)
+        return _over_groups(flow.substitute(expression), groups, calls, made, sets)
 
     selecting.items = [(name, moved(item)) for name, item in selecting.items]
     having = [moved(condition) for condition in selecting.having]
@@ -88,15 +91,16 @@ def _plan_groups(
     selecting: SelectCompiler, groups: list[exp.Expr], calls: list[exp.Expr]
 ) -> _Groups:
     """The stages of the groups; without group columns, what is DISTINCT has stages of its own."""
-    distinct = {} if groups else _distinct_values(selecting, calls)
+    is_global = not groups and selecting.sets is None
+    distinct = _distinct_values(selecting, calls) if is_global else {}
     others = [call for call in calls if not any(call is known for known, _ in distinct.values())]
     sources: dict[str, Leaf] = {}
     values: dict[int, exp.Expr] = {}
     if others or not distinct:
         leaf, found = _plan_additive(selecting, groups, others) or (
-            _plan_partitioned(selecting, groups, others)
-            if groups
-            else _plan_whole(selecting, others)
+            _plan_whole(selecting, others)
+            if is_global
+            else _plan_partitioned(selecting, groups, others)
         )
         relation = selecting.compiler.fresh_name()
         sources[relation] = leaf
@@ -221,10 +225,15 @@ def _plan_additive(
             found.append(exp.Paren(this=quotient))
         else:
             found.append(trees.column("", slot(kind, column).name))
-    node = AdditiveGroups(
-        rows, [(f"g{at}", f"g{at}") for at in range(len(groups))], list(slots.values())
-    )
-    selecting.compiler.note("group by" if groups else "aggregate", "additive")
+    names = [f"g{at}" for at in range(len(groups))]
+    if selecting.sets is None:
+        node = AdditiveGroups(rows, [(name, name) for name in names], list(slots.values()))
+    else:
+        expanded = selecting.sets.expand(flow, rows)
+        names = [SET, *names]
+        node = AdditiveGroups(expanded, [(name, name) for name in names], list(slots.values()))
+        selecting.compiler.note("grouping sets", "linear")
+    selecting.compiler.note("group by" if names else "aggregate", "additive")
     return selecting.compiler.add_stage(node), found
 
 
@@ -236,7 +245,13 @@ def _plan_partitioned(
     keys = [(f"g{at}", group) for at, group in enumerate(groups)]
     rows = flow.close(calls, keys)
     _check_groups([rows.types.get(name) for name, _ in keys])
-    items = [trees.with_alias(trees.column("r", name), name) for name, _ in keys]
+    key = [name for name, _ in keys]
+    source: Node = rows
+    if selecting.sets is not None:
+        source = selecting.sets.expand(flow, rows)
+        key = [SET, *key]
+        selecting.compiler.note("grouping sets", "linear")
+    items = [trees.with_alias(trees.column("r", name), name) for name in key]
     names = [f"f{at}" for at in range(len(calls))]
     items += [
         trees.with_alias(block_expression(call, flow, "r"), name)
@@ -244,18 +259,18 @@ def _plan_partitioned(
     ]
     query = exp.Select(
         expressions=items,
-        group=exp.Group(expressions=[trees.column("r", name) for name, _ in keys]),
+        group=exp.Group(expressions=[trees.column("r", name) for name in key]),
     )
     query.set("from_", exp.From(this=trees.table("r", "r")))
-    columns = [*(name for name, _ in keys), *names]
+    columns = [*key, *names]
     node = PartitionedBlock(
         query,
-        {"r": rows},
-        {"r": [name for name, _ in keys]},
+        {"r": source},
+        {"r": key},
         columns=columns,
-        types=trees.column_types(query, {"r": rows.types}),
-        key=tuple(name for name, _ in keys),
-        kept={name: at for at, (name, _) in enumerate(keys)},
+        types=trees.column_types(query, {"r": source.types}),
+        key=tuple(key),
+        kept={name: at for at, name in enumerate(key)},
         leading="r",
         constants=flow.constants,
     )
@@ -269,13 +284,20 @@ def _check_groups(kinds: list[object]) -> None:
 
 
 def _over_groups(
-    expression: exp.Expr, groups: list[exp.Expr], calls: list[exp.Expr], made: _Groups
+    expression: exp.Expr,
+    groups: list[exp.Expr],
+    calls: list[exp.Expr],
+    made: _Groups,
+    sets: GroupingSets | None,
 ) -> exp.Expr:
     """An expression over the columns of groups instead of rows."""
     root = exp.Paren(this=expression)
 
     def visit(node: exp.Expr) -> None:
         if isinstance(node, exp.Subquery):
+            return
+        if sets is not None and is_grouping_call(node):
+            node.replace(sets.value(node, next(iter(made.sources))))
             return
         if node in groups:
             node.replace(trees.column(next(iter(made.sources)), f"g{groups.index(node)}"))

@@ -17,10 +17,10 @@ from livingdb.derivation.compiler.fuse_stages import fuse
 from livingdb.derivation.compiler.parentheses import without_parentheses
 from livingdb.derivation.compiler.query_compiler import Block, Compiler, Environment
 from livingdb.derivation.compiler.query_trees import column
-from livingdb.derivation.operators.additive_groups import AdditiveGroups
 from livingdb.derivation.operators.linear_block import LinearBlock
 from livingdb.derivation.operators.node import Leaf, Node
 from livingdb.derivation.operators.stage import build_stage, renamed_stage
+from livingdb.derivation.operators.stored_node import StoredNode
 from livingdb.derivation.plan import (
     WEIGHT,
     Ask,
@@ -123,7 +123,7 @@ def _reads_only_last(compiler: Compiler, node: LinearBlock) -> bool:
     return isinstance(source, Leaf) and source.name == last and read.count(last) == 1
 
 
-def _fuse_last_stage(compiler: Compiler, node: Node) -> Node | AdditiveGroups:
+def _fuse_last_stage(compiler: Compiler, node: Node) -> Node | StoredNode:
     """The node with the last hidden stage in it, if nothing else reads that."""
     if not isinstance(node, LinearBlock) or not _reads_only_last(compiler, node):
         return node

@@ -11,9 +11,9 @@ from sqlglot import exp
 from livingdb.derivation.compiler import query_trees as trees
 from livingdb.derivation.compiler.name_resolution import Scope, UnknownColumn
 from livingdb.derivation.operators import stage as stages
-from livingdb.derivation.operators.additive_groups import AdditiveGroups
 from livingdb.derivation.operators.linear_block import LinearBlock
 from livingdb.derivation.operators.node import Leaf, Node
+from livingdb.derivation.operators.stored_node import StoredNode
 from livingdb.derivation.plan import Ask, Input, Stage, Unplannable
 from livingdb.engines.portable.portability import PortableQuery, check_portability
 from livingdb.errors import NotFound
@@ -47,7 +47,7 @@ class Compiler:
     def __init__(self, tables: Mapping[str, Input]):
         self.tables = {name.casefold(): (name, given) for name, given in tables.items()}
         self.stages: list[Stage] = []
-        self.stage_nodes: dict[str, Node | AdditiveGroups] = {}
+        self.stage_nodes: dict[str, Node | StoredNode] = {}
         self.leaves: dict[str, Leaf] = {}
         self.notes: list[tuple[str, str, str | None]] = []
         self.constants: dict[str, Leaf] = {}
@@ -149,14 +149,14 @@ class Compiler:
 
     # --- stages ---------------------------------------------------------------------------------
 
-    def add_stage(self, node: Node | AdditiveGroups, key: tuple[str, ...] | None = None) -> Leaf:
+    def add_stage(self, node: Node | StoredNode, key: tuple[str, ...] | None = None) -> Leaf:
         """A node as a stage of its own, which later stages read."""
         if isinstance(node, Leaf):
             return node
         name = f"~{len(self.stages) + 1}"
         stage = stages.build_stage(name, node, node.key if key is None else key)
         self.stage_nodes[name] = node
-        is_single = isinstance(node, AdditiveGroups) and node.is_global
+        is_single = isinstance(node, StoredNode) and node.is_global
         return self._append_stage(stage, node.types, node.columns, () if is_single else stage.key)
 
     def full_source(self, node: Node, alias: str) -> tuple[exp.Expr, list[Leaf]]:

@@ -10,6 +10,7 @@ from livingdb.derivation.compiler import query_trees as trees
 from livingdb.derivation.compiler.aggregates import aggregates_in
 from livingdb.derivation.compiler.flow import Flow
 from livingdb.derivation.compiler.group_by import apply_group_by
+from livingdb.derivation.compiler.grouping_sets import GroupingSets, grouping_sets
 from livingdb.derivation.compiler.joins import JoinedRelation, join_all
 from livingdb.derivation.compiler.name_resolution import Scope, VisibleRelation
 from livingdb.derivation.compiler.order_limit import add_limit_stage, is_limited
@@ -50,6 +51,7 @@ class SelectCompiler:
         self.items: list[tuple[str, exp.Expr]] = []
         self.conditions: list[exp.Expr] = []
         self.groups: list[exp.Expr] | None = None
+        self.sets: GroupingSets | None = None
         self.having: list[exp.Expr] = []
         self.qualify: list[exp.Expr] = []
         self.order: list[exp.Ordered] = []
@@ -186,16 +188,17 @@ class SelectCompiler:
                 made for _, made in self.items if not any(True for _ in aggregates_in(made))
             ]
             return
-        others = [v for k, v in group.args.items() if v and k != "expressions"]
-        if others or any(e.find(exp.Rollup, exp.Cube, exp.GroupingSets) for e in group.expressions):
-            raise Unplannable("GROUPING_SETS")
-        self.groups = []
         self.scope.aliases = items
-        for part in group.expressions:
-            if isinstance(part, exp.Literal) and part.name.isdecimal():
-                self.groups.append(self.items[int(part.name) - 1][1].copy())
-            else:
-                self.groups.append(self.resolve(part))
+        self.sets = grouping_sets(group, self._resolve_group)
+        if self.sets is not None:
+            self.groups = list(self.sets.columns)
+        else:
+            self.groups = [self._resolve_group(part) for part in group.expressions]
+
+    def _resolve_group(self, part: exp.Expr) -> exp.Expr:
+        if isinstance(part, exp.Literal) and part.name.isdecimal():
+            return self.items[int(part.name) - 1][1].copy()
+        return self.resolve(part)
 
     def _resolve_order(self, item: exp.Expr) -> exp.Ordered:
         if not isinstance(item, exp.Ordered):

@@ -20,7 +20,7 @@ from livingdb.engines.spark_types import common_type
 if TYPE_CHECKING:
     from livingdb.derivation.compiler.query_compiler import Block, Compiler, Environment
 
-__all__ = ["Concat", "compile_set_operation", "distinct_node"]
+__all__ = ["Concat", "compile_set_operation", "distinct_node", "spark_type_name"]
 
 
 class Concat(Node):
@@ -181,7 +181,7 @@ def _cast_columns(
     for name, (_, column), kind in zip(columns, block.names, kinds, strict=True):
         item: exp.Expr = trees.column(relation, column)
         if block.node.types.get(column) != kind:
-            item = exp.Cast(this=item, to=exp.DataType.build(_spark_type(kind), "spark"))
+            item = exp.Cast(this=item, to=exp.DataType.build(spark_type_name(kind), "spark"))
         items.append((name, flow.substitute(item)))
     made = flow.project(items)
     if any(made.types.get(name) != kind for name, kind in zip(columns, kinds, strict=True)):
@@ -189,7 +189,8 @@ def _cast_columns(
     return made
 
 
-def _spark_type(kind: pa.DataType) -> str:
+def spark_type_name(kind: pa.DataType) -> str:
+    """What Spark calls a type."""
     if pa.types.is_decimal(kind):
         return f"decimal({kind.precision}, {kind.scale})"
     names = {
@@ -203,6 +204,8 @@ def _spark_type(kind: pa.DataType) -> str:
         pa.timestamp("us"): "timestamp_ntz",
         pa.timestamp("us", "UTC"): "timestamp",
         pa.string(): "string",
+        pa.bool_(): "boolean",
+        pa.binary(): "binary",
     }
     if kind not in names:
         raise Unplannable("DIFFERENT_TYPES")

@@ -20,11 +20,11 @@ from sqlglot import exp
 
 from livingdb.derivation.compiler import query_trees as trees
 from livingdb.derivation.operators.node import Node, Run
+from livingdb.derivation.operators.stored_node import StoredNode
 from livingdb.derivation.operators.value_lookups import fit_types
-from livingdb.derivation.plan import WEIGHT, Ask, NeedsFull
+from livingdb.derivation.plan import Ask, NeedsFull
 from livingdb.derivation.row_numbers import Numbers, row_numbers
 from livingdb.derivation.weighted_rows import (
-    consolidate,
     difference,
     expand_weights,
 )
@@ -50,7 +50,7 @@ class Slot:
     summed: str | None = None
 
 
-class AdditiveGroups:
+class AdditiveGroups(StoredNode):
     """The groups of an input.  Without group columns there is one group, called 0."""
 
     strategy = "additive"
@@ -65,7 +65,7 @@ class AdditiveGroups:
         self.node = node
         self.is_global = not groups
         self.groups = list(groups)
-        self.key = tuple(name for name, _ in groups) if groups else ("g0",)
+        self.key: tuple[str, ...] = tuple(name for name, _ in groups) or ("g0",)
         self.slots = list(slots)
         self.columns = tuple(order or (*self.key, *(slot.name for slot in slots)))
         select = self._select(trees.table(_ROWS, _ROWS))
@@ -93,18 +93,11 @@ class AdditiveGroups:
             made.set("group", exp.Group(expressions=keys))
         return made
 
-    def empty_delta(self) -> pa.Table:
-        """No weighted rows."""
-        fields = [(name, self.types.get(name) or pa.null()) for name in self.columns]
-        return pa.schema([*fields, (WEIGHT, pa.int64())]).empty_table()
-
     # --- maintenance ----------------------------------------------------------------------------
 
     def delta(self, run: Run) -> pa.Table:
         """The groups that go and come."""
-        delta = run.delta(self.node)
-        if delta.num_rows:
-            delta = consolidate(delta.select([*self.node.columns, WEIGHT]))
+        delta = self.input_delta(run)
         if not delta.num_rows:
             return self.empty_delta()
         rows, signs = expand_weights(delta)

@@ -7,10 +7,10 @@ from collections.abc import Callable
 import pyarrow as pa
 
 from livingdb.derivation.compiler.fuse_stages import fuse
-from livingdb.derivation.operators.additive_groups import AdditiveGroups
 from livingdb.derivation.operators.linear_block import LinearBlock
 from livingdb.derivation.operators.node import Leaf, Node, Run
 from livingdb.derivation.operators.partitioned_block import PartitionedBlock
+from livingdb.derivation.operators.stored_node import StoredNode
 from livingdb.derivation.operators.value_lookups import fit_types
 from livingdb.derivation.plan import WEIGHT, Ask, Relations, Stage
 from livingdb.derivation.weighted_rows import consolidate, difference, distinct_rows
@@ -21,15 +21,15 @@ __all__ = ["build_stage", "renamed_stage"]
 _RANK = ("linear", "join", "touched", "additive")
 
 
-def build_stage(name: str, node: Node | AdditiveGroups, key: tuple[str, ...] | None) -> Stage:
+def build_stage(name: str, node: Node | StoredNode, key: tuple[str, ...] | None) -> Stage:
     """The stage that stores the rows of a node."""
     node = _fuse_keyed_selection(node, key)
-    below = node.node if isinstance(node, AdditiveGroups) else node
+    below = node.node if isinstance(node, StoredNode) else node
     parts = list(below.parts())
     leaves = [part for part in parts if isinstance(part, Leaf)]
     reads = tuple(dict.fromkeys(leaf.name for leaf in leaves))
-    strategy = node.strategy if isinstance(node, AdditiveGroups) else _dominant_strategy(parts)
-    if key == () and not isinstance(node, AdditiveGroups):
+    strategy = node.strategy if isinstance(node, StoredNode) else _dominant_strategy(parts)
+    if key == () and not isinstance(node, StoredNode):
         key = _single_row_key(node)
     if key is not None and not _can_be_key(node, key):
         key = None
@@ -60,8 +60,8 @@ def renamed_stage(stage: Stage, name: str, key: tuple[str, ...] | None) -> Stage
 
 
 def _fuse_keyed_selection(
-    node: Node | AdditiveGroups, key: tuple[str, ...] | None
-) -> Node | AdditiveGroups:
+    node: Node | StoredNode, key: tuple[str, ...] | None
+) -> Node | StoredNode:
     """A selection over rows that are told by its key, as one block, so that held rows are used."""
     if not isinstance(node, LinearBlock) or len(node.sources) != 1 or not key:
         return node
@@ -88,7 +88,7 @@ def _single_row_key(node: Node) -> tuple[str, ...] | None:
     return None
 
 
-def _can_be_key(node: Node | AdditiveGroups, key: tuple[str, ...]) -> bool:
+def _can_be_key(node: Node | StoredNode, key: tuple[str, ...]) -> bool:
     kinds = [node.types.get(name) for name in key]
     return not any(kind is not None and pa.types.is_nested(kind) for kind in kinds)
 
@@ -105,9 +105,9 @@ def _used_columns(parts: list[Node]) -> dict[str, frozenset[str]]:
 
 
 def _maintenance_function(
-    node: Node | AdditiveGroups, key: tuple[str, ...] | None
+    node: Node | StoredNode, key: tuple[str, ...] | None
 ) -> Callable[[Relations], pa.Table]:
-    if isinstance(node, AdditiveGroups):
+    if isinstance(node, StoredNode):
         return lambda relations: node.delta(Run(relations))
     if isinstance(node, PartitionedBlock) and key is not None and not node.is_by_row:
         return lambda relations: _delta_from_held(node, key, Run(relations))

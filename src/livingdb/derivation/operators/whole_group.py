@@ -8,15 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
 import pyarrow as pa
 from sqlglot import exp
 
 from livingdb.derivation.compiler import query_trees as trees
 from livingdb.derivation.operators.additive_groups import AdditiveGroups
-from livingdb.derivation.operators.node import Leaf, Node, Run
-from livingdb.derivation.plan import WEIGHT, Ask
-from livingdb.derivation.weighted_rows import consolidate, difference
+from livingdb.derivation.operators.node import Node, Run
+from livingdb.derivation.weighted_rows import difference
 
 __all__ = ["WholeGroup"]
 
@@ -29,8 +27,6 @@ class WholeGroup(AdditiveGroups):
     def __init__(self, node: Node, items: Sequence[tuple[str, exp.Expr]]):
         self._items = list(items)
         super().__init__(node, [], [], ("g0", *(name for name, _ in items)))
-        leaves = [part.name for part in node.parts() if isinstance(part, Leaf)]
-        self._whole = Ask(self.full_query(), tuple(dict.fromkeys(leaves)))
 
     def _select(self, source: exp.Expr) -> exp.Select:
         items = [("g0", exp.Literal.number(0)), *self._items]
@@ -40,13 +36,7 @@ class WholeGroup(AdditiveGroups):
 
     def delta(self, run: Run) -> pa.Table:
         """The row as it was and as it is, if a row of the input changed."""
-        delta = run.delta(self.node)
-        if (
-            not delta.num_rows
-            or not consolidate(delta.select([*self.node.columns, WEIGHT])).num_rows
-        ):
+        if not self.input_delta(run).num_rows:
             return self.empty_delta()
-        key = pa.table({"g0": pa.array(np.zeros(1, np.int32))})
-        held = run.relations.held_rows(key).select(list(self.columns))
-        sources = {name: run.relations.source(name, "new") for name in self._whole.relations}
-        return difference(held, run.relations.answer(self._whole, sources).cast(held.schema))
+        held = run.relations.held_rows(None).select(list(self.columns))
+        return difference(held, self.answer_in_full(run).cast(held.schema))

@@ -22,7 +22,8 @@ from typing import Any
 
 from sqlglot import ErrorLevel, exp
 
-from livingdb.engines.embedded.typed_sql import cast_to_spark_type, needs_cast, rewrite_typed
+from livingdb.engines.embedded.spark_casts import cast_to_spark_type
+from livingdb.engines.embedded.typed_sql import needs_cast, rewrite_typed
 from livingdb.engines.portable.type_annotations import annotate_type, annotated_type
 from livingdb.engines.trust import check_calls
 from livingdb.errors import Unsupported

@@ -122,13 +122,10 @@ MACROS: tuple[str, ...] = (
     # operators
     "spark_divide(a, b) AS "
     "CASE WHEN b = 0 AND a IS NOT NULL THEN 1 % CAST(b AS BIGINT) ELSE a / b END",
-    "spark_unscaled(a, unit) AS "
-    "CAST(trunc(a) AS HUGEINT) * unit + CAST((a - trunc(a)) * unit AS HUGEINT)",
-    # Spark rounds a quotient to 38 digits after the point, and then to those of its type.
-    "spark_whole_quotient(a, b, rest) AS "
-    "CASE WHEN b = 0 AND a IS NOT NULL THEN 1 % CAST(b AS BIGINT) ELSE a // b + "
-    "CASE WHEN 2 * abs(a % b) >= abs(b) - abs(b) // rest THEN "
-    "CASE WHEN (a < 0) = (b < 0) THEN 1 ELSE -1 END ELSE 0 END END",
+    "spark_decimal_quotient(n, d, s) AS "
+    "CASE WHEN d = 0 AND n IS NOT NULL THEN 1 % CAST(d AS BIGINT) ELSE n // d + "
+    "CASE WHEN abs(n % d) + abs(d) // s >= abs(d) - abs(n % d) THEN "
+    " CASE WHEN (n < 0) <> (d < 0) THEN -1 ELSE 1 END ELSE 0 END END",
     "spark_remainder(a, b) AS "
     "CASE WHEN b = 0 AND a IS NOT NULL THEN 1 % CAST(b AS BIGINT) WHEN b = -1 THEN a % 1 "
     "ELSE a % b END",

@@ -6,31 +6,18 @@ Without type annotations (see `type_annotations`) nodes are left to `duckdb_dial
 from __future__ import annotations
 
 from collections.abc import Callable
-from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
 from sqlglot import exp
 
+from livingdb.engines.embedded.decimal_quotient import decimal_quotient
+from livingdb.engines.embedded.spark_casts import cast_to_spark_type
 from livingdb.engines.portable.type_annotations import annotate_type, annotated_type
 from livingdb.engines.spark_types import BIGINT, DATE, DOUBLE, INTEGERS, STRING, kind_of
 
-__all__ = ["cast_to_spark_type", "needs_cast", "rewrite_typed"]
+__all__ = ["needs_cast", "rewrite_typed"]
 
-_NAMES = {
-    "bigint": "BIGINT",
-    "boolean": "BOOLEAN",
-    "binary": "BLOB",
-    "date": "DATE",
-    "double": "DOUBLE",
-    "float": "REAL",
-    "int": "INT",
-    "smallint": "SMALLINT",
-    "string": "TEXT",
-    "timestamp": "TIMESTAMPTZ",
-    "timestamp_ntz": "TIMESTAMP",
-    "tinyint": "TINYINT",
-}
 _NUMBERS = (*INTEGERS, "decimal", "float", "double")
 _TEXT_PARSERS = {
     "binary": "encode",
@@ -41,7 +28,6 @@ _TEXT_PARSERS = {
     "float": "spark_number_text",
 }
 """How text is read as values of a kind."""
-_MOST_DIGITS = 38
 _CALLS = (exp.Filter, exp.Window)
 _CHOICES = (exp.Case, exp.Coalesce, exp.Greatest, exp.If, exp.Least, exp.Nullif, exp.Nvl2)
 
@@ -67,13 +53,6 @@ def _innermost(node: exp.Expr) -> exp.Expr:
     while isinstance(node, _CALLS):
         node = node.this
     return node
-
-
-def cast_to_spark_type(node: exp.Expr, target: pa.DataType) -> exp.Expr:
-    """The node's result in Spark's type."""
-    kind = kind_of(target)
-    name = f"DECIMAL({target.precision}, {target.scale})" if kind == "decimal" else _NAMES[kind]
-    return exp.Cast(this=node, to=exp.DataType.build(name, "duckdb"))
 
 
 def _call(name: str, *arguments: exp.Expr) -> exp.Expr:
@@ -114,69 +93,8 @@ def _widened_factor(node: exp.Expr) -> exp.Expr:
 
 def _quotient(node: exp.Div, target: pa.DataType) -> exp.Expr:
     if kind_of(target) == "decimal":
-        return _decimal_quotient(node.this, node.expression, target)
+        return decimal_quotient(node.this, node.expression, target)
     return _call("spark_divide", _operand(node.this, DOUBLE), _operand(node.expression, DOUBLE))
-
-
-def _decimal_quotient(dividend: exp.Expr, divisor: exp.Expr, target: pa.DataType) -> exp.Expr:
-    """A quotient of exact numbers, as whole numbers are divided."""
-    scales = [_scale(part) for part in (dividend, divisor)]
-    wide = exp.Mul(
-        this=_call("spark_unscaled", dividend, _power_of_ten(scales[0])),
-        expression=_power_of_ten(target.scale - scales[0] + scales[1]),
-    )
-    whole = _call(
-        "spark_whole_quotient",
-        wide,
-        _call("spark_unscaled", divisor, _power_of_ten(scales[1])),
-        _power_of_ten(_MOST_DIGITS - target.scale),
-    )
-    unit = exp.Literal.string(f"{Decimal(1).scaleb(-target.scale):f}")
-    scaled = exp.Mul(
-        this=cast_to_spark_type(whole, pa.decimal128(_MOST_DIGITS, 0)),
-        expression=cast_to_spark_type(unit, pa.decimal128(target.scale, target.scale)),
-    )
-    return cast_to_spark_type(scaled, target)
-
-
-def _scale(node: exp.Expr) -> int:
-    data_type = annotated_type(node)
-    return int(data_type.scale) if data_type is not None and kind_of(data_type) == "decimal" else 0
-
-
-def _power_of_ten(digits: int) -> exp.Expr:
-    number = exp.Literal.number("1" + "0" * digits)
-    return exp.Cast(this=number, to=exp.DataType.build("HUGEINT", "duckdb"))
-
-
-def _average(node: exp.Avg, target: pa.DataType) -> exp.Expr | None:
-    """An average of decimals is the quotient of their sum and number."""
-    if kind_of(target) != "decimal":
-        return None
-    return node if isinstance(node.parent, _CALLS) else _decimal_average(node, target)
-
-
-def _average_call(node: exp.Filter | exp.Window, target: pa.DataType) -> exp.Expr | None:
-    is_average = isinstance(_innermost(node), exp.Avg) and kind_of(target) == "decimal"
-    if not is_average or isinstance(node.parent, _CALLS):
-        return None
-    return _decimal_average(node, target)
-
-
-def _decimal_average(node: exp.Expr, target: pa.DataType) -> exp.Expr:
-    total, number = node.copy(), node.copy()
-    for part, kind in ((total, exp.Sum), (number, exp.Count)):
-        average = _innermost(part)
-        made = kind(this=average.this)
-        if average is part:
-            total, number = (made, number) if kind is exp.Sum else (total, made)
-        else:
-            average.replace(made)
-    annotate_type(total, pa.decimal128(_MOST_DIGITS, target.scale - 4))
-    annotate_type(number, BIGINT)
-    quotient = _decimal_quotient(total, number, target)
-    none = exp.EQ(this=number.copy(), expression=exp.Literal.number(0))
-    return exp.Case().when(exp.Not(this=none), quotient)
 
 
 def _integer_division(node: exp.IntDiv, target: pa.DataType) -> exp.Expr:
@@ -214,6 +132,34 @@ def _double_call_rewriter(name: str) -> Callable[[Any, pa.DataType], exp.Expr]:
 
 def _logarithm(node: exp.Log, target: pa.DataType) -> exp.Expr:
     return _call(f"spark_log{node.this.name}", _operand(node.expression, DOUBLE))
+
+
+def _average(node: exp.Avg, target: pa.DataType) -> exp.Expr | None:
+    """An average of decimals is a quotient; what filters or windows it does so with both parts."""
+    if kind_of(target) != "decimal":
+        return None
+    return node if isinstance(node.parent, _CALLS) else _decimal_average(node, target)
+
+
+def _average_call(node: exp.Filter | exp.Window, target: pa.DataType) -> exp.Expr | None:
+    is_average = isinstance(_innermost(node), exp.Avg) and kind_of(target) == "decimal"
+    if not is_average:
+        return None
+    return node if isinstance(node.parent, _CALLS) else _decimal_average(node, target)
+
+
+def _decimal_average(node: exp.Expr, target: pa.DataType) -> exp.Expr:
+    """The quotient of sum and count, each called as the average is."""
+    parts = []
+    summed = pa.decimal128(target.precision + 6, target.scale - 4)
+    for kind, data_type in ((exp.Sum, summed), (exp.Count, BIGINT)):
+        call = exp.Paren(this=node.copy())
+        average = _innermost(call.this)
+        average.replace(kind(this=average.this))
+        made = cast_to_spark_type(call.this, data_type)
+        annotate_type(made, data_type)
+        parts.append(made)
+    return decimal_quotient(parts[0], parts[1], target)
 
 
 def _cast(node: exp.Cast, target: pa.DataType) -> exp.Expr:

@@ -101,10 +101,7 @@ def product_type(types: Types, nodes: Nodes) -> pa.DataType | None:
 
 
 def quotient_type(types: Types, nodes: Nodes) -> pa.DataType | None:
-    """Of a quotient: a double, of integers too; a decimal of a decimal and another exact number.
-
-    The dividend with the digits of the result has to be a whole number of 38 digits.
-    """
+    """Of a quotient: a double, of integers too; of decimals one, as far as it has room."""
     if "decimal" not in map(kind_of, types):
         return DOUBLE
     pair = _decimal_operands(types, nodes)
@@ -113,17 +110,15 @@ def quotient_type(types: Types, nodes: Nodes) -> pa.DataType | None:
     one, other = pair
     whole = one.precision - one.scale + other.scale
     scale = max(6, one.scale + other.precision + 1)
-    if whole + scale > _MOST_DIGITS:
-        scale = max(_MOST_DIGITS - whole, 6)
-    fits = whole + scale <= _MOST_DIGITS and scale + other.scale >= one.scale
-    is_readable = max(one.scale, other.scale) <= 18 and other.precision < _MOST_DIGITS
-    return pa.decimal128(whole + scale, scale) if fits and is_readable else None
+    scale = min(scale, max(_MOST_DIGITS - whole, 6))
+    return decimal_type(whole + scale, scale) if scale + other.scale >= one.scale else None
 
 
 def average_type(types: Types, nodes: Nodes) -> pa.DataType | None:
-    """Of an average of decimals, whose sum has to be one of 34 digits."""
-    precision, scale = types[0].precision, types[0].scale
-    return pa.decimal128(precision + 4, scale + 4) if precision <= 24 and scale <= 18 else None
+    """Of an average of decimals, whose sum has ten digits more and needs room for four."""
+    data_type = types[0]
+    is_short = data_type.precision <= 24
+    return pa.decimal128(data_type.precision + 4, data_type.scale + 4) if is_short else None
 
 
 def remainder_type(types: Types, nodes: Nodes) -> pa.DataType | None:
