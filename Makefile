@@ -30,6 +30,9 @@ $(BENCH_STAMP): $(SETUP_STAMP)
 demo: setup ## a guided session in a throw-away database
 	$(BIN)/livingdb demo
 
+# Tests start hundreds of programs: Python keeps what it compiled, whatever the environment says.
+test test-all: export PYTHONDONTWRITEBYTECODE =
+
 test: setup ## the tests a newcomer can wait for
 	$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
 

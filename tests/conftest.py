@@ -64,10 +64,16 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     return OneSpark(config, log)
 
 
+# Objects that are made before somebody looks for garbage among them: tests make many that live
+# for one test, and little of what they leave is found only by looking.
+_GARBAGE_OBJECTS = 20_000
+
+
 def pytest_collection_finish() -> None:
     """The tests themselves stay until the end: nobody needs to look for garbage among them."""
     gc.collect()
     gc.freeze()
+    gc.set_threshold(_GARBAGE_OBJECTS, 20, 20)
 
 
 def pytest_sessionfinish() -> None:

@@ -57,6 +57,7 @@ from tests.composition.view_operations import (
     Resume,
     Twin,
 )
+from tests.thinned import thinned
 
 FILTER = Query("filter", ("orders",), (("k", "id"), ("n", "amount")))
 GROUP = Query("group", ("orders",), (("g", "city"), ("n", "amount")))
@@ -408,6 +409,6 @@ PROGRAMS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("name", thinned(PROGRAMS))
 def test_meeting(name: str) -> None:
     run(Program(PROGRAMS[name]))

@@ -101,7 +101,7 @@ def attempt(trial: Trial, path: Path) -> bool:
 
 @pytest.mark.parametrize("trial", PACKING, indirect=True)
 def test_some_file_operations_fail(trial: Trial, monkeypatch: pytest.MonkeyPatch) -> None:
-    failing_operations(trial, errno.EIO, False, monkeypatch, count=8)
+    failing_operations(trial, errno.EIO, False, monkeypatch, count=4)
 
 
 @pytest.mark.slow
@@ -198,7 +198,7 @@ def failing_calls(trial: Trial, victim: Victim, error: int, lasting: bool, count
 @pytest.mark.parametrize("trial", WRITING, indirect=True)
 @pytest.mark.parametrize("error", [errno.EIO, errno.ENOSPC], ids=errno.errorcode.get)
 def test_some_calls_of_sqlite_fail(trial: Trial, victim: Victim, error: int) -> None:
-    failing_calls(trial, victim, error, lasting=False, count=3)
+    failing_calls(trial, victim, error, lasting=False, count=2)
 
 
 @pytest.mark.slow

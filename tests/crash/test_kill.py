@@ -18,7 +18,7 @@ import livingdb
 from livingdb import AlreadyExists, Database, NotFound
 
 DAY_SECONDS = 86_400
-SAMPLE = 3
+SAMPLE = 1
 EXISTING = [name for name in SCENARIOS if name != "create"]
 SAMPLED = [name for name in EXISTING if name != "tag and commit"]
 

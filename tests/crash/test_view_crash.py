@@ -28,7 +28,6 @@ from livingdb.commit.refresh import DEFINITION
 from livingdb.derivation.view import KIND, View
 from livingdb.evolution import DropColumn
 
-SAMPLE = 1
 ORDERS = {"id": "bigint", "customer": "bigint", "city": "string", "amount": "bigint"}
 FILTER = "SELECT id, city, amount FROM orders WHERE amount > 40"
 TOTALS = "SELECT city, sum(amount) AS total, count(*) AS orders FROM orders GROUP BY city"
@@ -308,7 +307,7 @@ def write_more(db: Database) -> None:
 @pytest.mark.parametrize("name", VIEWS)
 def test_killed_at_some_moments(name: str, victim: Victim, folder: Path) -> None:
     trial = Trial(name, victim, folder)
-    for moment in sample(trial.moments, SAMPLE):
+    for moment in sample(trial.moments):
         trial.kill(moment)
     assert {"before", "after"} <= trial.seen
     assert ("between" in trial.seen) == (name in SEVERAL)

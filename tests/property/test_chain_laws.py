@@ -14,9 +14,16 @@ from livingdb.errors import LivingDBError
 from livingdb.evolution.schema_change import SchemaChange
 
 
-@pytest.mark.parametrize(("seed", "rows"), [(1, 10), (2, 0), (3, 10)])
-def test_a_chain_is_what_its_stages_are(tmp_path: Path, seed: int, rows: int) -> None:
-    check_chain(tmp_path, seed, 30, rows, every=4)
+@pytest.mark.parametrize(
+    ("seed", "changes", "rows"),
+    [
+        (1, 16, 10),
+        (2, 16, 0),
+        *(pytest.param(seed, 30, 10, marks=pytest.mark.slow) for seed in (1, 2, 3)),
+    ],
+)
+def test_a_chain_is_what_its_stages_are(tmp_path: Path, seed: int, changes: int, rows: int) -> None:
+    check_chain(tmp_path, seed, changes, rows, every=4)
 
 
 @pytest.mark.slow

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from tests import tpch_queries
 from tests.property.view_lab import Lab
 from tests.property.view_shapes import SCHEMAS_OF_SHAPES, SHAPES
+from tests.thinned import thinned
 
 from livingdb.derivation.compiler.plan_query import Input, plan
 from livingdb.sql.parse import parse_statement
@@ -76,8 +77,10 @@ def test_there_are_enough_shapes() -> None:
     assert len(SHAPES) >= 80
 
 
-@pytest.mark.parametrize(("text", "strategy"), SHAPES, ids=[text for text, _ in SHAPES])
-def test_a_view_is_what_its_query_gives(text: str, strategy: str) -> None:
+@pytest.mark.parametrize("shape", thinned(SHAPES), ids=lambda shape: shape[0])
+def test_a_view_is_what_its_query_gives(shape: tuple[str, str]) -> None:
+    text, strategy = shape
+
     @FEW
     @given(state=_STATE, rounds=_ROUNDS)
     def law(state: dict, rounds: list) -> None:

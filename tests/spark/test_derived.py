@@ -119,7 +119,7 @@ def test_a_continuous_query(spark: SparkSession, shop: livingdb.Database, tmp_pa
             .trigger(availableNow=True)
             .start()
         )
-        filled.awaitTermination(120)
+        filled.awaitTermination()
         assert filled.exception() is None
         wanted = main.sql(query + " ORDER BY city").to_arrow().to_pylist()
         assert main.sql("SELECT * FROM now ORDER BY city").to_arrow().to_pylist() == wanted

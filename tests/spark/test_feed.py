@@ -126,7 +126,7 @@ def test_a_stream_follows_the_branch_across_restarts(
             .trigger(availableNow=True)
             .start(target)
         )
-        query.awaitTermination(120)
+        query.awaitTermination()
         assert query.exception() is None
         rows = spark.read.parquet(target).collect()
         found = [(r["_commit_sequence"], r["_change_type"], r["id"], r["v"]) for r in rows]
@@ -276,7 +276,7 @@ def test_a_batch_ends_before_it_is_too_large(
     if most_snapshots is not None:
         options["maxSnapshotsPerTrigger"] = str(most_snapshots)
     query = follow(spark, db, tmp_path, {"availableNow": True}, **options)
-    query.awaitTermination(120)
+    query.awaitTermination()
     assert query.exception() is None
     wanted = packed(steps, limit, most_snapshots or 1_000)
     assert 3 <= len(wanted) < len(steps)
@@ -302,7 +302,7 @@ def test_a_stream_with_limits_goes_on_where_it_was_cut(
         assert len(ends(tmp_path)) == number < len(packed(sizes(db), 1))
     busy.update("t", {"id": [0], "v": ["again"]})
     query = follow(spark, db, tmp_path, {"availableNow": True}, **options)
-    query.awaitTermination(120)
+    query.awaitTermination()
     assert query.exception() is None
     assert ends(tmp_path) == packed(sizes(db), 1)
     assert out(spark, tmp_path) == expected(spark, db)
@@ -326,7 +326,7 @@ def test_limits_that_are_none(
     options: dict[str, str],
 ) -> None:
     with pytest.raises(Exception, match="from 1 on"):
-        follow(spark, db, tmp_path, {"availableNow": True}, **options).awaitTermination(60)
+        follow(spark, db, tmp_path, {"availableNow": True}, **options).awaitTermination()
 
 
 def test_a_stream_without_the_option_says_what_to_add(
@@ -340,4 +340,4 @@ def test_a_stream_without_the_option_says_what_to_add(
             .trigger(availableNow=True)
             .start()
         )
-        query.awaitTermination(60)
+        query.awaitTermination()

@@ -18,7 +18,6 @@ from livingdb.engines.portable.portability import check_portability
 from livingdb.sql.parse import parse_statement
 
 SCALE = 0.01
-ROUNDS = 6
 
 
 @pytest.fixture(scope="module")
@@ -26,11 +25,18 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> dict[str, pa.Table]:
     return generate(tmp_path_factory.mktemp("tpch"), SCALE)
 
 
+@pytest.fixture(scope="module", params=[3, pytest.param(6, marks=pytest.mark.slow)])
+def rounds(request: pytest.FixtureRequest) -> int:
+    """How often the tables change."""
+    return int(request.param)
+
+
 @pytest.fixture(scope="module")
 def shop(
-    tables: dict[str, pa.Table], tmp_path_factory: pytest.TempPathFactory
+    tables: dict[str, pa.Table], rounds: int, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[livingdb.Database]:
-    home = tmp_path_factory.mktemp("shop")
+    """The tables before they change, and a view for each query."""
+    home = tmp_path_factory.mktemp(f"shop{rounds}")
     with livingdb.create(home / "tpch.ldb", engine="embedded") as db:
         main = db.branch("main")
         load(main, tables)
@@ -60,11 +66,14 @@ def assert_same(found: pa.Table, wanted: pa.Table, what: str) -> None:
 
 
 def test_all_queries_are_kept_through_streams_of_changes(
-    shop: livingdb.Database, tables: dict[str, pa.Table], capsys: pytest.CaptureFixture[str]
+    shop: livingdb.Database,
+    tables: dict[str, pa.Table],
+    rounds: int,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     main = shop.branch("main")
     kept: dict[str, set[str]] = {}
-    for what in islice(stream(main, tables, 0.002), ROUNDS):
+    for what in islice(stream(main, tables, 0.002), rounds):
         runs = shop.propagate()
         assert not [run for run in runs if run.error], runs
         for run in runs:

@@ -214,6 +214,7 @@ def test_a_command_gets_the_alert(quiet: livingdb.Database, tell: Tell, tmp_path
     assert names["LIVINGDB_ALERT_KEY"] == message["key"]
 
 
+@pytest.mark.timeout(240)
 def test_a_command_that_hangs_is_ended_with_its_children(
     quiet: livingdb.Database, tell: Tell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
