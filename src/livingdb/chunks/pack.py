@@ -9,7 +9,8 @@ them.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator, Sequence
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping, Sequence
 from threading import Lock
 from typing import Protocol
 
@@ -20,9 +21,11 @@ from blake3 import blake3
 from livingdb.chunks.address import ADDRESS_BYTES, Address, digest
 from livingdb.chunks.pack_format import (
     BLOCK_ENTRIES,
+    BLOCKS_VERSION,
     COUNT_LIMIT,
-    HEADER,
+    FORMAT_VERSION,
     HEADER_BYTES,
+    IN_BLOCK,
     LENGTH_LIMIT,
     TRAILER_BYTES,
     Layout,
@@ -31,6 +34,12 @@ from livingdb.chunks.pack_format import (
     header,
 )
 from livingdb.chunks.pack_index import PackIndex
+from livingdb.chunks.record_block import (
+    BLOCK_HEAD_BYTES,
+    block_head,
+    decode_block,
+    encode_block,
+)
 from livingdb.chunks.store import Buffer, StoredChunk, missing_chunk
 from livingdb.errors import Corruption, NotFound, Unsupported
 
@@ -40,6 +49,7 @@ _PREFETCH_BYTES = 4 << 10
 _TAIL_BYTES = 64 << 10
 _WRITE_BYTES = 1 << 20
 _VERIFIED_BYTES = 8 << 20
+_BLOCKS_KEPT = 8
 
 
 class Pack:
@@ -57,6 +67,7 @@ class Pack:
         self._size = len(buffer)
         self._fetching = Lock()
         self._known_index: PackIndex | None = None
+        self._blocks: OrderedDict[int, list[StoredChunk]] = OrderedDict()
         if self._size < TRAILER_BYTES:
             raise Corruption(f"pack {name}: {self._size} bytes are too few for a pack")
         tail_at = max(0, self._size - (TRAILER_BYTES if self._mapped else _TAIL_BYTES))
@@ -96,10 +107,40 @@ class Pack:
         place = index.place(address)
         if place < 0:
             return None
+        in_block = index.block_place(place)
+        if in_block is not None:
+            return self._block_record(*in_block)
         start, stop = index.span(place)
         if self._mapped:
             return self._read(start, stop)
         return RangedBody(self, start, stop)
+
+    def _block_record(self, offset: int, place: int) -> bytes:
+        """A record in a block, as a chunk by itself."""
+        records = self._blocks.get(offset)
+        if records is None:
+            size_bytes, _ = self._block_head(offset)
+            try:
+                records = decode_block(self._read(offset, offset + size_bytes))
+            except Corruption as error:
+                raise Corruption(f"pack {self._name}, block at {offset}: {error}") from None
+            with self._fetching:
+                self._blocks[offset] = records
+                if len(self._blocks) > _BLOCKS_KEPT:
+                    self._blocks.popitem(last=False)
+        if place >= len(records):
+            raise Corruption(f"pack {self._name}, block at {offset}: no record {place} in it")
+        return bytes(records[place].data)
+
+    def _block_head(self, offset: int) -> tuple[int, int]:
+        """How many bytes the block there takes, and how many records it holds."""
+        end = self._layout.bodies_end
+        if not HEADER_BYTES <= offset <= end - BLOCK_HEAD_BYTES:
+            raise Corruption(f"pack {self._name}: a block at {offset} is not in its bodies")
+        size_bytes, count = block_head(self._read(offset, offset + BLOCK_HEAD_BYTES))
+        if offset + size_bytes > end:
+            raise Corruption(f"pack {self._name}: the block at {offset} is not in its bodies")
+        return size_bytes, count
 
     def get(self, address: Address) -> Buffer:
         """The stored bytes; `Corruption` if there is no such chunk."""
@@ -131,7 +172,7 @@ class Pack:
             self._check_header()
             if any(self._read(self._layout.bodies_end, self._layout.digests_at)):
                 problems.append(f"pack {self._name}: its padding is not zero")
-            problems.extend(self._index().problems())
+            problems.extend(self._index().problems(self._block_head))
             expected = self._index().bodies_digest
             if expected is not None and self._digest_bodies() != expected:
                 problems.append(f"pack {self._name}: its bodies do not have their digest")
@@ -203,19 +244,21 @@ class PackWriter:
     """Writes one pack from start to end.
 
     Bodies go to the sink, small ones together; kept in memory are 44 bytes of index a chunk
-    and what it takes to know an address again.  Nothing is a pack before `finish`.
+    and what it takes to know an address again.  Nothing is a pack before `finish`.  `with_blocks`:
+    records may be written together, and no chunk takes 2 GiB.
     """
 
-    def __init__(self, sink: ByteSink) -> None:
+    def __init__(self, sink: ByteSink, with_blocks: bool = False) -> None:
         self._sink = sink
+        self._version = BLOCKS_VERSION if with_blocks else FORMAT_VERSION
         self._hasher = blake3()
         self._pending = bytearray()
         self._seen: set[bytes] = set()
         self._addresses = bytearray()
         self._offsets = array("Q")
         self._lengths = array("I")
-        self._end = len(HEADER)
-        self._write_body(HEADER)
+        self._end = HEADER_BYTES
+        self._write_body(header(self._version))
 
     def __len__(self) -> int:
         return len(self._lengths)
@@ -235,8 +278,9 @@ class PackWriter:
         if len(chunk.address) != ADDRESS_BYTES:
             raise ValueError(f"an address has {ADDRESS_BYTES} bytes, not {len(chunk.address)}")
         length = len(chunk.data)
-        if length > LENGTH_LIMIT or len(self) >= COUNT_LIMIT:
-            raise Unsupported(f"a pack holds {COUNT_LIMIT} chunks of up to {LENGTH_LIMIT} bytes")
+        most = LENGTH_LIMIT if self._version < BLOCKS_VERSION else IN_BLOCK - 1
+        if length > most or len(self) >= COUNT_LIMIT:
+            raise Unsupported(f"a pack holds {COUNT_LIMIT} chunks of up to {most} bytes")
         self._write_body(chunk.data)
         self._seen.add(chunk.address)
         self._addresses += chunk.address
@@ -245,9 +289,25 @@ class PackWriter:
         self._end += length
         return True
 
+    def add_block(self, records: Mapping[Address, bytes], level: int) -> int:
+        """Write records together, none of which is in the pack yet; in how many bytes."""
+        assert self._version >= BLOCKS_VERSION
+        assert self._seen.isdisjoint(records)
+        if len(self) + len(records) > COUNT_LIMIT:
+            raise Unsupported(f"a pack holds {COUNT_LIMIT} chunks")
+        block = encode_block(list(records.values()), level)
+        self._write_body(block)
+        for place, address in enumerate(records):
+            self._seen.add(address)
+            self._addresses += address
+            self._offsets.append(self._end)
+            self._lengths.append(IN_BLOCK | place)
+        self._end += len(block)
+        return len(block)
+
     def finish(self) -> Trailer:
         """Write the index and the trailer; the pack is then complete."""
-        layout = Layout.of(len(self), self._end)
+        layout = Layout.of(len(self), self._end, self._version)
         words = np.frombuffer(self._addresses, ">u8").reshape(len(self), ADDRESS_BYTES // 8)
         prefixes = words[:, 0].astype("<u8")
         order = _address_order(words, prefixes)
@@ -263,7 +323,7 @@ class PackWriter:
         blocks = range(-(-len(self) // BLOCK_ENTRIES))
         digests = b"".join(block_digest(columns, block) for block in blocks)
         digests += self._hasher.digest()
-        trailer = Trailer(layout, digest(digests))
+        trailer = Trailer(layout, digest(digests), self._version)
         self._write(bytes(layout.digests_at - layout.bodies_end))
         self._write(digests)
         for column in columns:

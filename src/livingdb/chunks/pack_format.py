@@ -15,7 +15,9 @@
 Numbers are little endian, but a prefix reads its bytes as big endian, so that the order of the
 numbers is the order of the addresses.  Where the sections lie follows from the count and the
 end of the bodies; the trailer spells it out and must agree.  Packs of version 1 have no digest
-of their bodies.
+of their bodies.  Packs of version 3 have blocks of records among the bodies (`record_block`): of a
+record in one, the offset is that of the block, and the length its place there, with the highest
+bit set.
 """
 
 from __future__ import annotations
@@ -28,12 +30,14 @@ from livingdb.chunks.address import ADDRESS_BYTES, digest
 from livingdb.errors import Corruption, Unsupported
 
 __all__ = [
+    "BLOCKS_VERSION",
     "BLOCK_ENTRIES",
     "COUNT_LIMIT",
     "ENTRY_WIDTHS",
     "FORMAT_VERSION",
     "HEADER",
     "HEADER_BYTES",
+    "IN_BLOCK",
     "LENGTH_LIMIT",
     "TRAILER_BYTES",
     "Layout",
@@ -43,10 +47,14 @@ __all__ = [
 ]
 
 FORMAT_VERSION = 2
+"""What is written, but for packs that are repacked: those may have blocks."""
+BLOCKS_VERSION = 3
 BODIES_DIGEST_SINCE = 2
 BLOCK_ENTRIES = 256
 COUNT_LIMIT = 1 << 26
 LENGTH_LIMIT = (1 << 32) - 1
+IN_BLOCK = 1 << 31
+"""What the length of a record in a block has; without it, it is a length."""
 
 PREFIX_BYTES, OFFSET_BYTES, LENGTH_BYTES = 8, 8, 4
 ENTRY_WIDTHS = (PREFIX_BYTES, ADDRESS_BYTES, OFFSET_BYTES, LENGTH_BYTES)
@@ -116,6 +124,11 @@ class Trailer:
     version: int = FORMAT_VERSION
 
     @property
+    def has_blocks(self) -> bool:
+        """Whether records may lie together in blocks."""
+        return self.version >= BLOCKS_VERSION
+
+    @property
     def has_bodies_digest(self) -> bool:
         """Whether the last of the pack's digests is that of its bodies."""
         return self.version >= BODIES_DIGEST_SINCE
@@ -139,9 +152,9 @@ class Trailer:
             raise Corruption(f"pack {name}: no trailer at its end; cut short, or not a pack")
         if digest(body) != sealed:
             raise Corruption(f"pack {name}: its trailer is damaged")
-        if not 1 <= version <= FORMAT_VERSION:
+        if not 1 <= version <= BLOCKS_VERSION:
             raise Unsupported(
-                f"pack {name}: format version {version}; this LivingDB reads up to {FORMAT_VERSION}"
+                f"pack {name}: format version {version}; this LivingDB reads up to {BLOCKS_VERSION}"
             )
         layout = Layout(*sections)
         if layout.count > COUNT_LIMIT:

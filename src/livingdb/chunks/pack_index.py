@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
 from livingdb.chunks.address import ADDRESS_BYTES, Address, digest
-from livingdb.chunks.pack_format import BLOCK_ENTRIES, HEADER_BYTES, Trailer, block_digest
+from livingdb.chunks.pack_format import (
+    BLOCK_ENTRIES,
+    HEADER_BYTES,
+    IN_BLOCK,
+    Trailer,
+    block_digest,
+)
 from livingdb.errors import Corruption, InvalidData
 
 __all__ = ["PackIndex"]
 
 Places = npt.NDArray[np.int64]
 Numbers = npt.NDArray[np.uint64]
+
+BlockHead = Callable[[int], tuple[int, int]]
 
 _WORDS = ADDRESS_BYTES // 8
 _SLICE = 1 << 16
@@ -35,6 +43,7 @@ class PackIndex:
         self._name = name
         self._count = count = layout.count
         self._layout = layout
+        self._has_blocks = trailer.has_blocks
 
         def part(start: int, stop: int) -> memoryview:
             return view[start - layout.digests_at : stop - layout.digests_at]
@@ -109,6 +118,14 @@ class PackIndex:
             raise Corruption(f"pack {self._name}: a chunk at {start}–{stop} is not in its bodies")
         return start, stop
 
+    def block_place(self, place: int) -> tuple[int, int] | None:
+        """Where the block of an entry begins, and its place in that; None if it is in none."""
+        if not self._has_blocks:
+            return None
+        self._check(place)
+        length = int(self._lengths[place])
+        return (int(self._offsets[place]), length & ~IN_BLOCK) if length & IN_BLOCK else None
+
     def batches(self, size: int) -> Iterator[list[Address]]:
         """All addresses in ascending order, up to `size` at a time."""
         for first in range(0, self._count, size):
@@ -119,10 +136,14 @@ class PackIndex:
     def in_body_order(self) -> list[Address]:
         """All addresses in the order in which the bodies lie: that in which they were written."""
         self._check_all(np.arange(self._count))
-        return [self._address(place) for place in np.argsort(self._offsets, kind="stable").tolist()]
+        order = np.lexsort((self._lengths, self._offsets))
+        return [self._address(place) for place in order.tolist()]
 
-    def problems(self) -> Iterator[str]:
-        """What is wrong with the index, block by block and as a whole."""
+    def problems(self, block_head: BlockHead) -> Iterator[str]:
+        """What is wrong with the index, block by block and as a whole.
+
+        `block_head` tells of a block of records how many bytes it takes, and how many it holds.
+        """
         for block in range(len(self._checked)):
             if not self._is_sound(block):
                 yield f"pack {self._name}: block {block} of its index is damaged"
@@ -133,12 +154,26 @@ class PackIndex:
             prefixes = self._prefixes[first : first + _SLICE + 1]
             if not np.array_equal(addresses[:, 0], prefixes):
                 yield f"pack {self._name}: its prefixes differ from its addresses"
-        yield from self._body_problems()
+        yield from self._body_problems(block_head)
 
-    def _body_problems(self) -> Iterator[str]:
-        order = np.lexsort((self._lengths, self._offsets))
-        starts = self._offsets[order]
-        stops = starts + self._lengths[order]
+    def _body_problems(self, block_head: BlockHead) -> Iterator[str]:
+        offsets, lengths = self._offsets, self._lengths.astype(np.uint64)
+        if self._has_blocks:
+            in_block = (self._lengths & IN_BLOCK) != 0
+            blocks, counts = np.unique(offsets[in_block], return_counts=True)
+            heads = [block_head(int(at)) for at in blocks]
+            places = self._lengths[in_block] & ~np.uint32(IN_BLOCK)
+            ordered = places[np.lexsort((places, offsets[in_block]))]
+            expected = [np.arange(count) for count in counts.tolist()]
+            is_whole = [count for _, count in heads] == counts.tolist()
+            if not is_whole or (len(blocks) and (ordered != np.concatenate(expected)).any()):
+                yield f"pack {self._name}: a block of records does not hold what it should"
+            offsets = np.concatenate((offsets[~in_block], blocks))
+            taken = np.array([size for size, _ in heads], np.uint64)
+            lengths = np.concatenate((lengths[~in_block], taken))
+        order = np.lexsort((lengths, offsets))
+        starts = offsets[order]
+        stops = starts + lengths[order]
         edges = np.uint64(HEADER_BYTES), np.uint64(self._layout.bodies_end)
         if len(starts) and (starts.min() < edges[0] or stops.max() > edges[1]):
             yield f"pack {self._name}: a chunk lies outside of its bodies"

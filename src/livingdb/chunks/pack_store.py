@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import compress
 from threading import Lock
@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from livingdb.chunks.address import Address
 from livingdb.chunks.pack import Pack, PackWriter
+from livingdb.chunks.pack_format import IN_BLOCK
 from livingdb.chunks.store import Buffer, StoredChunk, missing_chunk
 from livingdb.errors import Corruption, NotFound, StorageFailure
 from livingdb.files.base import Files, FileWriter
@@ -207,8 +208,8 @@ class PackStore:
         names = (path.removeprefix(f"{self._folder}/") for path in paths)
         return [name for name in names if name.endswith(PACK_SUFFIX) and "/" not in name]
 
-    def _draft(self) -> _Draft:
-        return _Draft(self._part(f"{uuid4().hex}{PACK_SUFFIX}"))
+    def _draft(self, with_blocks: bool) -> _Draft:
+        return _Draft(self._part(f"{uuid4().hex}{PACK_SUFFIX}"), with_blocks)
 
     def _part(self, name: str) -> _Part:
         return _Part(self._files, f"{self._folder}/{name}", name)
@@ -253,10 +254,11 @@ class _Part:
 class _Draft:
     """A pack being written."""
 
-    def __init__(self, part: _Part) -> None:
+    def __init__(self, part: _Part, with_blocks: bool) -> None:
         self._part = part
+        self.with_blocks = with_blocks
         self._file = part.create()
-        self.writer = PackWriter(self._file)
+        self.writer = PackWriter(self._file, with_blocks)
 
     def finish(self) -> _Part:
         """Make it a pack, durably."""
@@ -333,11 +335,33 @@ class PackStream:
             raise
         self._store.add(*self.names)
 
+    def add_block(self, records: Mapping[Address, bytes], level: int) -> int:
+        """Write records together, where chunks are written again; how many bytes that takes."""
+        known = _contained_in_any(self._finished, list(records))
+        if self._current is not None:
+            known |= [address in self._current.writer for address in records]
+        new = {address: records[address] for address in compress(records, ~known)}
+        if not new:
+            return 0
+        size_bytes = self._open(True).add_block(new, level)
+        self._end_if_full()
+        return size_bytes
+
     def _write(self, chunk: StoredChunk) -> None:
+        self._open(self._again and len(chunk.data) < IN_BLOCK).add(chunk)
+        self._end_if_full()
+
+    def _open(self, with_blocks: bool) -> PackWriter:
+        """Who writes the present pack, or the next one, if that has no blocks or shall have."""
+        if self._current is not None and self._current.with_blocks != with_blocks:
+            self._finish_pack()
         if self._current is None:
-            self._current = self._store._draft()
+            self._current = self._store._draft(with_blocks)
+        return self._current.writer
+
+    def _end_if_full(self) -> None:
+        assert self._current is not None
         writer = self._current.writer
-        writer.add(chunk)
         if (self._bytes_limit is not None and writer.size_bytes >= self._bytes_limit) or (
             self._chunks_limit is not None and len(writer) >= self._chunks_limit
         ):

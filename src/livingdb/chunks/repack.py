@@ -2,7 +2,8 @@
 
 Three things are tried, and each is taken only where it is smaller: a higher level of zstd;
 for small chunks with the same columns, dictionaries trained on all of them, one for each
-column; for a chunk that replaced an older one, a patch of that one.
+column; for a chunk that replaced an older one, a patch of that one.  Small records go together
+in blocks, where there is somebody to take these.
 
 Chains of patches stay short whatever is repacked later.  A chunk that others are patches of is
 marked as a base or is a patch itself, and neither is ever made a patch of anything else: what
@@ -11,7 +12,7 @@ is read through it never gets further away.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from livingdb.chunks.address import Address
@@ -31,6 +32,12 @@ from livingdb.chunks.chunk import (
 from livingdb.chunks.compression import compressor, is_dictionary_table, patch_compressor
 from livingdb.chunks.dictionaries import Group, Member
 from livingdb.chunks.plain import encode_plain
+from livingdb.chunks.record_block import (
+    BLOCK_BYTES,
+    MOST_RECORDS,
+    fits_block,
+    in_reference_order,
+)
 from livingdb.chunks.store import StoredChunk
 from livingdb.chunks.types import parse_descriptor
 from livingdb.errors import Corruption
@@ -44,8 +51,11 @@ _PATCH_LEVEL = 16  # the first at which zstd looks for the cheapest way to say a
 _PATCH_BYTES_LIMIT = 32 << 20
 _REFERENCE_BYTES = 32
 _GROUPED_BYTES_LIMIT = 32 << 10
+_RECORDS_BYTES_LIMIT = 16 << 20
 
 Sink = Callable[[StoredChunk], object]
+BlockSink = Callable[[Mapping[Address, bytes], int], int]
+"""Takes records, to be stored together, and the level; says how many bytes they take."""
 
 
 @dataclass
@@ -67,6 +77,7 @@ def repack(
     level: int = DEFAULT_LEVEL,
     depth_limit: int = DEPTH_LIMIT,
     lasts: Callable[[Address], bool] = lambda address: True,
+    block_sink: BlockSink | None = None,
 ) -> RepackReport:
     """Give every chunk to `sink` again, stored in as few bytes as can be found.
 
@@ -75,10 +86,11 @@ def repack(
     to `depth_limit`, if that one is repacked along or was marked as a base before.  What comes
     out may need chunks that do not (see `references`): those for which `lasts` is true.
 
-    Chunks come out in another order than they came in, and dictionaries as chunks of their own.
+    Chunks come out in another order than they came in, and dictionaries as chunks of their own;
+    small records go to `block_sink`, if there is one.
     Every chunk is verified as it is read; `Corruption` ends the work.
     """
-    return _Repacker(dict(chunks), fetch, sink, level, depth_limit, lasts).run()
+    return _Repacker(dict(chunks), fetch, sink, level, depth_limit, lasts, block_sink).run()
 
 
 @dataclass
@@ -89,9 +101,12 @@ class _Repacker:
     level: int
     depth_limit: int
     lasts: Callable[[Address], bool]
+    block_sink: BlockSink | None
     report: RepackReport = field(default_factory=RepackReport)
     chains: dict[Address, tuple[Address, ...]] = field(default_factory=dict)
     groups: dict[tuple[bytes, ...], Group] = field(default_factory=dict)
+    records: dict[Address, bytes] = field(default_factory=dict)
+    records_bytes: int = 0
 
     def run(self) -> RepackReport:
         wanted_bases = {older for older in self.older.values() if older in self.older}
@@ -99,6 +114,7 @@ class _Repacker:
             self._repack(self._read(address), address in wanted_bases)
         for group in self.groups.values():
             self._finish(group)
+        self._finish_blocks()
         return self.report
 
     def _read(self, address: Address) -> Chunk:
@@ -116,6 +132,9 @@ class _Repacker:
             columns = [chunk.canonical(place, kind) for place, kind in enumerate(types)]
             bodies = [encode_body(*pair) for pair in zip(columns, types, strict=True)]
             is_base = chunk.directory.is_base
+        if chunk.kind == RECORD and self.block_sink is not None and fits_block(bodies[0]):
+            self._join_block(chunk.address, bodies[0])
+            return
         if chunk.kind == RECORD:
             tight = [compress_record(bodies[0], self.level)]
         else:
@@ -210,6 +229,33 @@ class _Repacker:
         self.report.patched += 1
         self._emit(assemble(chunk.header, patched, base.address))
         return True
+
+    # --- blocks of records --------------------------------------------------------------------
+
+    def _join_block(self, address: Address, payload: bytes) -> None:
+        self.chains[address] = ()
+        self.records[address] = payload
+        self.records_bytes += len(payload)
+        if self.records_bytes >= _RECORDS_BYTES_LIMIT:
+            self._finish_blocks()
+
+    def _finish_blocks(self) -> None:
+        """Cut the records into blocks, those that name each other next to each other."""
+        records, self.records, self.records_bytes = self.records, {}, 0
+        block: dict[Address, bytes] = {}
+        size_bytes = 0
+        for address in in_reference_order(records):
+            block[address] = records[address]
+            size_bytes += len(records[address])
+            if size_bytes >= BLOCK_BYTES or len(block) >= MOST_RECORDS:
+                self._emit_block(block)
+                block, size_bytes = {}, 0
+        if block:
+            self._emit_block(block)
+
+    def _emit_block(self, records: Mapping[Address, bytes]) -> None:
+        assert self.block_sink is not None
+        self.report.after_bytes += self.block_sink(records, self.level)
 
     # --- dictionaries -------------------------------------------------------------------------
 

@@ -89,7 +89,13 @@ def write_again(
 
     with store.writer(bytes_limit, chunks_limit, again=True) as stream:
         report = repack(
-            pairs.items(), store.get, stream.add, level=level, depth_limit=depth_limit, lasts=lasts
+            pairs.items(),
+            store.get,
+            stream.add,
+            level=level,
+            depth_limit=depth_limit,
+            lasts=lasts,
+            block_sink=stream.add_block,
         )
         new = stream.flush()
         written = store.with_packs(new)

@@ -335,8 +335,8 @@ class TestDamage:
     def test_a_later_format_version(self) -> None:
         data = packed(small_chunks(3))
         body = data[-TRAILER_BYTES:-32]
-        later = body[:8] + struct.pack("<Q", 3) + body[16:]
-        with pytest.raises(Unsupported, match="version 3"):
+        later = body[:8] + struct.pack("<Q", 4) + body[16:]
+        with pytest.raises(Unsupported, match="version 4"):
             Pack(data[:-TRAILER_BYTES] + later + digest(later))
 
 
