@@ -24,6 +24,7 @@ from livingdb.derivation.view import View
 from livingdb.engines.portable.portability import PortableQuery
 from livingdb.engines.request import Source
 from livingdb.evolution.changes.normalize import NormalizeLens
+from livingdb.evolution.changes.normalize_into import NormalizeIntoLens
 from livingdb.evolution.lenses.lens import Lens
 from livingdb.evolution.lenses.lens_agreement import whole_delta
 from livingdb.evolution.lenses.row_lens import RowLens
@@ -152,7 +153,7 @@ def recompute_clone(
 
 def _lookup_tables(lens: Lens, before: frozenset[str]) -> frozenset[str]:
     """The tables that keep rows that nothing refers to any more, after a change."""
-    if isinstance(lens, NormalizeLens):
+    if isinstance(lens, NormalizeLens | NormalizeIntoLens):
         return before | {lens.lookups.lookup[0]}
     if isinstance(lens, RowLens):
         sources: dict[str, str | None] = {lens.new_name: lens.old_name}
