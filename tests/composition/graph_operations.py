@@ -19,6 +19,7 @@ from livingdb.errors import (
     InvalidData,
     LivingDBError,
     MergeConflict,
+    NotFound,
     ReadOnlyBranch,
     RuleViolation,
 )
@@ -366,7 +367,7 @@ class ApplyDiff(_Replay):
             return SKIPPED
         found = super().expected(model)
         if found.what == "maybe":
-            return maybe(*found.errors, RuleViolation, IllegalSync)
+            return maybe(*found.errors, RuleViolation, IllegalSync, NotFound)
         return found
 
     def _snapshot(self, model: Model) -> str | None:

@@ -133,6 +133,11 @@ class NormalizeBy(Change):
     COLUMNS: ClassVar[tuple[str, ...]] = ("name", "by")
     PARTIAL: ClassVar[bool] = True
 
+    @property
+    def kind(self) -> str:
+        """As of others whose rows in the lookup table stay when nothing refers to them."""
+        return "Normalize"
+
     def build(self) -> Any:
         return evolution.Normalize(self.table, [self.name], self.into, by=self.by)
 

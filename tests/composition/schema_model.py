@@ -17,7 +17,16 @@ from tests.composition.model import Check, Column, State, Table, moved_id
 from livingdb import evolution
 from livingdb.evolution.changes import no_change
 
-__all__ = ["EVERY", "MASK_KEY", "MASK_VARIABLE", "BoundChanges", "Change", "bind", "columns_agree"]
+__all__ = [
+    "EVERY",
+    "MASK_KEY",
+    "MASK_VARIABLE",
+    "BoundChanges",
+    "Change",
+    "Unknown",
+    "bind",
+    "columns_agree",
+]
 
 SEPARATOR = "-"
 LARGEST = {"int": (1 << 31) - 1, "bigint": (1 << 63) - 1}
@@ -29,6 +38,10 @@ Rows = list[dict[str, Any]]
 
 class Overflow(ValueError):
     """A number that its column cannot hold."""
+
+
+class Unknown(ValueError):
+    """Something that the database can do, and the model cannot tell what comes of it."""
 
 
 @dataclass(frozen=True)
@@ -1100,7 +1113,7 @@ class MaskColumn(Change):
         column = table.named(self.name)
         refuse_used(table, self.name)
         if column.type != "string":
-            raise ValueError("a text")
+            raise Unknown("a mask of a number")
         default = "***" if self.method == "constant" else None
         nullable = column.nullable or self.method != "constant"
         masked = replace(column, fixed=True, default=default, nullable=nullable, mask=uid)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from tests.composition.lookup_model import NormalizeBy
 from tests.composition.machine import Program, run
 from tests.composition.row_operations import SqlUpdate, Write
 from tests.composition.schema_model import Normalize, NormalizeInto, RenameColumn
-from tests.composition.schema_operations import Evolve, Retire
+from tests.composition.schema_operations import Evolve, Retire, TransformClone
+from tests.composition.view_operations import Propagate
 
 ROW = (("id", 5), ("city", "zz"), ("amount", 1), ("note", "x"))
 
@@ -23,6 +25,21 @@ def test_versions_with_a_shared_lookup_are_retired() -> None:
                 Retire("b3"),
                 SqlUpdate("b2", "returns", "city", "r", 1),
                 Retire("b2"),
+            ]
+        )
+    )
+
+
+def test_rows_that_nothing_refers_to_stay_in_a_lookup_of_a_clone() -> None:
+    moved = NormalizeBy("orders", "note", "returns", "id")
+    run(
+        Program(
+            [
+                Write("main", (("delete", "returns", ((1,),)),)),
+                TransformClone("main", "later", (moved,), "deferred"),
+                TransformClone("main", "now", (moved,), "immediate"),
+                Write("main", (("delete", "orders", ((3,),)),)),
+                Propagate(),
             ]
         )
     )

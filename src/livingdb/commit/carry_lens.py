@@ -6,7 +6,8 @@ made on.  A one-way sync follows schema changes of its source: its lens is plann
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -19,7 +20,8 @@ from livingdb.commit.carried import Carried
 from livingdb.commit.fill_generated import fill_changes, fill_rows, has_generated
 from livingdb.commit.proposal import BranchChange, BranchMove, Tables
 from livingdb.derivation.hidden_tables import whole_tables
-from livingdb.errors import InvalidData, MaskKeyMissing, RuleViolation
+from livingdb.errors import InvalidData, LivingDBError, MaskKeyMissing, RuleViolation
+from livingdb.evolution.changes.reorder_columns import ReorderColumns
 from livingdb.evolution.follow_names import follow_names
 from livingdb.evolution.lenses.lens import Follower, Lens, RowImages
 from livingdb.evolution.lenses.sides import (
@@ -32,7 +34,10 @@ from livingdb.evolution.lenses.sides import (
     narrow_images,
 )
 from livingdb.evolution.plan import definitions_of, new_tables, plan_changes
-from livingdb.evolution.schema_change import SchemaChange, unlock_changes
+from livingdb.evolution.replay_schema import replay
+from livingdb.evolution.schema_change import SchemaChange, Schemas, unlock_changes
+from livingdb.evolution.schema_elements import planned_tables
+from livingdb.evolution.schema_history import made_of
 from livingdb.graph.constraints import check_tables
 from livingdb.graph.diff import delta_between
 from livingdb.graph.draft import Intent
@@ -43,6 +48,7 @@ from livingdb.graph.snapshot import overlay_tables
 from livingdb.graph.storage.staging import Staging
 from livingdb.graph.unique_constraints import check_unique
 from livingdb.sql.expressions import Expression
+from livingdb.tables.identity import recorded_change_id
 from livingdb.tables.index import Version
 from livingdb.tables.recipe import Definition
 from livingdb.tables.schema import TableSchema
@@ -240,7 +246,38 @@ class LensCarrier:
         }
         details = {**_edge_details(sync, source, True), "reason": "SCHEMA_CHANGED", "rows": {}}
         intent = self._intent(source, branch, head, differing, details, between)
+        own = self._changes_there(source, before, held, whole)
+        if own:
+            details["changes"] = [item.to_json() for item in own]
+            intent = replace(intent, kind="schema_change", details=details)
         return Carried(intent, held, spec=spec, schema_changes=source.schema_changes)
+
+    def _changes_there(
+        self, source: BranchMove, before: Schemas, held: Tables, after: Tables
+    ) -> Sequence[SchemaChange]:
+        """The changes of a source as those of its target, which then has them in its history.
+
+        Under their ids, by the names of the target; none, if they do not lead to its new schema.
+        """
+        there, then = (
+            {
+                name: self._graph.versions.definition(version)
+                for name, version in tables.items()
+                if not is_hidden(name)
+            }
+            for tables in (held, after)
+        )
+        tables = {name: known for name, known in before.items() if not is_hidden(name)}
+        try:
+            changes = [SchemaChange.from_json(item) for item in source.schema_changes]
+            done = replay(made_of(changes, tables), there, ())
+            orders = list(_reorders(done.tables, then, source.address.hex()))
+            for order in orders:
+                done.tables = planned_tables(order, done.tables)
+        except LivingDBError:
+            return ()
+        is_whole = not done.failed and done.tables == then
+        return [*done.changes, *orders] if is_whole else ()
 
     def translate_tables(
         self, lens: Lens, is_right: bool, step: BranchChange, tables: Tables, staging: Staging
@@ -414,6 +451,17 @@ def _common_checks(here: TableSchema, there: TableSchema) -> frozenset[str]:
         for name, text in there.checks
         if known.get(name) == text and Expression(text).columns <= same
     )
+
+
+def _reorders(tables: Schemas, wanted: Schemas, why: str) -> Iterator[SchemaChange]:
+    """The changes after which columns are in the order that is wanted; `why` names the occasion."""
+    for name, known in tables.items():
+        other = wanted.get(name)
+        here = [column.name for column in known.schema.visible_columns]
+        there = [] if other is None else [c.name for c in other.schema.visible_columns]
+        if here != there and sorted(here) == sorted(there):
+            identity = recorded_change_id(f"order of {name} after {why}")
+            yield ReorderColumns(name, there).with_id(identity)
 
 
 def lens_of(graph: Graph, sync: SyncRow) -> Lens:

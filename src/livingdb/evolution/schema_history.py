@@ -20,7 +20,7 @@ from livingdb.graph.names import is_hidden
 from livingdb.tables.identity import recorded_change_id
 from livingdb.tables.recipe import Definition
 
-__all__ = ["fork_of", "made_between", "schema_history", "visible_schemas"]
+__all__ = ["fork_of", "made_between", "made_of", "schema_history", "visible_schemas"]
 
 
 def visible_schemas(graph: Graph, row: SnapshotRow) -> dict[str, Definition]:
@@ -59,16 +59,16 @@ def schema_history(
         found += made_between(graph, since, parent, now, before)
         changes = lifter.schema_changes_of(step)
         try:
-            found += _made_of(changes, before)
+            found += made_of(changes, before)
         except LivingDBError:
             kept = [one.change for one in found if is_made(one, after)]
-            found = _made_of([*kept, *changes], first)
+            found = made_of([*kept, *changes], first)
         now = after
     found += made_between(graph, since, head, now, visible_schemas(graph, head))
     return found
 
 
-def _made_of(changes: Sequence[SchemaChange], tables: Schemas) -> list[MadeChange]:
+def made_of(changes: Sequence[SchemaChange], tables: Schemas) -> list[MadeChange]:
     """Changes that were made one after the other."""
     found = []
     for change in changes:

@@ -26,7 +26,7 @@ from livingdb.engines.portable.portability import PortableQuery
 from livingdb.engines.request import Source
 from livingdb.evolution.lenses.lens import Lens
 from livingdb.evolution.lenses.lens_agreement import whole_delta
-from livingdb.evolution.lenses.normalize_lens import NormalizeLens
+from livingdb.evolution.lenses.normalize_lens import LookupTableLens
 from livingdb.evolution.lenses.row_lens import RowLens
 from livingdb.evolution.lenses.sides import VersionSide
 from livingdb.evolution.plan import plan_changes
@@ -154,7 +154,7 @@ def recompute_clone(
 
 def _lookup_tables(lens: Lens, before: frozenset[str]) -> frozenset[str]:
     """The tables that keep rows that nothing refers to any more, after a change."""
-    if isinstance(lens, NormalizeLens):
+    if isinstance(lens, LookupTableLens):
         return before | {lens.lookups.lookup[0]}
     if isinstance(lens, RowLens):
         sources: dict[str, str | None] = {lens.new_name: lens.old_name}
