@@ -37,7 +37,7 @@ def lines() -> list[str]:
     for name, reason in REFUSED.items():
         by_reason.setdefault(reason, []).append(f"`{name}`")
     found = [f"{', '.join(names)}: it {reason}" for reason, names in by_reason.items()]
-    found += [SETTINGS, *KINDS.values()]
+    found += [SETTINGS, *dict.fromkeys(KINDS.values())]
     return [*found, *(f"`{text}`: {how}" for text, how in OTHERWISE.items())]
 
 

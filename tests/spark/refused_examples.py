@@ -6,6 +6,7 @@ from livingdb.engines.spark_functions import REFUSED
 
 SETTINGS = "statements that change the settings of a session"
 KINDS = {
+    "duration": "tables and results hold no intervals: cast them to string",
     "intervals": "tables and results hold no intervals: cast them to string",
     "times of day": "tables and results hold no times of day: cast them to string",
     "stand in FROM": "FROM takes tables, queries, range(…) and the functions of livingdb",
