@@ -117,6 +117,10 @@ SELECT CAST(max(id) AS STRING) AS a, CAST(sum(quantity) AS INT) AS b FROM orders
 SELECT CAST(sum(quantity) AS TINYINT) AS v FROM orders
 SELECT upper(max(name)) AS a, lower(min(city)) AS b, length(max(name)) AS c FROM people
 SELECT round(sum(amount), 1) AS a, round(avg(quantity), 2) AS b, ceil(avg(id)) AS c FROM orders
+SELECT amount / 2 AS a, amount / quantity AS b, -7 / amount AS c, amount / 0.03 AS d FROM orders
+SELECT avg(amount) AS a, avg(DISTINCT amount) AS b, sum(amount) / count(*) AS c FROM orders
+SELECT id, avg(amount) OVER (PARTITION BY person ORDER BY id) AS a FROM orders
+SELECT avg(amount) FILTER (WHERE id > 2) AS a, avg(amount) FILTER (WHERE id < 0) AS b FROM orders
 SELECT sum(amount) * 2 AS a, sum(quantity) + 1 AS b, -sum(amount) AS c FROM orders
 SELECT CASE WHEN id > 3 THEN 1 ELSE 2.5 END AS a, IF(id > 3, 'x', name) AS b FROM people
 SELECT CASE city WHEN 'Oslo' THEN 1 WHEN 'Rome' THEN 2 END AS a FROM people
@@ -270,7 +274,6 @@ WITH top AS (SELECT id FROM orders ORDER BY quantity DESC, id LIMIT 2) SELECT id
 
 NOT_PORTABLE = """
 SELECT percentile_approx(quantity, 0.5) AS v FROM orders
-SELECT amount / 2e0 AS v FROM orders
 SELECT initcap(name) AS v FROM people
 SELECT collect_list(id) AS v FROM people
 SELECT first(id) AS v FROM people

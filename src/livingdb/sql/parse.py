@@ -10,7 +10,7 @@ from sqlglot.errors import ParseError, SqlglotError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from livingdb.errors import InvalidData, Unsupported
-from livingdb.sql.spark_grammar import SparkGrammar, read_strings
+from livingdb.sql.spark_grammar import WRITTEN_NAME, SparkGrammar, read_strings
 
 __all__ = [
     "POSSIBLE",
@@ -58,6 +58,7 @@ class _Dialect(Spark):
 
     Tokenizer = _Tokenizer
     SAFE_DIVISION = False
+    ORIGINAL_NAME_META_KEY = WRITTEN_NAME
     Parser = SparkGrammar
 
 
@@ -108,7 +109,7 @@ def _parse(text: str, statement: bool = False) -> list[exp.Expr | None]:
         _check_numbers(tokens)
         if statement and tokens:
             _check_beginning(tokens[0])
-        return list(dialect.parser().parse(tokens, text))
+        trees = list(dialect.parser().parse(tokens, text))
     except ParseError as error:
         raise InvalidData(_error_message(error, text)) from None
     except SqlglotError:
@@ -117,6 +118,18 @@ def _parse(text: str, statement: bool = False) -> list[exp.Expr | None]:
         raise InvalidData("the statement is nested too deeply") from None
     except IndexError:
         raise InvalidData(f"the statement cannot be read: {_excerpt(text)}") from None
+    for tree in trees:
+        _check_patterns(tree)
+    return trees
+
+
+def _check_patterns(tree: exp.Expr | None) -> None:
+    """`InvalidData` for ANY and ALL of nothing, which nobody can write again."""
+    for node in tree.find_all(exp.Any, exp.All) if tree is not None else ():
+        if isinstance(node.this, exp.Tuple) and not node.this.expressions:
+            raise InvalidData(
+                f"{node.key.upper()} () needs at least one pattern in its parentheses"
+            )
 
 
 def _check_beginning(token: Token) -> None:

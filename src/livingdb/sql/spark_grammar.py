@@ -10,7 +10,10 @@ from sqlglot import exp
 from sqlglot.parsers.spark import SparkParser
 from sqlglot.tokenizer_core import Token, TokenType
 
-__all__ = ["SparkGrammar", "read_strings"]
+__all__ = ["WRITTEN_NAME", "WRITTEN_PLACE", "WRITTEN_UNIT", "SparkGrammar", "read_strings"]
+
+WRITTEN_NAME, WRITTEN_PLACE, WRITTEN_UNIT = "written_name", "written_place", "written_unit"
+"""Notes on calls and their arguments: by what name, and in which order they were written."""
 
 _BITS: list[tuple[TokenType, type[exp.Binary]]] = [
     (TokenType.PIPE, exp.BitwiseOr),
@@ -50,6 +53,8 @@ def _position(arguments: list[exp.Expr]) -> exp.Expr:
     return exp.Anonymous(this="instr", expressions=arguments)
 
 
+_IN_WORDS = {"position": "locate", "substr": "substring"}
+"""What `position(… IN …)` and `substr(… FROM …)` are calls of."""
 _AS_WRITTEN = {"TO_CHAR", "TO_VARCHAR", "LISTAGG", "STRING_AGG", "MAX_BY", "MIN_BY"}
 """Functions that sqlglot takes for others, or for which it forgets an argument."""
 
@@ -69,6 +74,30 @@ class SparkGrammar(SparkParser):
         "TRUNC": _trunc,
     }
     FUNCTION_PARSERS: ClassVar = _known(SparkParser.FUNCTION_PARSERS)
+
+    def validate_expression(self, expression: Any, args: list[Any] | None = None) -> Any:
+        """The call, with a note on each of its arguments of where it was written."""
+        for place, argument in enumerate(args or ()):
+            if isinstance(argument, exp.Expr):
+                argument.meta[WRITTEN_PLACE] = place
+        return super().validate_expression(expression, args)
+
+    def _parse_function_call(self, *given: Any, **how: Any) -> exp.Expr | None:
+        """A call, with a note of its name also where it has a grammar of its own."""
+        start = self._index
+        found = super()._parse_function_call(*given, **how)
+        call: Any = found
+        while isinstance(call, (exp.Filter, exp.Window, exp.IgnoreNulls, exp.RespectNulls)):
+            call = call.this
+        tokens = self._tokens[start : self._index]
+        if call is None or WRITTEN_NAME in call.meta or len(tokens) < 3 or tokens[1].text != "(":
+            return found
+        if isinstance(call, exp.Extract):
+            call.meta[WRITTEN_UNIT] = tokens[2].text
+        between = {token.token_type for token in tokens} & {TokenType.FROM, TokenType.IN}
+        name = tokens[0].text.lower()
+        call.meta[WRITTEN_NAME] = _IN_WORDS.get(name, name) if between else name
+        return found
 
     def _parse_bitwise(self) -> exp.Expr | None:
         return self._parse_bits(0)

@@ -180,6 +180,7 @@ def test_names(text: str, names: list[str]) -> None:
         ("SELECT i FROM missing", "no table 'missing'"),
         ("SELECT i FROM t, u", "several tables"),
         ("SELECT percentile_approx(i, 0.5) FROM t", "percentile_approx"),
+        ("SELECT f / price FROM t", "DIV of float, decimal"),
         ("SELECT price * long FROM t", "MUL of decimal, decimal"),
         ("SELECT i + f FROM t", "ADD of int, float"),
         ("SELECT s + 1 FROM t", "ADD of string, int"),

@@ -28,7 +28,12 @@ from livingdb.engines.portable.type_annotations import annotate_type, annotated_
 from livingdb.engines.trust import check_calls
 from livingdb.errors import Unsupported
 
-__all__ = ["to_duckdb_sql"]
+__all__ = ["NotEmbedded", "to_duckdb_sql"]
+
+
+class NotEmbedded(Unsupported):
+    """What the embedded engine cannot answer, although Spark may."""
+
 
 _RENAMED = {
     "any": "bool_or",
@@ -71,7 +76,10 @@ def to_duckdb_sql(query: exp.Query) -> str:
         reworded = _rewrite_node(node)
         if reworded is not node and parent is not None and key is not None:
             parent.set(key, reworded, index)
-    return query.sql("duckdb", unsupported_level=ErrorLevel.IGNORE, comments=False)
+    try:
+        return query.sql("duckdb", unsupported_level=ErrorLevel.IGNORE, comments=False)
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError):
+        raise NotEmbedded("the embedded engine has no words for this statement") from None
 
 
 def _rewrite_node(node: exp.Expr) -> exp.Expr:

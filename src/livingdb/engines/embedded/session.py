@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from livingdb.engines.embedded.duckdb_dialect import to_duckdb_sql
+from livingdb.engines.embedded.duckdb_dialect import NotEmbedded, to_duckdb_sql
 from livingdb.engines.embedded.macros import MACROS
 from livingdb.engines.embedded.results import as_stored_types, null_types_as_text
 from livingdb.engines.portable.portability import PortableQuery, as_spark_types
@@ -30,10 +30,6 @@ if TYPE_CHECKING:
     from livingdb.engines.embedded.arrow_dataset import RowSetDataset
 
 __all__ = ["EmbeddedEngine", "NotEmbedded", "Session"]
-
-
-class NotEmbedded(Unsupported):
-    """What the embedded engine cannot answer, although Spark may."""
 
 
 class NoSuchColumn(NotFound):

@@ -118,8 +118,9 @@ class SparkEngine:
         if stored is None:
             assert isinstance(source.rows, RowSet)
             part = scan_bounds(source.rows.schema, wanted)
-            spans = [source.rows.to_arrow(needed, span, part.filters) for span in part.spans]
-            return self.session.createDataFrame(pa.concat_tables(spans))
+            found = [source.rows.to_arrow(needed, span, part.filters) for span in part.spans]
+            empty = source.schema.empty_table().select(needed)
+            return self.session.createDataFrame(pa.concat_tables([empty, *found]))
         read = self.session.read.format("livingdb").option("table", stored.table)
         read = read.option("versionAsOf", f"id:{stored.snapshot}")
         read = read.option("columns", _columns_option(needed))

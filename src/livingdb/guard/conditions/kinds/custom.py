@@ -261,7 +261,8 @@ def run_query(pending: PendingChange, text: str) -> pa.Table:
     request = Request(query, sources)
     if pending.sync.frequency == "immediate" and isinstance(request.portable, str):
         raise _not_portable(request.portable)
-    return answer_request(request)[0]
+    is_embedded = pending.sync.spec.get("engine") == "embedded"
+    return answer_request(request, "embedded" if is_embedded else None)[0]
 
 
 def _relation(pending: PendingChange, name: str) -> RowSet | pa.Table:
