@@ -42,6 +42,9 @@ SCHEMAS_OF_SHAPES = {
 """The tables with keys; `b` is made as each test can."""
 
 _LINEAR = """
+    SELECT id, d FROM t WHERE d <= (SELECT avg(d) FROM t) AND g = 'a'
+    SELECT x, g FROM b WHERE x <> (SELECT max(x) FROM b)
+    SELECT id FROM t WHERE x > (SELECT max(v) FROM u) OR d > (SELECT avg(w) FROM u)
     SELECT id, x FROM t WHERE x > 1
     SELECT id, x * 2 AS y, g FROM t
     SELECT upper(g) AS gg, length(g) + x AS l FROM t WHERE coalesce(x, 0) < 3
@@ -58,6 +61,7 @@ _LINEAR = """
     SELECT id, x + 1 AS y, y * 2 AS z FROM t
 """
 _JOIN = """
+    SELECT t.id, u.v FROM t JOIN u ON t.u = u.u WHERE t.x >= (SELECT avg(v) FROM u) AND u.w > 0
     SELECT count(DISTINCT x) + sum(x) AS n, sum(DISTINCT d) AS m, sum(x) AS s FROM t
     SELECT t.id, (u.v), (u.name) AS nm FROM (t JOIN u ON (t.u) = ((u.u))) WHERE ((t.x > 0) AND ((u.v < 4)))
     SELECT t.id, u.v, u.name FROM t JOIN u ON t.u = u.u
