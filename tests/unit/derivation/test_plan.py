@@ -237,6 +237,7 @@ def test_the_first_rows_are_looked_for_only_if_too_few_stay() -> None:
         ("note, units GROUPING SETS (note, units)", {(0, 1, 1), (1, 0, 2)}),
         ("GROUPING SETS ((note, units), ROLLUP (units))", {(0, 0, 0), (1, 0, 2), (1, 1, 3)}),
         ("note, ROLLUP (units)", {(0, 0, 0), (0, 1, 1)}),
+        ("GROUPING SETS ((note), (units, note))", {(0, 0, 0), (0, 1, 1)}),
     ],
 )
 def test_the_sets_of_a_grouping(clause: str, sets: set[tuple[int, int, int]]) -> None:
