@@ -63,7 +63,7 @@ _LINEAR = """
 _JOIN = """
     SELECT t.id, u.v FROM t JOIN u ON t.u = u.u WHERE t.x >= (SELECT avg(v) FROM u) AND u.w > 0
     SELECT count(DISTINCT x) + sum(x) AS n, sum(DISTINCT d) AS m, sum(x) AS s FROM t
-    SELECT t.id, (u.v), (u.name) AS nm FROM (t JOIN u ON (t.u) = ((u.u))) WHERE ((t.x > 0) AND ((u.v < 4)))
+    SELECT t.id, (u.v) AS v, (u.name) AS nm FROM (t JOIN u ON (t.u) = ((u.u))) WHERE ((t.x > 0) AND ((u.v < 4)))
     SELECT t.id, u.v, u.name FROM t JOIN u ON t.u = u.u
     SELECT t.id, u.u, u.v, u.name FROM t, u WHERE t.u = u.u AND t.x > u.v
     SELECT a.id, b.id AS other FROM t AS a JOIN t AS b ON a.x = b.x WHERE a.id < b.id
@@ -84,7 +84,7 @@ _JOIN = """
 """
 _ADDITIVE = """
     SELECT d / 7 AS q, count(*) AS n FROM t GROUP BY d / 7
-    SELECT (g), (count(*)) AS n FROM t GROUP BY ((g))
+    SELECT (g) AS g, (count(*)) AS n FROM t GROUP BY ((g))
     SELECT g, count(*) AS n FROM t GROUP BY g
     SELECT g, x, count(*) AS n FROM t GROUP BY g, x
     SELECT g, sum(id) AS s, count(1) AS c FROM t GROUP BY 1
