@@ -44,11 +44,27 @@ def matching_rows(rows: RowSet, values: pa.Table, columns: Sequence[str] | None 
 def matching_rows_in(table: pa.Table, values: pa.Table) -> pa.Table:
     """The same for rows in memory."""
     names = values.column_names
+    if len(names) > 1:
+        table = _narrowed(table, values)
     mine = [flat(table.column(name)) for name in names]
     theirs = [flat(values.column(name)).cast(table.schema.field(name).type) for name in names]
     if len(names) == 1 and not _lacks_unique_encoding(mine[0].type):
         return table.filter(pc.is_in(mine[0], value_set=theirs[0]))
     return table.filter(pc.is_in(encoded_rows(mine), value_set=encoded_rows(theirs)))
+
+
+def _narrowed(table: pa.Table, values: pa.Table) -> pa.Table:
+    """The rows that may be among them by one column: the one with the most different values."""
+    known = {
+        name: flat(values.column(name)).unique()
+        for name in values.column_names
+        if not _lacks_unique_encoding(table.schema.field(name).type)
+    }
+    if not known:
+        return table
+    name = max(known, key=lambda column: len(known[column]))
+    column = table.column(name)
+    return table.filter(pc.is_in(column, value_set=known[name].cast(column.type)))
 
 
 def _lacks_unique_encoding(data_type: pa.DataType) -> bool:

@@ -10,6 +10,7 @@ import pyarrow as pa
 from livingdb.derivation.plan import NeedsFull, Plan, Stage
 from livingdb.derivation.plan_cache import columns_used, view_plan
 from livingdb.derivation.query_answers import Answers, EngineAnswers
+from livingdb.derivation.refresh_cost import FLOOR_ROWS, RefreshCost
 from livingdb.derivation.stage_inputs import DeltaCache, StageInput, VersionRelations
 from livingdb.derivation.stage_tables import (
     create_version,
@@ -30,7 +31,6 @@ __all__ = ["RefreshInput", "RefreshResult", "SourceVersion", "refresh_view", "sc
 
 LARGE_SHARE = 0.3
 """Of a table's rows, beyond which all of a view is made anew."""
-_FLOOR_ROWS = 1000
 _STRATEGIES = ("linear", "join", "additive", "touched", "full")
 
 
@@ -132,7 +132,7 @@ def _full_reason(
         if old.definition != new.definition:
             return "SCHEMA_CHANGED"
         most = max_differing_rows(graph.versions, old, new)
-        if most > _FLOOR_ROWS and most > LARGE_SHARE * graph.versions.count(new):
+        if most > FLOOR_ROWS and most > LARGE_SHARE * graph.versions.count(new):
             return None if view.refresh == "incremental" else "DELTA_TOO_LARGE"
     return None
 
@@ -182,7 +182,9 @@ class _Refresh:
             if all(self._inputs[read].is_same for read in stage.reads):
                 self._inputs[stage.name] = StageInput(self._graph.versions, held, held)
                 return
-            if stage.strategy != "full":
+            if stage.strategy != "full" and self._is_full_cheaper(stage, held):
+                reason = "DELTA_TOO_LARGE"
+            elif stage.strategy != "full":
                 try:
                     self._maintain(stage, name, held)
                     self.strategies.append(stage.strategy)
@@ -192,6 +194,23 @@ class _Refresh:
         self.strategies.append("full")
         self.reason = reason or stage.reason
         self._recompute(stage, name, held)
+
+    def _is_full_cheaper(self, stage: Stage, held: Version) -> bool:
+        """Whether a stage is sooner made anew than maintained; never if that was ruled out."""
+        if self._view.refresh == "incremental":
+            return False
+        read = [self._inputs[name] for name in stage.reads]
+        versions = self._graph.versions
+        changed = sum(item.max_changed_rows for item in read)
+        if changed <= FLOOR_ROWS:
+            return False
+        return RefreshCost(
+            stage.strategy,
+            changed,
+            sum(versions.count(item.new) for item in read),
+            versions.count(held),
+            self._answers.name == "spark",
+        ).is_full_cheaper
 
     def _maintain(self, stage: Stage, name: str, held: Version) -> None:
         versions = self._graph.versions

@@ -17,7 +17,7 @@ from livingdb.derivation.plan import WEIGHT, Ask, Relation, Side
 from livingdb.derivation.query_answers import Answers
 from livingdb.derivation.weighted_rows import concat_rows, consolidate, expand_weights, with_weight
 from livingdb.engines.request import Source, TableLocation
-from livingdb.graph.diff import changed_keys, delta_since
+from livingdb.graph.diff import changed_keys, delta_since, max_differing_rows
 from livingdb.tables.index import Version
 from livingdb.tables.versions import Versions
 
@@ -78,6 +78,15 @@ class StageInput:
     def is_same(self) -> bool:
         """Whether nothing changed."""
         return self.old.address == self.new.address
+
+    @property
+    def max_changed_rows(self) -> int:
+        """How many rows changed, or at most did, as far as that is known without reading them."""
+        if self.is_same:
+            return 0
+        if self.known is not None:
+            return int(self.known.num_rows)
+        return max_differing_rows(self.versions, self.old, self.new)
 
     @cached_property
     def delta(self) -> pa.Table:

@@ -101,8 +101,10 @@ class _ViewTables:
         hidden = {column.name for column in definition.schema.columns if column.hidden}
         names = [c.name for c in definition.schema.columns if c.name not in hidden]
         kinds = [definition.schema.arrow.field(name).type for name in names]
-        ask = Ask(with_settled_ties(self._view.tree(), kinds), tuple(self._sources))
-        rows = self._answers.answer(ask, self._sources)
+        query = self._view.tree()
+        if self._view.materialize == "full" and not self._view.hot:
+            query = with_settled_ties(query, kinds)
+        rows = self._answers.answer(Ask(query, tuple(self._sources)), self._sources)
         return _recomputed(definition, rows.rename_columns(names))
 
     def _stage_tables(self, view: View) -> dict[str, RecomputedTable]:

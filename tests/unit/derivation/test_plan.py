@@ -237,6 +237,7 @@ def test_the_first_rows_are_looked_for_only_if_too_few_stay() -> None:
         ("note, units GROUPING SETS (note, units)", {(0, 1, 1), (1, 0, 2)}),
         ("GROUPING SETS ((note, units), ROLLUP (units))", {(0, 0, 0), (1, 0, 2), (1, 1, 3)}),
         ("note, ROLLUP (units)", {(0, 0, 0), (0, 1, 1)}),
+        ("GROUPING SETS ((note), (units, note))", {(0, 0, 0), (0, 1, 1)}),
     ],
 )
 def test_the_sets_of_a_grouping(clause: str, sets: set[tuple[int, int, int]]) -> None:
@@ -259,13 +260,25 @@ def test_the_sets_of_a_grouping(clause: str, sets: set[tuple[int, int, int]]) ->
     assert answer(found.stages[0].ask, {"Orders": held["Orders"]}).num_rows == 0
 
 
-def test_a_scalar_that_changes_needs_everything() -> None:
-    here = lab("SELECT id FROM orders WHERE units >= (SELECT max(units) FROM orders)")
+def test_a_value_that_is_shown_changes_every_row() -> None:
+    here = lab("SELECT id, units - (SELECT max(units) FROM orders) AS less FROM orders")
     before = here.tables["orders"]
     here.change({"orders": pa.concat_tables([before, orders((8, 1, 1, 1, "n", 1))])})
     assert here.fulls == []
     here.change({"orders": pa.concat_tables([before, orders((9, 1, 1, 50, "n", 1))])})
     assert here.fulls == ["SCALAR_SUBQUERY_CHANGED"]
+
+
+def test_a_value_that_is_compared_with_changes_the_rows_in_between() -> None:
+    here = lab("SELECT id FROM orders WHERE units >= (SELECT max(units) FROM orders)")
+    before = here.tables["orders"]
+    here.change({"orders": pa.concat_tables([before, orders((8, 1, 1, 1, "n", 1))])})
+    assert here.reads[""] == ["source ~2", "answer"]
+    here.change({"orders": pa.concat_tables([before, orders((9, 1, 1, 50, "n", 1))])})
+    assert here.reads[""][:4] == ["source orders", "source ~2", "source ~2", "answer"]
+    here.change({"orders": before.slice(0, 0)})
+    here.change({"orders": before})
+    assert here.fulls == []
 
 
 @pytest.mark.parametrize(

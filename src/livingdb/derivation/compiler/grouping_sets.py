@@ -129,31 +129,26 @@ def grouping_sets(group: exp.Group, resolve: Callable[[exp.Expr], exp.Expr]) -> 
         raise Unplannable("GROUPING_SETS")
     if not trailing and len(plain) == len(group.expressions):
         return None
-    sets: list[_Set] = []
     if trailing:
         if len(trailing) > 1 or len(plain) != len(group.expressions):
             raise Unplannable("GROUPING_SETS")
         (last,) = trailing
         given = last.expressions
         sets = list(_sets(last, resolve)) if given else list(_rolled(last, [(p,) for p in plain]))
-        columns = plain
+        named = [plain, *sets]
     else:
         parts = [
             list(_sets(part, resolve)) if isinstance(part, analytics) else [(resolve(part),)]
             for part in group.expressions
         ]
         sets = [tuple(e for part in some for e in part) for some in product(*parts)]
-        columns = []
-    for some in [_all_of(sets), *sets]:
-        columns += [e for e in some if e not in columns]
+        named = [some for part in parts for some in part]
     if not 0 < len(sets) <= _MOST_SETS:
         raise Unplannable("GROUPING_SETS")
+    columns: list[exp.Expr] = []
+    for some in named:
+        columns += [column for column in dict.fromkeys(some) if column not in columns]
     return GroupingSets(columns, [frozenset(columns.index(e) for e in some) for some in sets])
-
-
-def _all_of(sets: Sequence[_Set]) -> _Set:
-    """The longest set, whose order the columns have first."""
-    return max(sets, key=len, default=())
 
 
 def _sets(node: exp.Expr, resolve: Callable[[exp.Expr], exp.Expr]) -> Iterator[_Set]:

@@ -14,6 +14,7 @@ from sqlglot import exp
 
 from livingdb.derivation.compiler import query_trees as trees
 from livingdb.derivation.operators.join_routes import ColumnRef, Link, RouteHop, joined_key, routes
+from livingdb.derivation.operators.moved_constants import MovedConstants
 from livingdb.derivation.operators.node import Leaf, Node, Run, in_memory_rows, is_empty
 from livingdb.derivation.operators.value_lookups import fit_types, is_comparable
 from livingdb.derivation.plan import WEIGHT, Ask, Relation, Side
@@ -62,6 +63,7 @@ class LinearBlock(Node):
         self._routes = routes(self.sources, self.links)
         self._asks = {name: self._delta_ask(name) for name in self.sources}
         self._filters = {name: self._filter_ask(name) for name in self.sources}
+        self._moved = MovedConstants(self) if self.constants else None
 
     # --- what it is -----------------------------------------------------------------------------
 
@@ -223,9 +225,9 @@ class LinearBlock(Node):
     # --- its rows -------------------------------------------------------------------------------
 
     def delta(self, run: Run) -> pa.Table:
-        self.check_constants(run)
+        moved = None if self._moved is None else self._moved.delta(run)
         changes = {name: self._source_delta(run, name) for name in self.sources}
-        found = []
+        found = [moved] if moved is not None and moved.num_rows else []
         names = list(self.sources)
         for at, name in enumerate(names):
             if not changes[name].num_rows:
@@ -233,7 +235,7 @@ class LinearBlock(Node):
             sides: dict[str, Side] = {
                 other: "old" if place < at else "new" for place, other in enumerate(names)
             }
-            term = self._term(run, name, changes[name], sides)
+            term = self.term(run, name, changes[name], sides)
             if term is not None and term.num_rows:
                 found.append(term)
         return concat_rows(found) if found else self.empty_delta()
@@ -249,9 +251,10 @@ class LinearBlock(Node):
             delta = run.relations.answer(ask, {name: delta})
         return delta
 
-    def _term(
+    def term(
         self, run: Run, name: str, delta: pa.Table, sides: Mapping[str, Side]
     ) -> pa.Table | None:
+        """What weighted rows of one source give beside the others; None if that is nothing."""
         if self.is_rename:
             return self._rename_columns(delta).append_column(WEIGHT, delta.column(WEIGHT))
         relations = self._reachable_rows(run, {name: delta}, self._routes[name], sides)

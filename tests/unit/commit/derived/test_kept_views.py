@@ -23,6 +23,7 @@ VIEWS = {
     "kinds_of": "SELECT count(DISTINCT kind) AS k, sum(amount) AS s FROM orders",
     "shares": "SELECT city, sum(amount) / count(*) AS q, avg(amount) AS a FROM orders "
     "GROUP BY city",
+    "above": "SELECT id FROM orders WHERE amount > (SELECT avg(amount) FROM orders)",
     "named": "SELECT o.id, (k.name) FROM orders AS o LEFT JOIN kinds AS k ON ((o.kind = k.kind))",
 }
 ORDERS = pa.schema(
