@@ -63,7 +63,7 @@ def test_all_that_is_said_is_made(main: livingdb.Branch) -> None:
         ("CREATE TABLE x (id INT PRIMARY KEY COMMENT 'a')", Unsupported, "hold no comments"),
         ("CREATE TABLE x (id INT PRIMARY KEY) PARTITIONED BY (id)", Unsupported, "PARTITIONED"),
         ("CREATE TABLE x (id INT PRIMARY KEY) AS SELECT 1", Unsupported, "INSERT INTO"),
-        ("CREATE TABLE x AS SELECT 1", Unsupported, "INSERT INTO"),
+        ("CREATE TABLE x AS SELECT 1", InvalidData, "PRIMARY KEY"),
         ("CREATE TABLE x LIKE cities", InvalidData, "LIKE cities"),
         ("CREATE TEMPORARY TABLE x (id INT PRIMARY KEY)", Unsupported, "CREATE TEMPORARY TABLE"),
         ("CREATE OR REPLACE TABLE x (id INT PRIMARY KEY)", Unsupported, "CREATE OR REPLACE TABLE"),
