@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import livingdb.spark
-from livingdb.errors import InvalidData, LivingDBError
+from livingdb.errors import InvalidData, LivingDBError, Unsupported
 from livingdb.spark.progress import watch_jobs
 
 if TYPE_CHECKING:
