@@ -28,6 +28,10 @@ CASES: dict[str, list[list[str]]] = {
         ["sql", "UPDATE visits SET count = count + 1; SELECT * FROM visits;"],
         ["sql", "ALTER TABLE visits ADD COLUMN guests INT"],
         ["sql", "SELECT id FROM orders WHERE id > 99"],
+        ["sql", "SHOW TABLES; DESCRIBE orders; SHOW BRANCHES LIKE 'd*'"],
+        ["sql", "BEGIN; DELETE FROM visits; ROLLBACK; BEGIN; DELETE FROM visits; COMMIT"],
+        ["sql", "CREATE BRANCH trial FROM dev~1; USE BRANCH trial; SELECT id FROM orders LIMIT 1"],
+        ["sql", "DELETE FROM totals"],
     ],
     "log": [["log"], ["log", "dev~1", "-n", "2"], ["log", "dev", "--movements"]],
     "branch": [
@@ -61,6 +65,9 @@ CASES: dict[str, list[list[str]]] = {
     ],
     "blame": [["blame", "orders"], ["blame", "orders", "--key", "1", "--columns"]],
     "history": [["history", "orders", "1"], ["history", "visits", "Oslo,2024-01-01"]],
+    "provenance": [["provenance", "totals"], ["provenance", "main", "--depth", "1"]],
+    "revert": [["revert", "main"], ["log", "-n", "1"], ["revert", "v1"]],
+    "cherry-pick": [["cherry-pick", "dev"], ["cherry-pick", "dev~1", "--on-conflict", "theirs"]],
     "evolve": [
         ["evolve", "--explain", ALTER],
         ["evolve", "--explain", "ALTER TABLE visits ALTER COLUMN city TYPE VARCHAR(3)"],

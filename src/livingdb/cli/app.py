@@ -12,12 +12,15 @@ from typing import Annotated, Any
 import typer
 
 import livingdb
+from livingdb.cli.advice import shell_advice
 from livingdb.cli.commands import COMMANDS, command
 from livingdb.cli.complete import branches
 from livingdb.cli.exits import INTERRUPTED, exit_code, is_interrupt
+from livingdb.cli.global_options import asked_format, split_global_options
 from livingdb.cli.open_database import Settings
 from livingdb.cli.output import Format
 from livingdb.cli.plain_parameters import PlainCommand, PlainGroup
+from livingdb.cli.values import json_text
 from livingdb.errors import LivingDBError
 
 __all__ = ["app", "run"]
@@ -111,10 +114,14 @@ def run(arguments: list[str] | None = None) -> int:
     _prepare_streams()
     if COMPLETE_VARIABLE in os.environ:
         _init_completion()
+    application = typer.main.get_command(app)
+    options, rest = split_global_options(
+        sys.argv[1:] if arguments is None else arguments, application
+    )
     try:
-        app(arguments, prog_name="livingdb")
+        application([*options, *rest], prog_name="livingdb")
     except (LivingDBError, OSError) as error:
-        typer.echo(f"livingdb: {_error_text(error)}", err=True)
+        _tell_error(error, asked_format(options))
         return exit_code(error)
     except SystemExit as ended:
         return _exit_status(ended)
@@ -136,6 +143,17 @@ def _exit_status(ended: SystemExit) -> int:
     if isinstance(ended.__context__, typer.Abort):
         return INTERRUPTED
     return ended.code if isinstance(ended.code, int) else int(ended.code is not None)
+
+
+def _tell_error(error: Exception, form: str) -> None:
+    """One line on standard error; of JSON, where JSON was asked for."""
+    text = shell_advice(_error_text(error))
+    if form == Format.json:
+        code = getattr(error, "code", "file")
+        told = {"error": code, "message": text, "exit_code": exit_code(error)}
+        typer.echo(json_text(told), err=True)
+        return
+    typer.echo(f"livingdb: {text}", err=True)
 
 
 def _error_text(error: Exception) -> str:

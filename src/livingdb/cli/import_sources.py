@@ -89,8 +89,19 @@ class ImportSource:
     `wanted` are the types, in DuckDB's words, that columns shall have.  A context manager.
     """
 
-    def __init__(self, files: Sequence[Path], kind: FileFormat, wanted: Mapping[str, str]):
+    def __init__(
+        self,
+        files: Sequence[Path],
+        kind: FileFormat,
+        wanted: Mapping[str, str],
+        has_header: bool = True,
+        skips_lines: bool = False,
+    ):
         self.files, self.kind = list(files), kind
+        self._has_header, self._skips_lines = has_header, skips_lines
+        self._wanted = frozenset(wanted)
+        self.skipped: list[tuple[Path, int]] = []
+        """The lines of CSV that were left out."""
         self._spill = tempfile.TemporaryDirectory(prefix="livingdb-import-")
         self._connection = duckdb.connect(
             ":memory:",
@@ -124,8 +135,12 @@ class ImportSource:
         """Make the relation `incoming`; the DuckDB types of its columns."""
         names = file_list_sql(self.files)
         if self.kind is FileFormat.csv:
-            self.csv = CsvShape.of(self.files[0])
+            self.csv = CsvShape.of(self.files[0], self._has_header, self._skips_lines)
+            if self._skips_lines:
+                self.skipped = self.csv.skipped_lines(self._connection, self.files)
             types = self.csv.types(self._connection, self.files, wanted)
+            if self.skipped:
+                self.csv.check_cells(self._connection, self.files, types)
             source = self.csv.reader_sql(self.files, types)
         elif self.kind is FileFormat.json:
             types = self._describe(f"read_json({names}, union_by_name = true)")
@@ -149,6 +164,18 @@ class ImportSource:
     def _describe(self, source: str) -> dict[str, str]:
         found = self._connection.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()
         return {str(row[0]): str(row[1]) for row in found}
+
+    def mixed_columns(self) -> dict[str, tuple[int, int]]:
+        """Columns of CSV that are text since some cells are no numbers: how many, of how many."""
+        if self.kind is not FileFormat.csv:
+            return {}
+        texts = [n for n, kind in self.types.items() if kind == "VARCHAR" and n not in self._wanted]
+        each = "".join(
+            f", count({_quote_name(n)}), count(TRY_CAST({_quote_name(n)} AS DOUBLE))" for n in texts
+        )
+        _, *counts = self._fetch_one(f"SELECT count(*){each} FROM incoming")
+        pairs = zip(texts, counts[::2], counts[1::2], strict=True)
+        return {n: (cells - good, cells) for n, cells, good in pairs if 0 < good < cells}
 
     @property
     def schema(self) -> pa.Schema:

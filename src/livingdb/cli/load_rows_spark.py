@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import livingdb.spark
-from livingdb.errors import InvalidData, LivingDBError
+from livingdb.errors import InvalidData, LivingDBError, Unsupported
 from livingdb.spark.progress import watch_jobs
 
 if TYPE_CHECKING:
@@ -65,7 +65,14 @@ def _frame(spark: SparkSession, incoming: ImportSource) -> DataFrame:
         frame: DataFrame = reader.option("multiLine", _is_list(files[0])).json(files)
         return frame
     assert incoming.csv is not None
-    options = {"header": True, "sep": incoming.csv.separator, "quote": '"', "escape": '"'}
+    if incoming.skipped:
+        raise Unsupported("Spark skips no lines: --engine embedded does")
+    options = {
+        "header": incoming.csv.has_header,
+        "sep": incoming.csv.separator,
+        "quote": '"',
+        "escape": '"',
+    }
     found: DataFrame = reader.options(**options).csv(files)
     return found
 

@@ -17,6 +17,7 @@ from prompt_toolkit.completion import Completer, Completion
 from prompt_toolkit.filters import Condition
 from prompt_toolkit.history import FileHistory, History, InMemoryHistory
 
+from livingdb.cli.advice import shell_advice
 from livingdb.cli.commands.sql import tell_result
 from livingdb.cli.exits import is_interrupt
 from livingdb.cli.interrupts import exit_on_second_interrupt
@@ -94,7 +95,7 @@ class _Prompt:
             try:
                 self.answer(text)
             except (LivingDBError, OSError) as error:
-                typer.echo(f"livingdb: {error}", err=True)
+                typer.echo(f"livingdb: {shell_advice(str(error))}", err=True)
             except (KeyboardInterrupt, RuntimeError) as error:
                 if not is_interrupt(error):
                     raise

@@ -26,6 +26,7 @@ from livingdb.database.snapshot import Snapshot
 from livingdb.database.spark_work import SparkWork
 from livingdb.database.sync import Sync, drop_branch, every_sync
 from livingdb.database.tracing import Tracing
+from livingdb.engines.engine_names import check_engine
 from livingdb.errors import AlreadyExists, InvalidData, LivingDBError, NotFound, RuleViolation
 from livingdb.graph.collaborators import Collaborators
 from livingdb.graph.graph import Graph, now
@@ -56,6 +57,7 @@ def create(
     engine: str | None = None,
 ) -> Database:
     """A new database with the branch "main"; `AlreadyExists` if there is one."""
+    check_engine(engine)
     who = author or default_author()
     place = locate(url, create=True)
     try:
@@ -80,6 +82,7 @@ def open_database(
     queries unless a call says otherwise: "embedded", "spark" or "auto".  `mask_keys` are keys of
     masks, which no database holds: this process does from now on.
     """
+    check_engine(engine)
     if mask_keys:
         from livingdb.evolution.mask_keys import hold_keys
 

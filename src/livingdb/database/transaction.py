@@ -9,7 +9,7 @@ from livingdb.commit.transaction import BranchTransaction
 from livingdb.database.snapshot import Snapshot
 from livingdb.database.table import TableReader
 from livingdb.engines.tree_parts import TreeParts
-from livingdb.errors import RuleViolation
+from livingdb.errors import InvalidData, RuleViolation
 from livingdb.tables.layout import Layout
 from livingdb.tables.recipe import Definition
 from livingdb.tables.schema import TableSchema
@@ -29,11 +29,11 @@ class Transaction:
     """For use as a context manager: left normally it commits, left by an error it does nothing."""
 
     def __init__(
-        self, branch: Branch, message: str, author: str, isolation: str, operation: str = ""
+        self, branch: Branch, message: str | None, author: str, isolation: str, operation: str = ""
     ):
         self.branch = branch
         self.snapshot: Snapshot | None = None
-        self._message, self._author = message, author
+        self._message, self._author = _check_message(message), author
         self._operations: list[str] = [operation] if operation else []
         self._batch: tuple[str, int] | None = None
         self._work: BranchTransaction | None = branch._begin(isolation)
@@ -141,3 +141,12 @@ class Transaction:
         """Delete rows by key; absent keys are ignored unless `strict`."""
         self._operations.append("delete")
         return self.work.delete(table, keys, strict)
+
+
+def _check_message(message: object) -> str:
+    """What the log says about it; nothing, if nothing was said."""
+    if message is None:
+        return ""
+    if not isinstance(message, str):
+        raise InvalidData(f"a message is a text, not {type(message).__name__}")
+    return message

@@ -11,16 +11,15 @@ import logging
 
 import pyarrow as pa
 
+from livingdb.engines.engine_names import ENGINES, check_engine
 from livingdb.engines.portable.portability import Unanswerable
 from livingdb.engines.request import Engine, Request
 from livingdb.engines.trust import check_calls
-from livingdb.errors import InvalidData
 
 __all__ = ["ENGINES", "SMALL_ROWS", "answer_request", "choose_engine", "load_engine"]
 
 _log = logging.getLogger("livingdb")
 
-ENGINES = ("auto", "embedded", "spark")
 SMALL_ROWS = 1_000_000
 
 
@@ -33,8 +32,7 @@ def choose_engine(
     that calls what it may not: no engine is started for it.
     """
     check_calls(request.query, request.trust)
-    if wanted is not None and wanted not in ENGINES:
-        raise InvalidData(f"engine {wanted!r}: choose one of {', '.join(ENGINES)}")
+    check_engine(wanted)
     if wanted in ("embedded", "spark"):
         return wanted, "as asked for"
     if pipeline and wanted is None:

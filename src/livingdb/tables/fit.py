@@ -16,6 +16,7 @@ are then null, and may have none that the column does not have.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -194,7 +195,22 @@ def _fit_plain(values: list[Any], column: Column) -> pa.Array:
         )
         raise InvalidData(
             f"column {column.name!r}, row {row}: {values[row]!r:.80} does not fit {column.type}"
+            f"{_zone_advice(values[row], column.type)}"
         ) from None
+
+
+def _zone_advice(value: object, target: pa.DataType) -> str:
+    """What to do about a time that has a zone where the column has none, or the other way round."""
+    if not isinstance(value, datetime) or not kinds.is_timestamp(target):
+        return ""
+    if value.tzinfo is None and target.tz is not None:
+        return (
+            ": it has no time zone; give it one, as in value.replace(tzinfo=datetime.UTC), or "
+            "make the column a timestamp_ntz"
+        )
+    if value.tzinfo is not None and target.tz is None:
+        return ": it has a time zone and the column has none; make that a timestamp"
+    return ""
 
 
 def _plain_array(values: Sequence[Any], target: pa.DataType, name: str) -> pa.Array:

@@ -18,6 +18,9 @@ COMMANDS = (
     "merge",
     "blame",
     "history",
+    "provenance",
+    "revert",
+    "cherry-pick",
     "evolve",
     "retire",
     "derive",
@@ -63,6 +66,12 @@ def command(name: str) -> Any:  # noqa: PLR0912, PLR0915
             from livingdb.cli.commands.blame import blame as found
         case "history":
             from livingdb.cli.commands.history import history as found
+        case "provenance":
+            from livingdb.cli.commands.provenance import provenance as found
+        case "revert":
+            from livingdb.cli.commands.replay import revert as found
+        case "cherry-pick":
+            from livingdb.cli.commands.replay import cherry_pick as found
         case "evolve":
             from livingdb.cli.commands.evolve import evolve as found
         case "retire":

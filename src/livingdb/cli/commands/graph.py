@@ -25,21 +25,26 @@ class Picture(StrEnum):
 def graph(
     context: typer.Context,
     form: Annotated[Picture, typer.Option("--format", help="What it is drawn in.")] = Picture.text,
+    limit: Annotated[
+        int | None, typer.Option("--limit", min=1, help="Of the newest snapshots only.")
+    ] = None,
     out: Annotated[
         Path | None, typer.Option("--out", help="A file to write.  [default: standard output]")
     ] = None,
 ) -> None:
-    """Draw branches, snapshots, merges, schema changes and syncs.
+    """Draw branches, snapshots, merges, schema changes and syncs; of one --branch, if it is named.
 
     \b
     Example:
       livingdb graph
+      livingdb graph --branch dev --limit 20
       livingdb graph --format html --out shop.html
     """
     settings = Settings.of(context)
     output = settings.output()
     with settings.open() as db:
-        picture = str(getattr(db.graph(), f"to_{form.value}")())
+        chosen = None if settings.branch is None else [settings.branch]
+        picture = str(getattr(db.graph(chosen, limit), f"to_{form.value}")())
     if out is not None:
         out.write_text(picture, encoding="utf-8")
         told = {"format": form.value, "file": str(out), "characters": len(picture)}

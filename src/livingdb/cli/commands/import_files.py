@@ -61,6 +61,13 @@ def import_files(
         list[str] | None,
         typer.Option("--type", help="The type of a column: zip=string. May be given again."),
     ] = None,
+    no_header: Annotated[
+        bool, typer.Option("--no-header", help="CSV: line one holds cells, not names.")
+    ] = False,
+    skip_bad_lines: Annotated[
+        bool,
+        typer.Option("--skip-bad-lines", help="CSV: leave out lines with other numbers of cells."),
+    ] = False,
     engine: Annotated[
         EngineName, typer.Option("--engine", help="auto: files over 1 GB go through Spark.")
     ] = EngineName.auto,
@@ -84,10 +91,14 @@ def import_files(
 
         branch = settings.open_branch(db)
         kind = _format(files, written)
+        if (no_header or skip_bad_lines) and kind.value != FormatName.csv:
+            said = "--no-header" if no_header else "--skip-bad-lines"
+            raise typer.BadParameter("it is for files of CSV", param_hint=said)
         wanted = _column_types(branch, table, types or [])
         steps = bars(Console(stderr=True))
         with steps("looking at the columns"):
-            incoming = ImportSource(files, kind, wanted)
+            incoming = ImportSource(files, kind, wanted, not no_header, skip_bad_lines)
+        is_new = table not in branch.tables()
         with incoming:
             chosen = _key(branch, table, incoming, key)
             said = message or f"import {', '.join(file.name for file in files)}"[:200]
@@ -100,9 +111,41 @@ def import_files(
                     made, rows = load_on_spark(branch, incoming, given, report)
                 else:
                     made, rows = load(branch, incoming, given, report)
+            notes = _notes(incoming, table, chosen, key is None) if is_new else []
+            notes += _skipped_notes(incoming)
+        for note in notes:
+            typer.echo(note, err=True)
         told = {"table": table, "rows": rows, "key": list(chosen), "snapshot": made.id}
+        if skip_bad_lines:
+            told["skipped"] = len(incoming.skipped)
         count = f"{rows:,} {'row' if rows == 1 else 'rows'}"
         settings.output().write_record(told, f"{count} into {table}, {made.id[:12]}")
+
+
+def _notes(incoming: ImportSource, table: str, key: Sequence[str], is_guessed: bool) -> list[str]:
+    """What was found out about the columns of a new table, and what to look at."""
+    from livingdb.tables.schema import TableSchema
+    from livingdb.tables.type_names import type_name
+
+    fields = TableSchema.of(incoming.schema, list(key)).arrow
+    columns = ", ".join(f"{field.name} {type_name(field.type)}" for field in fields)
+    why = ", which is unique and never null" if is_guessed else ""
+    mixed = [
+        f"warning: {name} is text: {strange:,} of {cells:,} cells are no numbers; "
+        f"--type {name}=double would take numbers alone"
+        for name, (strange, cells) in incoming.mixed_columns().items()
+    ]
+    return [f"{table}: {columns}; key {', '.join(key)}{why}", *mixed]
+
+
+def _skipped_notes(incoming: ImportSource) -> list[str]:
+    """Which lines were left out."""
+    lines = incoming.skipped
+    if not lines:
+        return []
+    shown = ", ".join(f"{file.name} line {line}" for file, line in lines[:10])
+    more = f" and {len(lines) - 10:,} more" if len(lines) > 10 else ""
+    return [f"skipped {len(lines):,} {'line' if len(lines) == 1 else 'lines'}: {shown}{more}"]
 
 
 def _format(files: Sequence[Path], written: FormatName | None) -> FileFormat:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from livingdb.cli.output import Output
 
-__all__ = ["merge"]
+__all__ = ["Granularity", "merge", "tell_conflict"]
 
 
 _SIDES = ("base", "ours", "theirs")
@@ -87,15 +87,17 @@ def merge(
                 message=message,
             )
         except MergeConflict as conflict:
-            _tell(
-                output,
-                _merge_record(None, target, {}, conflict.conflicts, conflict.schema_conflicts),
-            )
-            says = "nothing was merged; --on-conflict ours or theirs says who wins"
-            typer.echo(f"livingdb: {says}", err=True)
+            tell_conflict(output, target, conflict, "nothing was merged")
             raise typer.Exit(DIFFERS) from None
         told = _merge_record(made.id, target, {}, {}, {})
         output.write_record(told, f"{target} stands on {made.id[:12]}: {made.message or 'merged'}")
+
+
+def tell_conflict(output: Output, target: str, conflict: MergeConflict, says: str) -> None:
+    """Tell the rows and the schema changes that both sides made, and what can be done."""
+    found = _merge_record(None, target, {}, conflict.conflicts, conflict.schema_conflicts)
+    _tell(output, found)
+    typer.echo(f"livingdb: {says}; --on-conflict ours or theirs says who wins", err=True)
 
 
 def _merge_record(

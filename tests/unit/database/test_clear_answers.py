@@ -1,0 +1,38 @@
+"""What is easily got wrong is answered at once, with what to do."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+import livingdb
+from livingdb import InvalidData
+
+
+def test_an_engine_that_is_none(tmp_path: Path) -> None:
+    with pytest.raises(InvalidData, match="'duckdb': choose one of auto, embedded, spark"):
+        livingdb.create(tmp_path / "shop.ldb", engine="duckdb")
+    assert not (tmp_path / "shop.ldb").exists()
+    livingdb.create(tmp_path / "shop.ldb").close()
+    with pytest.raises(InvalidData, match="choose one of"):
+        livingdb.open(tmp_path / "shop.ldb", engine="duckdb")
+
+
+def test_messages_and_times(tmp_path: Path) -> None:
+    with livingdb.create(tmp_path / "shop.ldb") as db:
+        main = db.branch("main")
+        main.create_table(
+            "visits", {"id": "bigint", "at": "timestamp", "noon": "timestamp_ntz"}, "id"
+        )
+        assert main.insert("visits", [{"id": 1}], message=None).message == ""
+        with main.transaction(message=None) as tx:
+            tx.insert("visits", [{"id": 2}])
+        with pytest.raises(InvalidData, match="a message is a text, not int"):
+            main.insert("visits", [{"id": 3}], message=5)
+        with pytest.raises(InvalidData, match=r"row 0: .*it has no time zone; give it one, as in"):
+            main.insert("visits", [{"id": 3, "at": datetime(2026, 1, 1)}])
+        with pytest.raises(InvalidData, match="it has a time zone and the column has none"):
+            main.insert("visits", [{"id": 3, "noon": datetime(2026, 1, 1, tzinfo=UTC)}])
+        assert len(main.table("visits")) == 2
