@@ -7,7 +7,7 @@ rows are few and every engine gives the same.
 
 from __future__ import annotations
 
-from livingdb.engines.portable.portability import Unanswerable
+from livingdb.engines.portable.portability import Unanswerable, WrongCall
 from livingdb.engines.request import Engine, Request
 from livingdb.engines.trust import check_calls
 from livingdb.errors import InvalidData
@@ -35,6 +35,8 @@ def choose_engine(
         return "spark", "the pipeline runs on Spark"
     if any(source.is_local for source in request.sources.values()):
         return "embedded", "it reads rows of an open transaction"
+    if isinstance(request.portable, WrongCall):
+        raise InvalidData(request.portable)
     if isinstance(request.portable, Unanswerable):
         return "embedded", f"it says at once that {request.portable}"
     if isinstance(request.portable, str):

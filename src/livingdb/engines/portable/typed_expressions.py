@@ -14,11 +14,13 @@ from livingdb.engines.portable.signature_matching import (
     CALLS,
     WINDOW_CALLS,
     NotPortable,
+    WrongKind,
     arguments_of,
     fits,
     key_of,
     name_of,
     sql_excerpt,
+    takes_none,
 )
 from livingdb.engines.portable.signatures import CASTS, Signature
 from livingdb.engines.portable.type_annotations import annotate_type
@@ -137,6 +139,9 @@ class ExpressionTyper:
             sql_excerpt(item) if at in literal else kind_of(data_type)
             for at, (item, data_type) in enumerate(zip(nodes, types, strict=True))
         )
+        is_call = isinstance(node, exp.Func) and not isinstance(node, exp.Binary)
+        if is_call and takes_none(lines, types, nodes):
+            raise WrongKind(f"{name_of(node)} takes no {kinds}")
         raise NotPortable(f"{name_of(node)} of {kinds} may differ between engines")
 
     def _interval_sum_type(self, node: exp.Binary) -> pa.DataType:
