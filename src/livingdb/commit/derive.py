@@ -32,7 +32,7 @@ from livingdb.derivation.query_answers import Answers
 from livingdb.derivation.refresh_view import RefreshInput, SourceVersion, schemas_of
 from livingdb.derivation.source_positions import At, RefreshRequest, refresh_inputs, source_heads
 from livingdb.derivation.view import KIND, View
-from livingdb.engines.portable.portability import Unanswerable
+from livingdb.engines.portable.portability import Unanswerable, WrongCall
 from livingdb.errors import (
     AlreadyExists,
     IllegalSync,
@@ -340,7 +340,8 @@ def check_maintainable(
     schemas = schemas_of(graph, read)
     plan = view_plan(view, schemas)
     known = portable_columns(view, schemas)
-    if isinstance(known, Unanswerable):
+    is_own = isinstance(known, WrongCall) and view.engine == "embedded"
+    if isinstance(known, Unanswerable) and not is_own:
         raise InvalidData(_with_nearest(known, schemas))
     is_apart = isinstance(known, str) and stages_portability(view, schemas) is not None
     if immediate and is_apart:
@@ -359,6 +360,8 @@ def check_maintainable(
 
 def _with_nearest(reason: str, schemas: Mapping[str, TableSchema]) -> str:
     """Why a query has no answer, and the column that may have been meant."""
+    if not reason.startswith("there is no column"):
+        return reason
     names = [c.name for schema in schemas.values() for c in schema.visible_columns]
     near = get_close_matches(re.split(r"[ .]", reason)[-1], names, 1)
     if near:

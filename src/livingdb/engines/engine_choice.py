@@ -12,9 +12,10 @@ import logging
 import pyarrow as pa
 
 from livingdb.engines.engine_names import ENGINES, check_engine
-from livingdb.engines.portable.portability import Unanswerable
+from livingdb.engines.portable.portability import Unanswerable, WrongCall
 from livingdb.engines.request import Engine, Request
 from livingdb.engines.trust import check_calls
+from livingdb.errors import InvalidData
 
 __all__ = ["ENGINES", "SMALL_ROWS", "answer_request", "choose_engine", "load_engine"]
 
@@ -37,6 +38,8 @@ def choose_engine(
         return wanted, "as asked for"
     if pipeline and wanted is None:
         return "spark", "the pipeline runs on Spark"
+    if isinstance(request.portable, WrongCall):
+        raise InvalidData(request.portable)
     if isinstance(request.portable, Unanswerable):
         return "embedded", f"it says at once that {request.portable}"
     if isinstance(request.portable, str):

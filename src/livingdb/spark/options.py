@@ -62,8 +62,12 @@ def check_use(options: Mapping[str, str], *uses: str) -> None:
     for name in options:
         if name.lower() not in allowed:
             known = _KNOWN[name.lower()]
-            of = " and ".join(use for use, names in _USES.items() if known in names)
-            raise InvalidData(f"the option {known!r} is for {of}, not for {' and '.join(uses)}")
+            others = [use for use, names in _USES.items() if known in names]
+            what = "reading" if others[0].startswith("read") else "writing"
+            raise InvalidData(
+                f"the option {known!r} is for {what} ({' and '.join(others)}), not for "
+                f"{' and '.join(uses)}"
+            )
 
 
 def require_option(options: Mapping[str, str], name: str, why: str) -> str:

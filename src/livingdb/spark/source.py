@@ -109,7 +109,7 @@ class LivingDBSource(DataSource):
             self.url, pinned.snapshot, self.table, schema, self.options, pinned.where
         )
 
-    @brief_errors()
+    # Not brief: Spark fails once more over a reader it does not have, and would tell that alone.
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
         """Reads the change feed as it grows."""
         from livingdb.spark.feed_stream import FeedStream

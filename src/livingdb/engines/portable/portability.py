@@ -13,18 +13,22 @@ from types import MappingProxyType
 import pyarrow as pa
 from sqlglot import exp
 
-from livingdb.engines.portable.signature_matching import NotPortable, sql_excerpt
+from livingdb.engines.portable.signature_matching import NotPortable, WrongKind, sql_excerpt
 from livingdb.engines.portable.typed_queries import columns_of
 from livingdb.engines.portable.unknown_names import unknown_column
 from livingdb.errors import InvalidData
 
-__all__ = ["PortableQuery", "Unanswerable", "as_spark_types", "check_portability"]
+__all__ = ["PortableQuery", "Unanswerable", "WrongCall", "as_spark_types", "check_portability"]
 
 _NONE: Mapping[str, object] = MappingProxyType({})
 
 
 class Unanswerable(str):
     """Why a query is not portable, where it is because no engine could answer it."""
+
+
+class WrongCall(Unanswerable):
+    """Why Spark refuses a query that another engine might answer in a way of its own."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +51,8 @@ def check_portability(
     try:
         return PortableQuery(tuple(columns_of(query, schemas, parameters)))
     except NotPortable as reason:
+        if isinstance(reason, WrongKind):
+            return WrongCall(str(reason))
         if reason.is_wrong:
             return Unanswerable(str(reason))
         unknown = unknown_column(query, schemas)

@@ -18,11 +18,13 @@ __all__ = [
     "WINDOW_CALLS",
     "NoColumn",
     "NotPortable",
+    "WrongKind",
     "arguments_of",
     "fits",
     "key_of",
     "name_of",
     "sql_excerpt",
+    "takes_none",
 ]
 
 Key: TypeAlias = type[exp.Expr] | str
@@ -36,6 +38,12 @@ class NotPortable(Exception):
 
 class NoColumn(NotPortable):
     """There is no such column, and nothing else of that name in the query."""
+
+    is_wrong = True
+
+
+class WrongKind(NotPortable):
+    """A function is given what no engine takes there, or makes what it takes of."""
 
     is_wrong = True
 
@@ -96,6 +104,36 @@ def fits(line: Signature, types: Sequence[pa.DataType], nodes: Sequence[exp.Expr
         else kind_of(data_type) in GROUPS.get(kind, (kind,))
         for kind, data_type, node in zip(kinds, types, nodes, strict=True)
     )
+
+
+_FAMILIES = {
+    **dict.fromkeys(GROUPS["number"], "number"),
+    **dict.fromkeys(GROUPS["day"], "time"),
+    "boolean": "boolean",
+}
+"""Kinds of which Spark makes none of another family unless it is told to; text is in none."""
+
+
+def takes_none(
+    lines: Sequence[Signature], types: Sequence[pa.DataType], nodes: Sequence[exp.Expr]
+) -> bool:
+    """Whether each way of calling a function wants a number, a time or a truth where it is given
+    another of them.  Ways with other numbers of arguments may be missing here: then it is open."""
+    if any(len(line.kinds) != len(nodes) or line.kinds[-1].endswith("*") for line in lines):
+        return False
+    return bool(nodes) and all(
+        any(
+            kind not in LITERALS and _is_other_family(kind_of(given), kind)
+            for kind, given in zip(line.kinds, types, strict=True)
+        )
+        for line in lines
+    )
+
+
+def _is_other_family(given: str, wanted: str) -> bool:
+    family = _FAMILIES.get(given)
+    families = {_FAMILIES.get(kind) for kind in GROUPS.get(wanted, (wanted,))}
+    return family is not None and None not in families and family not in families
 
 
 def name_of(node: exp.Expr) -> str:

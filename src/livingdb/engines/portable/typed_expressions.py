@@ -14,11 +14,13 @@ from livingdb.engines.portable.signature_matching import (
     CALLS,
     WINDOW_CALLS,
     NotPortable,
+    WrongKind,
     arguments_of,
     fits,
     key_of,
     name_of,
     sql_excerpt,
+    takes_none,
 )
 from livingdb.engines.portable.signatures import CASTS, Signature
 from livingdb.engines.portable.type_annotations import annotate_type
@@ -68,6 +70,9 @@ def require_common(types: Sequence[pa.DataType], what: str) -> pa.DataType:
         raise NotPortable(f"{what} brings {kinds} together, which engines do differently")
     return found
 
+
+_LENIENT = (exp.Binary, exp.Extract, exp.Median, exp.TsOrDsToDate)
+"""What Spark takes more kinds for than the whitelist has, of one or another."""
 
 _LEAST = frozenset(str(2**bits) for bits in (7, 15, 31, 63))
 """Numbers that a type has with a minus only."""
@@ -137,6 +142,10 @@ class ExpressionTyper:
             sql_excerpt(item) if at in literal else kind_of(data_type)
             for at, (item, data_type) in enumerate(zip(nodes, types, strict=True))
         )
+        is_strict = isinstance(node, exp.Func) and not isinstance(node, _LENIENT)
+        is_time = isinstance(node, exp.AggFunc) and any(map(pa.types.is_timestamp, types))
+        if is_strict and not is_time and takes_none(lines, types, nodes):
+            raise WrongKind(f"{name_of(node)} takes no {kinds}")
         raise NotPortable(f"{name_of(node)} of {kinds} may differ between engines")
 
     def _interval_sum_type(self, node: exp.Binary) -> pa.DataType:
