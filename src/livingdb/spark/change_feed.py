@@ -12,7 +12,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from livingdb.catalog.branches import BranchRow
 from livingdb.catalog.snapshots import SnapshotRow
-from livingdb.database.database import open_database
+from livingdb.database.open_database import open_database
 from livingdb.errors import InvalidData
 from livingdb.graph.change_feed import FeedEntry, feed_entries, position_of
 from livingdb.graph.graph import Graph

@@ -152,7 +152,7 @@ class SnapshotReader(DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         """Even key ranges of what the condition leaves."""
-        from livingdb.database.database import open_database
+        from livingdb.database.open_database import open_database
         from livingdb.engines.pruning import scan_bounds
         from livingdb.spark.scan_tasks import plan_scan
 
@@ -219,7 +219,7 @@ def _require_option(options: Mapping[str, str], name: str, why: str) -> str:
 
 def _pin_snapshot(url: str, options: Mapping[str, str], table: str) -> tuple[str, pa.Schema]:
     """The id of the snapshot that the options name, and the columns the table has there."""
-    from livingdb.database.database import open_database
+    from livingdb.database.open_database import open_database
 
     given = [name for name in ("tag", "versionAsOf", "timestampAsOf") if options.get(name)]
     if len(given) > 1:

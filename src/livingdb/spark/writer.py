@@ -22,7 +22,8 @@ from pyspark.sql.datasource import (
 from livingdb.chunks.address import Address
 from livingdb.chunks.pack_store import PackStore
 from livingdb.commit.fill_generated import has_generated
-from livingdb.database.database import Database, open_database
+from livingdb.database.database import Database
+from livingdb.database.open_database import open_database
 from livingdb.errors import DuplicateKey, InvalidData, TransactionConflict
 from livingdb.files.base import Files
 from livingdb.files.url import open_files
