@@ -389,3 +389,15 @@ def test_large_files_go_through_spark(db: Path, monkeypatch: pytest.MonkeyPatch)
 def test_spark_reads_no_arrow(db: Path) -> None:
     told = bring(db, write("arrow", ROWS), "--engine", "spark")
     assert (told.code, "--engine embedded" in told.err) == (5, True)
+
+
+def test_a_limit_of_a_text_is_kept_to(shop: Path) -> None:
+    Path("codes.csv").write_text("id,code\n1,abc\n2,abcd\n")
+    given = ("import", "codes.csv", "--table", "codes", "--key", "id", "--type")
+    told = tell(*given, "code=varchar(3)", db=shop)
+    assert (told.code, "'abcd' in the row with the key 2" in told.err) == (5, True)
+    assert tell(*given, "code=varchar(4)", db=shop).code == 0
+    told = tell(*given, "code=varchar(9)", db=shop)
+    assert (told.code, "the table has its own" in told.err) == (2, True)
+    Path("codes.csv").write_text("id,code\n3,abcde\n")
+    assert "varchar(4)" in tell(*given[:-3], db=shop).err
