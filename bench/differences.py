@@ -15,11 +15,12 @@ from bench.measure import Result, side_by_side
 from livingdb.chunks.pack_store import PackStore
 from livingdb.files import LocalFiles
 from livingdb.tables import ingest
+from livingdb.tables.classify import classify
 from livingdb.tables.index import MemoryIndex
 from livingdb.tables.layout import Layout
 from livingdb.tables.recipe import Definition
 from livingdb.tables.rows import RowSet
-from livingdb.tables.versions import Versions, classify
+from livingdb.tables.versions import Versions
 
 SUITE = "diff"
 

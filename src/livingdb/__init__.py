@@ -102,7 +102,7 @@ if not typing.TYPE_CHECKING:
         if name == "Layout":
             from livingdb.tables import layout as module
         elif name == "open":
-            from livingdb.database.database import open_database
+            from livingdb.database.open_database import open_database
 
             return open_database
         else:

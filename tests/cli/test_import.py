@@ -430,3 +430,15 @@ def test_numbers_that_become_text_are_told(db: Path) -> None:
     assert told.code == 0
     assert "warning: size is text: 1 of 3 cells are no numbers" in told.err
     assert "name is text" not in told.err
+
+
+def test_a_limit_of_a_text_is_kept_to(shop: Path) -> None:
+    Path("codes.csv").write_text("id,code\n1,abc\n2,abcd\n")
+    given = ("import", "codes.csv", "--table", "codes", "--key", "id", "--type")
+    told = tell(*given, "code=varchar(3)", db=shop)
+    assert (told.code, "'abcd' in the row with the key 2" in told.err) == (5, True)
+    assert tell(*given, "code=varchar(4)", db=shop).code == 0
+    told = tell(*given, "code=varchar(9)", db=shop)
+    assert (told.code, "the table has its own" in told.err) == (2, True)
+    Path("codes.csv").write_text("id,code\n3,abcde\n")
+    assert "varchar(4)" in tell(*given[:-3], db=shop).err

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from tests.docs.snippets import blocks_of
 
+from livingdb import evolution
+
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
@@ -41,3 +43,18 @@ def test_the_layers_are_those_that_are_checked() -> None:
         if (ROOT / f"src/livingdb/{name}").is_dir() or (ROOT / f"src/livingdb/{name}.py").is_file()
     ]
     assert layers == [name for name in checked if name != "testing"]
+
+
+def test_the_kinds_of_schema_changes_are_counted() -> None:
+    kinds = [name for name in evolution.__all__ if name != "SchemaChange"]
+    for page in ("README.md", "docs/how-to/schema-changes.md"):
+        assert f"{len(kinds)} kinds" in (ROOT / page).read_text(encoding="utf-8")
+    listed = (ROOT / "docs/evolution.md").read_text(encoding="utf-8")
+    assert [name for name in kinds if f"`{name}" not in listed] == []
+
+
+def test_the_rooms_are_those_there_are() -> None:
+    package = ROOT / "src/livingdb"
+    rooms = {path.parent.name for path in package.glob("*/__init__.py")}
+    listed = (ROOT / "docs/design/layers.md").read_text(encoding="utf-8")
+    assert sorted(room for room in rooms if f"`{room}`" not in listed) == []

@@ -33,11 +33,13 @@ from livingdb.chunks.memory import MemoryStore
 from livingdb.chunks.store import StoredChunk
 from livingdb.errors import MissingKey
 from livingdb.tables import stored_delta as deltas
+from livingdb.tables.classify import classify
 from livingdb.tables.index import MemoryIndex, Version
 from livingdb.tables.recipe import Change, Counts, load_recipe
 from livingdb.tables.rows import RowSet
 from livingdb.tables.stored_delta import load_delta, store_delta
-from livingdb.tables.versions import Versions, classify
+from livingdb.tables.thin_keyframes import thin_keyframes
+from livingdb.tables.versions import Versions
 from livingdb.trees.delta import DELETE, PATCH, UPSERT, Delta
 from livingdb.trees.forest import Forest
 from livingdb.trees.nodes import Cache, Entries, Leaf
@@ -92,7 +94,7 @@ class History:
         elif kind == "evict":
             assert self.versions.evict(version) == (version.base is not None)
         elif kind == "thin":
-            self.versions.thin(version)
+            thin_keyframes(self.versions, version)
         elif kind == "reopen":
             self.reopen()
         elif kind == "read":

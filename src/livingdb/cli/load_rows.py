@@ -6,8 +6,8 @@ piece by piece.  Rows that join others are held in memory, as those of any trans
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -33,6 +33,8 @@ class Load:
     key: tuple[str, ...]
     mode: str
     message: str
+    limited: Mapping[str, str] = field(default_factory=dict)
+    """Types with a limit, as varchar(3), of columns of a new table."""
 
 
 def load(
@@ -42,7 +44,8 @@ def load(
     with branch.transaction(given.message) as tx:
         is_new = given.table not in tx.tables()
         if is_new:
-            tx.create_table(given.table, incoming.schema, list(given.key))
+            types = {each.name: given.limited.get(each.name, each.type) for each in incoming.schema}
+            tx.create_table(given.table, types, list(given.key))
         if is_new or _can_be_built(tx, given):
             check_key(incoming, given.key)
             return _build(tx, incoming, given, report)

@@ -8,11 +8,13 @@ from typing import Any
 import numpy as np
 
 from livingdb.engines.tree_parts import TreeParts
+from livingdb.graph.storage.staging import Staging
 from livingdb.tables.index import Version
-from livingdb.tables.recipe import Definition
+from livingdb.tables.recipe import Counts, Definition
+from livingdb.tables.versions import Versions
 from livingdb.trees.delta import UPSERT, Delta
 
-__all__ = ["TableWrites", "render_key", "upserted_columns"]
+__all__ = ["TableWrites", "make_version", "render_key"]
 
 
 @dataclass
@@ -77,3 +79,24 @@ def render_key(table: TableWrites, changes: Delta, row: int) -> str:
     if len(names) == 1:
         return repr(values[0])
     return "(" + ", ".join(f"{n}={v!r}" for n, v in zip(names, values, strict=True)) + ")"
+
+
+def make_version(
+    versions: Versions, table: TableWrites, version: Version | None, staging: Staging
+) -> Version:
+    """The version that a table becomes, of the one that it is."""
+    changes = table.delta
+    if table.built is not None:
+        root = staging.join_parts(table.built, versions.forest_of(table.definition))
+        return versions.adopt(table.definition, root, table.built.count, staging.sink)
+    if version is None or table.is_new:
+        columns = [] if changes is None else [upserted_columns(changes)]
+        return versions.create(table.definition, columns, staging.sink)
+    assert changes is not None
+    if version.rows == 0 and version.base is None and bool((changes.ops == UPSERT).all()):
+        return versions.create(table.definition, [upserted_columns(changes)], staging.sink)
+    counts = Counts(len(changes), 0, 0) if table.inserts_only else None
+    made = versions.change(version, changes, staging.sink, counts)
+    if table.definition.layout.fold == "always":
+        versions.fold(made, staging.sink)
+    return made

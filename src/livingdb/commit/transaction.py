@@ -15,6 +15,7 @@ import numpy as np
 from livingdb.catalog.branches import BranchRow
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.chunks.address import short
+from livingdb.commit.check_writes import check_writes
 from livingdb.commit.fill_generated import (
     drawn_upserts,
     has_generated,
@@ -24,7 +25,7 @@ from livingdb.commit.fill_generated import (
 from livingdb.commit.pipeline import Attempt, Pipeline
 from livingdb.commit.proposal import Proposal
 from livingdb.commit.read_set import ReadSet, TrackedRows
-from livingdb.commit.table_writes import TableWrites, render_key, upserted_columns
+from livingdb.commit.table_writes import TableWrites, make_version, render_key
 from livingdb.engines.tree_parts import TreeParts
 from livingdb.errors import (
     AlreadyExists,
@@ -36,9 +37,8 @@ from livingdb.errors import (
     Unsupported,
 )
 from livingdb.graph.constraints import check_new_table
-from livingdb.graph.diff import changed_keys
 from livingdb.graph.draft import Intent, TableWrite
-from livingdb.graph.dropped import REMADE, dropped_since
+from livingdb.graph.dropped import REMADE
 from livingdb.graph.graph import missing_table_error
 from livingdb.graph.names import check_table
 from livingdb.graph.row_constraints import with_fixed
@@ -48,12 +48,12 @@ from livingdb.tables import ingest
 from livingdb.tables.identity import new_id
 from livingdb.tables.index import Version
 from livingdb.tables.letter_case import check_new, find_alike
-from livingdb.tables.recipe import Counts, Definition
+from livingdb.tables.recipe import Definition
 from livingdb.tables.rows import RowSet
 from livingdb.tables.schema import TableSchema
 from livingdb.tables.tabular import Tabular, as_tabular
-from livingdb.trees.delta import UPSERT, Delta, empty_delta, merge_deltas
-from livingdb.trees.keys import KeyArray, member
+from livingdb.trees.delta import Delta, empty_delta, merge_deltas
+from livingdb.trees.keys import KeyArray
 
 __all__ = ["ISOLATIONS", "BranchTransaction"]
 
@@ -188,14 +188,11 @@ class BranchTransaction:
                 raise InvalidData(f"table {other!r} refers to {name!r}: drop that one first")
         if table.is_new and not table.is_replacement:
             del self._tables[name]
-        elif table.is_new:
-            version = self.graph.find_version(self.base, name)
-            self._tables[name] = TableWrites(
-                name, version, table.definition, is_dropped=True, dropped_by=table.dropped_by
-            )
         else:
+            version = self.graph.find_version(self.base, name) if table.is_new else table.version
+            by = table.dropped_by if table.is_new else new_id()
             self._tables[name] = TableWrites(
-                name, table.version, table.definition, is_dropped=True, dropped_by=new_id()
+                name, version, table.definition, is_dropped=True, dropped_by=by
             )
 
     def insert(self, name: str, data: object) -> int:
@@ -368,11 +365,14 @@ class BranchTransaction:
 
     def make_tables(self, head: SnapshotRow, staging: Staging) -> dict[str, Version | None]:
         """The versions that the head's tables become (None: dropped)."""
-        return {
-            table.name: None if table.is_dropped else self._make_version(table, head, staging)
-            for table in self._tables.values()
-            if table.is_written
-        }
+        made: dict[str, Version | None] = {}
+        for name, table in self._tables.items():
+            if table.is_written:
+                made[name] = None
+                if not table.is_dropped:
+                    version = self._find_version(head, name)
+                    made[name] = make_version(self.graph.versions, table, version, staging)
+        return made
 
     def deltas(self) -> dict[str, Delta]:
         """What happens to the rows of tables, where that is known."""
@@ -395,6 +395,12 @@ class BranchTransaction:
             self._lift_through(step)
         self._check_conflicts(head)
         return branch, head
+
+    def _check_conflicts(self, head: SnapshotRow) -> None:
+        """`TransactionConflict` if somebody changed meanwhile what it changed or read."""
+        check_writes(self.graph, self._tables, self.base, head)
+        if self.reads is not None:
+            self.reads.check(self.graph, self.base, head)
 
     def _lift_through(self, step: SnapshotRow) -> None:
         """Carry the changes through a schema change that was made meanwhile."""
@@ -420,78 +426,9 @@ class BranchTransaction:
             table.delta, table.columns = one.delta, set(one.columns)
             table.inserts_only = False
 
-    def _make_version(self, table: TableWrites, head: SnapshotRow, staging: Staging) -> Version:
-        """The version the head's table becomes."""
-        versions = self.graph.versions
-        version = self._find_version(head, table.name)
-        changes = table.delta
-        if table.built is not None:
-            root = staging.join_parts(table.built, versions.forest_of(table.definition))
-            return versions.adopt(table.definition, root, table.built.count, staging.sink)
-        if version is None or table.is_new:
-            columns = [] if changes is None else [upserted_columns(changes)]
-            return versions.create(table.definition, columns, staging.sink)
-        assert changes is not None
-        if version.rows == 0 and version.base is None and bool((changes.ops == UPSERT).all()):
-            return versions.create(table.definition, [upserted_columns(changes)], staging.sink)
-        counts = Counts(len(changes), 0, 0) if table.inserts_only else None
-        made = versions.change(version, changes, staging.sink, counts)
-        if table.definition.layout.fold == "always":
-            versions.fold(made, staging.sink)
-        return made
-
     def _table_delta(self, table: TableWrites) -> Delta:
         """What happens to the rows of a table."""
         return table.delta or empty_delta(self._shape(table))
-
-    def _check_conflicts(self, head: SnapshotRow) -> None:
-        """`TransactionConflict` if somebody changed meanwhile what it changed or read."""
-        for table in self._tables.values():
-            if not table.is_written:
-                continue
-            now = self.graph.find_version(head, table.name)
-            if table.is_new:
-                self._check_new(table, head, now)
-                continue
-            assert table.version is not None
-            gone = dropped_since(self.graph, table.name, self.base, head)
-            if gone is not None:
-                raise TransactionConflict(f"{gone}; try again")
-            is_whole = table.is_dropped or table.built is not None
-            if is_whole and now is not None and now != table.version:
-                raise TransactionConflict(f"table {table.name!r} was changed meanwhile")
-            self._check_overlap(table, now)
-        if self.reads is not None:
-            self.reads.check(self.graph, self.base, head)
-
-    def _check_new(self, table: TableWrites, head: SnapshotRow, now: Version | None) -> None:
-        """Nobody made a table of its name, or changed the one that it takes the place of."""
-        for other in find_alike(table.name, self.graph.tables(head)):
-            if other != table.name and other not in self._tables:
-                raise TransactionConflict(
-                    f"table {other!r} was created meanwhile, and SQL does not tell {table.name!r} "
-                    "from it"
-                )
-        before = self.graph.find_version(self.base, table.name) if table.is_replacement else None
-        if now == before:
-            return
-        what = "created" if before is None else "changed"
-        raise TransactionConflict(f"table {table.name!r} was {what} meanwhile")
-
-    def _check_overlap(self, table: TableWrites, now: Version | None) -> None:
-        assert table.version is not None
-        assert now is not None
-        if now.address == table.version.address or table.delta is None:
-            return
-        if now.definition != table.version.definition:
-            raise TransactionConflict(f"table {table.name!r} was changed in its schema meanwhile")
-        theirs = changed_keys(self.graph.versions, table.version, now)
-        both = member(table.delta.keys, theirs)
-        if both.any():
-            raise TransactionConflict(
-                f"table {table.name!r}: somebody else changed the row with the key "
-                f"{render_key(table, table.delta, int(both.argmax()))} meanwhile; try again"
-            )
 
 
 def _describe_schema_change(step: SnapshotRow) -> str:

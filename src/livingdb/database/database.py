@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-import getpass
-import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
-from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-import pyarrow as pa
-
 from livingdb.alerts.dispatcher import Dispatcher
-from livingdb.catalog.connect import locate
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.database.alerting import Alerting
 from livingdb.database.branch import Branch
+from livingdb.database.comparing import Comparing
 from livingdb.database.evaluators import Evaluators
 from livingdb.database.labels import add_label, drop_label, labels
 from livingdb.database.pictures import graph_picture, notebook_html
@@ -26,105 +19,24 @@ from livingdb.database.snapshot import Snapshot
 from livingdb.database.spark_work import SparkWork
 from livingdb.database.sync import Sync, drop_branch, every_sync
 from livingdb.database.tracing import Tracing
-from livingdb.engines.engine_names import check_engine
-from livingdb.errors import AlreadyExists, InvalidData, LivingDBError, NotFound, RuleViolation
+from livingdb.errors import InvalidData, LivingDBError, NotFound, RuleViolation
 from livingdb.graph.collaborators import Collaborators
 from livingdb.graph.graph import Graph, now
 from livingdb.graph.names import check_tag, is_hidden
 from livingdb.graph.refs import ResolvedRef
-from livingdb.graph.rules import Write, check_write
 
 if TYPE_CHECKING:
     from livingdb.commit.pipeline import Pipeline
     from livingdb.commit.retire import RetiredVersion
-    from livingdb.database.diff import Diff, SnapshotDiff, Summary
-    from livingdb.evolution.schema_change import SchemaChange
     from livingdb.render.picture import SnapshotGraph
     from livingdb.sql.parameters import Parameters
     from livingdb.sql.result import Result
     from livingdb.sql.scope import Scope
 
-__all__ = ["Database", "MergePreview", "create", "open_database"]
-
-_AUTHOR_VARIABLE = "LIVINGDB_AUTHOR"
+__all__ = ["Database"]
 
 
-def create(
-    url: str | Path,
-    *,
-    author: str | None = None,
-    trust: Sequence[str] = (),
-    engine: str | None = None,
-) -> Database:
-    """A new database with the branch "main"; `AlreadyExists` if there is one."""
-    check_engine(engine)
-    who = author or default_author()
-    place = locate(url, create=True)
-    try:
-        return Database(lambda given: Graph.create(place, who, given), who, trust, engine)
-    except AlreadyExists:
-        raise AlreadyExists(
-            f"there is a database at {place.name} already; use `livingdb.open`"
-        ) from None
-
-
-def open_database(
-    url: str | Path,
-    *,
-    author: str | None = None,
-    trust: Sequence[str] = (),
-    engine: str | None = None,
-    mask_keys: Sequence[str] = (),
-) -> Database:
-    """The database at a path or URL; `NotFound` if there is none.
-
-    `trust` names the functions the database may run here, like "shop.*"; `engine` answers
-    queries unless a call says otherwise: "embedded", "spark" or "auto".  `mask_keys` are keys of
-    masks, which no database holds: this process does from now on.
-    """
-    check_engine(engine)
-    if mask_keys:
-        from livingdb.evolution.mask_keys import hold_keys
-
-        hold_keys(mask_keys)
-    place = locate(url, create=False)
-    who = author or default_author()
-    return Database(lambda given: Graph.open(place, given), who, trust, engine)
-
-
-def default_author() -> str:
-    """Who writes, unless somebody says otherwise: $LIVINGDB_AUTHOR, or the user."""
-    given = os.environ.get(_AUTHOR_VARIABLE)
-    if given:
-        return given
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        return "unknown"
-
-
-@dataclass(frozen=True)
-class MergePreview:
-    """What a merge would do.
-
-    `conflicts` has the rows in conflict per table, `changes` how many rows of each table would
-    change, `schema` the schema changes that would come, and `schema_conflicts` why a table cannot
-    be merged as a whole; `conflicts` has these, too, as rows of the kind "schema".
-    """
-
-    conflicts: Mapping[str, pa.Table]
-    changes: Mapping[str, Summary]
-    schema_conflicts: Mapping[str, str]
-    fast_forward: bool
-    schema: Sequence[SchemaChange] = ()
-
-    @property
-    def is_clean(self) -> bool:
-        """Whether the merge would go through."""
-        return not self.conflicts and not self.schema_conflicts
-
-
-class Database(Alerting, Tracing):
+class Database(Alerting, Comparing, Tracing):
     """An open database; also a context manager that closes it."""
 
     def __init__(
@@ -181,12 +93,7 @@ class Database(Alerting, Tracing):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def __repr__(self) -> str:
@@ -385,115 +292,6 @@ class Database(Alerting, Tracing):
         """The columns that have labels, as 'table.column', and which."""
         return labels(self._graph)
 
-    # --- comparing ---------------------------------------------------------------------------
-
-    def diff(
-        self, before: object, after: object, tables: Iterable[str] | None = None
-    ) -> SnapshotDiff:
-        """What changed between two refs: the tables that differ, each with its `Diff`.
-
-        `.schema` are the schema changes between the two.  Rows are keyed and named as in the
-        second: those of the first are compared as they are after these changes.
-        """
-        from livingdb.database.diff import diff_snapshots
-
-        sides = self._resolve(before).snapshot, self._resolve(after).snapshot
-        wanted = None if tables is None else list(tables)
-        try:
-            return diff_snapshots(self._graph, self._pipeline.lifter, *sides, wanted)
-        except NotFound as error:
-            if wanted is None:
-                raise
-            raise NotFound(f"{error}: {before} and {after}") from None
-
-    def apply(
-        self,
-        diff: Diff | Mapping[str, Diff],
-        branch: object,
-        *,
-        message: str = "",
-        author: str | None = None,
-    ) -> Snapshot:
-        """Make the changes of a diff on a branch, all or none.
-
-        Schema changes come first, under their ids: one that the branch has is made already, and
-        `MergeConflict` names one that contradicts what the branch is.
-        """
-        from livingdb.commit.apply_difference import apply_difference
-        from livingdb.database.apply_diff import apply_diffs
-        from livingdb.database.diff import Diff, SnapshotDiff
-
-        if isinstance(diff, SnapshotDiff) and diff.difference is not None:
-            target = self.branch(str(branch))
-            check_write(Write(self._resolve(target.name).branch, target.name))
-            return Snapshot(
-                self,
-                apply_difference(
-                    self._pipeline,
-                    target.name,
-                    diff.difference,
-                    author or self.author,
-                    message or "apply a diff",
-                ),
-            )
-        parts = {diff.table: diff} if isinstance(diff, Diff) else dict(diff)
-        target = self.branch(str(branch))
-        with target.transaction(message or "apply a diff", author) as tx:
-            apply_diffs(self._graph, tx, parts)
-        assert tx.snapshot is not None
-        return tx.snapshot
-
-    # --- merging -----------------------------------------------------------------------------
-
-    def merge(
-        self,
-        source: object,
-        into: object,
-        on_conflict: Any = "fail",
-        granularity: str = "row",
-        symmetric: bool = False,
-        fast_forward: bool = True,
-        message: str = "",
-        author: str | None = None,
-    ) -> Snapshot:
-        """Put what a branch (or any ref) changed on another branch.
-
-        `MergeConflict` carries the rows both changed, if no policy says who wins.
-        """
-        from livingdb.commit import merge as merging
-
-        options = merging.MergeOptions(on_conflict, granularity, symmetric, fast_forward)
-        target = str(into)
-        resolved = self._resolve(target)
-        check_write(Write(resolved.branch, target))
-        row = merging.merge(
-            self._pipeline, _ref(source), target, options, author or self.author, message
-        )
-        return Snapshot(self, row)
-
-    def preview_merge(
-        self, source: object, into: object, on_conflict: Any = "fail", granularity: str = "row"
-    ) -> MergePreview:
-        """What a merge would do; nothing is written."""
-        from livingdb.commit import merge as merging
-        from livingdb.database.diff import Summary
-        from livingdb.graph.merge import conflict_table
-
-        graph = self._graph
-        options = merging.MergeOptions(on_conflict, granularity)
-        looked = merging.preview(self._pipeline, _ref(source), _ref(into), options)
-        conflicts = {
-            name: conflict_table(graph.versions.definition(looked.tables[name]).schema, parts)
-            for name, parts in looked.merged.conflicts.items()
-        }
-        conflicts.update(merging.conflict_tables(looked.schema_conflicts))
-        changes = {name: Summary.of(found) for name, found in looked.changes.items()}
-        clashes = dict(looked.merged.clashes)
-        clashes.update((one.table, one.reason) for one in looked.schema_conflicts)
-        return MergePreview(
-            conflicts, changes, clashes, looked.fast_forward, tuple(looked.schema_changes)
-        )
-
     # --- pictures ----------------------------------------------------------------------------
 
     def graph(
@@ -531,7 +329,3 @@ class Database(Alerting, Tracing):
         from livingdb.maintenance.compact import compact
 
         return compact(self._graph, progress)
-
-
-def _ref(given: object) -> str:
-    return f"id:{given.id}" if isinstance(given, Snapshot) else str(given)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from livingdb.tables.versions import Evaluator
+    from livingdb.tables.evaluator import Evaluator
 
 __all__ = ["Evaluators"]
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from livingdb.database.branch import Branch
-from livingdb.database.database import Database, create
-from livingdb.database.database import open_database as open
+from livingdb.database.database import Database
 from livingdb.database.diff import Diff, SnapshotDiff
+from livingdb.database.open_database import create
+from livingdb.database.open_database import open_database as open
 from livingdb.database.snapshot import Snapshot
 from livingdb.database.table import Table
 from livingdb.database.transaction import Transaction

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import builtins
 from abc import ABC, abstractmethod
-from types import TracebackType
 from typing import Protocol, Self, TypeAlias
 
 __all__ = ["Buffer", "Data", "FileWriter", "Files"]
@@ -74,12 +73,7 @@ class FileWriter(ABC):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.abort()
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from livingdb.graph.large_work import LargeWork
-from livingdb.tables.versions import Evaluator
+from livingdb.tables.evaluator import Evaluator
 
 __all__ = ["Collaborators"]
 

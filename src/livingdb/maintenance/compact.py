@@ -24,6 +24,7 @@ from livingdb.graph.storage.drain_journal import drain_journal, give_back_pages
 from livingdb.maintenance.reach import Trees, recipe_chunks
 from livingdb.tables.index import Version
 from livingdb.tables.recipe import Derived, Rows, load_recipe
+from livingdb.tables.thin_keyframes import thin_keyframes
 from livingdb.tables.unique_index import KIND as INDEX_KIND
 from livingdb.trees.nodes import Entries
 
@@ -115,7 +116,7 @@ def _thin(graph: Graph) -> int:
             heads[address] = graph.versions.require(address)
     frames = (graph.versions.nearest_stored(version) for version in heads.values())
     keep = {frame.address for frame in frames if frame is not None}
-    thinned = sum(len(graph.versions.thin(version, keep)) for version in heads.values())
+    thinned = sum(len(thin_keyframes(graph.versions, version, keep)) for version in heads.values())
     return thinned + _thin_indexes(graph, heads.values())
 
 

@@ -13,8 +13,9 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from livingdb.catalog.branches import BranchRow
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.chunks.address import short
-from livingdb.database.database import Database, open_database
+from livingdb.database.database import Database
 from livingdb.database.diff import diff_snapshots
+from livingdb.database.open_database import open_database
 from livingdb.errors import InvalidData
 from livingdb.graph.change_feed import FeedEntry, feed_entries, position_of
 from livingdb.graph.graph import Graph

@@ -22,7 +22,7 @@ from pyspark.sql.streaming.datasource import (
 
 from livingdb.catalog.branches import BranchRow
 from livingdb.catalog.snapshots import SnapshotRow
-from livingdb.database.database import open_database
+from livingdb.database.open_database import open_database
 from livingdb.errors import InvalidData
 from livingdb.graph.change_feed import FeedEntry, feed_entries
 from livingdb.graph.graph import Graph

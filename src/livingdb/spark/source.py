@@ -169,7 +169,7 @@ class SnapshotReader(DataSourceReader):
     @brief_errors()
     def partitions(self) -> Sequence[InputPartition]:
         """Even key ranges of what the condition leaves."""
-        from livingdb.database.database import open_database
+        from livingdb.database.open_database import open_database
         from livingdb.engines.pruning import scan_bounds
         from livingdb.spark.scan_tasks import plan_scan
 
@@ -230,7 +230,7 @@ def absolute_url(url: str) -> str:
 
 def pin_table(url: str, options: Mapping[str, str], table: str, is_feed: bool) -> PinnedTable:
     """The table at the snapshot that the options name."""
-    from livingdb.database.database import open_database
+    from livingdb.database.open_database import open_database
 
     given = [name for name in ("tag", "versionAsOf", "timestampAsOf") if options.get(name)]
     if len(given) > 1:

@@ -23,7 +23,8 @@ from pyspark.sql.datasource import (
 from livingdb.commit.evolve import refuse_kept_syncs
 from livingdb.commit.evolve_and_write import RowWrite, evolve_and_write
 from livingdb.commit.fill_generated import has_generated
-from livingdb.database.database import Database, open_database
+from livingdb.database.database import Database
+from livingdb.database.open_database import open_database
 from livingdb.errors import InvalidData, TransactionConflict
 from livingdb.files.url import open_files
 from livingdb.graph.graph import BatchAlreadyStored

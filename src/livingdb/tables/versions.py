@@ -7,26 +7,20 @@ what a read costs and nothing else.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from itertools import islice, pairwise
-from typing import Protocol
+from itertools import islice
 
-import numpy as np
 import pyarrow as pa
 
 from livingdb.chunks.address import Address
 from livingdb.chunks.memory import MemoryStore
 from livingdb.chunks.store import ChunkStore, StoredChunk
-from livingdb.errors import MissingKey, Unsupported
-from livingdb.tables.index import (
-    Version,
-    VersionIndex,
-    ancestor_at,
-    require,
-    skip_depth,
-)
+from livingdb.errors import Unsupported
+from livingdb.tables.classify import classify
+from livingdb.tables.evaluator import Evaluator
+from livingdb.tables.index import Version, VersionIndex, ancestor_at, require, skip_depth
 from livingdb.tables.layout import FOLD_FLOOR_ROWS
 from livingdb.tables.recipe import Change, Counts, Definition, Derived, Recipe, Rows, load_recipe
 from livingdb.tables.rows import RowSet
@@ -35,35 +29,14 @@ from livingdb.tables.tail import BaseRows, Tails
 from livingdb.tables.unique_index import BuiltIndex, RowSource, UniqueIndexes
 from livingdb.tables.virtual_forest import VirtualForest
 from livingdb.trees.builder import Sink
-from livingdb.trees.compare import differs
-from livingdb.trees.delta import DELETE, UPSERT, Delta
+from livingdb.trees.delta import Delta
 from livingdb.trees.forest import Forest
 from livingdb.trees.nodes import Cache
 
-__all__ = ["Evaluator", "Versions", "classify"]
+__all__ = ["Versions"]
 
 _NEARBY = 8
 _LINK_ROWS = 16
-
-
-class Evaluator(Protocol):
-    """Answers for recipes of one kind that are neither rows nor a change."""
-
-    def definition(self, recipe: Derived) -> Address:
-        """The definition of the table the recipe yields."""
-        ...
-
-    def rows(self, recipe: Derived, versions: Versions) -> RowSet | None:
-        """Its rows, found as they are read; None if that needs all of them at once."""
-        ...
-
-    def root(self, recipe: Derived, versions: Versions, sink: Sink) -> Address:
-        """The root of its rows, evaluated now."""
-        ...
-
-    def row_source(self, recipe: Derived, versions: Versions) -> RowSource | None:
-        """The version whose rows it maps one by one; None if it makes them in another way."""
-        ...
 
 
 KeepAnswer = Callable[[Version, Derived, Sequence[StoredChunk]], None]
@@ -421,87 +394,8 @@ class Versions:
         self.index.evict(version.address)
         return True
 
-    def thin(self, head: Version, keep: Container[Address] = ()) -> list[Version]:
-        """Evict old keyframes behind `head` so that the gaps between those kept double.
-
-        Of three in a row the middle one goes if the oldest is at most twice as far from the
-        head, in delta rows, as the newest.  So two are kept for each doubling of the distance,
-        and what lies in a gap is never further from its keyframe than from the head, however
-        often the head moves on.  The versions evicted; the nearest, the origin and those in `keep`
-        stay.
-        """
-        frames = self._keyframes(head)
-        if not frames:
-            return []
-        evicted: list[Version] = []
-        kept = frames[0]
-        for middle, oldest in pairwise(frames[1:]):
-            is_near = head.changed - oldest.changed <= 2 * (head.changed - kept.changed)
-            if is_near and middle.address not in keep:
-                self.evict(middle)
-                evicted.append(middle)
-            else:
-                kept = middle
-        return evicted
-
-    def _keyframes(self, head: Version) -> list[Version]:
-        """The materialized ancestors of a version, nearest first."""
-        frames: list[Version] = []
-        frame = self.nearest_stored(head)
-        while frame is not None:
-            frames.append(frame)
-            frame = None if frame.base is None else self.nearest_stored(self.require(frame.base))
-        return frames
-
 
 def _weight(keyframe: Version, version: Version) -> int:
     """What a tail costs a reader, in rows: many small deltas cost more than their rows."""
     links = version.depth - keyframe.depth
     return version.changed - keyframe.changed + _LINK_ROWS * links
-
-
-def classify(rows: RowSet, changes: Delta, strict: bool = False) -> tuple[Delta, Counts]:
-    """Only the changes that change something, and how many rows they insert, update, delete.
-
-    `strict`: `MissingKey` for a patch or delete of a row that is not there.
-    """
-    found, old = rows.lookup(changes.keys, [column.name for column in rows.schema.stored_columns])
-    absent = ~found & (changes.ops != UPSERT)
-    if strict and absent.any():
-        shown = _key_values(rows, changes, int(absent.argmax()))
-        raise MissingKey(f"the key {shown} is not in the table")
-    effective = ~absent
-    there = np.flatnonzero(found & (changes.ops != DELETE))
-    if len(there):
-        effective[there] = _differing_rows(changes, there, old, np.cumsum(found)[there] - 1)
-    kept = changes.select(np.flatnonzero(effective))
-    hit = found[effective]
-    deleted = kept.ops == DELETE
-    return kept, Counts(
-        int((~hit & (kept.ops == UPSERT)).sum()),
-        int((hit & ~deleted).sum()),
-        int((hit & deleted).sum()),
-    )
-
-
-def _differing_rows(
-    changes: Delta,
-    rows: np.ndarray[tuple[int], np.dtype[np.int64]],
-    old: Sequence[pa.Array],
-    old_rows: np.ndarray[tuple[int], np.dtype[np.int64]],
-) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    """Which of the upserts and patches give a row other values than it has."""
-    unequal = np.zeros(len(rows), bool)
-    taken, old_taken = pa.array(rows), pa.array(old_rows)
-    for position in range(changes.shape.key_count, len(changes.columns)):
-        column = changes.columns[position]
-        if column is not None:
-            carried = changes.carries(position)[rows]
-            unequal |= carried & differs(column.take(taken), old[position].take(old_taken))
-    return unequal
-
-
-def _key_values(rows: RowSet, changes: Delta, row: int) -> dict[str, object]:
-    keys = changes.columns[: len(rows.schema.key)]
-    values = [None if column is None else column[row].as_py() for column in keys]
-    return dict(zip(rows.schema.key, values, strict=True))

@@ -17,12 +17,13 @@ from livingdb.errors import DuplicateKey, NotFound, ReadOnlyBranch, Unsupported
 from livingdb.sql.result import Result
 from livingdb.sql.statement import execute
 from livingdb.tables import ingest
+from livingdb.tables.classify import classify
 from livingdb.tables.index import MemoryIndex, Version
 from livingdb.tables.layout import Layout
 from livingdb.tables.recipe import Definition
 from livingdb.tables.rows import RowSet
 from livingdb.tables.schema import TableSchema
-from livingdb.tables.versions import Versions, classify
+from livingdb.tables.versions import Versions
 
 Tables = Mapping[str, Version]
 

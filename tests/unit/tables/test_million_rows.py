@@ -14,11 +14,12 @@ from livingdb.chunks.pack_store import PackStore
 from livingdb.chunks.store import StoredChunk
 from livingdb.files import LocalFiles
 from livingdb.tables import ingest
+from livingdb.tables.classify import classify
 from livingdb.tables.index import MemoryIndex, Version
 from livingdb.tables.layout import Layout
 from livingdb.tables.recipe import Definition
 from livingdb.tables.schema import TableSchema
-from livingdb.tables.versions import Versions, classify
+from livingdb.tables.versions import Versions
 from livingdb.trees.delta import Delta, merge_deltas
 from livingdb.trees.diff import DELETED, INSERTED, UPDATED
 

@@ -14,11 +14,13 @@ from tests.unit.tables.lab import CountingIndex, Lab
 from livingdb.chunks.address import Address, digest
 from livingdb.errors import MissingKey
 from livingdb.tables import ingest
+from livingdb.tables.classify import classify
 from livingdb.tables.index import MemoryIndex, Version, ancestor_at, skip_depth
 from livingdb.tables.layout import Layout
 from livingdb.tables.recipe import Counts
 from livingdb.tables.tail import Tails
-from livingdb.tables.versions import Versions, classify
+from livingdb.tables.thin_keyframes import thin_keyframes
+from livingdb.tables.versions import Versions
 from livingdb.trees.delta import Delta
 
 LONG = 100_000
@@ -147,7 +149,7 @@ def test_a_hundred_thousand_changes_folded_as_they_come() -> None:
         model[key] = number
         if number % 500 == 0 and lab.versions.is_fold_due(head):
             lab.fold(head)
-            lab.versions.thin(head)
+            thin_keyframes(lab.versions, head)
     versions = lab.reopen()
     rows = {row["id"]: row["a"] for row in versions.rows(head).to_arrow().to_pylist()}
     assert rows == model
@@ -276,7 +278,7 @@ def test_thinning_as_the_head_moves_on_keeps_gaps_that_double(every_rows: int) -
     thinned = Versions(lab.store, lab.index)
     for depth in range(every_rows, 3001, every_rows):
         lab.index.materialize(versions[depth].address, address(depth))
-        evicted = thinned.thin(versions[depth])
+        evicted = thin_keyframes(thinned, versions[depth])
         assert all(lab.index.root(version.address) is None for version in evicted)
         if depth % 500 < every_rows:
             check_gaps(lab, thinned, versions[: depth + 1], every_rows)
@@ -301,7 +303,7 @@ def test_thinning_changes_no_read() -> None:
         made.append(lab.upsert(made[-1], {"id": [number % 7, 100 + number], "a": [number, number]}))
         lab.fold(made[-1])
     before = [lab.rows(version) for version in made]
-    assert lab.versions.thin(made[-1])
+    assert thin_keyframes(lab.versions, made[-1])
     lab.reopen()
     assert [lab.rows(version) for version in made] == before
     assert lab.versions.nearest(made[-1]) == made[-1]

@@ -102,8 +102,9 @@ def import_files(
         with incoming:
             chosen = _key(branch, table, incoming, key)
             said = message or f"import {', '.join(file.name for file in files)}"[:200]
-            given = Load(table, chosen, mode.value, said)
             is_large = _is_large(files, kind, engine)
+            limited = _limited_types(branch, table, types or [], is_large)
+            given = Load(table, chosen, mode.value, said, limited)
             with steps(f"importing into {table}") as report:
                 if is_large:
                     from livingdb.cli.load_rows_spark import load_on_spark
@@ -181,6 +182,24 @@ def _column_types(branch: Branch, table: str, said: Sequence[str]) -> dict[str, 
             raise typer.BadParameter(f"{text!r}: write column=type", param_hint="--type")
         found[name] = duckdb_type(parse_type(kind))
     return {name: kind for name, kind in found.items() if kind is not None}
+
+
+def _limited_types(
+    branch: Branch, table: str, said: Sequence[str], is_large: bool
+) -> dict[str, str]:
+    """The types with a limit of a new table; a table that is there has its own."""
+    from livingdb.tables.type_names import parse_limited_type
+
+    pairs = (text.partition("=")[::2] for text in said)
+    found = {name: kind for name, kind in pairs if parse_limited_type(kind)[1] is not None}
+    if found and (is_large or table in branch.tables()):
+        why = "Spark makes the table of what it reads" if is_large else "the table has its own"
+        raise typer.BadParameter(
+            f"{', '.join(found.values())}: {why}: say string here, and the limit in CREATE or "
+            "ALTER TABLE",
+            param_hint="--type",
+        )
+    return found
 
 
 def _is_large(files: Sequence[Path], kind: FileFormat, engine: EngineName) -> bool:

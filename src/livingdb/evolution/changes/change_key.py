@@ -9,7 +9,14 @@ import numpy as np
 import pyarrow as pa
 
 from livingdb.errors import DuplicateKey, InvalidData, Unsupported
-from livingdb.evolution.lenses.lens import Lens, RowImages, Side, TableImages, Verdicts
+from livingdb.evolution.lenses.lens import (
+    Lens,
+    OneTableLens,
+    RowImages,
+    Side,
+    TableImages,
+    Verdicts,
+)
 from livingdb.evolution.lenses.row_alignment import Mask, keys_of
 from livingdb.evolution.lenses.table_parts import (
     anti_join,
@@ -24,7 +31,6 @@ from livingdb.evolution.lenses.table_parts import (
 )
 from livingdb.evolution.schema_change import SchemaChange, Schemas, definition_of
 from livingdb.graph.row_constraints import check_not_null, first_key
-from livingdb.tables.recipe import Definition
 from livingdb.tables.schema import Column, TableSchema
 from livingdb.trees.keys import KeyArray, concat_keys
 
@@ -72,30 +78,18 @@ def _rekeyed(column: Column, key: Sequence[str]) -> Column:
     return replace(column, nullable=True) if column.hidden else column
 
 
-class RekeyLens(Lens):
+class RekeyLens(OneTableLens):
     """The same rows on both sides, under different keys."""
 
-    def __init__(self, table: str, old: Definition, new: Definition):
-        self.table = table
-        self.old, self.new = {table: old}, {table: new}
-
-    @property
-    def _old(self) -> TableSchema:
-        return self.old[self.table].schema
-
-    @property
-    def _new(self) -> TableSchema:
-        return self.new[self.table].schema
-
     def directions(self) -> Verdicts:
-        if self._old.visible_key != self._old.key:
+        if self.old_schema.visible_key != self.old_schema.key:
             reason = (
                 f"the rows of {self.table!r} have no key on the old side, so one that the new side "
                 "inserts has no place there"
             )
             return verdicts(reverse=reason, both=reason)
-        for name in self._new.key:
-            if self._old.column(name).nullable:
+        for name in self.new_schema.key:
+            if self.old_schema.column(name).nullable:
                 reason = (
                     f"column {name!r} of {self.table!r} may be null on the old side, and a row "
                     "without it has no key on the new one"
@@ -104,15 +98,15 @@ class RekeyLens(Lens):
         return verdicts()
 
     def scan_reason(self) -> str | None:
-        return f"{', '.join(self._new.key)} has to be unique and without nulls"
+        return f"{', '.join(self.new_schema.key)} has to be unique and without nulls"
 
     def check(self, old: Side) -> None:
         """`InvalidData` for a null in the new key, `DuplicateKey` for a key that is there twice."""
         parts: list[KeyArray] = []
-        for batch in old.scan(self.table, list(self._new.key)):
+        for batch in old.scan(self.table, list(self.new_schema.key)):
             rows = pa.Table.from_batches([batch])
             self._check_nulls(rows)
-            parts.append(keys_of(self._new, rows))
+            parts.append(keys_of(self.new_schema, rows))
         if parts:
             encoded = np.sort(concat_keys(parts))
             twice = encoded[1:][encoded[1:] == encoded[:-1]]
@@ -120,20 +114,20 @@ class RekeyLens(Lens):
                 self._refuse_twice(old, twice[:1])
 
     def _check_nulls(self, rows: pa.Table) -> None:
-        for name in self._new.key:
+        for name in self.new_schema.key:
             if rows.column(name).null_count:
                 raise InvalidData(
                     f"column {name!r} of {self.table!r} is null in a row, so it cannot be in a key"
                 )
 
     def _refuse_twice(self, old: Side, wanted: KeyArray) -> None:
-        for batch in old.scan(self.table, list(self._new.key)):
+        for batch in old.scan(self.table, list(self.new_schema.key)):
             rows = pa.Table.from_batches([batch])
-            found: Mask = keys_of(self._new, rows) == wanted[0]
+            found: Mask = keys_of(self.new_schema, rows) == wanted[0]
             if found.any():
                 raise DuplicateKey(
-                    f"table {self.table!r}: {first_key(self._new, rows, found)} is there twice in "
-                    f"{', '.join(self._new.key)}, so it cannot be the key"
+                    f"table {self.table!r}: {first_key(self.new_schema, rows, found)} is there "
+                    f"twice in {', '.join(self.new_schema.key)}, so it cannot be the key"
                 )
 
     def create(self, old: Side) -> Mapping[str, Iterator[pa.RecordBatch]]:
@@ -141,13 +135,13 @@ class RekeyLens(Lens):
 
     def _create_batches(self, old: Side) -> Iterator[pa.RecordBatch]:
         for batch in old.scan(self.table):
-            yield from rows_of(self._new, batch).to_batches()
+            yield from rows_of(self.new_schema, batch).to_batches()
 
     def putr(self, deltas: TableImages, old: Side, new: Side) -> TableImages:
-        return self._carry(deltas, self._old, self._new, new)
+        return self._carry(deltas, self.old_schema, self.new_schema, new)
 
     def putl(self, deltas: TableImages, new: Side, old: Side) -> TableImages:
-        return self._carry(deltas, self._new, self._old, old)
+        return self._carry(deltas, self.new_schema, self.old_schema, old)
 
     def _carry(
         self, deltas: TableImages, here: TableSchema, there: TableSchema, other: Side

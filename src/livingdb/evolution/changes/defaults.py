@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from livingdb.errors import InvalidData
 from livingdb.evolution.definition_edits import check_layout, new_column, refuse_computed
-from livingdb.evolution.lenses.column_lens import ColumnLens, verdicts
-from livingdb.evolution.lenses.lens import Follower, Lens, Verdicts
+from livingdb.evolution.lenses.column_lens import SameRowsLens
+from livingdb.evolution.lenses.lens import Lens
 from livingdb.evolution.schema_change import (
     NothingToChange,
     SchemaChange,
     Schemas,
     definition_of,
 )
-from livingdb.tables.row_projection import Formula
 
 __all__ = ["DropDefault", "SetDefault"]
 
@@ -56,17 +54,4 @@ def _planned(tables: Schemas, table: str, name: str, value: object) -> Lens:
         words = "has no default" if value is None else "has that default"
         raise NothingToChange(f"the column {name!r} {words} already")
     schema = old.schema.with_column(replace(column, default=default))
-    return DefaultLens(table, old, check_layout(replace(old, schema=schema)))
-
-
-class DefaultLens(ColumnLens):
-    """One to one: each side fills what its own writers leave out."""
-
-    def formulas(self) -> Sequence[Formula]:
-        return ()
-
-    def directions(self) -> Verdicts:
-        return verdicts(None, None)
-
-    def follower(self, table: str, is_right: bool) -> Follower:
-        return self.row_follower(is_right)
+    return SameRowsLens(table, old, check_layout(replace(old, schema=schema)))

@@ -7,15 +7,14 @@ from dataclasses import dataclass, replace
 
 from livingdb.errors import InvalidData
 from livingdb.evolution.definition_edits import check_layout
-from livingdb.evolution.lenses.column_lens import ColumnLens, verdicts
-from livingdb.evolution.lenses.lens import Follower, Lens, Verdicts
+from livingdb.evolution.lenses.column_lens import SameRowsLens
+from livingdb.evolution.lenses.lens import Lens
 from livingdb.evolution.schema_change import (
     NothingToChange,
     SchemaChange,
     Schemas,
     definition_of,
 )
-from livingdb.tables.row_projection import Formula
 
 __all__ = ["ReorderColumns"]
 
@@ -47,17 +46,4 @@ class ReorderColumns(SchemaChange):
         hidden = [column for column in old.schema.columns if column.hidden]
         columns = (*hidden, *(known[name] for name in self.columns))
         new = check_layout(replace(old, schema=replace(old.schema, columns=columns)))
-        return ReorderColumnsLens(self.table, old, new)
-
-
-class ReorderColumnsLens(ColumnLens):
-    """One to one."""
-
-    def formulas(self) -> Sequence[Formula]:
-        return ()
-
-    def directions(self) -> Verdicts:
-        return verdicts(None, None)
-
-    def follower(self, table: str, is_right: bool) -> Follower:
-        return self.row_follower(is_right)
+        return SameRowsLens(self.table, old, new)

@@ -18,6 +18,7 @@ from livingdb.trees.compare import choose
 __all__ = [
     "ColumnLens",
     "Columns",
+    "SameRowsLens",
     "common_columns",
     "constant_column",
     "outdated_mask",
@@ -95,6 +96,19 @@ class ColumnLens(RowLens):
             **self.to_old(touched),
         }
         return CarriedRows(touched.after.there, columns)
+
+
+class SameRowsLens(ColumnLens):
+    """One to one: rows are the same on both sides, which differ in what they say of columns."""
+
+    def formulas(self) -> Sequence[Formula]:
+        return ()
+
+    def directions(self) -> Verdicts:
+        return verdicts(None, None)
+
+    def follower(self, table: str, is_right: bool) -> Follower:
+        return self.row_follower(is_right)
 
 
 def _fitting_formula(table: str, schema: TableSchema, formula: Formula) -> Formula:

@@ -16,8 +16,8 @@ from livingdb.evolution.lenses.column_lens import verdicts as column_verdicts
 from livingdb.evolution.lenses.column_mapping import ColumnMapping
 from livingdb.evolution.lenses.lens import (
     SHOWN_FAILURES,
-    Lens,
     Loss,
+    OneTableLens,
     RowImages,
     Side,
     TableImages,
@@ -41,22 +41,12 @@ from livingdb.trees.keys import concat_keys
 __all__ = ["DropKeyColumnLens", "KeyColumnLens", "RetypeKeyLens"]
 
 
-class KeyColumnLens(Lens):
+class KeyColumnLens(OneTableLens):
     """A lens on one table that changes a column of its key."""
 
     def __init__(self, table: str, old: Definition, new: Definition, name: str):
-        self.table, self.name = table, name
-        self.old, self.new = {table: old}, {table: new}
-
-    @property
-    def old_schema(self) -> TableSchema:
-        """The table's schema before the change."""
-        return self.old[self.table].schema
-
-    @property
-    def new_schema(self) -> TableSchema:
-        """The table's schema after the change."""
-        return self.new[self.table].schema
+        super().__init__(table, old, new)
+        self.name = name
 
 
 class RetypeKeyLens(KeyColumnLens):

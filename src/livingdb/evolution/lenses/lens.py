@@ -33,6 +33,7 @@ __all__ = [
     "Follower",
     "Lens",
     "Loss",
+    "OneTableLens",
     "RowImages",
     "RowMap",
     "Side",
@@ -281,3 +282,21 @@ def _images(tables: Mapping[str, Definition], side: Side) -> TableImages:
         rows = pa.Table.from_batches(side.scan(name), definition.schema.whole)
         found[name] = RowImages(rows, rows)
     return found
+
+
+class OneTableLens(Lens):
+    """A lens on one table, which keeps its name."""
+
+    def __init__(self, table: str, old: Definition, new: Definition):
+        self.table = table
+        self.old, self.new = {table: old}, {table: new}
+
+    @property
+    def old_schema(self) -> TableSchema:
+        """The table's schema before the change."""
+        return self.old[self.table].schema
+
+    @property
+    def new_schema(self) -> TableSchema:
+        """The table's schema after the change."""
+        return self.new[self.table].schema

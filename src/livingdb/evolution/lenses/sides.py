@@ -12,12 +12,13 @@ from livingdb.evolution.lenses.row_alignment import Mask
 from livingdb.graph.diff import diff_versions
 from livingdb.tables import ingest
 from livingdb.tables.batches import flat
+from livingdb.tables.classify import classify
 from livingdb.tables.index import Version
 from livingdb.tables.recipe import Counts
 from livingdb.tables.rows import RowSet
 from livingdb.tables.schema import TableSchema
 from livingdb.tables.unique_index import valid_mask
-from livingdb.tables.versions import Versions, classify
+from livingdb.tables.versions import Versions
 from livingdb.trees.compare import differs
 from livingdb.trees.delta import DELETE, PATCH, UPSERT, Delta, merge_deltas
 from livingdb.trees.diff import DELETED, INSERTED, DiffBatch

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from threading import RLock
-from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from sqlalchemy import Connection
@@ -60,12 +59,7 @@ class Staging:
         self._store.attach(self)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._store.detach(self)
         self._index.forget(self._taken)
         with self._lock:

@@ -1,0 +1,77 @@
+"""Whether what a transaction writes was changed by somebody else since the snapshot it reads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from livingdb.catalog.snapshots import SnapshotRow
+from livingdb.commit.table_writes import TableWrites, render_key
+from livingdb.errors import TransactionConflict
+from livingdb.graph.diff import changed_keys
+from livingdb.graph.dropped import dropped_since
+from livingdb.graph.graph import Graph
+from livingdb.tables.index import Version
+from livingdb.tables.letter_case import find_alike
+from livingdb.trees.keys import member
+
+__all__ = ["check_writes"]
+
+
+def check_writes(
+    graph: Graph, tables: Mapping[str, TableWrites], base: SnapshotRow, head: SnapshotRow
+) -> None:
+    """`TransactionConflict` names what somebody changed from one snapshot to a later one."""
+    for table in tables.values():
+        if not table.is_written:
+            continue
+        now = graph.find_version(head, table.name)
+        if table.is_new:
+            _check_name(graph, table, tables, head)
+            _check_place(graph, table, base, now)
+            continue
+        assert table.version is not None
+        gone = dropped_since(graph, table.name, base, head)
+        if gone is not None:
+            raise TransactionConflict(f"{gone}; try again")
+        is_whole = table.is_dropped or table.built is not None
+        if is_whole and now is not None and now != table.version:
+            raise TransactionConflict(f"table {table.name!r} was changed meanwhile")
+        _check_overlap(graph, table, now)
+
+
+def _check_name(
+    graph: Graph, table: TableWrites, tables: Mapping[str, TableWrites], head: SnapshotRow
+) -> None:
+    """Nobody made a table that SQL does not tell from a new one."""
+    for other in find_alike(table.name, graph.tables(head)):
+        if other != table.name and other not in tables:
+            raise TransactionConflict(
+                f"table {other!r} was created meanwhile, and SQL does not tell {table.name!r} "
+                "from it"
+            )
+
+
+def _check_place(graph: Graph, table: TableWrites, base: SnapshotRow, now: Version | None) -> None:
+    """Nobody made a table of its name, or changed the one that it takes the place of."""
+    before = graph.find_version(base, table.name) if table.is_replacement else None
+    if now == before:
+        return
+    what = "created" if before is None else "changed"
+    raise TransactionConflict(f"table {table.name!r} was {what} meanwhile")
+
+
+def _check_overlap(graph: Graph, table: TableWrites, now: Version | None) -> None:
+    """Nobody changed a row that it changes."""
+    assert table.version is not None
+    assert now is not None
+    if now.address == table.version.address or table.delta is None:
+        return
+    if now.definition != table.version.definition:
+        raise TransactionConflict(f"table {table.name!r} was changed in its schema meanwhile")
+    theirs = changed_keys(graph.versions, table.version, now)
+    both = member(table.delta.keys, theirs)
+    if both.any():
+        raise TransactionConflict(
+            f"table {table.name!r}: somebody else changed the row with the key "
+            f"{render_key(table, table.delta, int(both.argmax()))} meanwhile; try again"
+        )
