@@ -39,13 +39,16 @@ HEADS = ("branches", "tags", "syncs", "derived", "alerts", "watching")
 """The sections that tell where a database stands now; the others are about its history."""
 
 
+NAMES = frozen_names()
+
+
 def _spread(names: list[str]) -> list[object]:
     """The oldest and the newest in all tests; those between where there is time."""
     middle = names[1:-1]
     return [pytest.param(n, marks=pytest.mark.slow) if n in middle else n for n in names]
 
 
-@pytest.fixture(params=_spread(frozen_names()))
+@pytest.fixture(params=_spread(NAMES))
 def name(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
@@ -108,7 +111,11 @@ class Written:
     column: str
 
 
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=[pytest.mark.slow] if n in NAMES[1:] else []) for n in NAMES]
+)
 def test_it_goes_on(name: str, tmp_path: Path) -> None:
+    """The oldest; what the newest goes on with is what all other tests write."""
     path = unpack(name, tmp_path)
     with opened(path) as db:
         before = {sync.name: sync.state for sync in db.syncs()}
