@@ -134,12 +134,28 @@ class _Writer:
         self._branch.update(self._table, data)
 
 
+class _Inserter:
+    """Commits of new rows to the table that all versions have in schemas of their own."""
+
+    def __init__(self, db: livingdb.Database):
+        self._branch, self._next = db.branch("main"), ROWS
+
+    def __call__(self) -> None:
+        rows = orders(COMMIT_ROWS)
+        ids = pa.array(np.arange(self._next, self._next + COMMIT_ROWS))
+        self._branch.insert("orders", rows.set_column(0, "id", ids))
+        self._next += COMMIT_ROWS
+
+
 def _committed(short: livingdb.Database, long: livingdb.Database) -> Iterator[Result]:
     ours, peer = (_median(_Writer(db, "other")) for db in (long, short))
     yield _beside_one("commit to a table that no change touches", ours, peer, 1.2)
     ours, peer = (_median(_Writer(db, "orders")) for db in (long, short))
     more = 1000 * (ours - peer) / (LONG - 1)
     yield Result(SUITE, "commit to the table: more for each version", more, "ms", bound=0.4)
+    ours, peer = (_median(_Inserter(db)) for db in (long, short))
+    more = 1000 * (ours - peer) / (LONG - 1)
+    yield Result(SUITE, "insert into the table: more for each version", more, "ms", bound=0.5)
 
 
 def _listed(home: Path) -> Iterator[Result]:
