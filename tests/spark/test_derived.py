@@ -87,6 +87,7 @@ KEPT = {
 }
 
 
+@pytest.mark.slow
 def test_what_is_kept_is_what_spark_gives(spark: SparkSession, shop: livingdb.Database) -> None:
     main = shop.branch("main")
     for name, query in KEPT.items():
