@@ -219,16 +219,17 @@ def _insert_starts(items: list[Item], starts: list[Item]) -> list[Item]:
     if not starts:
         return items
     position = {item.row.sequence: at for at, item in enumerate(items)}
-    first_own: dict[int, int] = {}
+    own: dict[int, list[int]] = {}
     for at, item in enumerate(items):
-        first_own.setdefault(item.lane, at)
+        own.setdefault(item.lane, []).append(at)
     times = list(accumulate((item.time for item in items), max))
     places: dict[int, list[Item]] = {}
     for start in sorted(starts, key=lambda item: item.time):
-        at = bisect_right(times, start.time)
-        at = max(at, position.get(start.row.sequence, -1) + 1)
-        at = min(at, first_own.get(start.lane, len(items)))
-        places.setdefault(at, []).append(start)
+        stands_on = position.get(start.row.sequence, -1)
+        # A branch that was reset may own snapshots that are older than where it started.
+        later = [at for at in own.get(start.lane, ()) if at > stands_on]
+        at = max(bisect_right(times, start.time), stands_on + 1)
+        places.setdefault(min(at, *later[:1], len(items)), []).append(start)
     found: list[Item] = []
     for at in range(len(items) + 1):
         found.extend(places.get(at, []))

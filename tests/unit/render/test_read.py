@@ -235,3 +235,21 @@ def _tables(found: dict[str, dict[str, object]], identifier: str) -> dict[str, i
     for step in reversed(line):
         tables.update(step["tables"])  # type: ignore[call-overload]
     return {name: version for name, version in tables.items() if version is not None}
+
+
+def test_a_branch_that_was_reset_to_before_its_start(tmp_path: Path) -> None:
+    """Of the dropped branch that it came from, it has the snapshots: older ones than its start."""
+    with livingdb.create(tmp_path / "shop.ldb", engine="embedded") as db:
+        main = db.branch("main")
+        main.create_table("t", {"id": "bigint"}, key="id")
+        first = main.clone("first")
+        first.insert("t", {"id": [1]})
+        first.insert("t", {"id": [2]})
+        other, late = first.clone("other"), first.clone("late")
+        other.insert("t", {"id": [3]})
+        late.reset("late~1")
+        db.drop_branch("first")
+        graph = db.graph()
+        check_places(graph)
+        assert [node.is_start for node in on(graph, "late")] == [False, True]
+        assert "late" in graph.to_text()
