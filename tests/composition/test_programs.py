@@ -9,16 +9,9 @@ from tests.composition.known import KNOWN
 from tests.composition.machine import random_program
 
 PROGRAMS = 60
-SAMPLE = 20
 STEPS = 20
 
 
-@pytest.mark.parametrize(
-    "seed",
-    [
-        *range(SAMPLE),
-        *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(SAMPLE, PROGRAMS)),
-    ],
-)
+@pytest.mark.parametrize("seed", range(PROGRAMS))
 def test_program(seed: int) -> None:
     random_program(Random(seed), STEPS, KNOWN)
