@@ -14,6 +14,7 @@ from tests.cli.telling import tell
 
 from livingdb.cli.app import app
 from livingdb.cli.exits import BAD_DATA
+from livingdb.cli.global_options import split_global_options
 
 USAGE = 2
 WRITTEN_IN_A_LANGUAGE = ("evolve", "sql", "merge")
@@ -44,7 +45,8 @@ EXAMPLES = examples()
 def parse(words: list[str]) -> None:
     """Let the command line read the words as it would; nothing runs."""
     command: Any = typer.main.get_command(app)
-    context = command.make_context("livingdb", list(words))
+    options, rest = split_global_options(list(words), command)
+    context = command.make_context("livingdb", [*options, *rest])
     while hasattr(command, "resolve_command"):
         rest = [*context._protected_args, *context.args]
         if not rest:

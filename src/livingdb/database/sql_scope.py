@@ -119,7 +119,10 @@ class SnapshotScope:
 
             return views_at(self.database._graph, self._row, self.branch)
         if what != "tables":
-            return system_table(self.database, self._row.address.hex(), what, [])
+            found = system_table(self.database, self._row.address.hex(), what, [])
+            if what != "branches":
+                return found
+            return found.filter(pa.array([not is_hidden(n) for n in found["name"].to_pylist()]))
         names = self.tables()
         schemas = [self.rows(name).schema for name in names]
         return pa.table(

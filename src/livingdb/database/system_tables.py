@@ -12,7 +12,6 @@ from livingdb.alerts.outbox import label_of
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.errors import InvalidData, NotFound
 from livingdb.graph import ancestry as history
-from livingdb.graph.names import is_hidden
 from livingdb.graph.snapshot_columns import TIME, snapshot_columns
 
 if TYPE_CHECKING:
@@ -54,7 +53,7 @@ def _parents(database: Database, rows: Iterable[SnapshotRow]) -> list[list[str]]
 
 def _branches(database: Database, ref: str) -> pa.Table:
     graph = database._graph
-    rows = [row for row in graph.branches.all() if not is_hidden(row.name)]
+    rows = graph.branches.all()
     heads = graph.snapshots.get_many({row.head for row in rows})
     return pa.table(
         {

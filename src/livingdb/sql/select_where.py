@@ -30,6 +30,10 @@ def select_where(rows: RowSet, where: str, columns: Sequence[str] | None = None)
     chosen = (
         list(schema.visible_columns) if columns is None else [schema.column(c) for c in columns]
     )
+    shown = {column.name for column in schema.visible_columns}
+    for column in chosen:
+        if column.name not in shown:
+            raise Unsupported(f"the column {column.name!r} is hidden: no condition goes with it")
     condition = parse_condition(where)
     bind_parameters(condition, None)
     if condition.find(exp.Query, exp.AggFunc, exp.Window):

@@ -71,7 +71,7 @@ class DeltaEncoder:
         last = self._last
         if last is not None and list(map(id, last[0])) == list(map(id, given)):
             return last[1]
-        if 0 < len(changes) < _SMALL_ROWS:
+        if 0 < len(changes) <= min(_SMALL_ROWS - 1, _CHUNK_ROWS):
             arrays, carried, masked = _carried_arrays(changes, positions)
             encoded = _Encoded([self._join(arrays)], carried, masked)
             self._last = given, encoded

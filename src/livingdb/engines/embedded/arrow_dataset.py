@@ -14,7 +14,7 @@ import pyarrow.dataset as ds
 
 from livingdb.engines.pruning import scan_bounds
 from livingdb.engines.value_ranges import Ranges
-from livingdb.errors import LivingDBError, Unsupported
+from livingdb.errors import LivingDBError
 from livingdb.tables.rows import RowSet
 
 __all__ = ["RowSetDataset"]
@@ -37,14 +37,6 @@ class RowSetDataset(ds.Dataset):  # type: ignore[misc]
         return pa.schema(
             [field.with_name(name) for name, field in zip(self._names, fields, strict=True)]
         )
-
-    def names_of(self, columns: Sequence[str]) -> list[str]:
-        """The names under which the engine sees these columns, none of which is hidden."""
-        shown = {name: exposed for exposed, name in self._names.items()}
-        for name in columns:
-            if name not in shown:
-                raise Unsupported(f"the column {name!r} is hidden: no condition goes with it")
-        return [shown[name] for name in columns]
 
     def scanner(
         self, columns: Sequence[str] | None = None, filter: Any = None, **options: Any

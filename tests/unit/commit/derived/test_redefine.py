@@ -84,7 +84,7 @@ def test_it_is_as_it_was_if_anything_fails(db: livingdb.Database, main: livingdb
     db.branch("v").derive("w", "SELECT city, total FROM v", when="immediate")
     head, before = db.branch("v").head.id, rows(db, "v")
     for wrong, error in (
-        ("SELECT nothing FROM orders", IllegalSync),
+        ("SELECT nothing FROM orders", InvalidData),
         ("SELECT city FROM w.w", IllegalSync),
         ("SELECT city FROM v", IllegalSync),
     ):
