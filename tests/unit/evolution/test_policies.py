@@ -264,6 +264,21 @@ def test_a_key_in_quarantine_is_taken(main: livingdb.Branch) -> None:
     assert main.database.check(deep=True).problems == []
 
 
+def test_a_key_in_quarantine_is_taken_where_rows_there_all_fit_here(main: livingdb.Branch) -> None:
+    """Every row of the kept schema fits the new one, which has more: they are not written over."""
+    main.evolve(RetypeColumn("t", "n", "bigint", policy="quarantine"), keep="v1", sync="both")
+    v1 = main.database.branch("v1")
+    large = {"id": 9, "a": "b", "x": 1.0, "n": 1 << 40}
+    main.insert("t", [large])
+    assert 9 not in column(v1, "n")
+    with pytest.raises(DuplicateKey, match="the key 9 on the other side"):
+        v1.insert("t", [{**large, "n": 5}])
+    v1.update("t", {"id": [1], "a": ["z"]})
+    main.update("t", {"id": [9], "a": ["y"]})
+    assert (column(main, "a")[1], column(main, "n")[9]) == ("z", 1 << 40)
+    assert 9 not in column(v1, "a")
+
+
 def test_a_view_of_rows_in_quarantine_is_made_anew(main: livingdb.Branch) -> None:
     main.derive("counted", sql="SELECT count(*) AS n FROM t", when="immediate")
     main.evolve(RetypeColumn("t", "x", "int", policy="quarantine"))

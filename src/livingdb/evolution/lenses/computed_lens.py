@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -53,10 +54,17 @@ class ComputedLens(MappedLens):
         return self.there.formulas
 
     def follower(self, table: str, is_right: bool) -> Follower | None:
-        mapping = self.there if is_right else self.back
-        if mapping is None or not mapping.is_total:
+        """Rows come and go together where none is hidden.
+
+        A new row whose key a row has that is hidden from its side is carried, and refused there.
+        """
+        mapping, other = (self.there, self.back) if is_right else (self.back, self.there)
+        if mapping is None or not (mapping.is_total or mapping.refuses):
             return None
-        return self.row_follower(is_right, mapping.reads)
+        found = self.row_follower(is_right, mapping.reads)
+        if mapping.refuses or (other is not None and other.hides):
+            return replace(found, make_rows=None)
+        return found
 
     def need_right(self, touched: TouchedRows) -> Mask:
         return outdated_mask(touched, self.there.reads)
