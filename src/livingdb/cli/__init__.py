@@ -4,7 +4,7 @@ from __future__ import annotations
 
 __all__ = ["main"]
 
-_OBJECTS_PER_COLLECTION = 100_000
+_OBJECTS_PER_COLLECTION = 400_000
 """Importing makes many objects that stay: few searches for those that do not."""
 
 

@@ -88,7 +88,9 @@ class DeltaEncoder:
             if found is None:
                 bare = pa.RecordBatch.from_arrays([array], names=[""])
                 values = array.type, bare.serialize().to_pybytes()
-                found = known.by_values.get(values) or (array, encode_column(array), values)
+                equal = known.by_values.get(values)
+                # The array itself is held: where it lies no other can come to lie.
+                found = array, encode_column(array) if equal is None else equal[1], values
             used.by_place[place] = found
             used.by_values[found[2]] = found
             made.append(found[1])

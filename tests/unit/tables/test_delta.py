@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from dataclasses import replace
 
 import pyarrow as pa
@@ -13,7 +15,7 @@ from livingdb.errors import Corruption
 from livingdb.tables import ingest
 from livingdb.tables.recipe import Change, Definition, load_recipe
 from livingdb.tables.records import record
-from livingdb.tables.stored_delta import load_delta, store_delta
+from livingdb.tables.stored_delta import DeltaEncoder, load_delta, store_delta
 from livingdb.trees.delta import Delta, merge_deltas
 
 LAB = Lab({"id": "int", "a": "int", "b": "string"}, "id")
@@ -109,3 +111,19 @@ def test_records_that_are_no_definitions(value: dict[str, object]) -> None:
     LAB.sink(made)
     with pytest.raises(Corruption, match="no table definition"):
         Definition.load(LAB.store, made.address)
+
+
+def test_an_encoder_holds_the_columns_that_it_knows_by_their_place() -> None:
+    """Else another column may come to lie where one was, and be taken for it."""
+    encoder = DeltaEncoder()
+    first = pa.array([1, 2, 3])
+    again = pa.array([1, 2, 3])
+    encoder._join([first])
+    encoded = encoder._join([again])
+    held = weakref.ref(again)
+    del again
+    gc.collect()
+    assert held() is not None
+    assert encoder._join([pa.array([1, 2, 3])]).address == encoded.address
+    gc.collect()
+    assert held() is None
