@@ -56,12 +56,25 @@ def test_a_session(prompt: Terminal, shop: Path, tmp_path: Path) -> None:
     prompt.type(".help\r")
     prompt.see("semicolon")
     prompt.see("dev>")
-    prompt.type(".quit\r")
+    prompt.type("exit\r")
     assert prompt.end() == 0
     with livingdb.open(shop) as db:
         assert len(db.branch("dev").table("orders")) == 2
         assert len(db.branch("main").table("orders")) == 5
     assert "SELECT count(*) AS" in (tmp_path / "typed" / "history").read_text()
+
+
+def test_how_long_a_statement_takes(prompt: Terminal) -> None:
+    prompt.type(".timer on\r")
+    prompt.see("main>")
+    prompt.type("SELECT 7 AS seven;\r")
+    prompt.see("1 row")
+    assert " s" in prompt.see("main>")
+    prompt.type(".views\r")
+    prompt.see("totals")
+    prompt.see("main>")
+    prompt.type("quit\r")
+    assert prompt.end() == 0
 
 
 def test_what_was_typed_before_comes_back(prompt: Terminal) -> None:
