@@ -20,19 +20,22 @@ from livingdb.errors import (
 from livingdb.files.base import Files
 from livingdb.files.lease import Lease
 from livingdb.files.local import LocalFiles
+from livingdb.files.turns import Turns
 from livingdb.files.url import open_files
 
 __all__ = ["CATALOG_FILE", "Place", "locate"]
 
 CATALOG_FILE = "catalog.db"
 LEASE_FILE = "lease"
+TURNS_FILE = "turns"
 
 
 @dataclass(frozen=True)
 class Place:
     """Where a database lies: `name` for messages (no secrets), `url` to open it elsewhere.
 
-    `lease` is our share of its use, where only this machine can use it.
+    `lease` is our share of its use and `turns` are its writers', where only this machine can
+    use it.
     """
 
     name: str
@@ -40,6 +43,7 @@ class Place:
     engine: Engine
     files: Files
     lease: Lease | None = None
+    turns: Turns | None = None
 
     def close(self) -> None:
         """Let go of the catalog and of our share."""
@@ -67,7 +71,9 @@ def locate(url: str | Path, *, create: bool) -> Place:
     elif not catalog.exists():
         raise NotFound(f"there is no database at {folder}; `livingdb.create` makes one")
     lease = Lease(folder / LEASE_FILE)
-    return Place(str(folder), str(folder), sqlite_engine(catalog), open_files(str(folder)), lease)
+    turns = Turns(folder / TURNS_FILE)
+    files = open_files(str(folder))
+    return Place(str(folder), str(folder), sqlite_engine(catalog), files, lease, turns)
 
 
 def _check_free(folder: Path, catalog: Path) -> None:

@@ -66,7 +66,7 @@ class Journal:
         address, data = table.c.address, table.c.data
         wanted = address.in_(bindparam("wanted", expanding=True))
         self._insert = _insert_or_ignore(engine.dialect.name, table)
-        self._get = select(data).where(address == bindparam("address"))
+        self._get = _get_one(table)
         self._get_many = select(address, data).where(wanted)
         self._contains = select(address).where(wanted)
         self._remove = delete(table).where(wanted)
@@ -79,10 +79,10 @@ class Journal:
 
     def get(self, address: Address) -> bytes:
         """The stored bytes; `Corruption` if there is no such chunk."""
-        data = self._queries.scalar(self._get, {"address": address})
-        if data is None:
+        found = self._queries.run_prepared(self._get, {"address": address})
+        if not found:
             raise missing_chunk(address)
-        return cast(bytes, data)
+        return cast(bytes, found[0][0])
 
     def get_many(self, addresses: Sequence[Address]) -> dict[Address, bytes]:
         """The stored bytes of those of the addresses that are here."""
@@ -153,6 +153,12 @@ class Journal:
 @lru_cache(maxsize=8)
 def _insert_or_ignore(dialect: str, table: Table) -> PreparedStatement:
     return PreparedStatement(insert_into(dialect, table).on_conflict_do_nothing())
+
+
+@lru_cache(maxsize=8)
+def _get_one(table: Table) -> PreparedStatement:
+    one = table.c.address == bindparam("address")
+    return PreparedStatement(select(table.c.data).where(one))
 
 
 def _parts(addresses: Sequence[Address]) -> Iterator[Sequence[Address]]:

@@ -60,6 +60,7 @@ class NewSnapshot:
 
 _columns = select(_table)
 _ONE = _columns.where(_table.c.address == bindparam("address"))
+_AT = PreparedStatement(_columns.where(_table.c.sequence == bindparam("sequence")))
 _MANY = _columns.where(_table.c.sequence.in_(bindparam("wanted", expanding=True)))
 _WINDOW = _columns.where(_table.c.sequence.between(bindparam("low"), bindparam("high")))
 _OF_KIND = _WINDOW.where(_table.c.kind == bindparam("kind"))
@@ -99,7 +100,12 @@ class Snapshots:
     def at(self, sequence: int) -> SnapshotRow:
         """The snapshot with this number."""
         found = self._by_sequence.get(sequence)
-        return found if found is not None else self.get_many([sequence])[sequence]
+        if found is None:
+            rows = self._queries.run_prepared(_AT, {"sequence": sequence})
+            if not rows:
+                raise _missing(sequence)
+            found = self._remember(_row(rows[0]))
+        return found
 
     def at_with_prefetch(self, sequence: int) -> SnapshotRow:
         """The snapshot with this number, for who is going back through history."""
@@ -120,7 +126,7 @@ class Snapshots:
                     found[made.sequence] = made
         for number in wanted:
             if number not in found:
-                raise Corruption(f"snapshot number {number} is missing from the catalog")
+                raise _missing(number)
         return found
 
     def window(self, low: int, high: int) -> dict[int, SnapshotRow]:
@@ -215,6 +221,10 @@ class Snapshots:
             _, dropped = self._by_sequence.popitem(last=False)
             self._by_address.pop(dropped.address, None)
         return row
+
+
+def _missing(sequence: int) -> Corruption:
+    return Corruption(f"snapshot number {sequence} is missing from the catalog")
 
 
 def _row(row: Row[Any] | tuple[Any, ...]) -> SnapshotRow:

@@ -68,9 +68,23 @@ def _writes(dialect: str) -> tuple[PreparedStatement, Any]:
     return PreparedStatement(insert_into(dialect, _version).on_conflict_do_nothing()), put_root
 
 
-_GET = select(_version).where(_version.c.address == bindparam("address"))
+_GET = PreparedStatement(select(_version).where(_version.c.address == bindparam("address")))
 _GET_MANY = select(_version).where(_version.c.address.in_(bindparam("wanted", expanding=True)))
-_ROOT = select(_made.c.root, _made.c.digest).where(_made.c.version == bindparam("version"))
+_ROOT = PreparedStatement(
+    select(_made.c.root, _made.c.digest).where(_made.c.version == bindparam("version"))
+)
+
+
+def _line() -> PreparedStatement:
+    """A version and those it comes from, above a depth."""
+    first = select(_version).where(_version.c.address == bindparam("address"))
+    line = first.cte("line", recursive=True)
+    above = line.c.depth > bindparam("depth") + 1
+    earlier = select(_version).join(line, _version.c.address == line.c.base).where(above)
+    return PreparedStatement(select(line.union_all(earlier)))
+
+
+_LINE = _line()
 _NEAR = (
     select(_version, _made.c.root, _made.c.digest)
     .join(_made, _made.c.version == _version.c.address)
@@ -88,8 +102,13 @@ class VersionRows:
 
     def get(self, address: Address) -> VersionRow | None:
         """One version."""
-        row = self._queries.first(_GET, {"address": address})
-        return None if row is None else read_row(row)
+        rows = self._queries.run_prepared(_GET, {"address": address})
+        return read_row(rows[0]) if rows else None
+
+    def line(self, address: Address, depth: int) -> list[VersionRow]:
+        """A version and those it comes from by changes, above a depth; in no order."""
+        values = {"address": address, "depth": depth}
+        return [read_row(row) for row in self._queries.run_prepared(_LINE, values)]
 
     def get_many(self, addresses: Sequence[Address]) -> list[VersionRow]:
         """Those of the versions that are here."""
@@ -110,8 +129,8 @@ class VersionRows:
 
     def root(self, version: Address) -> Address | None:
         """The root of a materialized version; `Corruption` if its row was tampered with."""
-        row = self._queries.first(_ROOT, {"version": version})
-        return None if row is None else _check_root(version, row[0], row[1])
+        rows = self._queries.run_prepared(_ROOT, {"version": version})
+        return _check_root(version, *rows[0]) if rows else None
 
     def materializations_of(self, origin: Address) -> list[tuple[VersionRow, Address]]:
         """The materialized versions of an origin."""

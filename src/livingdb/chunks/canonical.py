@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from blake3 import blake3
 
+from livingdb.chunks.arrow_values import as_mask
 from livingdb.chunks.types import flat_width_bytes
 from livingdb.errors import Corruption, InvalidData, Unsupported
 
@@ -90,8 +91,8 @@ def from_arrow(array: pa.Array, name: str = "value") -> Column:
     """The canonical form of an array of a chunk type; `name` is for error messages."""
     rows = len(array)
     if array.null_count:
-        valid = array.is_valid().to_numpy(zero_copy_only=False)
-        validity = np.packbits(valid, bitorder="little")
+        valid: npt.NDArray[np.bool_] | None = as_mask(array.is_valid())
+        validity = np.packbits(as_mask(array.is_valid()), bitorder="little")
     else:
         valid = validity = None
     data_type = array.type
@@ -120,7 +121,7 @@ def from_arrow(array: pa.Array, name: str = "value") -> Column:
 def _boolean_bits(array: pa.Array) -> Bytes:
     if array.null_count:
         array = pc.fill_null(array, False)
-    return np.packbits(array.to_numpy(zero_copy_only=False), bitorder="little")
+    return np.packbits(as_mask(array), bitorder="little")
 
 
 def _fixed_values(

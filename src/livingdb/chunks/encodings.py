@@ -18,6 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from livingdb.chunks.arrow_values import taken_rows
 from livingdb.errors import Corruption
 
 __all__ = [
@@ -372,7 +373,7 @@ def decode_text(data: memoryview, rows: int) -> tuple[npt.NDArray[np.int32], Byt
         raise Corruption("encoded text points outside its dictionary")
     if rows * size > _MAX_TEXT_BYTES and int(lengths[codes].sum()) > _MAX_TEXT_BYTES:
         raise Corruption("encoded text is longer than a column can be")
-    return *_parts(pc.take(words, pa.array(codes), boundscheck=False)), at + size + used
+    return *_parts(pc.take(words, taken_rows(codes), boundscheck=False)), at + size + used
 
 
 def _decode_plain(data: memoryview, rows: int) -> tuple[npt.NDArray[np.int32], Bytes, int]:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from threading import Lock
 
 import numpy as np
 import numpy.typing as npt
 
 from livingdb.chunks.address import Address
-from livingdb.chunks.store import StoredChunk, missing_chunk
+from livingdb.chunks.store import Buffer, StoredChunk, missing_chunk
 
 __all__ = ["MemoryStore"]
 
@@ -28,6 +28,10 @@ class MemoryStore:
         if data is None:
             raise missing_chunk(address)
         return data
+
+    def get_many(self, addresses: Sequence[Address]) -> Mapping[Address, Buffer]:
+        """None: each is as quickly had alone."""
+        return {}
 
     def contains(self, addresses: Sequence[Address]) -> npt.NDArray[np.bool_]:
         """Which of the addresses are here."""

@@ -118,6 +118,10 @@ class PackStore:
             raise damage or missing_chunk(address)
         return body
 
+    def get_many(self, addresses: Sequence[Address]) -> Mapping[Address, Buffer]:
+        """None: each is as quickly had alone."""
+        return {}
+
     def contains(self, addresses: Sequence[Address]) -> npt.NDArray[np.bool_]:
         """Which of the addresses are here; `Corruption` if a damaged pack leaves it open."""
         try:

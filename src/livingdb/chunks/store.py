@@ -6,7 +6,7 @@ the address.  It does not look inside; whoever decodes a chunk verifies it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -16,7 +16,7 @@ import numpy.typing as npt
 from livingdb.chunks.address import Address, short
 from livingdb.errors import Corruption
 
-__all__ = ["Buffer", "ChunkStore", "StoredChunk", "missing_chunk"]
+__all__ = ["Buffer", "ChunkReader", "ChunkStore", "StoredChunk", "missing_chunk"]
 
 
 class Buffer(Protocol):
@@ -34,11 +34,23 @@ class StoredChunk:
     data: bytes
 
 
+class ChunkReader(Protocol):
+    """Gives chunks by address."""
+
+    def get(self, address: Address) -> Buffer:
+        """The stored bytes; `Corruption` if there is no such chunk."""
+        ...
+
+
 class ChunkStore(Protocol):
     """Keeps chunks by address.  Putting an address that is there already changes nothing."""
 
     def get(self, address: Address) -> Buffer:
         """The stored bytes; `Corruption` if there is no such chunk."""
+        ...
+
+    def get_many(self, addresses: Sequence[Address]) -> Mapping[Address, Buffer]:
+        """The stored bytes of those that are had in one go; others are for `get`."""
         ...
 
     def contains(self, addresses: Sequence[Address]) -> npt.NDArray[np.bool_]:

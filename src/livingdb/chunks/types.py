@@ -14,6 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from livingdb.chunks.arrow_values import as_mask
 from livingdb.errors import Corruption, InvalidData, Unsupported
 
 __all__ = [
@@ -312,4 +313,4 @@ def _mask(nulls: pa.Array | None) -> npt.NDArray[np.bool_] | None:
     """Nulls as the offsets of a map have them: one more, which never is."""
     if nulls is None:
         return None
-    return np.append(nulls.to_numpy(zero_copy_only=False), np.bool_(False))
+    return np.append(as_mask(nulls), np.bool_(False))

@@ -30,6 +30,7 @@ from livingdb.commit.proposal import BranchMove, Proposal
 from livingdb.commit.settle import Settler
 from livingdb.commit.stop_sync import pair_in_step, without_hidden_drafts
 from livingdb.commit.sync_order import rank_syncs
+from livingdb.commit.writer_turns import WriterTurns
 from livingdb.errors import DuplicateValue, LivingDBError, RuleViolation, TransactionConflict
 from livingdb.evolution.equal_changes import unified_changes
 from livingdb.evolution.lift import Lifter
@@ -56,10 +57,14 @@ _PATIENCE = 4  # lost races before a branch is taken alone
 
 @dataclass(frozen=True)
 class Attempt:
-    """One try of an operation: how often it lost a race, and where what it makes goes."""
+    """One try of an operation: how often it lost a race, and where what it makes goes.
+
+    `may_be_late`: whether others may have written since it saw what it is about.
+    """
 
     number: int
     staging: Staging
+    may_be_late: bool = False
 
 
 Propose = Callable[[Attempt], Proposal | SnapshotRow]
@@ -74,24 +79,30 @@ class Pipeline:
         self.trust = tuple(trust)
         self.lifter = Lifter(graph, self.trust)
         self.lenses = LensCarrier(graph, self.trust)
+        self.turns = WriterTurns(graph)
         self._settler = Settler(graph, self.lenses)
         self._watches = CommitWatches(graph)
         self._views: ViewCarrier | None = None
         self._ranks: tuple[str, Mapping[SyncId, int]] | None = None
 
-    def run(self, what: str, propose: Propose, alone: BranchRow | None = None) -> SnapshotRow:
+    def run(
+        self, what: str, propose: Propose, alone: BranchRow | None = None, rows: int = 0
+    ) -> SnapshotRow:
         """Store what an operation proposes, with all that follows from it.
 
         `TransactionConflict` if others are always faster; who names a branch to be `alone` with
-        waits for its turn before that.
+        waits for its turn, if it writes few `rows`, and is alone with it before it gives up.
         """
         for number in range(_ATTEMPTS):
             with ExitStack() as stack:
-                held = None
+                held, may_be_late = None, number > 0
+                if alone is not None:
+                    turn = self.turns.before_writing(alone, rows)
+                    may_be_late |= stack.enter_context(turn)
                 if alone is not None and number >= _PATIENCE:
                     held = stack.enter_context(self.graph.catalog.exclusive_transaction(alone))
                 staging = stack.enter_context(self.graph.stage())
-                proposal = propose(Attempt(number, staging))
+                proposal = propose(Attempt(number, staging, may_be_late))
                 if isinstance(proposal, SnapshotRow):
                     return proposal
                 stored = self._store(proposal, staging, held)

@@ -26,6 +26,7 @@ from livingdb.commit.pipeline import Attempt, Pipeline
 from livingdb.commit.proposal import Proposal
 from livingdb.commit.read_set import ReadSet, TrackedRows
 from livingdb.commit.table_writes import TableWrites, make_version, render_key
+from livingdb.commit.writer_turns import LARGEST_TURN_ROWS
 from livingdb.engines.tree_parts import TreeParts
 from livingdb.errors import (
     AlreadyExists,
@@ -340,7 +341,7 @@ class BranchTransaction:
 
         def propose(attempt: Attempt) -> Proposal:
             branch, head = self.branch, self.base
-            if attempt.number:
+            if attempt.may_be_late:
                 branch, head = self._rebase_on_head()
             intent = Intent(
                 (head,),
@@ -358,10 +359,18 @@ class BranchTransaction:
                 deltas=self.deltas(),
                 is_checked=True,
                 excuse=self._excuse(),
-                is_rebased=attempt.number > 0,
+                is_rebased=head.sequence != self.base.sequence,
             )
 
-        return self._pipeline.run(self.branch.name, propose, alone=self.branch)
+        return self._pipeline.run(self.branch.name, propose, self.branch, self._count_changes())
+
+    def _count_changes(self) -> int:
+        """How many rows it changes, at most; those that come as trees are many."""
+        tables = self._tables.values()
+        return sum(
+            LARGEST_TURN_ROWS + 1 if table.built is not None else len(table.delta or ())
+            for table in tables
+        )
 
     def make_tables(self, head: SnapshotRow, staging: Staging) -> dict[str, Version | None]:
         """The versions that the head's tables become (None: dropped)."""

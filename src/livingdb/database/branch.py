@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Sized
+from contextlib import AbstractContextManager
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ from livingdb.errors import IllegalSync, InvalidData
 from livingdb.graph import ancestry as history
 from livingdb.tables.layout import Layout
 from livingdb.tables.schema import GeneratedLike, SchemaLike, UniqueLike
+from livingdb.tables.tabular import as_tabular
 
 if TYPE_CHECKING:
     from livingdb.commit.pipeline import Pipeline
@@ -54,6 +56,10 @@ class Branch:
         from livingdb.commit.transaction import BranchTransaction
 
         return BranchTransaction(self._pipeline, self._graph.branch(self.name), isolation)
+
+    def _turn(self, rows: int) -> AbstractContextManager[None]:
+        """Wait for the turn of who writes so many rows."""
+        return self._pipeline.turns.before_reading(self.name, rows)
 
     # --- reading -----------------------------------------------------------------------------
 
@@ -151,24 +157,27 @@ class Branch:
         self, table: str, data: object, *, message: str = "", author: str | None = None
     ) -> Snapshot:
         """Put rows whose keys are not there yet; `DuplicateKey` if one is."""
-        with self.transaction(message, author) as tx:
-            tx.insert(table, data)
+        given = as_tabular(data)
+        with self._turn(given.rows), self.transaction(message, author) as tx:
+            tx.insert(table, given)
         return _committed_snapshot(tx)
 
     def upsert(
         self, table: str, data: object, *, message: str = "", author: str | None = None
     ) -> Snapshot:
         """Put rows, in place of those with the same keys."""
-        with self.transaction(message, author) as tx:
-            tx.upsert(table, data)
+        given = as_tabular(data)
+        with self._turn(given.rows), self.transaction(message, author) as tx:
+            tx.upsert(table, given)
         return _committed_snapshot(tx)
 
     def update(
         self, table: str, data: object, *, message: str = "", author: str | None = None
     ) -> Snapshot:
         """Set some columns of rows that are there; `MissingKey` if one is not."""
-        with self.transaction(message, author) as tx:
-            tx.update(table, data)
+        given = as_tabular(data)
+        with self._turn(given.rows), self.transaction(message, author) as tx:
+            tx.update(table, given)
         return _committed_snapshot(tx)
 
     def delete(
@@ -181,7 +190,8 @@ class Branch:
         author: str | None = None,
     ) -> Snapshot:
         """Delete rows by key; absent keys are ignored unless `strict`."""
-        with self.transaction(message, author) as tx:
+        rows = len(keys) if isinstance(keys, Sized) else 0
+        with self._turn(rows), self.transaction(message, author) as tx:
             tx.delete(table, keys, strict=strict)
         return _committed_snapshot(tx)
 

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from livingdb.chunks.arrow_values import as_mask
 from livingdb.errors import InvalidData, NotFound
 from livingdb.graph.row_constraints import check_conditions, check_delta_not_null
 from livingdb.graph.unique_constraints import check_unique
@@ -128,7 +129,7 @@ def _check_children(
     values = change.columns[position]
     if values is None:
         return
-    carried = change.carries(position) & values.is_valid().to_numpy(zero_copy_only=False)
+    carried = change.carries(position) & as_mask(values.is_valid())
     if not carried.any():
         return
     wanted = values.filter(pa.array(carried)).unique()

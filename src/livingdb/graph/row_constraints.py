@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from livingdb.chunks.arrow_values import as_mask
 from livingdb.errors import InvalidData
 from livingdb.sql.expressions import Expression
 from livingdb.tables.batches import flat
@@ -203,7 +204,7 @@ def check_not_null(name: str, schema: TableSchema, rows: pa.Table) -> None:
         if column.generated is not None:  # what a row has none of is drawn when it is written
             continue
         if values.null_count and not column.nullable:
-            wrong = np.asarray(values.is_null().to_numpy(), bool)
+            wrong = as_mask(values.is_null())
             raise NullValue(name, column.name, 0).at_key(first_key(schema, rows, wrong))
 
 
@@ -213,7 +214,7 @@ def check_delta_not_null(name: str, schema: TableSchema, changes: Delta) -> None
         values = changes.columns[position]
         if column.nullable or values is None or not values.null_count:
             continue
-        wrong = changes.carries(position) & values.is_null().to_numpy(zero_copy_only=False)
+        wrong = changes.carries(position) & as_mask(values.is_null())
         if wrong.any():
             keys = [k for k in changes.columns[: len(schema.key)] if k is not None]
             rows = pa.Table.from_arrays(keys, names=list(schema.key))

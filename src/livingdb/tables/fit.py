@@ -25,6 +25,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from livingdb.chunks.arrow_values import as_mask
 from livingdb.chunks.types import normalise_array
 from livingdb.errors import InvalidData
 from livingdb.tables.tabular import Values
@@ -53,7 +54,7 @@ def fit(values: Values, column: Column, absent: Mask | None = None) -> pa.Array:
         row = _first_bad(len(array), lambda stop: _compact(array, stop).validate(full=True))
         raise InvalidData(f"column {column.name!r}, row {row}: {error}") from None
     if array.null_count and not column.nullable:
-        wrong = array.is_null().to_numpy(zero_copy_only=False)
+        wrong = as_mask(array.is_null())
         wrong = wrong if absent is None else wrong & ~absent
         if not wrong.any():
             return array

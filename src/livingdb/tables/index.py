@@ -44,6 +44,10 @@ class VersionIndex(Protocol):
         """What is known of a version."""
         ...
 
+    def preload_line(self, version: Version, depth: int) -> None:
+        """Have those at hand that a version comes from, above a depth."""
+        ...
+
     def put(self, version: Version) -> None:
         """Remember a version."""
         ...
@@ -110,6 +114,9 @@ class MemoryIndex:
     def get(self, version: Address) -> Version | None:
         """See `VersionIndex.get`."""
         return self._versions.get(version)
+
+    def preload_line(self, version: Version, depth: int) -> None:
+        """See `VersionIndex.preload_line`: all are."""
 
     def put(self, version: Version) -> None:
         """See `VersionIndex.put`."""

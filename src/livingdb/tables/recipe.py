@@ -15,7 +15,7 @@ from functools import cached_property
 from typing import Any
 
 from livingdb.chunks.address import Address
-from livingdb.chunks.store import ChunkStore, StoredChunk
+from livingdb.chunks.store import ChunkReader, ChunkStore, StoredChunk
 from livingdb.errors import Corruption
 from livingdb.tables.identity import column_id, table_id
 from livingdb.tables.layout import Layout
@@ -163,7 +163,7 @@ class Derived:
 Recipe = Rows | Change | Derived
 
 
-def load_recipe(store: ChunkStore, version: Address) -> Recipe:
+def load_recipe(store: ChunkReader, version: Address) -> Recipe:
     """The recipe of a version."""
     data = load_record(store, version)
     try:

@@ -7,7 +7,7 @@ from typing import Any
 
 from livingdb.chunks.address import Address, short
 from livingdb.chunks.chunk import Chunk, encode_record, read_record
-from livingdb.chunks.store import ChunkStore, StoredChunk
+from livingdb.chunks.store import ChunkReader, StoredChunk
 from livingdb.errors import Corruption
 
 __all__ = ["load_record", "record"]
@@ -20,7 +20,7 @@ def record(value: dict[str, Any]) -> StoredChunk:
     return encode_record(_encode(value).encode())
 
 
-def load_record(store: ChunkStore, address: Address) -> dict[str, Any]:
+def load_record(store: ChunkReader, address: Address) -> dict[str, Any]:
     """The value at an address, verified."""
     payload = read_record(Chunk(address, store.get(address), store.get))
     try:

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from livingdb.chunks.address import Address
+from livingdb.chunks.arrow_values import as_mask, as_numbers
 from livingdb.chunks.chunk import (
     Chunk,
     EncodedColumn,
@@ -20,7 +21,7 @@ from livingdb.chunks.chunk import (
     encode_column,
     join_columns,
 )
-from livingdb.chunks.store import ChunkStore, StoredChunk
+from livingdb.chunks.store import ChunkReader, StoredChunk
 from livingdb.errors import Corruption
 from livingdb.tables.recipe import Change, Counts
 from livingdb.tables.schema import TableSchema
@@ -179,13 +180,13 @@ def _null_where_absent(
     if carries.all():
         return column
     if column.null_count:
-        held = column.is_valid().to_numpy(zero_copy_only=False)
+        held = as_mask(column.is_valid())
         if not (held & ~carries).any():
             return column
     return column.take(pa.array(np.arange(len(column)), mask=~carries))
 
 
-def load_delta(store: ChunkStore, schema: TableSchema, shape: Shape, change: Change) -> Delta:
+def load_delta(store: ChunkReader, schema: TableSchema, shape: Shape, change: Change) -> Delta:
     """The changes a recipe names."""
     positions = {number: position for position, number in enumerate(schema.delta_numbers)}
     key_count = len(schema.key)
@@ -216,11 +217,11 @@ def load_delta(store: ChunkStore, schema: TableSchema, shape: Shape, change: Cha
     ops = np.zeros(0, np.int8)
     for (position, is_mask), array in zip(targets, columns, strict=True):
         if position < 0:
-            ops = array.to_numpy()
+            ops = as_numbers(array)
             if len(ops) and not (ops.min() >= 0 and ops.max() <= DELETE):
                 raise Corruption("a delta has an unknown operation")
         elif is_mask:
-            masks[position] = array.to_numpy(zero_copy_only=False)
+            masks[position] = as_mask(array)
         else:
             values[position] = array
     keys = shape.keys([value for value in values[:key_count] if value is not None])

@@ -1,15 +1,16 @@
 """Tails: the merged deltas between a materialized version and one of its descendants.
 
-Deltas are merged in *runs*: the run of a version of depth d covers the changes after depth
-d with its lowest one-bit cleared, as in a Fenwick tree.  Each run is merged once from
-smaller ones, so n deltas cost n log n rows, and a tail is put together from few runs.
+A tail is the one that was asked for last and the changes since, or the deltas of a short line
+in one pass.  Those of a long one are merged in *runs*: the run of a version of depth d covers the
+changes after depth d with its lowest one-bit cleared, as in a Fenwick tree.  Each run is merged
+once from smaller ones, so n deltas cost n log n rows, and a tail is put together from few runs.
 """
 
 from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 
 from livingdb.chunks.address import Address
@@ -18,6 +19,10 @@ from livingdb.tables.rows import RowSet
 from livingdb.trees.delta import Delta, merge_deltas
 
 __all__ = ["Tails"]
+
+
+_FEW = 1_024  # changes that are merged in one pass
+_PLACES = 4_096
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,13 +38,15 @@ class Tails:
     def __init__(
         self,
         index: VersionIndex,
-        load: Callable[[Version], Delta],
+        load: Callable[[Sequence[Version]], Sequence[Delta]],
         limit_rows: int = 4_000_000,
     ):
         self._index = index
         self._load = load
         self._limit_rows = limit_rows
         self._kept: OrderedDict[Hashable, Delta] = OrderedDict()
+        self._newest: dict[Hashable, Version] = {}
+        """The version of the last tail over each place."""
         self._rows = 0
         self._lock = threading.Lock()
 
@@ -53,16 +60,43 @@ class Tails:
         found = self._get(name)
         if found is not None:
             return found
-        base = (place, version.base)
-        before = self._get(base)
-        if before is not None:
-            merged = merge_deltas([before, self.delta(version)])
-            self._forget(base)
-        else:
+        merged = self._longer_tail(place, version)
+        if merged is None:
             first = [] if below is None or below.rows.tail is None else [below.rows.tail]
-            merged = merge_deltas([*first, *self._pieces(keyframe.depth, version)])
+            merged = merge_deltas([*first, *self._parts(keyframe.depth, version)])
         self._put(name, merged)
+        if len(self._newest) > _PLACES:
+            self._newest.clear()
+        self._newest[place] = version
         return merged
+
+    def _longer_tail(self, place: Hashable, version: Version) -> Delta | None:
+        """The tail of a version that comes from that of the last one by few changes."""
+        last = self._newest.get(place)
+        if last is None or not 0 < version.depth - last.depth <= _FEW:
+            return None
+        before = self._get((place, last.address))
+        if before is None:
+            return None
+        line = self._line(last.depth, version)
+        if line[0].base != last.address:
+            return None
+        self._forget((place, last.address))
+        return merge_deltas([before, *self._deltas(line)])
+
+    def _parts(self, depth: int, version: Version) -> list[Delta]:
+        """Deltas that together cover the changes after `depth`, oldest first."""
+        if version.depth - depth > _FEW:
+            return self._pieces(depth, version)
+        return self._deltas(self._line(depth, version))
+
+    def _line(self, depth: int, version: Version) -> list[Version]:
+        """The versions after `depth` up to one, oldest first."""
+        self._index.preload_line(version, depth)
+        line = [version]
+        while line[-1].depth > depth + 1:
+            line.append(self._at(line[-1].base))
+        return line[::-1]
 
     def _pieces(self, depth: int, version: Version) -> list[Delta]:
         """Runs and deltas that together cover the changes after `depth`, oldest first."""
@@ -91,12 +125,17 @@ class Tails:
 
     def delta(self, version: Version) -> Delta:
         """The changes of one version."""
-        name = ("delta", version.address)
-        found = self._get(name)
-        if found is None:
-            found = self._load(version)
-            self._put(name, found)
-        return found
+        return self._deltas([version])[0]
+
+    def _deltas(self, versions: Sequence[Version]) -> list[Delta]:
+        """The changes of each version; those that are not known are read together."""
+        found = {v.address: self._get(("delta", v.address)) for v in versions}
+        missing = [version for version in versions if found[version.address] is None]
+        if missing:
+            for version, changes in zip(missing, self._load(missing), strict=True):
+                self._put(("delta", version.address), changes)
+                found[version.address] = changes
+        return [delta for delta in found.values() if delta is not None]
 
     def remember(self, version: Address, changes: Delta) -> None:
         """Keep a delta that was just written, so that it is not read back."""

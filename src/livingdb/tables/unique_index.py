@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from livingdb.chunks.address import Address
+from livingdb.chunks.arrow_values import as_mask
 from livingdb.chunks.store import StoredChunk
 from livingdb.tables.batches import flat
 from livingdb.tables.index import Version, ancestor_at
@@ -261,7 +262,7 @@ def valid_mask(values: Sequence[pa.Array]) -> Mask:
     found = np.ones(len(values[0]), bool)
     for array in values:
         if array.null_count:
-            found &= array.is_valid().to_numpy(zero_copy_only=False)
+            found &= as_mask(array.is_valid())
     return found
 
 
@@ -295,5 +296,5 @@ def _is_among(array: pa.Array, wanted: pa.Array) -> Mask:
     """Which values are wanted; all of them, where equal ones may have different bits."""
     if pa.types.is_floating(array.type):
         return np.ones(len(array), bool)
-    found: Mask = pc.is_in(array, value_set=wanted).to_numpy(zero_copy_only=False)
+    found: Mask = as_mask(pc.is_in(array, value_set=wanted))
     return found

@@ -16,7 +16,8 @@ import pyarrow as pa
 
 from livingdb.chunks.address import Address
 from livingdb.chunks.memory import MemoryStore
-from livingdb.chunks.store import ChunkStore, StoredChunk
+from livingdb.chunks.near_chunks import NearChunks
+from livingdb.chunks.store import ChunkReader, ChunkStore, StoredChunk
 from livingdb.errors import Unsupported
 from livingdb.tables.classify import classify
 from livingdb.tables.evaluator import Evaluator
@@ -57,7 +58,7 @@ class Versions:
         self.index = index
         self.evaluators: Mapping[str, Evaluator] = {} if evaluators is None else evaluators
         self.cache = cache if cache is not None else Cache()
-        self._tails = Tails(index, self._load_delta)
+        self._tails = Tails(index, self._load_deltas)
         self._encoder = DeltaEncoder()
         self._definition = lru_cache(maxsize=1024)(lambda a: Definition.load(store, a))
         self._forest = lru_cache(maxsize=1024)(self._make_forest)
@@ -345,10 +346,24 @@ class Versions:
         return evaluator
 
     def _load_delta(self, version: Version) -> Delta:
-        recipe = self.recipe(version)
-        assert isinstance(recipe, Change)
-        schema = self._definition(version.definition).schema
-        return load_delta(self.store, schema, self.forest(version).shape, recipe)
+        return self._load_deltas([version])[0]
+
+    def _load_deltas(self, versions: Sequence[Version]) -> list[Delta]:
+        """The changes of versions; what can be had in one go is."""
+        store: ChunkReader = self.store
+        if len(versions) > 1:
+            near = NearChunks(self.store, [version.address for version in versions])
+            recipes = [load_recipe(near, version.address) for version in versions]
+            named = [a for recipe in recipes if isinstance(recipe, Change) for a in recipe.chunks]
+            store = NearChunks(self.store, named)
+        else:
+            recipes = [self.recipe(version) for version in versions]
+        loaded = []
+        for version, recipe in zip(versions, recipes, strict=True):
+            assert isinstance(recipe, Change)
+            schema = self._definition(version.definition).schema
+            loaded.append(load_delta(store, schema, self.forest(version).shape, recipe))
+        return loaded
 
     # --- materializing -----------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from livingdb.chunks.arrow_values import as_mask, taken_rows
 from livingdb.chunks.canonical import Column, from_arrow
 
 __all__ = ["choose", "differs"]
@@ -21,7 +22,7 @@ def choose(first: pa.Array, second: pa.Array, take_second: Mask) -> pa.Array:
     if not take_second.any():
         return first
     rows = np.arange(len(first)) + np.where(take_second, len(first), 0)
-    return pa.concat_arrays([first, second]).take(pa.array(rows))
+    return pa.concat_arrays([first, second]).take(taken_rows(rows))
 
 
 def differs(first: pa.Array, second: pa.Array) -> Mask:
@@ -36,10 +37,10 @@ def _text_differs(first: pa.Array, second: pa.Array) -> Mask:
     unequal = pc.not_equal(first, second)
     if unequal.null_count:
         unequal = pc.fill_null(unequal, pa.scalar(False))
-    mask: Mask = unequal.to_numpy(zero_copy_only=False)
+    mask: Mask = as_mask(unequal)
     if first.null_count or second.null_count:
-        nulls = first.is_null().to_numpy(zero_copy_only=False)
-        mask = mask | (nulls != second.is_null().to_numpy(zero_copy_only=False))
+        nulls = as_mask(first.is_null())
+        mask = mask | (nulls != as_mask(second.is_null()))
     return mask
 
 

@@ -15,12 +15,14 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from livingdb.trees.keys import KeyArray, align, search
+from livingdb.chunks.arrow_values import taken_rows
+from livingdb.trees.keys import KeyArray, align, concat_keys, search
 from livingdb.trees.shape import Shape
 
 __all__ = ["DELETE", "PATCH", "UPSERT", "Delta", "empty_delta", "merge_deltas", "upserts"]
 
 UPSERT, PATCH, DELETE = 0, 1, 2
+_MANY = 4  # that are merged in one pass rather than two by two
 
 Ops = npt.NDArray[np.int8]
 Mask = npt.NDArray[np.bool_]
@@ -69,7 +71,7 @@ class Delta:
         """Some of the changes."""
         if len(rows) == len(self):
             return self
-        taken = pa.array(rows)
+        taken = taken_rows(rows)
         return Delta(
             self.shape,
             self.keys[rows],
@@ -182,11 +184,11 @@ class _Plan:
                 order = order.copy()
                 order[self.at[moved]] = self.numbers[moved]
         if fresh is None:
-            return column.take(pa.array(self._finish(order))) if self.has_deletes else column
+            return column.take(taken_rows(self._finish(order))) if self.has_deletes else column
         in_place = self.inserted is None and not self.has_deletes
         if in_place and order is self.order and not self.replaced.any():
             return column
-        return pa.concat_arrays([column, fresh]).take(pa.array(self._finish(order)))
+        return pa.concat_arrays([column, fresh]).take(taken_rows(self._finish(order)))
 
 
 def upserts(shape: Shape, columns: Sequence[pa.Array], keys: KeyArray | None = None) -> Delta:
@@ -204,10 +206,49 @@ def empty_delta(shape: Shape) -> Delta:
 def merge_deltas(parts: Sequence[Delta]) -> Delta:
     """One set of changes with the effect of all, the first first."""
     assert parts
-    while len(parts) > 2:
-        pairs = [parts[i : i + 2] for i in range(0, len(parts), 2)]
-        parts = [pair[0] if len(pair) == 1 else _merge(pair[0], pair[1]) for pair in pairs]
-    return reduce(_merge, parts)
+    held = [part for part in parts if len(part)] or parts[:1]
+    return reduce(_merge, held) if len(held) < _MANY else _merge_many(held)
+
+
+def _merge_many(parts: Sequence[Delta]) -> Delta:
+    """The same for many, in one pass: of each key and column what was said of it last."""
+    shape = parts[0].shape
+    keys = concat_keys([part.keys for part in parts])
+    order = np.argsort(keys, kind="stable")
+    keys, ops = keys[order], np.concatenate([part.ops for part in parts])[order]
+    starts = np.flatnonzero(np.append(True, keys[1:] != keys[:-1]))
+    group = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(keys))))
+    places = np.arange(len(keys))
+    # What was said of a key before it was upserted or deleted counts no more.
+    whole = np.maximum.reduceat(np.where(ops != PATCH, places, -1), starts)
+    last = np.append(starts[1:], len(keys)) - 1
+    result = np.where(whole < 0, PATCH, ops[whole]).astype(np.int8)
+    is_current = places >= whole[group]
+    columns: list[pa.Array | None] = []
+    present: list[Mask | None] = []
+    for position, data_type in enumerate(shape.types):
+        if all(part.columns[position] is None for part in parts):
+            columns.append(None)
+            present.append(None)
+            continue
+        given = [part.columns[position] for part in parts]
+        filled = [
+            pa.nulls(len(part), data_type) if column is None else column
+            for part, column in zip(parts, given, strict=True)
+        ]
+        joined, mask = pa.concat_arrays(filled), None
+        if position < shape.key_count:
+            chosen = taken_rows(order[last])
+        else:
+            carries = np.concatenate([part.carries(position) for part in parts])[order]
+            found = np.maximum.reduceat(np.where(carries & is_current, places, -1), starts)
+            carried = (found >= 0) & (result != DELETE)
+            chosen = taken_rows(order[found], ~carried)
+            if not carried[result != DELETE].all():
+                mask = carried
+        columns.append(joined.take(chosen))
+        present.append(mask)
+    return Delta(shape, keys[starts], result, tuple(columns), tuple(present))
 
 
 def _merge(older: Delta, newer: Delta) -> Delta:
@@ -264,15 +305,15 @@ class _Order:
 
     @cached_property
     def _of_both(self) -> pa.Array:
-        return pa.array(self.rows)
+        return taken_rows(self.rows)
 
     @cached_property
     def _of_first(self) -> pa.Array:
-        return pa.array(self.rows, mask=self.rows >= self._size)
+        return taken_rows(self.rows, self.rows >= self._size)
 
     @cached_property
     def _of_second(self) -> pa.Array:
-        return pa.array(self.rows - self._size, mask=self.rows < self._size)
+        return taken_rows(self.rows - self._size, self.rows < self._size)
 
     def take(self, first: pa.Array | None, second: pa.Array | None) -> pa.Array:
         """The rows; null where they are those of a column that is not there."""

@@ -19,6 +19,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from livingdb.chunks.address import Address, digest, short
+from livingdb.chunks.arrow_values import taken_rows
 from livingdb.chunks.chunk import Chunk, encode_record, read_record
 from livingdb.chunks.store import ChunkStore
 from livingdb.errors import Corruption
@@ -347,7 +348,7 @@ class Forest:
         for roots, target in ((olds, before), (news, after)):
             for group, reader in enumerate(self.readers):
                 found, columns = tree_seek.seek_many(reader, roots[group], keys, keep=False)
-                places = pa.array(np.cumsum(found) - 1, mask=~found)
+                places = taken_rows(np.cumsum(found) - 1, ~found)
                 chosen = self.grouping.positions(group)
                 for position, column in zip(chosen, columns, strict=True):
                     target[position] = column.take(places)

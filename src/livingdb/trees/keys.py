@@ -19,6 +19,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from livingdb.chunks.arrow_values import as_mask, one_value
 from livingdb.chunks.types import flat_width_bytes
 from livingdb.errors import InvalidData, Unsupported
 
@@ -95,7 +96,9 @@ class KeyCodec:
         for position, data_type in enumerate(self.types):
             name = names[position] if names else str(position)
             try:
-                array = pa.array([key[position] for key in keys], data_type)
+                values = [key[position] for key in keys]
+                is_one = len(values) == 1
+                array = one_value(values[0], data_type) if is_one else pa.array(values, data_type)
             except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, IndexError) as error:
                 raise InvalidData(f"key column {name!r}: {error}") from None
             if array.null_count and position not in self.nullable:
@@ -132,7 +135,7 @@ def _width(data_type: pa.DataType) -> int | None:
 def _as_unsigned(array: pa.Array, data_type: pa.DataType) -> UInt64s:
     """Order-preserving unsigned numbers of a column at most eight bytes wide."""
     if pa.types.is_boolean(data_type):
-        return np.asarray(array.to_numpy(zero_copy_only=False)).astype(np.uint64)
+        return as_mask(array).astype(np.uint64)
     width = flat_width_bytes(data_type)
     assert width is not None
     buffer = array.buffers()[1]
@@ -194,7 +197,7 @@ def _encode_nullable(array: pa.Array, data_type: pa.DataType) -> pa.Array:
     marked = pc.binary_join_element_wise(pa.scalar(PRESENT), _as_binary(held, data_type), b"")
     if len(held) == len(array):
         return marked
-    valid = array.is_valid().to_numpy(zero_copy_only=False)
+    valid = as_mask(array.is_valid())
     whole = pa.concat_arrays([pa.array([NULL], pa.binary()), marked])
     return whole.take(pa.array(np.where(valid, np.cumsum(valid), 0)))
 

@@ -14,6 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from livingdb.chunks.address import ADDRESS_BYTES, Address, short
+from livingdb.chunks.arrow_values import as_numbers
 from livingdb.chunks.chunk import LEAF, NODE, Chunk, Draft, draft_chunk, encode_chunk
 from livingdb.chunks.store import ChunkStore, StoredChunk
 from livingdb.errors import Corruption
@@ -126,7 +127,7 @@ class Entries:
     @cached_property
     def rows(self) -> npt.NDArray[np.int64]:
         """The rows under each child."""
-        return np.asarray(self.column(2).to_numpy(), np.int64)
+        return np.asarray(as_numbers(self.column(2)), np.int64)
 
     def zone_columns(self, index: int) -> list[pa.Array]:
         """The zone-map columns of the index-th zoned column."""

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from livingdb.chunks.address import Address
+from livingdb.chunks.arrow_values import as_mask
 from livingdb.chunks.chunk import decompress_ahead
 from livingdb.trees.delta import Delta
 from livingdb.trees.keys import KeyArray, align
@@ -123,14 +124,14 @@ class ZoneFilter:
         if len(columns) != 3:
             return keep
         lows, highs, _ = columns
-        known = lows.is_valid().to_numpy(zero_copy_only=False)
+        known = as_mask(lows.is_valid())
         keep &= known
         if self.least is not None:
             below = pc.fill_null(pc.less(highs, pa.scalar(self.least, highs.type)), False)
-            keep &= ~below.to_numpy(zero_copy_only=False)
+            keep &= ~as_mask(below)
         if self.greatest is not None:
             above = pc.fill_null(pc.greater(lows, pa.scalar(self.greatest, lows.type)), False)
-            keep &= ~above.to_numpy(zero_copy_only=False)
+            keep &= ~as_mask(above)
         return keep
 
 

@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from livingdb.chunks.address import Address
+from livingdb.chunks.arrow_values import taken_rows
 from livingdb.trees.keys import KeyArray, align, search
 from livingdb.trees.nodes import Entries, Leaf, Reader
 from livingdb.trees.scan import leaf_rows
@@ -53,10 +54,10 @@ def seek_many(
         elif hit.any():
             parts.append((columns, at[hit]))
     if not parts:
-        return found, [pa.array([], shape.types[position]) for position in wanted]
+        return found, [pa.nulls(0, shape.types[position]) for position in wanted]
     if len(parts) == 1:
         columns, rows = parts[0]
-        return found, [column.take(pa.array(rows)) for column in columns]
+        return found, [column.take(taken_rows(rows)) for column in columns]
     pieces: list[list[pa.Array]] = [[] for _ in wanted]
     for columns, rows in parts:
         _take(columns, rows, pieces)
@@ -72,7 +73,7 @@ def _take(
         for column, piece in zip(columns, pieces, strict=True):
             piece += [column.slice(place, 1) for place in places]
         return
-    indices = pa.array(rows)
+    indices = taken_rows(rows)
     for column, piece in zip(columns, pieces, strict=True):
         piece.append(column.take(indices))
 

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from livingdb.chunks.arrow_values import as_mask
 from livingdb.trees.keys import KeyCodec
 
 __all__ = ["Zone", "join_zones", "zone_of", "zone_types", "zone_value"]
@@ -104,8 +105,6 @@ def join_zones(columns: list[pa.Array]) -> Zone:
     lows, highs = columns[0], columns[1]
     if lows.null_count == len(lows):
         return Zone(None, None, nulls)
-    unbounded = lows.is_valid().to_numpy(zero_copy_only=False) & ~highs.is_valid().to_numpy(
-        zero_copy_only=False
-    )
+    unbounded = as_mask(lows.is_valid()) & ~as_mask(highs.is_valid())
     low = pc.min(lows).as_py()
     return Zone(low, None if np.any(unbounded) else pc.max(highs).as_py(), nulls)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from threading import Lock
 from time import monotonic
@@ -71,6 +71,10 @@ class DatabaseStore:
         with suppress(Corruption):
             return self.packs.get(address)  # which another thread may have refreshed
         raise damage
+
+    def get_many(self, addresses: Sequence[Address]) -> Mapping[Address, Buffer]:
+        """The stored bytes of those that are in the journal."""
+        return self.journal.get_many(addresses)
 
     def contains(self, addresses: Sequence[Address]) -> npt.NDArray[np.bool_]:
         """Which of the addresses are here."""

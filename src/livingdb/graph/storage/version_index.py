@@ -48,6 +48,16 @@ class CatalogIndex:
                 found = self._keep(_version(row))
         return found
 
+    def preload_line(self, version: Version, depth: int) -> None:
+        """See `VersionIndex.preload_line`."""
+        while version.depth > depth + 1 and version.base is not None:
+            known = self._known.get(version.base) or self._unsaved.get(version.base)
+            if known is None:
+                for row in self._rows.line(version.base, depth):
+                    self._keep(_version(row))
+                return
+            version = known
+
     def put(self, version: Version) -> None:
         """See `VersionIndex.put`; written by `save`."""
         with self._lock:

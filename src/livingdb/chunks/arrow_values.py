@@ -1,0 +1,69 @@
+"""Arrow's values as NumPy's and back, without what Arrow's conversion imports when first used."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+__all__ = ["as_mask", "as_numbers", "one_value", "taken_rows"]
+
+
+_KINDS = {
+    pa.int8(): "i1", pa.int16(): "<i2", pa.int32(): "<i4", pa.int64(): "<i8",
+    pa.uint8(): "u1", pa.uint16(): "<u2", pa.uint32(): "<u4", pa.uint64(): "<u8",
+    pa.float32(): "<f4", pa.float64(): "<f8",
+}  # fmt: skip
+
+
+def as_mask(array: pa.Array | pa.ChunkedArray) -> npt.NDArray[np.bool_]:
+    """The values of a boolean array that has no nulls; others may write to it."""
+    if isinstance(array, pa.ChunkedArray):
+        array = array.combine_chunks()
+    assert not array.null_count
+    bits = array.buffers()[1]
+    if not len(array) or bits is None:
+        return np.zeros(len(array), np.bool_)
+    first, stop = array.offset // 8, (array.offset + len(array) + 7) // 8
+    octets = np.frombuffer(bits, np.uint8, stop - first, first)
+    start = array.offset % 8
+    flags = np.unpackbits(octets, bitorder="little")[start : start + len(array)]
+    return flags.view(np.bool_)
+
+
+def as_numbers(array: pa.Array) -> npt.NDArray[Any]:
+    """The values of an array of whole numbers or floats that has no nulls; not to be written to."""
+    assert not array.null_count
+    kind = np.dtype(_KINDS[array.type])
+    values = array.buffers()[1]
+    if not len(array) or values is None:
+        return np.zeros(len(array), kind)
+    return np.frombuffer(values, kind, len(array), array.offset * kind.itemsize)
+
+
+def taken_rows(
+    rows: npt.NDArray[np.int64], absent: npt.NDArray[np.bool_] | None = None
+) -> pa.Array:
+    """Positions of rows to be taken, null where they are absent."""
+    valid = None
+    if absent is not None and absent.any():
+        valid = pa.py_buffer(np.packbits(~absent, bitorder="little"))
+    values = pa.py_buffer(np.ascontiguousarray(rows, np.int64))
+    return pa.Array.from_buffers(pa.int64(), len(rows), [valid, values])
+
+
+def one_value(value: object, data_type: pa.DataType) -> pa.Array:
+    """An array of one value; what does not fit is an error of Arrow's."""
+    kind = _KINDS.get(data_type)
+    if kind is not None and type(value) is int and pa.types.is_integer(data_type):
+        limits = np.iinfo(np.dtype(kind))
+        if limits.min <= value <= limits.max:
+            held = pa.py_buffer(np.array([value], kind))
+            return pa.Array.from_buffers(data_type, 1, [None, held])
+    if type(value) is str and pa.types.is_string(data_type):
+        text = value.encode()
+        ends = pa.py_buffer(np.array([0, len(text)], np.int32))
+        return pa.Array.from_buffers(data_type, 1, [None, ends, pa.py_buffer(text)])
+    return pa.array([value], data_type)

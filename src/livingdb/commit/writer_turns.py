@@ -1,0 +1,49 @@
+"""Writers of one branch, and of those in step with it, take turns before they compute."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from livingdb.catalog.branches import BranchRow
+from livingdb.graph.graph import Graph
+
+__all__ = ["LARGEST_TURN_ROWS", "WriterTurns"]
+
+LARGEST_TURN_ROWS = 10_000
+"""Who writes more is not waited for, and waits for nobody."""
+
+
+class WriterTurns:
+    """Who is to write next, for one database; where its place has no queues, everybody is."""
+
+    def __init__(self, graph: Graph):
+        self._graph = graph
+        self._turns = graph.place.turns
+        self._groups: dict[str, str] = {}
+
+    def group(self, branch: BranchRow) -> str:
+        """What the branch and those in step with it have in common."""
+        return min(self._graph.syncs(branch.epoch).schema_group(branch.id), default=branch.id)
+
+    @contextmanager
+    def before_reading(self, branch: str, rows: int) -> Iterator[None]:
+        """Wait for the turn to write to a branch of that name before its head is read."""
+        if self._turns is None or rows > LARGEST_TURN_ROWS:
+            yield
+            return
+        group = self._groups.get(branch)
+        if group is None:
+            group = self._groups[branch] = self.group(self._graph.branch(branch))
+        with self._turns.take(group):
+            yield
+
+    @contextmanager
+    def before_writing(self, branch: BranchRow, rows: int) -> Iterator[bool]:
+        """Wait for the turn to write to a branch; whether others may have written meanwhile."""
+        if self._turns is None or rows > LARGEST_TURN_ROWS:
+            yield False
+            return
+        group = self._groups[branch.name] = self.group(branch)
+        with self._turns.take(group) as may_be_late:
+            yield may_be_late

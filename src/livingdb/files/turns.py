@@ -1,0 +1,161 @@
+"""Turns: an ordered queue of those who write, through locks on a small file.
+
+Each takes a number, holds the lock of that number, and waits until nobody holds a lower one.  The
+locks belong to open files: who ends, however that comes, leaves the queue at once, and those
+behind go on.  A turn saves work that would be lost to somebody faster and promises nothing else:
+where there are no such locks, or who is ahead takes long, one goes on without it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import struct
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+__all__ = ["Turns"]
+
+_TRY, _WAIT = getattr(fcntl, "F_OFD_SETLK", None), getattr(fcntl, "F_OFD_SETLKW", None)
+_LOCK = struct.Struct("hhqqi4x")  # type, from where, start, length, of which process
+_NUMBER = struct.Struct("<q")
+_QUEUES = 4096
+_NUMBERS = 1 << 40
+"""Of each queue; nobody gets to see the last."""
+
+
+class Turns:
+    """The queues of one file; threads and processes may share them."""
+
+    def __init__(self, path: Path, patience_seconds: float = 2.0):
+        self._path = path
+        self._patience_seconds = patience_seconds
+        self._local = threading.local()
+
+    @contextmanager
+    def take(self, name: str) -> Iterator[bool]:
+        """Be the one whose turn it is among those who take one of a name.
+
+        Gives whether others may have had one since this thread's last.  Who has a turn takes no
+        second one.
+        """
+        known: _Place | None = getattr(self._local, "place", None)
+        if known is None:
+            known = self._local.place = _Place()
+        if known.is_taken:
+            yield False
+            return
+        if _WAIT is None:
+            yield True
+            return
+        number = known.enter(self._path, _queue_of(name))
+        if number is None:
+            yield True
+            return
+        try:
+            has_waited = known.wait(number, self._patience_seconds)
+            last = known.last.get(name)
+            known.last[name] = number
+            known.is_taken = True
+            yield has_waited or last is None or number != last + 1
+        finally:
+            known.is_taken = False
+            known.leave()
+
+
+def _queue_of(name: str) -> int:
+    """The queue of a name: two may share one, and then wait for each other in vain."""
+    return int.from_bytes(name.encode()[-16:], "little") * 0x9E3779B97F4A7C15 % (1 << 64) % _QUEUES
+
+
+class _Place:
+    """One thread's place in a queue."""
+
+    def __init__(self) -> None:
+        self.is_taken = False
+        self.last: dict[str, int] = {}
+        self._file: int | None = None
+        self._base = 0
+
+    def enter(self, path: Path, queue: int) -> int | None:
+        """Take a number; None if there is no file to be had."""
+        try:
+            if self._file is None:
+                self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+            self._base = (queue + 1) * _NUMBERS
+            gate = queue
+            _lock(self._file, _WAIT, fcntl.F_WRLCK, gate, 1)
+            try:
+                given = os.pread(self._file, _NUMBER.size, queue * _NUMBER.size)
+                number = _NUMBER.unpack(given)[0] + 1 if len(given) == _NUMBER.size else 1
+                number = number % _NUMBERS or 1
+                os.pwrite(self._file, _NUMBER.pack(number), queue * _NUMBER.size)
+                _lock(self._file, _WAIT, fcntl.F_WRLCK, self._base + number, 1)
+            finally:
+                _lock(self._file, _TRY, fcntl.F_UNLCK, gate, 1)
+        except OSError:
+            self.leave()
+            return None
+        return number
+
+    def wait(self, number: int, seconds: float) -> bool:
+        """Wait until nobody has a lower number, or for so long; whether there was a wait."""
+        assert self._file is not None
+        try:
+            _lock(self._file, _TRY, fcntl.F_WRLCK, self._base, number)
+        except OSError:
+            pass
+        else:
+            return False
+        # A lock can be waited for, and for how long cannot be said: a thread waits, and who
+        # does not want to wait any longer leaves the file to it.
+        waiting = _Waiting(self._file, self._base, number)
+        waiting.start()
+        if not waiting.has_ended.wait(seconds) and waiting.abandon():
+            self._file = None
+        return True
+
+    def leave(self) -> None:
+        """Let those behind go on."""
+        if self._file is not None:
+            _lock(self._file, _TRY, fcntl.F_UNLCK, self._base, _NUMBERS)
+
+    def __del__(self) -> None:
+        if self._file is not None:
+            os.close(self._file)
+
+
+class _Waiting(threading.Thread):
+    """Waits for a lock; if nobody wants it any more by then, the file is closed."""
+
+    def __init__(self, file: int, base: int, number: int):
+        super().__init__(name="livingdb-turn", daemon=True)
+        self.has_ended = threading.Event()
+        self._file, self._base, self._number = file, base, number
+        self._is_abandoned = False
+        self._lock = threading.Lock()
+
+    def run(self) -> None:
+        """Wait."""
+        with suppress(OSError):  # one goes on without
+            _lock(self._file, _WAIT, fcntl.F_WRLCK, self._base, self._number)
+        with self._lock:
+            self.has_ended.set()
+            if self._is_abandoned:
+                os.close(self._file)
+
+    def abandon(self) -> bool:
+        """Want it no more; False if it came just now."""
+        with self._lock:
+            if self.has_ended.is_set():
+                return False
+            self._is_abandoned = True
+            _lock(self._file, _TRY, fcntl.F_UNLCK, self._base, _NUMBERS)
+            return True
+
+
+def _lock(file: int, how: int | None, kind: int, start: int, length: int) -> None:
+    assert how is not None
+    fcntl.fcntl(file, how, _LOCK.pack(kind, os.SEEK_SET, start, length, 0))
