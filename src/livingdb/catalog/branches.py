@@ -286,8 +286,10 @@ class Branches:
         epoch = connection.execute(select(schema.meta.c.value).where(_is_epoch)).scalar()
         return epoch == branch.epoch and self.is_at(connection, branch)
 
-    def lock(self, connection: Connection, branch: BranchRow) -> None:
+    def lock(self, connection: Connection, branch: BranchRow, group: str) -> None:
         """Keep everybody else from moving a branch until the transaction ends."""
+        if connection.dialect.name == "postgresql":
+            connection.execute(select(func.pg_advisory_xact_lock(func.hashtextextended(group, 0))))
         mine = select(_branch.c.number).where(_branch.c.number == branch.number)
         connection.execute(mine.with_for_update())
 

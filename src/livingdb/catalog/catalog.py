@@ -79,10 +79,13 @@ class Catalog:
         return self._writing.begin()
 
     @contextmanager
-    def exclusive_transaction(self, branch: BranchRow) -> Iterator[Connection]:
-        """A transaction that nobody else commits to the branch beside; rolled back at its end."""
+    def exclusive_transaction(self, branch: BranchRow, group: str) -> Iterator[Connection]:
+        """A transaction that nobody else commits to the branch beside; rolled back at its end.
+
+        Those who want to be alone with branches of one group wait for each other in order.
+        """
         with self._writing.connect() as connection, connection.begin() as transaction:
-            self.branches.lock(connection, branch)
+            self.branches.lock(connection, branch, group)
             yield connection
             if transaction.is_active:
                 transaction.rollback()

@@ -52,7 +52,6 @@ __all__ = ["Attempt", "Pipeline"]
 
 _log = logging.getLogger("livingdb")
 _ATTEMPTS = 16
-_PATIENCE = 4  # lost races before a branch is taken alone
 
 
 @dataclass(frozen=True)
@@ -99,8 +98,10 @@ class Pipeline:
                 if alone is not None:
                     turn = self.turns.before_writing(alone, rows)
                     may_be_late |= stack.enter_context(turn)
-                if alone is not None and number >= _PATIENCE:
-                    held = stack.enter_context(self.graph.catalog.exclusive_transaction(alone))
+                if alone is not None and number >= self.turns.patience:
+                    group = self.turns.group(alone)
+                    transaction = self.graph.catalog.exclusive_transaction(alone, group)
+                    held = stack.enter_context(transaction)
                 staging = stack.enter_context(self.graph.stage())
                 proposal = propose(Attempt(number, staging, may_be_late))
                 if isinstance(proposal, SnapshotRow):

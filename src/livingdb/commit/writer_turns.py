@@ -13,6 +13,8 @@ __all__ = ["LARGEST_TURN_ROWS", "WriterTurns"]
 LARGEST_TURN_ROWS = 10_000
 """Who writes more is not waited for, and waits for nobody."""
 
+_PATIENCE = 4
+
 
 class WriterTurns:
     """Who is to write next, for one database; where its place has no queues, everybody is."""
@@ -21,6 +23,8 @@ class WriterTurns:
         self._graph = graph
         self._turns = graph.place.turns
         self._groups: dict[str, str] = {}
+        self.patience = 1 if self._turns is None else _PATIENCE
+        """Lost races before a branch is taken alone; sooner where nobody waits for a turn."""
 
     def group(self, branch: BranchRow) -> str:
         """What the branch and those in step with it have in common."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import random
 from collections import Counter
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 
 import numpy as np
 import pytest
@@ -173,9 +173,10 @@ class CountingTails(Tails):
         super().__init__(lab.index, self.load, limit_rows)
         self.lab = lab
 
-    def load(self, version: Version) -> Delta:
-        self.loads[version.address] += 1
-        return ingest.upserts(self.lab.schema, self.lab.shape, {"id": [version.depth]})
+    def load(self, versions: Sequence[Version]) -> list[Delta]:
+        self.loads.update(version.address for version in versions)
+        ids = ({"id": [version.depth]} for version in versions)
+        return [ingest.upserts(self.lab.schema, self.lab.shape, rows) for rows in ids]
 
     def _put(self, name: Hashable, changes: Delta) -> None:
         super()._put(name, changes)
@@ -193,11 +194,11 @@ def small_chain(length: int) -> tuple[Lab, list[Version]]:
 
 
 def test_every_delta_is_loaded_and_every_run_merged_once() -> None:
-    length = 1024
+    length = 4096
     lab, versions = small_chain(length)
     tails = CountingTails(lab)
     chance = random.Random(5)
-    for depth in [length, *chance.choices(range(1, length + 1), k=300)]:
+    for depth in [length, *chance.choices(range(1, length + 1), k=60)]:
         tail = tails.tail(versions[0], versions[depth])
         assert tail.columns[0] is not None
         assert tail.columns[0].to_pylist() == list(range(1, depth + 1))
@@ -224,6 +225,21 @@ def test_reading_every_version_in_turn_merges_one_delta_each_time() -> None:
         assert len(tails.tail(versions[0], version)) == version.depth
     assert tails.run_rows == 0
     assert set(tails.loads.values()) == {1}
+
+
+def test_a_short_line_is_loaded_in_one_go() -> None:
+    lab, versions = small_chain(200)
+    tails, asked = CountingTails(lab), []
+    load = tails._load
+
+    def counted(wanted: Sequence[Version]) -> Sequence[Delta]:
+        asked.append(len(wanted))
+        return load(wanted)
+
+    tails._load = counted
+    assert len(tails.tail(versions[0], versions[150])) == 150
+    assert len(tails.tail(versions[0], versions[190])) == 190
+    assert asked == [150, 40]
 
 
 def test_what_is_remembered_is_bounded() -> None:

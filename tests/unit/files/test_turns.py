@@ -1,0 +1,141 @@
+"""Turns: everybody in order, nobody beside another, and nobody waits for the dead or the slow."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from livingdb.files.turns import Turns
+
+HOLDER = """
+import sys, time
+from pathlib import Path
+from livingdb.files.turns import Turns
+
+with Turns(Path(sys.argv[1])).take("orders"):
+    print("mine", flush=True)
+    time.sleep(600)
+"""
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "turns"
+
+
+def holder(path: Path) -> subprocess.Popen[str]:
+    """A process that has the turn and keeps it."""
+    started = subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(path)], stdout=subprocess.PIPE, text=True
+    )
+    assert started.stdout is not None
+    assert started.stdout.readline() == "mine\n"
+    return started
+
+
+def test_one_at_a_time_in_the_order_of_arrival(path: Path) -> None:
+    turns, order = Turns(path, patience_seconds=60), []
+    inside = 0
+
+    def write(number: int) -> None:
+        nonlocal inside
+        with turns.take("orders"):
+            inside += 1
+            assert inside == 1
+            order.append(number)
+            inside -= 1
+
+    waiting = []
+    with turns.take("orders"):
+        for number in range(6):
+            thread = threading.Thread(target=write, args=(number,))
+            thread.start()
+            waiting.append(thread)
+            while queue_length(path) < number + 2:
+                pass
+    for thread in waiting:
+        thread.join()
+    assert order == list(range(6))
+
+
+def queue_length(path: Path) -> int:
+    """How many took a number so far."""
+    data = path.read_bytes() if path.exists() else b""
+    return max(
+        (int.from_bytes(data[at : at + 8], "little") for at in range(0, len(data), 8)), default=0
+    )
+
+
+def test_it_is_told_whether_others_had_a_turn_since(path: Path) -> None:
+    turns = Turns(path)
+    with turns.take("orders") as others:
+        assert others
+    with turns.take("orders") as others:
+        assert not others
+        with turns.take("orders") as inner:  # who has a turn takes no second one
+            assert not inner
+    thread = threading.Thread(target=lambda: turns.take("orders").__enter__())
+    thread.start()
+    thread.join()
+    with turns.take("orders") as others:
+        assert others
+    with turns.take("orders") as others:
+        assert not others
+
+
+def test_other_branches_do_not_wait(path: Path) -> None:
+    turns = Turns(path, patience_seconds=60)
+    done = threading.Event()
+
+    def write() -> None:
+        with turns.take("customers"):
+            done.set()
+
+    with turns.take("orders"):
+        threading.Thread(target=write).start()
+        assert done.wait(30)
+
+
+def test_who_is_killed_is_waited_for_no_longer(path: Path) -> None:
+    first = holder(path)
+    entered = threading.Event()
+
+    def write() -> None:
+        with Turns(path, patience_seconds=300).take("orders"):
+            entered.set()
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    assert not entered.wait(0.05)
+    first.kill()
+    first.wait()
+    assert entered.wait(30)
+    thread.join()
+
+
+def test_who_takes_long_is_not_waited_for_for_ever(path: Path) -> None:
+    first = holder(path)
+    os.kill(first.pid, signal.SIGSTOP)
+    try:
+        turns = Turns(path, patience_seconds=0.02)
+        for _ in range(3):
+            with turns.take("orders") as others:
+                assert others
+    finally:
+        first.kill()
+        first.wait()
+    with turns.take("orders"):
+        pass
+    with turns.take("orders") as others:
+        assert not others
+
+
+def test_where_no_file_can_be_made_everybody_goes_on(tmp_path: Path) -> None:
+    with Turns(tmp_path / "none" / "turns").take("orders") as others:
+        assert others
