@@ -9,13 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import func, select
+from sqlalchemy import Engine, Table, func, select
 
 from livingdb.catalog import schema
+from livingdb.catalog.sealed_rows import SealedRows, sealed_tables
 from livingdb.catalog.snapshots import SnapshotRow
-from livingdb.catalog.versions import VersionRow, read_row, root_digest
+from livingdb.catalog.sql.sqlite import any_text
+from livingdb.catalog.versions import VersionRow
 from livingdb.chunks.address import Address, short
 from livingdb.chunks.chunk import RECORD, Chunk
 from livingdb.chunks.pack import Pack
@@ -111,6 +113,13 @@ def check(
     return report
 
 
+def damaged_rows(engine: Engine, rows: SealedRows) -> list[Sequence[Any]]:
+    """The rows of a table that their digests do not suit, with these."""
+    with engine.connect() as connection, any_text(connection):
+        found = connection.execute(rows.every).all()
+    return [tuple(row) for row in found if not rows.is_sound(row)]
+
+
 class _Check:
     def __init__(self, graph: Graph):
         self.graph = graph
@@ -123,6 +132,7 @@ class _Check:
 
     def run(self) -> Report:
         parts = (
+            self._check_rows,
             self.store.refresh,
             self._check_packs,
             self._check_journal,
@@ -150,6 +160,22 @@ class _Check:
 
     def _report(self, where: str, what: str) -> None:
         self.report.problems.append(Problem(where, what))
+
+    # --- rows of the catalog -----------------------------------------------------------------
+
+    def _check_rows(self) -> None:
+        """Every row is as it was written."""
+        for rows in sealed_tables(schema.metadata.sorted_tables):
+            with self.collect_problems("catalog"):
+                for values in damaged_rows(self.graph.catalog.engine, rows):
+                    self._report(rows.place(values[:-1]), "it is not as it was written")
+
+    def _rows(self, table: Table) -> list[Sequence[Any]]:
+        """The rows of a table that are as they were written; `_check_rows` tells of the others."""
+        rows = SealedRows(table)
+        with self.graph.catalog.engine.connect() as connection, any_text(connection):
+            found = connection.execute(rows.every).all()
+        return [row[:-1] for row in found if rows.is_sound(row)]
 
     # --- chunks ------------------------------------------------------------------------------
 
@@ -188,12 +214,7 @@ class _Check:
     # --- versions and trees ------------------------------------------------------------------
 
     def _check_versions(self) -> None:
-        with self.graph.catalog.engine.connect() as connection:
-            found = connection.execute(select(schema.version)).all()
-        rows: list[VersionRow] = []
-        for values in found:
-            with self.collect_problems(f"version {short(values[0])}"):
-                rows.append(read_row(values))
+        rows = [VersionRow(*values) for values in self._rows(schema.version)]
         self.versions = {row.address: row for row in rows}
         for row in rows:
             self.report.versions += 1
@@ -252,18 +273,12 @@ class _Check:
         return row
 
     def _check_materializations(self) -> None:
-        made = schema.materialization.c
-        columns = select(made.version, made.root, made.digest, made.origin, made.depth)
-        with self.graph.catalog.engine.connect() as connection:
-            rows = connection.execute(columns).all()
-        for version, root, mark, *place in rows:
+        for version, root, *place in self._rows(schema.materialization):
             self.report.materializations += 1
             where = f"tree of version {short(version)}"
             row = self.versions.get(version)
             if row is None:
                 self._report(where, "there is no such version")
-            elif root_digest(version, root) != mark:
-                self._report(where, "the catalog names a wrong tree")
             elif tuple(place) != (row.origin, row.depth):
                 self._report(where, "the catalog has it in the wrong place")
             else:
@@ -277,9 +292,8 @@ class _Check:
     # --- snapshots and names -----------------------------------------------------------------
 
     def _check_snapshots(self) -> None:
-        with self.graph.catalog.engine.connect() as connection:
-            for name, sequence, version in connection.execute(select(schema.touch)):
-                self.touches.setdefault(sequence, {})[name] = version
+        for name, sequence, version in self._rows(schema.touch):
+            self.touches.setdefault(sequence, {})[name] = version
         for row in self.graph.snapshots.newest_first():
             self.report.snapshots += 1
             where = f"snapshot {short(row.address)}"
