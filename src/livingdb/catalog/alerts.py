@@ -213,12 +213,13 @@ class Watches:
 
     def sinks(self, connection: Connection | None = None) -> list[dict[str, Any]]:
         """The sinks of every alert of the database, as plain values."""
-        statement = _facts.every.where(_meta.c.name == _SINKS)
+        is_fact = _meta.c.name == _SINKS
         if connection is None:
-            found = self._queries.first(statement)
+            row = _facts.find(self._queries, is_fact)
         else:
-            found = connection.execute(statement).first()
-        return [] if found is None else list(json.loads(_facts.read(found)[1]))
+            found = connection.execute(_facts.every.where(is_fact)).first()
+            row = None if found is None else _facts.read(found)
+        return [] if row is None else list(json.loads(row[1]))
 
     def set_sinks(self, connection: Connection, sinks: list[dict[str, Any]]) -> None:
         """Change them."""

@@ -98,12 +98,13 @@ class Catalog:
 
     def meta(self, name: str, connection: Connection | None = None) -> str | None:
         """A fact about the database."""
-        statement = _facts.every.where(schema.meta.c.name == name)
+        is_fact = schema.meta.c.name == name
         if connection is not None:
-            row = connection.execute(statement).first()
+            found = connection.execute(_facts.every.where(is_fact)).first()
+            row = None if found is None else _facts.read(found)
         else:
-            row = self.queries.first(statement)
-        return None if row is None else str(_facts.read(row)[1])
+            row = _facts.find(self.queries, is_fact)
+        return None if row is None else str(row[1])
 
     @cached_property
     def database_id(self) -> str:

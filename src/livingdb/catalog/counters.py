@@ -7,7 +7,7 @@ something that came to nothing is lost.
 
 from __future__ import annotations
 
-from sqlalchemy import Engine, bindparam
+from sqlalchemy import Connection, Engine
 
 from livingdb.catalog import schema
 from livingdb.catalog.sealed_rows import SealedRows
@@ -18,7 +18,6 @@ __all__ = ["Counters"]
 
 _counter = schema.counter
 _rows = SealedRows(_counter)
-_BY_COLUMN = _rows.every.where(_counter.c.column == bindparam("id"))
 
 
 class Counters:
@@ -30,8 +29,8 @@ class Counters:
 
     def next(self, column: str) -> int | None:
         """The next number; None if none was taken yet."""
-        row = self._queries.first(_BY_COLUMN, {"id": column})
-        return None if row is None else int(_rows.read(row)[1])
+        row = _rows.find(self._queries, _counter.c.column == column)
+        return None if row is None else int(row[1])
 
     def take(self, column: str, count: int, first: int = 1, step: int = 1) -> int:
         """The first of so many numbers that nobody else gets; `first` of all, if none was taken.
@@ -39,7 +38,7 @@ class Counters:
         Each is a `step` from the one before.
         """
         with self._writing.begin() as connection:
-            _rows.insert_missing(connection, [{"column": column, "next": first}])
+            _add_missing(connection, column, first)
             (moved,) = _rows.update(
                 connection,
                 [_counter.c.column == column],
@@ -52,5 +51,11 @@ class Counters:
         following = _counter.c.next
         is_before = following < number if step > 0 else following > number
         with self._writing.begin() as connection:
-            _rows.insert_missing(connection, [{"column": column, "next": number}])
+            _add_missing(connection, column, number)
             _rows.update(connection, [_counter.c.column == column, is_before], {"next": number})
+
+
+def _add_missing(connection: Connection, column: str, first: int) -> None:
+    """A counter for a column that has none, also none whose row is damaged."""
+    if _rows.insert_missing(connection, [{"column": column, "next": first}]):
+        _rows.read_all(connection.execute(_rows.every))

@@ -48,8 +48,8 @@ class FormerNames:
     def renamed(self, name: str) -> BranchId | None:
         """The branch that gave up a name last."""
         of_name = _former.c.kind == RENAMED, _former.c.name == name
-        row = self._queries.first(_rows.every.where(*of_name))
-        return None if row is None else _rows.named(row)["id"]
+        row = _rows.find(self._queries, *of_name)
+        return None if row is None else str(row[2])
 
     def add_renamed(self, connection: Connection, name: str, branch: BranchId) -> None:
         """A branch gives up a name."""

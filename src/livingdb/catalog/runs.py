@@ -108,6 +108,7 @@ class Trail:
 
     def __init__(self, queries: Queries):
         self._queries = queries
+        self._verified = 0
 
     def add(
         self,
@@ -131,6 +132,7 @@ class Trail:
 
     def of(self, sync: SyncId, limit: int | None = None) -> list[TrailRow]:
         """The steps of a sync, newest first."""
+        self._verify()
         of_sync = _trail.c.sync == _number_of(sync)
         statement = _steps.every.where(of_sync).order_by(_trail.c.id.desc())
         rows = self._queries.all(statement.limit(limit) if limit is not None else statement)
@@ -138,3 +140,8 @@ class Trail:
             TrailRow(**{**values, "sync": sync, "details": json.loads(values["details"])})
             for values in map(_steps.named, rows)
         ]
+
+    def _verify(self) -> None:
+        """Look at steps that are new, so that a damaged one of this sync is not passed over."""
+        rows = self._queries.all(_steps.every.where(_trail.c.id > self._verified))
+        self._verified = max([self._verified, *(step[0] for step in _steps.read_all(rows))])

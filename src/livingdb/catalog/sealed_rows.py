@@ -21,6 +21,7 @@ from sqlalchemy import ColumnElement, Connection, Table, bindparam, select, text
 
 from livingdb.catalog.sql.insert import insert_into
 from livingdb.catalog.sql.prepared_statements import PreparedStatement
+from livingdb.catalog.sql.read_queries import Queries
 from livingdb.chunks.address import short
 from livingdb.errors import Corruption
 
@@ -70,6 +71,18 @@ class SealedRows:
     def read_all(self, rows: Iterable[Sequence[Any]]) -> list[Sequence[Any]]:
         """The values of rows, each as `read` gives them."""
         return [self.read(row) for row in rows]
+
+    def find(self, queries: Queries, *where: ColumnElement[bool]) -> Sequence[Any] | None:
+        """The values of the one row for which this holds; None if there is none.
+
+        Then all rows are compared with their digests: it may be there under a key that is damaged.
+        For tables that are small, and where a row that is missing means something.
+        """
+        row = queries.first(self.every.where(*where))
+        if row is not None:
+            return self.read(row)
+        self.read_all(queries.all(self.every))
+        return None
 
     def named(self, row: Sequence[Any]) -> dict[str, Any]:
         """The values of a row by the names of their columns, compared with its digest."""

@@ -5,7 +5,7 @@ Written in the transaction that commits the batch, so that a batch is in once or
 
 from __future__ import annotations
 
-from sqlalchemy import Connection, bindparam
+from sqlalchemy import Connection
 
 from livingdb.catalog import schema
 from livingdb.catalog.sealed_rows import SealedRows
@@ -15,7 +15,6 @@ __all__ = ["Streams"]
 
 _stream = schema.stream
 _rows = SealedRows(_stream)
-_BY_NAME = _rows.every.where(_stream.c.name == bindparam("name"))
 
 
 class Streams:
@@ -26,12 +25,14 @@ class Streams:
 
     def last(self, name: str) -> int | None:
         """The last batch of a stream that is in; None if none is."""
-        row = self._queries.first(_BY_NAME, {"name": name})
-        return None if row is None else int(_rows.read(row)[1])
+        row = _rows.find(self._queries, _stream.c.name == name)
+        return None if row is None else int(row[1])
 
     def put(self, connection: Connection, name: str, batch: int, snapshot: int) -> bool:
         """A batch is in, with this transaction; False if it was before."""
         values = {"name": name, "batch": batch, "snapshot": snapshot}
         is_older = _stream.c.name == name, _stream.c.batch < batch
         is_first = _rows.insert_missing(connection, [values]) == 1
+        if is_first:  # and not one whose row is damaged
+            _rows.read_all(connection.execute(_rows.every))
         return is_first or bool(_rows.update(connection, is_older, values))
