@@ -1,7 +1,6 @@
-"""One bit of one cell of the catalog: never a wrong answer or a raw exception, and `check` finds it.
+"""One bit of one cell of the catalog: never a wrong answer, and `check` finds it.
 
-A question gives what it gave before, or one of LivingDB's errors.  A row that is not found any more,
-since the cell it was looked for by is another, is an answer that is missing: `check` names it.
+A question gives what it gave before, or one of LivingDB's errors; nothing else is raised.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ Answers = dict[str, Any]
 
 
 def build(path: Path) -> None:
-    """Branches, tags, syncs of all kinds, views, masks, alerts, watches, labels, streams, counters."""
+    """Branches, tags, syncs of all kinds, views, masks, alerts, and a bit of everything else."""
     with (
         stopped() as clock,
         counted(),
@@ -249,7 +248,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Shop:
 
 
 MISSING = {("run", "sync", "runs")}
-"""A run is looked for by its sync, of which there are many: `check` alone sees that it is missing."""
+"""Runs are looked for by their sync, and are many: only `check` sees that one is missing."""
 TABLES = sorted(schema.metadata.tables)
 CELLS_IN_SHORT = 2
 
