@@ -138,6 +138,13 @@ class SealedRows:
         if given:
             _update_columns(self.table, names).run_many(connection, given)
 
+    def mend(
+        self, connection: Connection, is_row: ColumnElement[bool], right: Sequence[Any]
+    ) -> None:
+        """Write what a damaged row was, with its digest, over it."""
+        values = dict(zip((*self.columns, DIGEST), right, strict=True))
+        connection.execute(self.table.update().where(is_row).values(values))
+
     def update(
         self,
         connection: Connection,
@@ -169,7 +176,7 @@ class SealedRows:
         """Numbers that no row has or ever had."""
         (name,) = self.key
         statement = _numbers(self.table.name, name, connection.dialect.name)
-        found = statement.run(connection, {"count": count}).fetchall()
+        found = statement.fetch(connection, {"count": count})
         if connection.dialect.name == "sqlite":  # whose one writer we are
             last = found[0][0]
             return list(range(last + 1, last + count + 1))

@@ -64,6 +64,11 @@ _MANY = _columns.where(_table.c.sequence.in_(bindparam("wanted", expanding=True)
 _WINDOW = _columns.where(_table.c.sequence.between(bindparam("low"), bindparam("high")))
 _OF_KIND = _WINDOW.where(_table.c.kind == bindparam("kind"))
 _PREFIXED = _columns.where(_table.c.address.between(bindparam("low"), bindparam("high"))).limit(2)
+_AFTER = (
+    _columns.where(_table.c.sequence > bindparam("after"))
+    .order_by(_table.c.sequence)
+    .limit(bindparam("limit"))
+)
 _LAST = select(func.max(_table.c.sequence))
 
 
@@ -74,6 +79,7 @@ class Snapshots:
         self._queries = queries
         self._by_sequence: OrderedDict[int, SnapshotRow] = OrderedDict()
         self._by_address: dict[Address, int] = {}
+        self._verified = 0
 
     def find(self, address: Address) -> SnapshotRow | None:
         """The snapshot with this address."""
@@ -81,7 +87,17 @@ class Snapshots:
         if known is not None and known in self._by_sequence:
             return self._by_sequence[known]
         row = self._queries.first(_ONE, {"address": address})
-        return None if row is None else self._remember(_row(_rows.read(row)))
+        if row is None:
+            self._verify()
+            return None
+        return self._remember(_row(_rows.read(row)))
+
+    def _verify(self) -> None:
+        """Look at rows that are new: what was not found is not there under a damaged address."""
+        after = self._verified
+        while rows := self._queries.all(_AFTER, {"after": after, "limit": _PART}):
+            after = _rows.read_all(rows)[-1][0]
+        self._verified = after
 
     def at(self, sequence: int) -> SnapshotRow:
         """The snapshot with this number."""
@@ -127,6 +143,8 @@ class Snapshots:
         """Up to two snapshots whose id begins with these hex digits."""
         low, high = bytes.fromhex(prefix.ljust(64, "0")), bytes.fromhex(prefix.ljust(64, "f"))
         rows = self._queries.all(_PREFIXED, {"low": low, "high": high})
+        if not rows:
+            self._verify()
         return [_row(_rows.read(row)) for row in rows]
 
     def newest_first(self, page: int = 4096) -> Iterator[SnapshotRow]:
@@ -220,6 +238,15 @@ class ChangedTables:
 
     def __init__(self, queries: Queries):
         self._queries = queries
+        self._verified = 0
+
+    def verify(self) -> None:
+        """Look at rows that are new, so that who asks for all changes of a table misses none.
+
+        A row whose name or number is damaged is not among those of its table.
+        """
+        new = self._queries.all(_touches.every.where(_touch.c.sequence > self._verified))
+        self._verified = max([self._verified, *(row[1] for row in _touches.read_all(new))])
 
     def add_all(
         self, connection: Connection, changes: Iterable[tuple[int, Mapping[str, Address | None]]]

@@ -11,12 +11,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Engine, Table, func, select
+from sqlalchemy import Table, func, select
 
 from livingdb.catalog import schema
 from livingdb.catalog.sealed_rows import SealedRows, sealed_tables
 from livingdb.catalog.snapshots import SnapshotRow
-from livingdb.catalog.sql.sqlite import any_text
 from livingdb.catalog.versions import VersionRow
 from livingdb.chunks.address import Address, short
 from livingdb.chunks.chunk import RECORD, Chunk
@@ -27,12 +26,13 @@ from livingdb.graph.graph import Graph
 from livingdb.graph.snapshot import SnapshotRecord
 from livingdb.graph.unique_constraints import check_unique_rows
 from livingdb.maintenance.reach import Trees, recipe_chunks, recipe_inputs
+from livingdb.maintenance.repair_rows import Mended, all_rows
 from livingdb.tables.recipe import Change, Definition, Rows, load_recipe
 
 if TYPE_CHECKING:
     from livingdb.maintenance.check_syncs import NotChecked
 
-__all__ = ["Problem", "Report", "check"]
+__all__ = ["Check", "Problem", "Report", "check", "read_columns"]
 
 
 @dataclass(frozen=True)
@@ -65,6 +65,8 @@ class Report:
     """How many syncs were computed anew; None if that was not asked for."""
     not_checked: list[NotChecked] = field(default_factory=list)
     """The syncs among those asked for that were not looked at, and why."""
+    mended: list[Mended] = field(default_factory=list)
+    """What was damaged, and is not any more: it was taken from a second copy."""
 
     @property
     def ok(self) -> bool:
@@ -87,6 +89,7 @@ class Report:
         if self.syncs is not None:
             counts += f", {self.syncs} syncs computed anew"
         rest = "".join(f"\n  not checked: {one}" for one in self.not_checked)
+        rest += "".join(f"\n  mended: {one}" for one in self.mended)
         if self.ok:
             return f"no problems in {counts}{rest}"
         shown = "\n".join(f"  {problem}" for problem in self.problems[:20])
@@ -99,10 +102,20 @@ def check(
     engine: str | None = None,
     trust: Sequence[str] = (),
     progress: Callable[[int, int, str], object] | None = None,
+    repair_from: Graph | None = None,
 ) -> Report:
-    """Look at everything; `deep`: also compute anew what every active sync promises."""
-    work = _Check(graph)
+    """Look at everything; `deep`: also compute anew what every active sync promises.
+
+    `repair_from` is a second copy of the database: what it has of what is damaged is mended first.
+    """
+    mended: list[Mended] = []
+    if repair_from is not None:
+        from livingdb.maintenance.repair import repair
+
+        mended = repair(graph, repair_from)
+    work = Check(graph)
     report = work.run()
+    report.mended = mended
     if deep:
         from livingdb.maintenance.check_syncs import check_syncs
 
@@ -113,24 +126,32 @@ def check(
     return report
 
 
-def damaged_rows(engine: Engine, rows: SealedRows) -> list[Sequence[Any]]:
-    """The rows of a table that their digests do not suit, with these."""
-    with engine.connect() as connection, any_text(connection):
-        found = connection.execute(rows.every).all()
-    return [tuple(row) for row in found if not rows.is_sound(row)]
+def read_columns(chunk: Chunk) -> None:
+    """Read all of a chunk; `Corruption` if it is not what its address says."""
+    if chunk.kind == RECORD:
+        chunk.payload()
+        return
+    for position, descriptor in enumerate(chunk.descriptors):
+        chunk.canonical(position, parse_descriptor(descriptor))
 
 
-class _Check:
+class Check:
+    """One look at everything; `damaged` are chunks that cannot be read, `damaged_packs` packs."""
+
     def __init__(self, graph: Graph):
         self.graph = graph
         self.store = graph.store
         self.report = Report()
         self.verified: set[Address] = set()
+        self.damaged: set[Address] = set()
+        self.damaged_packs: list[str] = []
         self.trees = Trees(self.store)
         self.versions: dict[Address, VersionRow] = {}
         self.touches: dict[int, dict[str, Address | None]] = {}
 
     def run(self) -> Report:
+        """Look, and tell."""
+        self.store.take_missed()
         parts = (
             self._check_rows,
             self.store.refresh,
@@ -146,6 +167,7 @@ class _Check:
             with self.collect_problems("catalog"):
                 part()
         self.report.chunks = len(self.verified)
+        self.damaged |= self.store.take_missed() - self.verified
         return self.report
 
     @contextmanager
@@ -167,14 +189,14 @@ class _Check:
         """Every row is as it was written."""
         for rows in sealed_tables(schema.metadata.sorted_tables):
             with self.collect_problems("catalog"):
-                for values in damaged_rows(self.graph.catalog.engine, rows):
-                    self._report(rows.place(values[:-1]), "it is not as it was written")
+                for row in all_rows(self.graph.catalog.engine, rows):
+                    if not rows.is_sound(row):
+                        self._report(rows.place(row[:-1]), "it is not as it was written")
 
     def _rows(self, table: Table) -> list[Sequence[Any]]:
         """The rows of a table that are as they were written; `_check_rows` tells of the others."""
         rows = SealedRows(table)
-        with self.graph.catalog.engine.connect() as connection, any_text(connection):
-            found = connection.execute(rows.every).all()
+        found = all_rows(self.graph.catalog.engine, rows)
         return [row[:-1] for row in found if rows.is_sound(row)]
 
     # --- chunks ------------------------------------------------------------------------------
@@ -183,33 +205,33 @@ class _Check:
         for name in self.graph.catalog.packs.names():
             self.report.packs += 1
             where = f"pack {name}"
+            before = len(self.report.problems)
             with self.collect_problems(where):
                 pack = Pack(self.graph.place.files.view(f"packs/{name}"), name)
                 for what in pack.verify():
                     self._report(where, what)
                 for address in pack.addresses():
                     self._check_chunk(address, where)
+            if len(self.report.problems) > before:
+                self.damaged_packs.append(name)
 
     def _check_journal(self) -> None:
         for chunk in self.store.journal.chunks():
             with self.collect_problems(f"journal, chunk {short(chunk.address)}"):
-                self._read_columns(Chunk(chunk.address, chunk.data, self.store.get))
+                self.damaged.add(chunk.address)
+                read_columns(Chunk(chunk.address, chunk.data, self.store.get))
                 self.verified.add(chunk.address)
+                self.damaged.discard(chunk.address)
 
     def _check_chunk(self, address: Address, where: str) -> None:
         """Read every column of a chunk, once."""
         if address in self.verified:
             return
         with self.collect_problems(f"{where}, chunk {short(address)}"):
-            self._read_columns(Chunk(address, self.store.get(address), self.store.get))
+            self.damaged.add(address)
+            read_columns(Chunk(address, self.store.get(address), self.store.get))
             self.verified.add(address)
-
-    def _read_columns(self, chunk: Chunk) -> None:
-        if chunk.kind == RECORD:
-            chunk.payload()
-            return
-        for position, descriptor in enumerate(chunk.descriptors):
-            chunk.canonical(position, parse_descriptor(descriptor))
+            self.damaged.discard(address)
 
     # --- versions and trees ------------------------------------------------------------------
 

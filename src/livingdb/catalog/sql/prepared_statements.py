@@ -63,6 +63,15 @@ class PreparedStatement:
             raise _failure(connection, error, compiled.text) or error from None
         return cursor
 
+    def fetch(self, connection: Connection, values: Values) -> list[Any]:
+        """Run it; every row of its answer."""
+        cursor = self.run(connection, values)
+        try:
+            return list(cursor.fetchall())
+        except Exception as error:
+            words = self._compile(connection.dialect).text
+            raise _failure(connection, error, words) or error from None
+
     def run_many(self, connection: Connection, values: Iterable[Values]) -> int:
         """Run it once for each of the values; how many rows that changed in all."""
         compiled, cursor = self._compile(connection.dialect), _cursor(connection)
