@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection
 from sqlalchemy.exc import IntegrityError
 
 from livingdb.catalog import schema
+from livingdb.catalog.sealed_rows import SealedRows
 from livingdb.catalog.sql.read_queries import Queries
 from livingdb.errors import AlreadyExists
 
@@ -36,6 +37,7 @@ SEVERITIES = ("info", "warning", "error", "critical")
 _LOCK = 0x4C44_4241
 
 _alert = schema.alert
+_rows = SealedRows(_alert)
 
 
 @dataclass(frozen=True)
@@ -84,8 +86,8 @@ class Alerts:
             "details": json.dumps(dict(details), default=str),
             "fingerprint": fingerprint,
         }
-        made = connection.execute(_alert.insert().returning(_alert.c.id), values)
-        return int(made.scalar_one())
+        (number,) = _rows.insert_numbered(connection, [values])
+        return number
 
     def first_unresolved(self, connection: Connection, fingerprint: str) -> int | None:
         """The first alert with the fingerprint that nobody resolved; None if there is none.
@@ -95,8 +97,9 @@ class Alerts:
         if connection.dialect.name == "postgresql":
             connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_LOCK})")
         same = _alert.c.fingerprint == fingerprint
-        statement = select(_alert.c.id).where(same, _alert.c.state != RESOLVED)
-        return connection.execute(statement.order_by(_alert.c.id).limit(1)).scalar()
+        found = connection.execute(_rows.every.where(same).order_by(_alert.c.id)).all()
+        unresolved = (row.id for row in map(_row, found) if row.state != RESOLVED)
+        return next(unresolved, None)
 
     def all(
         self,
@@ -105,18 +108,18 @@ class Alerts:
         sync: str | None = None,
     ) -> list[AlertRow]:
         """Every alert, newest first; in one state, of some severities, of one sync, if named."""
-        statement = select(_alert).order_by(_alert.c.id.desc())
-        if state is not None:
-            statement = statement.where(_alert.c.state == state)
-        if severities is not None:
-            statement = statement.where(_alert.c.severity.in_(list(severities)))
-        if sync is not None:
-            statement = statement.where(_alert.c.sync == sync)
-        return [_row(row) for row in self._queries.all(statement)]
+        rows = map(_row, self._queries.all(_rows.every.order_by(_alert.c.id.desc())))
+        return [
+            row
+            for row in rows  # chosen by values that were compared with their digests
+            if (state is None or row.state == state)
+            and (severities is None or row.severity in severities)
+            and (sync is None or row.sync == sync)
+        ]
 
     def by_id(self, number: int, connection: Connection | None = None) -> AlertRow | None:
         """The alert with this number; in a transaction, if its connection is given."""
-        statement = select(_alert).where(_alert.c.id == number)
+        statement = _rows.every.where(_alert.c.id == number)
         if connection is not None:
             row = connection.execute(statement).first()
         else:
@@ -125,7 +128,7 @@ class Alerts:
 
     def unresolved_alerts(self, connection: Connection, sync: str) -> list[AlertRow]:
         """The alerts about a sync that nobody resolved."""
-        statement = select(_alert).where(_alert.c.sync == sync, _alert.c.state != RESOLVED)
+        statement = _rows.every.where(_alert.c.sync == sync, _alert.c.state != RESOLVED)
         return [_row(row) for row in connection.execute(statement.order_by(_alert.c.id))]
 
     def set_state(
@@ -133,36 +136,24 @@ class Alerts:
     ) -> None:
         """Change what became of an alert, with all that is known of it."""
         values = {"state": state, "details": json.dumps(dict(details))}
-        connection.execute(_alert.update().where(_alert.c.id == number).values(values))
+        _rows.update(connection, [_alert.c.id == number], values)
 
     def set_fingerprint(self, connection: Connection, number: int, fingerprint: str) -> None:
         """Change by what an alert is told to be the same thing over again."""
-        statement = _alert.update().where(_alert.c.id == number)
-        connection.execute(statement.values(fingerprint=fingerprint))
+        _rows.update(connection, [_alert.c.id == number], {"fingerprint": fingerprint})
 
     def rename_sync(self, connection: Connection, before: str, after: str) -> None:
         """Let all alerts about a sync name it as it is called now."""
-        statement = _alert.update().where(_alert.c.sync == before)
-        connection.execute(statement.values(sync=after))
+        _rows.update(connection, [_alert.c.sync == before], {"sync": after})
 
 
-def _row(row: Any) -> AlertRow:
-    return AlertRow(
-        row.id,
-        row.time,
-        row.sync,
-        row.event,
-        row.severity,
-        row.message,
-        row.state,
-        json.loads(row.details),
-        row.fingerprint,
-    )
+def _row(row: Sequence[Any]) -> AlertRow:
+    values = _rows.named(row)
+    return AlertRow(**{**values, "details": json.loads(values["details"])})
 
 
-_watch = schema.watch
-
-_meta = schema.meta
+_watch, _meta = schema.watch, schema.meta
+_watches, _facts = SealedRows(_watch), SealedRows(_meta)
 
 _SINKS = "alert sinks"
 
@@ -188,10 +179,10 @@ class Watches:
 
     def all(self) -> list[WatchRow]:
         """Every watch, by name."""
-        rows = self._queries.all(select(_watch).order_by(_watch.c.name))
+        rows = _watches.read_all(self._queries.all(_watches.every.order_by(_watch.c.name)))
         return [
-            WatchRow(row.name, json.loads(row.spec), row.time, json.loads(row.state))
-            for row in rows
+            WatchRow(name, json.loads(spec), time, json.loads(state))
+            for name, spec, state, time in rows
         ]
 
     def add(self, connection: Connection, row: WatchRow) -> None:
@@ -203,38 +194,36 @@ class Watches:
             "time": row.time,
         }
         try:
-            connection.execute(_watch.insert(), values)
+            _watches.insert(connection, [values])
         except IntegrityError:
             raise AlreadyExists(f"there is a watch {row.name!r} already") from None
 
     def remember(self, connection: Connection, row: WatchRow, state: Mapping[str, Any]) -> bool:
         """Let a watch remember something else; False if it is not as it was seen."""
         as_seen = _watch.c.name == row.name, _watch.c.state == _text(row.state)
-        statement = _watch.update().where(*as_seen).values(state=_text(state))
-        return connection.execute(statement).rowcount == 1
+        return len(_watches.update(connection, as_seen, {"state": _text(state)})) == 1
 
     def set_spec(self, connection: Connection, name: str, spec: Mapping[str, Any]) -> None:
         """Change what a watch looks for."""
-        statement = _watch.update().where(_watch.c.name == name)
-        connection.execute(statement.values(spec=_text(spec)))
+        _watches.update(connection, [_watch.c.name == name], {"spec": _text(spec)})
 
     def drop(self, connection: Connection, name: str) -> bool:
         """Forget a watch; False if there is none."""
-        return connection.execute(_watch.delete().where(_watch.c.name == name)).rowcount == 1
+        return _watches.delete(connection, _watch.c.name == name) == 1
 
     def sinks(self, connection: Connection | None = None) -> list[dict[str, Any]]:
         """The sinks of every alert of the database, as plain values."""
-        statement = select(_meta.c.value).where(_meta.c.name == _SINKS)
+        is_fact = _meta.c.name == _SINKS
         if connection is None:
-            found = self._queries.scalar(statement)
+            row = _facts.find(self._queries, is_fact)
         else:
-            found = connection.execute(statement).scalar()
-        return [] if found is None else list(json.loads(found))
+            found = connection.execute(_facts.every.where(is_fact)).first()
+            row = None if found is None else _facts.read(found)
+        return [] if row is None else list(json.loads(row[1]))
 
     def set_sinks(self, connection: Connection, sinks: list[dict[str, Any]]) -> None:
         """Change them."""
-        connection.execute(_meta.delete().where(_meta.c.name == _SINKS))
-        connection.execute(_meta.insert(), {"name": _SINKS, "value": json.dumps(sinks)})
+        _facts.put(connection, [{"name": _SINKS, "value": json.dumps(sinks)}])
 
 
 def _text(value: Mapping[str, Any]) -> str:

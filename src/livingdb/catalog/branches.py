@@ -1,39 +1,55 @@
 """Branches, their logs, and tags: the names that move.
 
-A branch's `position` counts its movements.  Who moves it says at which position it saw it, so
-that two writers never overwrite each other.
+A branch's `position` counts its movements.  Who moves it says how it saw it, so that two writers
+never overwrite each other.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
+from typing import Any
 
 from sqlalchemy import (
     BindParameter,
     Connection,
+    Select,
     bindparam,
     exists,
     func,
     literal,
+    null,
     select,
     union_all,
 )
 from sqlalchemy.exc import IntegrityError
 
 from livingdb.catalog import schema
+from livingdb.catalog.branch_log import (
+    CHECKPOINT,
+    Movement,
+    check_chain,
+    check_next,
+    is_movement,
+    lines,
+    log_line,
+    log_lines,
+    movement,
+    operation_text,
+)
 from livingdb.catalog.ids import BranchId, new_id
+from livingdb.catalog.sealed_rows import DIGEST, SealedRows, Swap
 from livingdb.catalog.sql.prepared_statements import PreparedStatement
 from livingdb.catalog.sql.read_queries import Queries
-from livingdb.errors import AlreadyExists
+from livingdb.errors import AlreadyExists, Corruption
 
-__all__ = ["EPOCH", "BranchRow", "Branches", "Movement", "TagRow"]
+__all__ = ["CHECKPOINT", "EPOCH", "BranchRow", "Branches", "Movement", "TagRow"]
 
 EPOCH = "epoch"
 _IS_BRANCH, _IS_TAG, _IS_EPOCH = 0, 1, 2
 _branch, _log, _tag = schema.branch, schema.branch_log, schema.tag
+_branches, _tags, _facts = map(SealedRows, (_branch, _tag, schema.meta))
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +57,8 @@ class BranchRow:
     """A branch as it is now; `head` is a snapshot's number.
 
     `epoch` changes when chunks are dropped that a transaction may have built upon.  `number` is
-    the catalog's own: it says which of two branches was made first.
+    the catalog's own: it says which of two branches was made first.  `chain` is the digest of the
+    newest line of its log, `digest` that of its own row.
     """
 
     id: BranchId
@@ -53,18 +70,8 @@ class BranchRow:
     time: int
     epoch: str
     number: int
-
-
-@dataclass(frozen=True, slots=True)
-class Movement:
-    """One line of a branch's log; `author` and `message` are of what makes no snapshot."""
-
-    position: int
-    snapshot: int
-    time: int
-    operation: str
-    author: str = ""
-    message: str = ""
+    chain: bytes
+    digest: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,18 +85,9 @@ class TagRow:
 
 _is_epoch = schema.meta.c.name == EPOCH
 _epoch = select(schema.meta.c.value).where(_is_epoch).scalar_subquery()
-_EVERY = select(
-    _branch.c.id,
-    _branch.c.name,
-    _branch.c.head,
-    _branch.c.position,
-    _branch.c.origin,
-    _branch.c.origin_head,
-    _branch.c.time,
-    _epoch,
-    _branch.c.number,
-)
-_NAMES = PreparedStatement(select(_branch.c.id, _branch.c.name))
+_epoch_digest = select(schema.meta.c.digest).where(_is_epoch).scalar_subquery()
+_EVERY = select(_branch, _epoch, _epoch_digest)
+_ALL = PreparedStatement(_EVERY.order_by(_branch.c.name))
 _BY_NAME = PreparedStatement(_EVERY.where(_branch.c.name == bindparam("name")))
 
 
@@ -99,27 +97,18 @@ def _by_ids(count: int) -> PreparedStatement:
     return PreparedStatement(_EVERY.where(_branch.c.id.in_(given)))
 
 
-_MOVE = PreparedStatement(
-    _branch.update()
-    .where(
-        _branch.c.number == bindparam("which"),
-        _branch.c.position == bindparam("seen"),
-        _epoch == bindparam("epoch"),
-    )
-    .values(head=bindparam("to"), position=bindparam("next"))
-)
-_INSERT_LOG = PreparedStatement(_log.insert())
+_SEEN = (*_branches.columns, DIGEST)
+_MOVE = Swap(_branches, ("head", "position", "chain"), _epoch == bindparam("epoch"))
 _of_branch = _log.c.branch == bindparam("branch")
-_newest_first = (
-    select(_log.c.position, _log.c.snapshot, _log.c.time, _log.c.operation)
-    .where(_of_branch)
-    .order_by(_log.c.position.desc())
-)
+_newest_first = select(_log).where(_of_branch).order_by(_log.c.position.desc())
 _LOG = _newest_first.where(
     _log.c.position > bindparam("after"), _log.c.position <= bindparam("upto")
 )
-_LOG_AT = _newest_first.where(_log.c.time <= bindparam("time")).limit(1)
-_LOG_EXACTLY_AT = _newest_first.where(_log.c.time == bindparam("time")).limit(1)
+_oldest_first = select(_log).where(_of_branch).order_by(_log.c.position)
+_NEXT = _oldest_first.where(_log.c.position > bindparam("after")).limit(1)
+_movements = _newest_first.where(_log.c.operation != CHECKPOINT)
+_LOG_AT = _movements.where(_log.c.time <= bindparam("time")).limit(1)
+_LOG_EXACTLY_AT = _movements.where(_log.c.time == bindparam("time")).limit(1)
 _following = _log.alias("following")
 _RAN_BACK = (
     select(_log.c.position)
@@ -129,17 +118,17 @@ _RAN_BACK = (
     .where(_log.c.time - _following.c.time > bindparam("by"))
     .limit(1)
 )
-_LAST_MOVE_TO = _newest_first.where(_log.c.snapshot == bindparam("snapshot")).limit(1)
-_TAG_BY_NAME = select(_tag).where(_tag.c.name == bindparam("name"))
+_LAST_MOVE_TO = _movements.where(_log.c.snapshot == bindparam("snapshot")).limit(1)
+_TAG_BY_NAME = _tags.every.where(_tag.c.name == bindparam("name"))
 _NAMED = PreparedStatement(
     union_all(
-        select(literal(_IS_BRANCH), literal("")).where(
+        select(literal(_IS_EPOCH), schema.meta.c.value, schema.meta.c.digest).where(_is_epoch),
+        select(literal(_IS_BRANCH), literal(""), null()).where(
             exists().where(_branch.c.name == bindparam("name"))
         ),
-        select(literal(_IS_TAG), literal("")).where(
+        select(literal(_IS_TAG), literal(""), null()).where(
             exists().where(_tag.c.name == bindparam("name"))
         ),
-        select(literal(_IS_EPOCH), schema.meta.c.value).where(_is_epoch),
     )
 )
 
@@ -149,30 +138,30 @@ class Branches:
 
     def __init__(self, queries: Queries):
         self._queries = queries
+        self._verified: dict[int, int] = {}
 
     def find(self, name: str) -> BranchRow | None:
         """The branch of that name."""
         rows = self._queries.run_prepared(_BY_NAME, {"name": name})
-        return BranchRow(*rows[0]) if rows else None
+        return _branch_row(rows[0]) if rows else None
 
     def branch_or_tag(self, name: str) -> tuple[BranchRow | TagRow | None, str]:
         """The branch or else the tag of that name, and the epoch."""
-        rows = dict(self._queries.run_prepared(_NAMED, {"name": name}))
+        rows = {kind: rest for kind, *rest in self._queries.run_prepared(_NAMED, {"name": name})}
         found: BranchRow | TagRow | None = None
         if _IS_BRANCH in rows:
             found = self.find(name)
         elif _IS_TAG in rows:
             found = self.tag(name)
-        return found, rows[_IS_EPOCH]
+        return found, _checked_epoch(*rows.get(_IS_EPOCH, (None, None)))
 
     def all(self) -> list[BranchRow]:
         """Every branch, by name."""
-        rows = self._queries.all(_EVERY.order_by(_branch.c.name))
-        return [BranchRow(*row) for row in rows]
+        return [_branch_row(row) for row in self._queries.run_prepared(_ALL, {})]
 
     def names(self) -> dict[BranchId, str]:
         """What every branch is called."""
-        return dict(self._queries.run_prepared(_NAMES, {}))
+        return {row.id: row.name for row in self.all()}
 
     def by_id(self, branch: BranchId) -> BranchRow | None:
         """The branch of that id."""
@@ -184,7 +173,7 @@ class Branches:
             return {}
         given = {f"n{at}": one for at, one in enumerate(ids)}
         rows = self._queries.run_prepared(_by_ids(len(given)), given)
-        found = {row[0]: BranchRow(*row) for row in rows}
+        found = {row.id: row for row in map(_branch_row, rows)}
         return {one: found[one] for one in ids if one in found}
 
     def count(self) -> int:
@@ -193,34 +182,68 @@ class Branches:
 
     def log(self, branch: BranchRow, after: int = -1, upto: int | None = None) -> list[Movement]:
         """How the branch moved, newest first; after one movement and up to another."""
-        span = {"after": after, "upto": branch.position if upto is None else upto}
-        rows = self._queries.all(_LOG, {"branch": branch.number, **span})
-        return [_movement(*row) for row in rows]
+        rows = self._log_rows(branch, after, branch.position if upto is None else upto)
+        return [movement(row) for row in rows if is_movement(row)]
+
+    def _log_rows(self, branch: BranchRow, after: int, upto: int) -> list[Sequence[Any]]:
+        """Lines of a log, newest first: all of them, or `Corruption`; none if it was dropped."""
+        values = {"branch": branch.number, "after": after, "upto": upto}
+        rows = self._queries.all(_LOG, values)
+        try:
+            if upto == branch.position:
+                check_chain(branch.number, rows, after, upto, branch.chain)
+            elif rows or upto < branch.position:
+                end = min(upto, rows[0][1]) if rows else upto
+                check_chain(branch.number, rows, after, end)
+        except Corruption:
+            if self.by_id(branch.id) is None:
+                return []
+            raise
+        return rows
 
     def first_movements(self) -> dict[int, Movement]:
         """How each branch began, by its number."""
-        first = _log.c.position == 0
-        columns = (_log.c.branch, _log.c.position, _log.c.snapshot, _log.c.time, _log.c.operation)
-        rows = self._queries.all(select(*columns).where(first))
-        return {row[0]: _movement(*row[1:]) for row in rows}
+        rows = self._queries.all(lines.every.where(_log.c.position == 0))
+        return {row[0]: movement(row) for row in rows}
 
     def last_move_to(self, branch: BranchRow, snapshot: int) -> Movement | None:
         """The branch's last movement to a snapshot."""
-        found = self._queries.first(_LAST_MOVE_TO, {"branch": branch.number, "snapshot": snapshot})
-        return None if found is None else _movement(*found)
+        self._verify_log(branch)
+        return self._movement(_LAST_MOVE_TO, {"branch": branch.number, "snapshot": snapshot})
 
     def log_at(self, branch: BranchRow, time: int) -> Movement | None:
         """The branch's newest movement whose time is not later; others before it may be later."""
-        found = self._queries.first(_LOG_AT, {"branch": branch.number, "time": time})
-        return None if found is None else _movement(*found)
+        found = self._movement(_LOG_AT, {"branch": branch.number, "time": time})
+        last = -1 if found is None else found.position
+        if last < branch.position:
+            self._check_next(branch, last)
+        return found
+
+    def _check_next(self, branch: BranchRow, position: int) -> None:
+        """Who looked for a time and found a line was not misled by a damaged one after it."""
+        row = self._queries.first(_NEXT, {"branch": branch.number, "after": position})
+        if row is not None or self.by_id(branch.id) is not None:
+            check_next(branch.number, row, position)
 
     def log_exactly_at(self, branch: BranchRow, time: int) -> Movement | None:
         """The branch's newest movement that has this time."""
-        found = self._queries.first(_LOG_EXACTLY_AT, {"branch": branch.number, "time": time})
-        return None if found is None else _movement(*found)
+        self._verify_log(branch)
+        return self._movement(_LOG_EXACTLY_AT, {"branch": branch.number, "time": time})
+
+    def _movement(self, statement: Select[Any], values: Mapping[str, Any]) -> Movement | None:
+        found = self._queries.first(statement, values)
+        return None if found is None else movement(found)
+
+    def _verify_log(self, branch: BranchRow) -> None:
+        """Look at new lines of a log, so that who searches it is not misled by damaged ones."""
+        known = self._verified.get(branch.number, -1)
+        if known < branch.position:
+            self._log_rows(branch, known, branch.position)
+            self._verified[branch.number] = branch.position
 
     def ran_back_over(self, branch: BranchRow, time: int, by: int) -> bool:
         """Whether the times of the branch's log once went back over a time, by more than that."""
+        self._verify_log(branch)
         values = {"branch": branch.number, "time": time, "by": by}
         return self._queries.first(_RAN_BACK, values) is not None
 
@@ -246,14 +269,13 @@ class Branches:
             "origin": origin,
             "origin_head": None if origin is None else head,
             "time": time,
+            "chain": None,
         }
         try:
-            key = connection.execute(_branch.insert(), values).inserted_primary_key
+            (number,) = _branches.insert_numbered(connection, [values])
         except IntegrityError:
             raise AlreadyExists(f"there is a branch {name!r} already") from None
-        assert key is not None
-        text = _operation_text(operation, author, message)
-        _INSERT_LOG.run(connection, _log_line(key[0], 0, head, time, text))
+        _begin_log(connection, number, [(head, time, operation_text(operation, author, message))])
         return branch
 
     def copy_log(
@@ -263,18 +285,32 @@ class Branches:
         is_target = _branch.c.id == target
         number = connection.execute(select(_branch.c.number).where(is_target)).scalar_one()
         rows = connection.execute(
-            select(_log.c.snapshot, _log.c.time, _log.c.operation)
-            .where(_log.c.branch == source.number, _log.c.position <= source.position)
-            .where(_log.c.time >= since)
+            lines.every.where(_log.c.branch == source.number, _log.c.position <= source.position)
+            .where(_log.c.time >= since, _log.c.operation != CHECKPOINT)
             .order_by(_log.c.position)
         ).all()
         if not rows:
             return
-        connection.execute(_log.delete().where(_log.c.branch == number))
-        lines = [_log_line(number, at, s, t, how) for at, (s, t, how) in enumerate(rows)]
-        _INSERT_LOG.run_many(connection, lines)
-        moved = _branch.update().where(is_target)
-        connection.execute(moved.values(position=len(rows) - 1))
+        lines.delete(connection, _log.c.branch == number)
+        known = [lines.named(row) for row in rows]
+        copied = [(line["snapshot"], line["time"], line["operation"]) for line in known]
+        _begin_log(connection, number, copied)
+
+    def cut_log(self, connection: Connection, branch: BranchRow, before: int) -> int:
+        """Drop the movements before a position, but the first; how many went.
+
+        A checkpoint stands where the last of them was, and goes on with their chain.
+        """
+        of_branch = _log.c.branch == branch.number
+        at_cut = lines.every.where(of_branch, _log.c.position == before - 1)
+        last = connection.execute(at_cut).first()
+        if last is None or before < 2 or not is_movement(last):
+            return 0
+        checkpoint = {**lines.named(last), "operation": CHECKPOINT, "previous": last[-1]}
+        lines.delete(connection, of_branch, _log.c.operation == CHECKPOINT)
+        gone = lines.delete(connection, of_branch, _log.c.position.between(1, before - 1))
+        lines.insert(connection, [checkpoint])
+        return gone
 
     def is_at(self, connection: Connection, branch: BranchRow) -> bool:
         """Whether a branch is still where it was seen."""
@@ -308,26 +344,21 @@ class Branches:
         """
         if not moves:
             return True
-        found = _MOVE.run_many(
-            connection,
-            [
-                {
-                    "which": branch.number,
-                    "seen": branch.position,
-                    "to": head,
-                    "next": branch.position + 1,
-                    "epoch": branch.epoch,
-                }
-                for branch, head, _ in moves
-            ],
-        )
-        if found != len(moves):
-            return False
-        lines = [
-            _log_line(branch.number, branch.position + 1, head, time, how)
+        made = [
+            log_line(branch.number, branch.position + 1, head, time, how, branch.chain)
             for branch, head, how in moves
         ]
-        _INSERT_LOG.run_many(connection, lines)
+        changes = [
+            (
+                {name: getattr(branch, name) for name in _SEEN},
+                {"head": head, "position": line["position"], "chain": line[DIGEST]},
+                {"epoch": branch.epoch},
+            )
+            for (branch, head, _), line in zip(moves, made, strict=True)
+        ]
+        if _MOVE.run(connection, changes) != len(moves):
+            return False
+        lines.insert_sealed(connection, made)
         return True
 
     def rename(self, connection: Connection, branch: BranchRow, name: str) -> bool:
@@ -337,61 +368,63 @@ class Branches:
         """
         of_branch = _branch.c.number == branch.number, _branch.c.name == branch.name
         try:
-            found = connection.execute(_branch.update().where(*of_branch).values(name=name))
+            found = _branches.update(connection, of_branch, {"name": name})
         except IntegrityError:
             raise AlreadyExists(f"there is a branch {name!r} already") from None
         came_from = _branch.c.origin == branch.name, _branch.c.time >= branch.time
-        connection.execute(_branch.update().where(*came_from).values(origin=name))
-        return found.rowcount == 1
+        _branches.update(connection, came_from, {"origin": name})
+        return len(found) == 1
 
     def drop(self, connection: Connection, branch: BranchRow) -> None:
         """Remove a branch and its log."""
-        connection.execute(_log.delete().where(_log.c.branch == branch.number))
-        connection.execute(_branch.delete().where(_branch.c.number == branch.number))
+        lines.delete(connection, _log.c.branch == branch.number)
+        _branches.delete(connection, _branch.c.number == branch.number)
 
     # --- tags --------------------------------------------------------------------------------
 
     def tag(self, name: str) -> TagRow | None:
         """The tag of that name."""
         row = self._queries.first(_TAG_BY_NAME, {"name": name})
-        return None if row is None else TagRow(*row)
+        return None if row is None else TagRow(*_tags.read(row))
 
     def tags(self) -> list[TagRow]:
         """Every tag, by name."""
-        rows = self._queries.all(select(_tag).order_by(_tag.c.name))
-        return [TagRow(*row) for row in rows]
+        rows = self._queries.all(_tags.every.order_by(_tag.c.name))
+        return [TagRow(*_tags.read(row)) for row in rows]
 
     def add_tag(self, connection: Connection, name: str, snapshot: int, time: int) -> None:
         """A new tag; `AlreadyExists` if the name is taken."""
         try:
-            connection.execute(_tag.insert(), {"name": name, "snapshot": snapshot, "time": time})
+            _tags.insert(connection, [{"name": name, "snapshot": snapshot, "time": time}])
         except IntegrityError:
             raise AlreadyExists(f"there is a tag {name!r} already") from None
 
     def drop_tag(self, connection: Connection, name: str) -> bool:
         """Remove a tag; whether there was one."""
-        return connection.execute(_tag.delete().where(_tag.c.name == name)).rowcount == 1
+        return _tags.delete(connection, _tag.c.name == name) == 1
 
 
-def _log_line(branch: int, position: int, head: int, time: int, how: str) -> dict[str, int | str]:
-    return {
-        "branch": branch,
-        "position": position,
-        "snapshot": head,
-        "time": time,
-        "operation": how,
-    }
+@lru_cache(maxsize=16_384)
+def _branch_row(row: tuple[Any, ...]) -> BranchRow:
+    """A row of the catalog as a branch, compared with its digest once while it stays the same."""
+    *_, mark, epoch, epoch_mark = row
+    values = _branches.named(row[:-2])
+    return BranchRow(**values, epoch=_checked_epoch(epoch, epoch_mark), digest=mark)
 
 
-def _operation_text(operation: str, author: str, message: str) -> str:
-    """What the log has of an operation: a word, or with who did it and why, the three as JSON."""
-    if not author and not message:
-        return operation
-    return json.dumps({"operation": operation, "author": author, "message": message})
+@lru_cache(maxsize=64)
+def _checked_epoch(value: str | None, mark: bytes | None) -> str:
+    if value is None:
+        raise Corruption("the catalog is damaged: table 'meta' has no row 'epoch'")
+    _facts.read((EPOCH, value, mark))
+    return value
 
 
-def _movement(position: int, snapshot: int, time: int, text: str) -> Movement:
-    if not text.startswith("{"):
-        return Movement(position, snapshot, time, text)
-    known = json.loads(text)
-    return Movement(position, snapshot, time, known["operation"], known["author"], known["message"])
+def _begin_log(
+    connection: Connection, number: int, movements: Sequence[tuple[int, int, str]]
+) -> None:
+    """Write the whole log of a branch: snapshots, times and operations, oldest first."""
+    made = log_lines(number, movements)
+    lines.insert_sealed(connection, made)
+    end = {"position": len(made) - 1, "chain": made[-1][DIGEST]}
+    _branches.update(connection, [_branch.c.number == number], end)

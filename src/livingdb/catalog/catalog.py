@@ -20,14 +20,18 @@ from livingdb.catalog.migrations import DATABASE, DEFAULT_BRANCH, create_schema,
 from livingdb.catalog.outbox import Outbox
 from livingdb.catalog.packs import Packs
 from livingdb.catalog.runs import Runs, Trail
+from livingdb.catalog.sealed_rows import SealedRows
 from livingdb.catalog.snapshots import ChangedTables, Snapshots
 from livingdb.catalog.sql.read_queries import Queries
 from livingdb.catalog.sql.sqlite import writing_engine
 from livingdb.catalog.streams import Streams
 from livingdb.catalog.syncs import Syncs
 from livingdb.catalog.versions import VersionRows
+from livingdb.errors import Corruption
 
 __all__ = ["Catalog"]
+
+_facts = SealedRows(schema.meta)
 
 
 class Catalog:
@@ -41,7 +45,7 @@ class Catalog:
         self.packs = Packs(queries)
         self.snapshots = Snapshots(queries)
         self.touches = ChangedTables(queries)
-        self.streams = Streams(engine, queries)
+        self.streams = Streams(queries)
         self.syncs = Syncs(queries)
         self.trail = Trail(queries)
         self.runs = Runs(queries)
@@ -61,8 +65,7 @@ class Catalog:
 
         def fill(connection: Connection) -> None:
             facts = {DATABASE: new_id(), EPOCH: "0"}
-            values = [{"name": name, "value": value} for name, value in facts.items()]
-            connection.execute(schema.meta.insert(), values)
+            _facts.insert(connection, [{"name": n, "value": value} for n, value in facts.items()])
             first(made, connection)
 
         create_schema(engine, fill)
@@ -98,17 +101,20 @@ class Catalog:
 
     def meta(self, name: str, connection: Connection | None = None) -> str | None:
         """A fact about the database."""
-        statement = select(schema.meta.c.value).where(schema.meta.c.name == name)
+        is_fact = schema.meta.c.name == name
         if connection is not None:
-            return connection.execute(statement).scalar()
-        found: str | None = self.queries.scalar(statement)
-        return found
+            found = connection.execute(_facts.every.where(is_fact)).first()
+            row = None if found is None else _facts.read(found)
+        else:
+            row = _facts.find(self.queries, is_fact)
+        return None if row is None else str(row[1])
 
     @cached_property
     def database_id(self) -> str:
         """The id of the database, which its copies share."""
         found = self.meta(DATABASE)
-        assert found is not None
+        if found is None:
+            raise Corruption(f"the catalog is damaged: table 'meta' has no row {DATABASE!r}")
         return found
 
     def default_branch(self) -> BranchRow | None:
@@ -118,8 +124,7 @@ class Catalog:
 
     def set_default_branch(self, connection: Connection, branch: BranchId) -> None:
         """Let a branch be meant where none is named."""
-        connection.execute(schema.meta.delete().where(schema.meta.c.name == DEFAULT_BRANCH))
-        connection.execute(schema.meta.insert(), {"name": DEFAULT_BRANCH, "value": branch})
+        _facts.put(connection, [{"name": DEFAULT_BRANCH, "value": branch}])
 
     def write_counters(self, connection: Connection | None = None) -> tuple[int, ...]:
         """Numbers that change whenever something is written that needs chunks."""
@@ -136,9 +141,8 @@ class Catalog:
 
     def raise_epoch(self, connection: Connection) -> None:
         """What was built upon chunks that may be gone now must not be committed."""
-        where = schema.meta.c.name == EPOCH
-        value = connection.execute(select(schema.meta.c.value).where(where)).scalar_one()
-        connection.execute(schema.meta.update().where(where).values(value=str(int(value) + 1)))
+        is_epoch = schema.meta.c.name == EPOCH
+        _facts.update(connection, [is_epoch], lambda row: {"value": str(int(row["value"]) + 1)})
 
     def close(self) -> None:
         """Let go of every connection."""

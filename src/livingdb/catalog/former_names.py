@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cached_property
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection
 
 from livingdb.catalog import schema
 from livingdb.catalog.ids import ID_DIGITS, BranchId, SyncId
+from livingdb.catalog.sealed_rows import SealedRows
 from livingdb.catalog.sql.read_queries import Queries
 
 __all__ = ["BRANCH_NAME", "BRANCH_NUMBER", "RENAMED", "SYNC_NAME", "FormerNames"]
@@ -21,6 +22,7 @@ BRANCH_NUMBER, BRANCH_NAME, SYNC_NAME = "branch number", "branch name", "sync na
 RENAMED = "renamed branch"
 
 _former = schema.former_name
+_rows = SealedRows(_former)
 
 
 class FormerNames:
@@ -46,18 +48,15 @@ class FormerNames:
     def renamed(self, name: str) -> BranchId | None:
         """The branch that gave up a name last."""
         of_name = _former.c.kind == RENAMED, _former.c.name == name
-        found: str | None = self._queries.scalar(select(_former.c.id).where(*of_name))
-        return found
+        row = _rows.find(self._queries, *of_name)
+        return None if row is None else str(row[2])
 
     def add_renamed(self, connection: Connection, name: str, branch: BranchId) -> None:
         """A branch gives up a name."""
-        of_name = _former.c.kind == RENAMED, _former.c.name == name
-        connection.execute(_former.delete().where(*of_name))
-        connection.execute(_former.insert(), {"kind": RENAMED, "name": name, "id": branch})
+        _rows.put(connection, [{"kind": RENAMED, "name": name, "id": branch}])
 
     @cached_property
     def _in_records(self) -> Mapping[tuple[str, str], str]:
         """What a migration wrote down, which nobody changes."""
-        kept = _former.c.kind != RENAMED
-        rows = self._queries.all(select(_former).where(kept))
-        return {(row.kind, row.name): row.id for row in rows}
+        rows = _rows.read_all(self._queries.all(_rows.every))
+        return {(kind, name): given for kind, name, given in rows if kind != RENAMED}

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection
 
 from livingdb.catalog import schema
-from livingdb.catalog.sql.insert import insert_into
+from livingdb.catalog.sealed_rows import SealedRows
 from livingdb.catalog.sql.read_queries import Queries
 
 __all__ = ["Labels"]
 
 _label = schema.label
+_rows = SealedRows(_label)
 
 
 class Labels:
@@ -21,26 +22,25 @@ class Labels:
 
     def add(self, connection: Connection, table: str, column: str, label: str) -> None:
         """Give a column a label; nothing changes if it has it."""
-        insert = insert_into(connection.dialect.name, _label)
-        values = {"table": table, "column": column, "label": label}
-        connection.execute(insert.on_conflict_do_nothing(), values)
+        _rows.insert_missing(connection, [{"table": table, "column": column, "label": label}])
 
     def drop(self, connection: Connection, table: str, column: str, label: str | None) -> int:
         """Take a label, or all of them, from a column; how many it had."""
-        statement = _label.delete().where(_label.c.table == table, _label.c.column == column)
+        where = [_label.c.table == table, _label.c.column == column]
         if label is not None:
-            statement = statement.where(_label.c.label == label)
-        return connection.execute(statement).rowcount
+            where.append(_label.c.label == label)
+        return _rows.delete(connection, *where)
 
     def all(self) -> list[tuple[str, str, str]]:
         """Every table, column and label, in that order."""
-        statement = select(_label).order_by(_label.c.table, _label.c.column, _label.c.label)
-        return [(row.table, row.column, row.label) for row in self._queries.all(statement)]
+        statement = _rows.every.order_by(_label.c.table, _label.c.column, _label.c.label)
+        rows = _rows.read_all(self._queries.all(statement))
+        return [(table, column, label) for table, column, label in rows]
 
     def of(self, label: str) -> dict[str, list[str]]:
         """The columns that have a label, by table."""
-        statement = select(_label.c.table, _label.c.column).where(_label.c.label == label)
         found: dict[str, list[str]] = {}
-        for row in self._queries.all(statement.order_by(_label.c.table, _label.c.column)):
-            found.setdefault(row[0], []).append(row[1])
+        for table, column, given in self.all():
+            if given == label:
+                found.setdefault(table, []).append(column)
         return found

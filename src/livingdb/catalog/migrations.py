@@ -15,6 +15,7 @@ from sqlalchemy import (
     column,
     inspect,
     select,
+    text,
 )
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.schema import CreateColumn, CreateIndex, CreateTable, ExecutableDDLElement
@@ -22,6 +23,8 @@ from sqlalchemy.schema import CreateColumn, CreateIndex, CreateTable, Executable
 from livingdb.catalog import schema
 from livingdb.catalog.former_names import BRANCH_NAME, BRANCH_NUMBER, SYNC_NAME
 from livingdb.catalog.ids import BranchId, SyncId, derived_id
+from livingdb.catalog.seal_rows import seal_rows
+from livingdb.catalog.sealed_rows import DIGEST, SealedRows, sealed_tables
 from livingdb.catalog.sql.sqlite import writing_engine
 from livingdb.errors import AlreadyExists, Corruption, NotFound, Unsupported
 
@@ -124,7 +127,8 @@ def _give_syncs_ids(
     """Let syncs have ids, and name branches by theirs, also in the definitions of views."""
     sync = schema.sync
     target: ColumnClause[int] = column("target_number")
-    rows = connection.execute(select(sync, target)).all()
+    known = sync.c.number, sync.c.name, sync.c.kind, sync.c.sources, sync.c.spec, sync.c.time
+    rows = connection.execute(select(*known, target)).all()
     named: dict[str, SyncId] = {}
     for row in rows:
         given = derived_id("sync", database, row.number, row.time)
@@ -168,16 +172,30 @@ def _add_counters(connection: Connection) -> None:
     schema.counter.create(connection)
 
 
+def _add_digests(connection: Connection) -> None:
+    """Every row is taken for what was written, but those that a digest of before does not suit."""
+    known = inspect(connection)
+    for rows in sealed_tables(schema.metadata.sorted_tables):
+        there = {found["name"] for found in known.get_columns(rows.table.name)}
+        for wanted in rows.table.c:
+            if wanted.name not in there:
+                _add_column(connection, wanted)
+    seal_rows(connection)
+
+
 MIGRATIONS: dict[int, Callable[[Connection], None]] = {
     1: _add_syncs,
     2: _add_runs,
     3: _add_guards,
     4: _add_ids,
     5: _add_counters,
+    6: _add_digests,
 }
 """What brings a catalog from one schema version to the next."""
 
 _LOCK = 0x4C44_4221
+_WITH_DIGESTS = 7
+_facts = SealedRows(schema.meta)
 
 
 def create_schema(engine: Engine, first: Callable[[Connection], None]) -> None:
@@ -188,7 +206,7 @@ def create_schema(engine: Engine, first: Callable[[Connection], None]) -> None:
             raise AlreadyExists("there is a database here already; use `livingdb.open`")
         for statement in _creation(connection.dialect):
             connection.exec_driver_sql(statement)
-        set_version(connection, schema.SCHEMA_VERSION, is_new=True)
+        set_version(connection, schema.SCHEMA_VERSION)
         first(connection)
 
 
@@ -229,22 +247,24 @@ def migrate(engine: Engine, steps: dict[int, Callable[[Connection], None]] | Non
 
 def stored_version(connection: Connection) -> int:
     """The schema version a catalog says it has."""
-    statement = select(schema.meta.c.value).where(schema.meta.c.name == "schema")
+    statement = select(text("*")).select_from(schema.meta).where(schema.meta.c.name == "schema")
     try:
-        value = connection.execute(statement).scalar()
+        row = connection.execute(statement).first()
     except (DBAPIError, Corruption):
         if inspect(connection.engine).has_table("meta"):
             raise
         raise NotFound("there is no database here; use `livingdb.create`") from None
-    if value is None or not value.isdecimal():
-        raise Corruption("the catalog does not say which schema it has")
-    return int(value)
+    if row is not None and DIGEST in row._fields:
+        _facts.read((row.name, row.value, row.digest))
+    if row is None or not row.value.isdecimal():
+        raise Corruption("the catalog is damaged: table 'meta' does not say which schema it has")
+    return int(row.value)
 
 
-def set_version(connection: Connection, number: int, is_new: bool = False) -> None:
+def set_version(connection: Connection, number: int) -> None:
     """Write down the schema version."""
-    if is_new:
-        connection.execute(schema.meta.insert(), {"name": "schema", "value": str(number)})
+    if number >= _WITH_DIGESTS:
+        _facts.put(connection, [{"name": "schema", "value": str(number)}])
     else:
         where = schema.meta.c.name == "schema"
         connection.execute(schema.meta.update().where(where).values(value=str(number)))

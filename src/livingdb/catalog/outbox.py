@@ -7,19 +7,21 @@ is sent by another.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection
 
 from livingdb.catalog import schema
+from livingdb.catalog.sealed_rows import SealedRows
 from livingdb.catalog.sql.read_queries import Queries
 
 __all__ = ["FAILED", "SENT", "WAITING", "Outbox", "OutboxRow"]
 
 WAITING, SENT, FAILED = "waiting", "sent", "failed"
 _outbox, _alert = schema.outbox, schema.alert
+_rows, _alerts = SealedRows(_outbox), SealedRows(_alert)
 
 
 @dataclass(frozen=True)
@@ -47,32 +49,34 @@ class Outbox:
             {"alert": alert, "sink": sink, "state": WAITING, "attempts": 0, "due": due, "error": ""}
             for sink in sinks
         ]
-        connection.execute(_outbox.insert(), values)
+        if values:
+            _rows.insert_numbered(connection, values)
 
     def last_time(self, connection: Connection, fingerprint: str, sink: str) -> int | None:
         """When the newest alert with the fingerprint happened that was not lost for the sink."""
         statement = (
-            select(func.max(_alert.c.time))
-            .select_from(_alert.join(_outbox, _outbox.c.alert == _alert.c.id))
+            _alerts.every.join(_outbox, _outbox.c.alert == _alert.c.id)
             .where(_alert.c.fingerprint == fingerprint)
             .where(_outbox.c.sink == sink, _outbox.c.state != FAILED)
+            .order_by(_alert.c.time.desc())
+            .limit(1)
         )
-        return connection.execute(statement).scalar()
+        found = connection.execute(statement).first()
+        return None if found is None else int(_alerts.named(found)["time"])
 
     def waiting_sinks(self) -> dict[str, int]:
         """The sinks that something waits for, and when the first of it is due."""
-        statement = (
-            select(_outbox.c.sink, func.min(_outbox.c.due).label("due"))
-            .where(_outbox.c.state == WAITING)
-            .group_by(_outbox.c.sink)
-        )
-        return {row.sink: row.due for row in self._queries.all(statement)}
+        first: dict[str, int] = {}
+        for row in map(_row, self._queries.all(_rows.every.where(_outbox.c.state == WAITING))):
+            first[row.sink] = min(row.due, first.get(row.sink, row.due))
+        return first
 
     def due_rows(self, sink: str, time: int) -> list[OutboxRow]:
         """What is due for a sink, in the order of the alerts."""
         statement = (
-            select(_outbox)
-            .where(_outbox.c.state == WAITING, _outbox.c.due <= time, _outbox.c.sink == sink)
+            _rows.every.where(
+                _outbox.c.state == WAITING, _outbox.c.due <= time, _outbox.c.sink == sink
+            )
             .order_by(_outbox.c.id)
             .limit(100)
         )
@@ -95,17 +99,16 @@ class Outbox:
 
     def mark_sent(self, connection: Connection, number: int) -> None:
         """The sink has it, whoever tries as well."""
-        mine = _outbox.c.id == number
-        connection.execute(_outbox.update().where(mine).values({"state": SENT, "error": ""}))
+        _rows.update(connection, [_outbox.c.id == number], {"state": SENT, "error": ""})
 
     def of(self, alert: int) -> list[OutboxRow]:
         """What was to be sent of an alert."""
-        statement = select(_outbox).where(_outbox.c.alert == alert).order_by(_outbox.c.id)
+        statement = _rows.every.where(_outbox.c.alert == alert).order_by(_outbox.c.id)
         return [_row(row) for row in self._queries.all(statement)]
 
     def all(self) -> list[OutboxRow]:
         """Everything, newest first."""
-        statement = select(_outbox).order_by(_outbox.c.id.desc())
+        statement = _rows.every.order_by(_outbox.c.id.desc())
         return [_row(row) for row in self._queries.all(statement)]
 
     def _compare_and_swap(
@@ -118,9 +121,8 @@ class Outbox:
             _outbox.c.attempts == row.attempts,
             _outbox.c.due == row.due,
         )
-        statement = _outbox.update().where(*as_seen).values(values)
-        return connection.execute(statement).rowcount == 1
+        return len(_rows.update(connection, as_seen, values)) == 1
 
 
-def _row(row: Any) -> OutboxRow:
-    return OutboxRow(row.id, row.alert, row.sink, row.state, row.attempts, row.due, row.error)
+def _row(row: Sequence[Any]) -> OutboxRow:
+    return OutboxRow(*_rows.read(row))

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from sqlalchemy import Connection, Insert, Table, bindparam, cast, select
+from sqlalchemy import Connection, bindparam, select
 
 from livingdb.catalog import schema
 from livingdb.catalog.ids import SyncId
+from livingdb.catalog.sealed_rows import SealedRows
 from livingdb.catalog.sql.read_queries import Queries
 
 __all__ = ["RunRow", "Runs", "Trail"]
 
-_run, _sync = schema.run, schema.sync
+_run, _trail, _sync = schema.run, schema.trail, schema.sync
+_runs, _steps = SealedRows(_run), SealedRows(_trail)
 
 
 @dataclass(frozen=True)
@@ -40,7 +42,7 @@ class Runs:
     def __init__(self, queries: Queries):
         self._queries = queries
         of_sync = _run.c.sync == _number_of(bindparam("sync"))
-        newest = select(_run).where(of_sync).order_by(_run.c.id.desc())
+        newest = _runs.every.where(of_sync).order_by(_run.c.id.desc())
         self._of = newest.limit(bindparam("most"))
 
     def add(
@@ -61,7 +63,7 @@ class Runs:
             "outcome": outcome,
             "details": json.dumps(dict(details)),
         }
-        connection.execute(_insert_about(_run, sync, values))
+        _insert_about(connection, _runs, sync, values)
 
     def of(self, sync: SyncId, most: int = 100) -> list[RunRow]:
         """The runs of a sync, newest first."""
@@ -74,26 +76,18 @@ def _number_of(sync: Any) -> Any:
     return select(_sync.c.number).where(_sync.c.id == sync).scalar_subquery()
 
 
-def _insert_about(table: Table, sync: SyncId, values: Mapping[str, Any]) -> Insert:
-    """A row about a sync, which its number stands for there."""
-    given = (cast(value, table.c[name].type) for name, value in values.items())
-    row = select(_sync.c.number, *given).where(_sync.c.id == sync)
-    return table.insert().from_select(["sync", *values], row)
+def _insert_about(
+    connection: Connection, rows: SealedRows, sync: SyncId, values: Mapping[str, Any]
+) -> None:
+    """Add a row about a sync, which its number stands for there; nothing if it was dropped."""
+    number = connection.execute(select(_sync.c.number).where(_sync.c.id == sync)).scalar()
+    if number is not None:
+        rows.insert_numbered(connection, [{"sync": number, **values}])
 
 
-def _row(row: Any, sync: SyncId) -> RunRow:
-    return RunRow(
-        row.id,
-        sync,
-        row.snapshot,
-        row.time,
-        row.duration,
-        row.outcome,
-        json.loads(row.details),
-    )
-
-
-_trail = schema.trail
+def _row(row: Sequence[Any], sync: SyncId) -> RunRow:
+    values = _runs.named(row)
+    return RunRow(**{**values, "sync": sync, "details": json.loads(values["details"])})
 
 
 @dataclass(frozen=True)
@@ -114,6 +108,7 @@ class Trail:
 
     def __init__(self, queries: Queries):
         self._queries = queries
+        self._verified = 0
 
     def add(
         self,
@@ -133,22 +128,20 @@ class Trail:
             "reason": reason,
             "details": json.dumps(dict(details)),
         }
-        connection.execute(_insert_about(_trail, sync, values))
+        _insert_about(connection, _steps, sync, values)
 
     def of(self, sync: SyncId, limit: int | None = None) -> list[TrailRow]:
         """The steps of a sync, newest first."""
+        self._verify()
         of_sync = _trail.c.sync == _number_of(sync)
-        statement = select(_trail).where(of_sync).order_by(_trail.c.id.desc())
+        statement = _steps.every.where(of_sync).order_by(_trail.c.id.desc())
         rows = self._queries.all(statement.limit(limit) if limit is not None else statement)
         return [
-            TrailRow(
-                row.id,
-                sync,
-                row.time,
-                row.state,
-                row.author,
-                row.reason,
-                json.loads(row.details),
-            )
-            for row in rows
+            TrailRow(**{**values, "sync": sync, "details": json.loads(values["details"])})
+            for values in map(_steps.named, rows)
         ]
+
+    def _verify(self) -> None:
+        """Look at steps that are new, so that a damaged one of this sync is not passed over."""
+        rows = self._queries.all(_steps.every.where(_trail.c.id > self._verified))
+        self._verified = max([self._verified, *(step[0] for step in _steps.read_all(rows))])

@@ -4,6 +4,9 @@ Snapshots are numbered by `sequence` in the order they were committed, so that a
 number is greater than those of its parents.  What a row says about a snapshot or a version can
 be made again from its record; heads, logs, tags and packs are said here only.
 
+Every row but those of the journal has a digest (see `sealed_rows`).  A line of a branch's log also
+has that of the line before it, as `previous`, and a branch that of its newest line, as `chain`.
+
 Branches and syncs have an `id`, by which everybody else knows them, and a `number`, by which the
 rows of this catalog do: in the order they were made, and never given again.
 """
@@ -23,6 +26,7 @@ from sqlalchemy import (
 )
 
 from livingdb.catalog.journal import journal_table
+from livingdb.catalog.sealed_rows import DIGEST, DIGEST_BYTES
 from livingdb.chunks.address import ADDRESS_BYTES
 
 __all__ = [
@@ -51,17 +55,25 @@ __all__ = [
     "watch",
 ]
 
-SCHEMA_VERSION = 6
+SCHEMA_VERSION = 7
 
 metadata = MetaData()
 _Number = BigInteger().with_variant(Integer, "sqlite")
 _Address = LargeBinary(ADDRESS_BYTES)
+_Digest = LargeBinary(DIGEST_BYTES)
+
+
+def _digest() -> Column[bytes]:
+    """What shows that nobody changed or moved a row."""
+    return Column(DIGEST, _Digest)
+
 
 meta = Table(
     "meta",
     metadata,
     Column("name", Text, primary_key=True),
     Column("value", Text, nullable=False),
+    _digest(),
 )
 
 chunk = journal_table(metadata)
@@ -72,6 +84,7 @@ pack = Table(
     Column("position", _Number, primary_key=True, autoincrement=True),
     Column("name", Text, nullable=False, unique=True),
     Column("level", _Number, nullable=False),
+    _digest(),
     sqlite_autoincrement=True,
 )
 
@@ -80,6 +93,7 @@ retired = Table(
     metadata,
     Column("name", Text, primary_key=True),
     Column("time", _Number, nullable=False),
+    _digest(),
 )
 
 snapshot = Table(
@@ -95,6 +109,7 @@ snapshot = Table(
     Column("kind", Text, nullable=False),
     Column("author", Text, nullable=False),
     Column("message", Text, nullable=False),
+    _digest(),
 )
 
 touch = Table(
@@ -103,6 +118,7 @@ touch = Table(
     Column("name", Text, primary_key=True),
     Column("sequence", _Number, primary_key=True),
     Column("version", _Address),
+    _digest(),
     sqlite_with_rowid=False,
 )
 
@@ -117,6 +133,8 @@ branch = Table(
     Column("origin", Text),
     Column("origin_head", _Number),
     Column("time", _Number, nullable=False),
+    Column("chain", _Digest),
+    _digest(),
     sqlite_autoincrement=True,
 )
 
@@ -130,6 +148,8 @@ branch_log = Table(
     Column("snapshot", _Number, nullable=False),
     Column("time", _Number, nullable=False),
     Column("operation", Text, nullable=False),
+    Column("previous", _Digest),
+    _digest(),
     sqlite_with_rowid=False,
 )
 
@@ -149,6 +169,7 @@ sync = Table(
     Column("spec", Text, nullable=False),
     Column("time", _Number, nullable=False),
     Column("guard", Text, nullable=False, server_default="{}"),
+    _digest(),
     sqlite_autoincrement=True,
 )
 
@@ -160,6 +181,7 @@ former_name = Table(
     Column("kind", Text, primary_key=True),
     Column("name", Text, primary_key=True),
     Column("id", Text, nullable=False),
+    _digest(),
     sqlite_with_rowid=False,
 )
 
@@ -173,6 +195,7 @@ trail = Table(
     Column("author", Text, nullable=False),
     Column("reason", Text, nullable=False),
     Column("details", Text, nullable=False),
+    _digest(),
     sqlite_autoincrement=True,
 )
 
@@ -188,6 +211,7 @@ run = Table(
     Column("duration", _Number, nullable=False),
     Column("outcome", Text, nullable=False),
     Column("details", Text, nullable=False),
+    _digest(),
     sqlite_autoincrement=True,
 )
 
@@ -205,6 +229,7 @@ alert = Table(
     Column("state", Text, nullable=False),
     Column("details", Text, nullable=False),
     Column("fingerprint", Text, nullable=False, server_default=""),
+    _digest(),
     sqlite_autoincrement=True,
 )
 
@@ -221,6 +246,7 @@ outbox = Table(
     Column("attempts", _Number, nullable=False),
     Column("due", _Number, nullable=False),
     Column("error", Text, nullable=False),
+    _digest(),
     sqlite_autoincrement=True,
 )
 
@@ -233,6 +259,7 @@ watch = Table(
     Column("spec", Text, nullable=False),
     Column("state", Text, nullable=False),
     Column("time", _Number, nullable=False),
+    _digest(),
 )
 
 label = Table(
@@ -241,6 +268,7 @@ label = Table(
     Column("table", Text, primary_key=True),
     Column("column", Text, primary_key=True),
     Column("label", Text, primary_key=True),
+    _digest(),
     sqlite_with_rowid=False,
 )
 
@@ -250,6 +278,7 @@ tag = Table(
     Column("name", Text, primary_key=True),
     Column("snapshot", _Number, ForeignKey("snapshot.sequence"), nullable=False),
     Column("time", _Number, nullable=False),
+    _digest(),
 )
 
 stream = Table(
@@ -258,6 +287,7 @@ stream = Table(
     Column("name", Text, primary_key=True),
     Column("batch", _Number, nullable=False),
     Column("snapshot", _Number, nullable=False),
+    _digest(),
 )
 
 counter = Table(
@@ -265,6 +295,7 @@ counter = Table(
     metadata,
     Column("column", Text, primary_key=True),
     Column("next", _Number, nullable=False),
+    _digest(),
     sqlite_with_rowid=False,
 )
 
@@ -280,7 +311,7 @@ version = Table(
     Column("changed", _Number, nullable=False),
     Column("keyframe", _Address, nullable=False),
     Column("rows", _Number),
-    Column("digest", LargeBinary(8), nullable=False),
+    _digest(),
     sqlite_with_rowid=False,
 )
 
@@ -291,7 +322,7 @@ materialization = Table(
     Column("root", _Address, nullable=False),
     Column("origin", _Address, nullable=False),
     Column("depth", _Number, nullable=False),
-    Column("digest", LargeBinary(8), nullable=False),
+    _digest(),
     sqlite_with_rowid=False,
 )
 

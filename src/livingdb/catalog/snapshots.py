@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
-from sqlalchemy import BindParameter, Connection, Row, bindparam, func, select
+from sqlalchemy import Connection, bindparam, func, select
 
 from livingdb.catalog import schema
-from livingdb.catalog.sql.prepared_statements import PreparedStatement
+from livingdb.catalog.sealed_rows import SealedRows
 from livingdb.catalog.sql.read_queries import Queries
 from livingdb.chunks.address import Address, short
 from livingdb.errors import Corruption
@@ -22,7 +21,8 @@ _KEPT = 65_536
 
 _PART = 500
 
-_table = schema.snapshot
+_table, _touch = schema.snapshot, schema.touch
+_rows, _touches = SealedRows(_table), SealedRows(_touch)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,27 +58,19 @@ class NewSnapshot:
     message: str
 
 
-_columns = select(_table)
+_columns = _rows.every
 _ONE = _columns.where(_table.c.address == bindparam("address"))
 _AT = PreparedStatement(_columns.where(_table.c.sequence == bindparam("sequence")))
 _MANY = _columns.where(_table.c.sequence.in_(bindparam("wanted", expanding=True)))
 _WINDOW = _columns.where(_table.c.sequence.between(bindparam("low"), bindparam("high")))
 _OF_KIND = _WINDOW.where(_table.c.kind == bindparam("kind"))
 _PREFIXED = _columns.where(_table.c.address.between(bindparam("low"), bindparam("high"))).limit(2)
+_AFTER = (
+    _columns.where(_table.c.sequence > bindparam("after"))
+    .order_by(_table.c.sequence)
+    .limit(bindparam("limit"))
+)
 _LAST = select(func.max(_table.c.sequence))
-_GIVEN = [column.name for column in _table.c if column.name != "sequence"]
-_INSERT_SIZES = (64, 8, 1)
-
-
-@cache
-def _insert(count: int) -> PreparedStatement:
-    """What inserts so many snapshots at once, and tells their numbers."""
-    rows: list[dict[str, BindParameter[Any]]] = [
-        {name: bindparam(f"{name}{at}") for name in _GIVEN} for at in range(count)
-    ]
-    return PreparedStatement(
-        _table.insert().values(rows).returning(_table.c.sequence, _table.c.address)
-    )
 
 
 class Snapshots:
@@ -88,6 +80,7 @@ class Snapshots:
         self._queries = queries
         self._by_sequence: OrderedDict[int, SnapshotRow] = OrderedDict()
         self._by_address: dict[Address, int] = {}
+        self._verified = 0
 
     def find(self, address: Address) -> SnapshotRow | None:
         """The snapshot with this address."""
@@ -95,7 +88,17 @@ class Snapshots:
         if known is not None and known in self._by_sequence:
             return self._by_sequence[known]
         row = self._queries.first(_ONE, {"address": address})
-        return None if row is None else self._remember(_row(row))
+        if row is None:
+            self._verify()
+            return None
+        return self._remember(_row(_rows.read(row)))
+
+    def _verify(self) -> None:
+        """Look at rows that are new: what was not found is not there under a damaged address."""
+        after = self._verified
+        while rows := self._queries.all(_AFTER, {"after": after, "limit": _PART}):
+            after = _rows.read_all(rows)[-1][0]
+        self._verified = after
 
     def at(self, sequence: int) -> SnapshotRow:
         """The snapshot with this number."""
@@ -104,7 +107,7 @@ class Snapshots:
             rows = self._queries.run_prepared(_AT, {"sequence": sequence})
             if not rows:
                 raise _missing(sequence)
-            found = self._remember(_row(rows[0]))
+            found = self._remember(_row(_rows.read(rows[0])))
         return found
 
     def at_with_prefetch(self, sequence: int) -> SnapshotRow:
@@ -122,7 +125,7 @@ class Snapshots:
             for start in range(0, len(missing), _PART):
                 part = missing[start : start + _PART]
                 for row in self._queries.all(_MANY, {"wanted": part}):
-                    made = self._remember(_row(row))
+                    made = self._remember(_row(_rows.read(row)))
                     found[made.sequence] = made
         for number in wanted:
             if number not in found:
@@ -132,18 +135,23 @@ class Snapshots:
     def window(self, low: int, high: int) -> dict[int, SnapshotRow]:
         """All snapshots with numbers from `low` to `high`."""
         rows = self._queries.all(_WINDOW, {"low": low, "high": high})
-        return {row[0]: self._by_sequence.get(row[0]) or self._remember(_row(row)) for row in rows}
+        return {
+            row[0]: self._by_sequence.get(row[0]) or self._remember(_row(_rows.read(row)))
+            for row in rows
+        }
 
     def of_kind(self, kind: str, low: int, high: int) -> list[SnapshotRow]:
         """The snapshots that an edge of one kind made, with numbers from `low` to `high`."""
         rows = self._queries.all(_OF_KIND, {"low": low, "high": high, "kind": kind})
-        return [_row(row) for row in rows]
+        return [_row(_rows.read(row)) for row in rows]
 
     def with_prefix(self, prefix: str) -> list[SnapshotRow]:
         """Up to two snapshots whose id begins with these hex digits."""
         low, high = bytes.fromhex(prefix.ljust(64, "0")), bytes.fromhex(prefix.ljust(64, "f"))
         rows = self._queries.all(_PREFIXED, {"low": low, "high": high})
-        return [_row(row) for row in rows]
+        if not rows:
+            self._verify()
+        return [_row(_rows.read(row)) for row in rows]
 
     def newest_first(self, page: int = 4096) -> Iterator[SnapshotRow]:
         """All snapshots, newest first."""
@@ -182,19 +190,12 @@ class Snapshots:
         None of them is a parent of another.
         """
         values = [self._values(each) for each in made]
-        numbers: dict[bytes, int] = {}
-        start = 0
-        while start < len(values):
-            size = next(size for size in _INSERT_SIZES if size <= len(values) - start)
-            part = values[start : start + size]
-            given = {f"{name}{at}": row[name] for at, row in enumerate(part) for name in _GIVEN}
-            found = _insert(size).run(connection, given).fetchall()
-            numbers |= {bytes(address): sequence for sequence, address in found}
-            start += size
-        return [_row((numbers[row["address"]], *(row[name] for name in _GIVEN))) for row in values]
+        numbers = _rows.insert_numbered(connection, values)
+        numbered = zip(numbers, values, strict=True)
+        return [_row((number, *row.values())) for number, row in numbered]
 
     def _values(self, made: NewSnapshot) -> dict[str, Any]:
-        """What the row of a new snapshot says."""
+        """What the row of a new snapshot says, in the order of the table."""
         first = made.parents[0] if made.parents else None
         depth = 0 if first is None else first.depth + 1
         skip = None if first is None else self.ancestor(first, depth & (depth - 1)).sequence
@@ -227,8 +228,7 @@ def _missing(sequence: int) -> Corruption:
     return Corruption(f"snapshot number {sequence} is missing from the catalog")
 
 
-def _row(row: Row[Any] | tuple[Any, ...]) -> SnapshotRow:
-    values: tuple[Any, ...] = tuple(row)
+def _row(values: Sequence[Any]) -> SnapshotRow:
     others = values[3]
     try:
         numbers = tuple(int(part) for part in others.split(",")) if others else ()
@@ -237,18 +237,10 @@ def _row(row: Row[Any] | tuple[Any, ...]) -> SnapshotRow:
     return SnapshotRow(values[0], Address(values[1]), values[2], numbers, *values[4:])
 
 
-_touch = schema.touch
-
-
-_INSERT_TOUCH = PreparedStatement(_touch.insert())
-_BETWEEN = (
-    select(_touch.c.sequence, _touch.c.version)
-    .where(
-        _touch.c.name == bindparam("name"),
-        _touch.c.sequence.between(bindparam("low"), bindparam("high")),
-    )
-    .order_by(_touch.c.sequence.desc())
-)
+_BETWEEN = _touches.every.where(
+    _touch.c.name == bindparam("name"),
+    _touch.c.sequence.between(bindparam("low"), bindparam("high")),
+).order_by(_touch.c.sequence.desc())
 
 
 class ChangedTables:
@@ -256,6 +248,15 @@ class ChangedTables:
 
     def __init__(self, queries: Queries):
         self._queries = queries
+        self._verified = 0
+
+    def verify(self) -> None:
+        """Look at rows that are new, so that who asks for all changes of a table misses none.
+
+        A row whose name or number is damaged is not among those of its table.
+        """
+        new = self._queries.all(_touches.every.where(_touch.c.sequence > self._verified))
+        self._verified = max([self._verified, *(row[1] for row in _touches.read_all(new))])
 
     def add_all(
         self, connection: Connection, changes: Iterable[tuple[int, Mapping[str, Address | None]]]
@@ -266,11 +267,10 @@ class ChangedTables:
             for sequence, tables in changes
             for name, version in tables.items()
         ]
-        if values:
-            _INSERT_TOUCH.run_many(connection, values)
+        _touches.insert(connection, values)
 
     def changes_between(self, name: str, low: int, high: int) -> list[tuple[int, Address | None]]:
         """The snapshots with numbers from `low` to `high` that changed a table, newest first."""
         parameters = {"name": name, "low": low, "high": high}
-        rows = self._queries.all(_BETWEEN, parameters)
-        return [(sequence, None if v is None else Address(v)) for sequence, v in rows]
+        rows = _touches.read_all(self._queries.all(_BETWEEN, parameters))
+        return [(sequence, None if v is None else Address(v)) for _, sequence, v in rows]

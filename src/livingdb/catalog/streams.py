@@ -5,38 +5,34 @@ Written in the transaction that commits the batch, so that a batch is in once or
 
 from __future__ import annotations
 
-from typing import Any
-
-from sqlalchemy import Connection, Engine, bindparam, select
+from sqlalchemy import Connection
 
 from livingdb.catalog import schema
-from livingdb.catalog.sql.insert import insert_into
+from livingdb.catalog.sealed_rows import SealedRows
 from livingdb.catalog.sql.read_queries import Queries
 
 __all__ = ["Streams"]
 
 _stream = schema.stream
+_rows = SealedRows(_stream)
 
 
 class Streams:
     """Reads and writes them."""
 
-    def __init__(self, engine: Engine, queries: Queries):
+    def __init__(self, queries: Queries):
         self._queries = queries
-        insert = insert_into(engine.dialect.name, _stream)
-        self._put: Any = insert.on_conflict_do_update(
-            index_elements=["name"],
-            set_={"batch": insert.excluded.batch, "snapshot": insert.excluded.snapshot},
-            where=_stream.c.batch < insert.excluded.batch,
-        ).execution_options(preserve_rowcount=True)
-        self._last = select(_stream.c.batch).where(_stream.c.name == bindparam("name"))
 
     def last(self, name: str) -> int | None:
         """The last batch of a stream that is in; None if none is."""
-        found: int | None = self._queries.scalar(self._last, {"name": name})
-        return found
+        row = _rows.find(self._queries, _stream.c.name == name)
+        return None if row is None else int(row[1])
 
     def put(self, connection: Connection, name: str, batch: int, snapshot: int) -> bool:
         """A batch is in, with this transaction; False if it was before."""
         values = {"name": name, "batch": batch, "snapshot": snapshot}
-        return connection.execute(self._put, values).rowcount == 1
+        is_older = _stream.c.name == name, _stream.c.batch < batch
+        is_first = _rows.insert_missing(connection, [values]) == 1
+        if is_first:  # and not one whose row is damaged
+            _rows.read_all(connection.execute(_rows.every))
+        return is_first or bool(_rows.update(connection, is_older, values))

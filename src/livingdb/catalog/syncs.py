@@ -8,11 +8,12 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import Any
 
-from sqlalchemy import Connection, Row, select
+from sqlalchemy import Connection
 from sqlalchemy.exc import IntegrityError
 
 from livingdb.catalog import schema
 from livingdb.catalog.ids import BranchId, SyncId
+from livingdb.catalog.sealed_rows import SealedRows
 from livingdb.catalog.sql.prepared_statements import PreparedStatement
 from livingdb.catalog.sql.read_queries import Queries
 from livingdb.chunks.address import Address
@@ -35,6 +36,7 @@ ACTIVE, HELD, DETACHED, ERROR = "active", "held", "detached", "error"
 BEHIND = "behind"
 """What the spec of a sync has that waits for the key of its mask."""
 _sync = schema.sync
+_rows = SealedRows(_sync)
 
 
 @dataclass(frozen=True)
@@ -121,7 +123,7 @@ class SyncRow:
 
 
 _LONGEST_PATTERN = 10_000
-_ALL = PreparedStatement(select(_sync).order_by(_sync.c.name))
+_ALL = PreparedStatement(_rows.every.order_by(_sync.c.name))
 
 
 class Syncs:
@@ -140,10 +142,10 @@ class Syncs:
     def with_spec_value(self, name: str, value: str, most: int) -> list[SyncRow]:
         """The oldest active syncs whose spec says this of a name, and perhaps others."""
         said = json.dumps({name: value})[1:-1]
-        wanted = select(_sync).where(_sync.c.state == ACTIVE).order_by(_sync.c.number)
+        wanted = _rows.every.where(_sync.c.state == ACTIVE).order_by(_sync.c.number)
         if len(said) <= _LONGEST_PATTERN:  # of which SQLite takes so many
             wanted = wanted.where(_sync.c.spec.contains(said, autoescape=True)).limit(most)
-        return [_row(row) for row in self._queries.all(wanted)]
+        return [_of_values(tuple(row)) for row in self._queries.all(wanted)]
 
     def add(self, connection: Connection, sync: SyncRow) -> None:
         """A new sync, active; `AlreadyExists` if the name is taken."""
@@ -162,36 +164,36 @@ class Syncs:
             "guard": json.dumps(dict(sync.guard)),
         }
         try:
-            connection.execute(_sync.insert(), values)
+            _rows.insert_numbered(connection, [values])
         except IntegrityError:
             raise AlreadyExists(f"there is a sync {sync.name!r} already") from None
 
     def set_state(self, connection: Connection, sync: SyncId, state: str, reason: str) -> None:
         """Change what a sync does, and say why."""
         values = {"state": state, "reason": reason}
-        connection.execute(_sync.update().where(_sync.c.id == sync).values(values))
+        _rows.update(connection, [_sync.c.id == sync], values)
 
     def state(self, connection: Connection, sync: SyncId) -> str | None:
         """The state of a sync, as a transaction sees it."""
-        found = connection.execute(select(_sync.c.state).where(_sync.c.id == sync)).scalar()
-        return None if found is None else str(found)
+        found = connection.execute(_rows.every.where(_sync.c.id == sync)).first()
+        return None if found is None else str(_rows.named(found)["state"])
 
     def set_spec(self, connection: Connection, sync: SyncId, spec: Mapping[str, Any]) -> None:
         """Change what carries changes."""
         values = {"spec": json.dumps(spec)}
-        connection.execute(_sync.update().where(_sync.c.id == sync).values(values))
+        _rows.update(connection, [_sync.c.id == sync], values)
 
     def set_guard(self, connection: Connection, sync: SyncId, guard: Mapping[str, Any]) -> None:
         """Change what guards a sync."""
         values = {"guard": json.dumps(dict(guard))}
-        connection.execute(_sync.update().where(_sync.c.id == sync).values(values))
+        _rows.update(connection, [_sync.c.id == sync], values)
 
     def set_schedule(
         self, connection: Connection, sync: SyncId, frequency: str, guard: Mapping[str, Any]
     ) -> None:
         """Change when a sync runs and what guards it, and nothing else."""
         values = {"frequency": frequency, "guard": json.dumps(dict(guard))}
-        connection.execute(_sync.update().where(_sync.c.id == sync).values(values))
+        _rows.update(connection, [_sync.c.id == sync], values)
 
     def redefine(self, connection: Connection, sync: SyncRow) -> None:
         """Let a sync have another spec, sources, name, schedule and guard."""
@@ -202,7 +204,7 @@ class Syncs:
             "spec": json.dumps(sync.spec),
             "guard": json.dumps(dict(sync.guard)),
         }
-        connection.execute(_sync.update().where(_sync.c.id == sync.id).values(values))
+        _rows.update(connection, [_sync.c.id == sync.id], values)
 
     def set_ends(
         self,
@@ -214,11 +216,11 @@ class Syncs:
     ) -> None:
         """Let a sync join other branches."""
         values = {"sources": json.dumps(list(sources)), "target": target, "name": name}
-        connection.execute(_sync.update().where(_sync.c.id == sync).values(values))
+        _rows.update(connection, [_sync.c.id == sync], values)
 
     def drop(self, connection: Connection, sync: SyncId) -> None:
         """Forget a sync."""
-        connection.execute(_sync.delete().where(_sync.c.id == sync))
+        _rows.delete(connection, _sync.c.id == sync)
 
 
 class ActiveSyncs(tuple[SyncRow, ...]):
@@ -306,13 +308,9 @@ def sync_chains(rows: Iterable[SyncRow], hidden: Collection[BranchId]) -> list[t
     return chains
 
 
-def _row(row: Row[Any]) -> SyncRow:
-    return _of_values(tuple(row))
-
-
 @lru_cache(maxsize=4096)
 def _of_values(values: tuple[Any, ...]) -> SyncRow:
     """A row of the catalog as a sync; its JSON is parsed once for as long as it stays the same."""
-    given = dict(zip(_sync.c.keys(), values, strict=True))
+    given = _rows.named(values)
     sources, spec, guard = (json.loads(given.pop(name)) for name in ("sources", "spec", "guard"))
     return SyncRow(sources=tuple(sources), spec=spec, guard=guard, **given)

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import cache
 from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Engine, bindparam, select
 
 from livingdb.catalog import schema
-from livingdb.catalog.sql.insert import insert_into
-from livingdb.catalog.sql.prepared_statements import PreparedStatement
+from livingdb.catalog.sealed_rows import SealedRows
 from livingdb.catalog.sql.read_queries import Queries
 from livingdb.catalog.sql.sqlite import writing_engine
-from livingdb.chunks.address import Address, digest
-from livingdb.errors import Corruption
+from livingdb.chunks.address import Address
 
-__all__ = ["VersionRow", "VersionRows", "read_row", "root_digest", "row_digest"]
+__all__ = ["VersionRow", "VersionRows", "read_row"]
 
 _version, _made = schema.version, schema.materialization
-_DIGEST_BYTES = 8
+_rows, _trees = SealedRows(_version), SealedRows(_made)
 
 
 class VersionRow(NamedTuple):
@@ -36,43 +33,14 @@ class VersionRow(NamedTuple):
     rows: int | None
 
 
-def row_digest(row: VersionRow) -> bytes:
-    """What shows that nobody changed the row of a version."""
-    addresses = (row.address, row.definition, row.origin, row.base, row.skip, row.keyframe)
-    parts = [b"" if address is None else bytes(address) for address in addresses]
-    numbers = f"{[len(part) for part in parts]}{row.depth},{row.changed},{row.rows}"
-    return bytes(digest(*parts, numbers.encode())[:_DIGEST_BYTES])
-
-
-def read_row(values: Sequence[Any]) -> VersionRow:
-    """A row as the catalog gives it, checked; `Corruption` if somebody changed it."""
-    row = VersionRow(*values[:-1])
-    if row_digest(row) != values[-1]:
-        raise Corruption(f"the catalog's row of version {row.address.hex()[:12]} is damaged")
-    return row
-
-
-def root_digest(version: Address, root: Address) -> bytes:
-    """What shows that nobody mixed up the root of a version."""
-    return bytes(digest(version, root)[:_DIGEST_BYTES])
-
-
-@cache
-def _writes(dialect: str) -> tuple[PreparedStatement, Any]:
-    """What puts a version that may be there, and the root of one, in a kind of database."""
-    materialize = insert_into(dialect, _made)
-    put_root = materialize.on_conflict_do_update(
-        index_elements=["version"],
-        set_={"root": materialize.excluded.root, "digest": materialize.excluded.digest},
-    )
-    return PreparedStatement(insert_into(dialect, _version).on_conflict_do_nothing()), put_root
+def read_row(row: Sequence[Any]) -> VersionRow:
+    """A row as the catalog gives it; `Corruption` if it is damaged."""
+    return VersionRow(*_rows.read(row))
 
 
 _GET = PreparedStatement(select(_version).where(_version.c.address == bindparam("address")))
 _GET_MANY = select(_version).where(_version.c.address.in_(bindparam("wanted", expanding=True)))
-_ROOT = PreparedStatement(
-    select(_made.c.root, _made.c.digest).where(_made.c.version == bindparam("version"))
-)
+_ROOT = PreparedStatement(_trees.every.where(_made.c.version == bindparam("version")))
 
 
 def _line() -> PreparedStatement:
@@ -85,8 +53,9 @@ def _line() -> PreparedStatement:
 
 
 _LINE = _line()
+_VERSION_COLUMNS = len(_version.c)
 _NEAR = (
-    select(_version, _made.c.root, _made.c.digest)
+    select(_version, _made)
     .join(_made, _made.c.version == _version.c.address)
     .where(_made.c.origin == bindparam("origin"))
 )
@@ -98,7 +67,6 @@ class VersionRows:
     def __init__(self, engine: Engine, queries: Queries):
         self._queries = queries
         self._writing = writing_engine(engine)
-        self._insert, self._materialize = _writes(engine.dialect.name)
 
     def get(self, address: Address) -> VersionRow | None:
         """One version."""
@@ -121,27 +89,25 @@ class VersionRows:
 
     def add(self, connection: Connection, rows: Iterable[VersionRow]) -> None:
         """Put new versions, in a transaction."""
-        values = [{**row._asdict(), "digest": row_digest(row)} for row in rows]
-        if values:
-            self._insert.run_many(connection, values)
+        _rows.insert_missing(connection, [row._asdict() for row in rows])
 
     # --- materializations --------------------------------------------------------------------
 
     def root(self, version: Address) -> Address | None:
-        """The root of a materialized version; `Corruption` if its row was tampered with."""
+        """The root of a materialized version."""
         rows = self._queries.run_prepared(_ROOT, {"version": version})
-        return _check_root(version, *rows[0]) if rows else None
+        return _root(rows[0]) if rows else None
 
     def materializations_of(self, origin: Address) -> list[tuple[VersionRow, Address]]:
         """The materialized versions of an origin."""
         rows = self._queries.all(_NEAR, {"origin": origin})
-        return [(read_row(row[:-2]), _check_root(row[0], row[-2], row[-1])) for row in rows]
+        at = _VERSION_COLUMNS
+        return [(read_row(row[:at]), _root(row[at:])) for row in rows]
 
-    def materializations(self) -> list[tuple[Address, Address, bytes]]:
-        """Every materialization: version, root, digest."""
-        statement = select(_made.c.version, _made.c.root, _made.c.digest)
-        rows = self._queries.all(statement)
-        return [(Address(version), Address(root), bytes(mark)) for version, root, mark in rows]
+    def materializations(self) -> list[tuple[Address, Address]]:
+        """Every materialization: version, root."""
+        rows = _trees.read_all(self._queries.all(_trees.every))
+        return [(Address(version), Address(root)) for version, root, *_ in rows]
 
     def materialize(
         self, connection: Connection, made: Iterable[tuple[VersionRow, Address]]
@@ -153,20 +119,16 @@ class VersionRows:
                 "root": root,
                 "origin": row.origin,
                 "depth": row.depth,
-                "digest": root_digest(row.address, root),
             }
             for row, root in made
         ]
-        if values:
-            connection.execute(self._materialize, values)
+        _trees.put(connection, values)
 
     def evict(self, version: Address) -> None:
         """Forget the root of a version."""
         with self._writing.begin() as connection:
-            connection.execute(_made.delete().where(_made.c.version == version))
+            _trees.delete(connection, _made.c.version == version)
 
 
-def _check_root(version: bytes, root: bytes, mark: bytes) -> Address:
-    if root_digest(Address(version), Address(root)) != mark:
-        raise Corruption(f"the catalog names a wrong tree for version {version.hex()[:12]}")
-    return Address(root)
+def _root(row: Sequence[Any]) -> Address:
+    return Address(_trees.read(row)[1])

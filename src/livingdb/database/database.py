@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from livingdb.alerts.dispatcher import Dispatcher
@@ -308,15 +309,28 @@ class Database(Alerting, Comparing, Tracing):
 
     # --- upkeep ------------------------------------------------------------------------------
 
-    def check(self, deep: bool = False, progress: Any = None) -> Any:
+    def check(
+        self,
+        deep: bool = False,
+        progress: Any = None,
+        repair_from: str | Path | Database | None = None,
+    ) -> Any:
         """Look at every chunk, reference and index; a report with `.problems`.
 
         `deep`: also compute anew what every active sync promises, and compare it with what its
-        target has; `.not_checked` names those for which that cannot be done.
+        target has; `.not_checked` names those for which that cannot be done.  `repair_from` is a
+        second copy of the database: what it has of what is damaged here is mended, as `.mended`
+        says; `.problems` are what is left.
         """
         from livingdb.maintenance.check import check
 
-        return check(self._graph, deep, self.engine, self.trust, progress)
+        if isinstance(repair_from, (str, Path)):
+            from livingdb.database.open_database import open_database
+
+            with open_database(repair_from, engine=self.engine) as copy:
+                return self.check(deep, progress, copy)
+        copied = None if repair_from is None else repair_from._graph
+        return check(self._graph, deep, self.engine, self.trust, progress, copied)
 
     def storage(self) -> Any:
         """How many bytes and chunks there are, and how much is shared."""

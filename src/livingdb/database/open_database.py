@@ -6,6 +6,7 @@ import getpass
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from livingdb.catalog.connect import locate
 from livingdb.database.database import Database
@@ -13,7 +14,10 @@ from livingdb.engines.engine_names import check_engine
 from livingdb.errors import AlreadyExists
 from livingdb.graph.graph import Graph
 
-__all__ = ["create", "default_author", "open_database"]
+if TYPE_CHECKING:
+    from livingdb.maintenance.repair_rows import Mended
+
+__all__ = ["create", "default_author", "mend_catalog", "open_database"]
 
 _AUTHOR_VARIABLE = "LIVINGDB_AUTHOR"
 
@@ -59,6 +63,18 @@ def open_database(
     place = locate(url, create=False)
     who = author or default_author()
     return Database(lambda given: Graph.open(place, given), who, trust, engine)
+
+
+def mend_catalog(url: str | Path, repair_from: str | Path) -> list[Mended]:
+    """Mend the rows of a database's catalog with those of a copy, so that it can be opened."""
+    from livingdb.maintenance.repair_rows import mend_rows
+
+    place = locate(url, create=False)
+    try:
+        with open_database(repair_from) as copy:
+            return mend_rows(place.engine, copy._graph.catalog.engine)
+    finally:
+        place.close()
 
 
 def default_author() -> str:

@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import func, select
+from sqlalchemy import Table, func, select
 
 from livingdb.catalog import schema
+from livingdb.catalog.sealed_rows import SealedRows, sealed_tables
 from livingdb.catalog.snapshots import SnapshotRow
-from livingdb.catalog.versions import VersionRow, read_row, root_digest
+from livingdb.catalog.versions import VersionRow
 from livingdb.chunks.address import Address, short
 from livingdb.chunks.chunk import RECORD, Chunk
 from livingdb.chunks.pack import Pack
@@ -25,12 +26,13 @@ from livingdb.graph.graph import Graph
 from livingdb.graph.snapshot import SnapshotRecord
 from livingdb.graph.unique_constraints import check_unique_rows
 from livingdb.maintenance.reach import Trees, recipe_chunks, recipe_inputs
+from livingdb.maintenance.repair_rows import Mended, all_rows
 from livingdb.tables.recipe import Change, Definition, Rows, load_recipe
 
 if TYPE_CHECKING:
     from livingdb.maintenance.check_syncs import NotChecked
 
-__all__ = ["Problem", "Report", "check"]
+__all__ = ["Check", "Problem", "Report", "check", "read_columns"]
 
 
 @dataclass(frozen=True)
@@ -63,6 +65,8 @@ class Report:
     """How many syncs were computed anew; None if that was not asked for."""
     not_checked: list[NotChecked] = field(default_factory=list)
     """The syncs among those asked for that were not looked at, and why."""
+    mended: list[Mended] = field(default_factory=list)
+    """What was damaged, and is not any more: it was taken from a second copy."""
 
     @property
     def ok(self) -> bool:
@@ -85,6 +89,7 @@ class Report:
         if self.syncs is not None:
             counts += f", {self.syncs} syncs computed anew"
         rest = "".join(f"\n  not checked: {one}" for one in self.not_checked)
+        rest += "".join(f"\n  mended: {one}" for one in self.mended)
         if self.ok:
             return f"no problems in {counts}{rest}"
         shown = "\n".join(f"  {problem}" for problem in self.problems[:20])
@@ -97,10 +102,20 @@ def check(
     engine: str | None = None,
     trust: Sequence[str] = (),
     progress: Callable[[int, int, str], object] | None = None,
+    repair_from: Graph | None = None,
 ) -> Report:
-    """Look at everything; `deep`: also compute anew what every active sync promises."""
-    work = _Check(graph)
+    """Look at everything; `deep`: also compute anew what every active sync promises.
+
+    `repair_from` is a second copy of the database: what it has of what is damaged is mended first.
+    """
+    mended: list[Mended] = []
+    if repair_from is not None:
+        from livingdb.maintenance.repair import repair
+
+        mended = repair(graph, repair_from)
+    work = Check(graph)
     report = work.run()
+    report.mended = mended
     if deep:
         from livingdb.maintenance.check_syncs import check_syncs
 
@@ -111,18 +126,34 @@ def check(
     return report
 
 
-class _Check:
+def read_columns(chunk: Chunk) -> None:
+    """Read all of a chunk; `Corruption` if it is not what its address says."""
+    if chunk.kind == RECORD:
+        chunk.payload()
+        return
+    for position, descriptor in enumerate(chunk.descriptors):
+        chunk.canonical(position, parse_descriptor(descriptor))
+
+
+class Check:
+    """One look at everything; `damaged` are chunks that cannot be read, `damaged_packs` packs."""
+
     def __init__(self, graph: Graph):
         self.graph = graph
         self.store = graph.store
         self.report = Report()
         self.verified: set[Address] = set()
+        self.damaged: set[Address] = set()
+        self.damaged_packs: list[str] = []
         self.trees = Trees(self.store)
         self.versions: dict[Address, VersionRow] = {}
         self.touches: dict[int, dict[str, Address | None]] = {}
 
     def run(self) -> Report:
+        """Look, and tell."""
+        self.store.take_missed()
         parts = (
+            self._check_rows,
             self.store.refresh,
             self._check_packs,
             self._check_journal,
@@ -136,6 +167,7 @@ class _Check:
             with self.collect_problems("catalog"):
                 part()
         self.report.chunks = len(self.verified)
+        self.damaged |= self.store.take_missed() - self.verified
         return self.report
 
     @contextmanager
@@ -151,49 +183,60 @@ class _Check:
     def _report(self, where: str, what: str) -> None:
         self.report.problems.append(Problem(where, what))
 
+    # --- rows of the catalog -----------------------------------------------------------------
+
+    def _check_rows(self) -> None:
+        """Every row is as it was written."""
+        for rows in sealed_tables(schema.metadata.sorted_tables):
+            with self.collect_problems("catalog"):
+                for row in all_rows(self.graph.catalog.engine, rows):
+                    if not rows.is_sound(row):
+                        self._report(rows.place(row[:-1]), "it is not as it was written")
+
+    def _rows(self, table: Table) -> list[Sequence[Any]]:
+        """The rows of a table that are as they were written; `_check_rows` tells of the others."""
+        rows = SealedRows(table)
+        found = all_rows(self.graph.catalog.engine, rows)
+        return [row[:-1] for row in found if rows.is_sound(row)]
+
     # --- chunks ------------------------------------------------------------------------------
 
     def _check_packs(self) -> None:
         for name in self.graph.catalog.packs.names():
             self.report.packs += 1
             where = f"pack {name}"
+            before = len(self.report.problems)
             with self.collect_problems(where):
                 pack = Pack(self.graph.place.files.view(f"packs/{name}"), name)
                 for what in pack.verify():
                     self._report(where, what)
                 for address in pack.addresses():
                     self._check_chunk(address, where)
+            if len(self.report.problems) > before:
+                self.damaged_packs.append(name)
 
     def _check_journal(self) -> None:
         for chunk in self.store.journal.chunks():
             with self.collect_problems(f"journal, chunk {short(chunk.address)}"):
-                self._read_columns(Chunk(chunk.address, chunk.data, self.store.get))
+                self.damaged.add(chunk.address)
+                read_columns(Chunk(chunk.address, chunk.data, self.store.get))
                 self.verified.add(chunk.address)
+                self.damaged.discard(chunk.address)
 
     def _check_chunk(self, address: Address, where: str) -> None:
         """Read every column of a chunk, once."""
         if address in self.verified:
             return
         with self.collect_problems(f"{where}, chunk {short(address)}"):
-            self._read_columns(Chunk(address, self.store.get(address), self.store.get))
+            self.damaged.add(address)
+            read_columns(Chunk(address, self.store.get(address), self.store.get))
             self.verified.add(address)
-
-    def _read_columns(self, chunk: Chunk) -> None:
-        if chunk.kind == RECORD:
-            chunk.payload()
-            return
-        for position, descriptor in enumerate(chunk.descriptors):
-            chunk.canonical(position, parse_descriptor(descriptor))
+            self.damaged.discard(address)
 
     # --- versions and trees ------------------------------------------------------------------
 
     def _check_versions(self) -> None:
-        with self.graph.catalog.engine.connect() as connection:
-            found = connection.execute(select(schema.version)).all()
-        rows: list[VersionRow] = []
-        for values in found:
-            with self.collect_problems(f"version {short(values[0])}"):
-                rows.append(read_row(values))
+        rows = [VersionRow(*values) for values in self._rows(schema.version)]
         self.versions = {row.address: row for row in rows}
         for row in rows:
             self.report.versions += 1
@@ -252,18 +295,12 @@ class _Check:
         return row
 
     def _check_materializations(self) -> None:
-        made = schema.materialization.c
-        columns = select(made.version, made.root, made.digest, made.origin, made.depth)
-        with self.graph.catalog.engine.connect() as connection:
-            rows = connection.execute(columns).all()
-        for version, root, mark, *place in rows:
+        for version, root, *place in self._rows(schema.materialization):
             self.report.materializations += 1
             where = f"tree of version {short(version)}"
             row = self.versions.get(version)
             if row is None:
                 self._report(where, "there is no such version")
-            elif root_digest(version, root) != mark:
-                self._report(where, "the catalog names a wrong tree")
             elif tuple(place) != (row.origin, row.depth):
                 self._report(where, "the catalog has it in the wrong place")
             else:
@@ -277,9 +314,8 @@ class _Check:
     # --- snapshots and names -----------------------------------------------------------------
 
     def _check_snapshots(self) -> None:
-        with self.graph.catalog.engine.connect() as connection:
-            for name, sequence, version in connection.execute(select(schema.touch)):
-                self.touches.setdefault(sequence, {})[name] = version
+        for name, sequence, version in self._rows(schema.touch):
+            self.touches.setdefault(sequence, {})[name] = version
         for row in self.graph.snapshots.newest_first():
             self.report.snapshots += 1
             where = f"snapshot {short(row.address)}"

@@ -124,7 +124,7 @@ def _thin_indexes(graph: Graph, heads: Iterable[Version]) -> int:
     """Evict indexes of unique constraints that no head is checked by."""
     used = {address for head in heads for address in graph.versions.uniques.used_by(head)}
     evicted = 0
-    for address, _, _ in graph.catalog.versions.materializations():
+    for address, _ in graph.catalog.versions.materializations():
         recipe = graph.versions.recipe(graph.versions.require(address))
         is_index = isinstance(recipe, Derived) and recipe.kind == INDEX_KIND
         if is_index and address not in used:
@@ -156,7 +156,7 @@ def _live_chunks(graph: Graph) -> tuple[set[Address], dict[Address, Address]]:
         definitions[Address(address)] = (Address(definition), depth)
         if isinstance(recipe, Rows):
             roots.append((depth, Address(definition), recipe.root))
-    for version, root, _ in graph.catalog.versions.materializations():
+    for version, root in graph.catalog.versions.materializations():
         if version in definitions:  # else it came meanwhile, and nothing is going to be swapped
             definition, depth = definitions[version]
             roots.append((depth, definition, root))

@@ -24,6 +24,8 @@ from livingdb.alerts import delivery as sending
 from livingdb.alerts import dispatcher as dispatch
 from livingdb.alerts.dispatcher import Dispatcher
 from livingdb.alerts.outbox import back_off_seconds
+from livingdb.catalog import schema
+from livingdb.catalog.sealed_rows import SealedRows
 from livingdb.graph.graph import now
 
 Tell = Callable[..., int]
@@ -388,7 +390,7 @@ def test_a_claim_that_lapsed_is_taken_again(
             (done,) = quiet.deliver_alerts()
             assert (done.state, done.attempts) == ("sent", 2)
             with quiet._graph.catalog.write() as connection:
-                connection.exec_driver_sql("UPDATE outbox SET state = 'waiting'")
+                SealedRows(schema.outbox).update(connection, [], {"state": "waiting"})
     (done,) = quiet.deliver_alerts()
     assert done.state == "failed", "nor is it tried for ever"
     assert "no program" in done.error

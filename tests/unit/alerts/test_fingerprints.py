@@ -15,6 +15,7 @@ from livingdb.alerts.raise_alert import fingerprint_of, printable, raise_alert
 from livingdb.catalog import schema
 from livingdb.catalog.alerts import ACKNOWLEDGED, RESOLVED
 from livingdb.catalog.outbox import FAILED
+from livingdb.catalog.sealed_rows import SealedRows
 from livingdb.catalog.syncs import SyncRow
 
 SECOND = 1_000_000
@@ -149,8 +150,8 @@ def test_what_a_sink_never_got_does_not_count(quiet: livingdb.Database, tell: Te
     catalog = quiet._graph.catalog
     with catalog.write() as connection:
         (lost,) = (row for row in catalog.outbox.all() if "slow" in row.sink)
-        table = schema.outbox
-        connection.execute(table.update().where(table.c.id == lost.id).values(state=FAILED))
+        is_lost = schema.outbox.c.id == lost.id
+        SealedRows(schema.outbox).update(connection, [is_lost], {"state": FAILED})
     assert told(quiet, tell(time=START + 1)) == ["slow"]
 
 

@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 import livingdb
 from livingdb import AlreadyExists, InvalidData, InvalidName, NotFound, alert
 from livingdb.alerts.watch import WatchTarget
+from livingdb.catalog import schema
+from livingdb.catalog.sealed_rows import SealedRows
 from livingdb.commit import check_watches as watch_rounds
 from livingdb.evolution import AddColumn, DropColumn, RenameColumn, RenameTable
 from livingdb.graph.graph import now
@@ -403,7 +405,9 @@ def test_something_that_a_newer_program_watches(
     """It is left alone; those who know it tell."""
     quiet.watch("w", alert.on_merge())
     with quiet._graph.catalog.write() as connection:
-        connection.exec_driver_sql("""UPDATE watch SET spec = replace(spec, 'merge', 'eclipse')""")
+        SealedRows(schema.watch).update(
+            connection, [], lambda row: {"spec": row["spec"].replace("merge", "eclipse")}
+        )
         quiet._graph.catalog.raise_epoch(connection)
     main.insert("orders", [{"id": 60}])
     assert repr(quiet.watches()[0]) == "<Watch w: eclipse>"

@@ -9,6 +9,7 @@ from tests.unit.catalog.conftest import add_snapshot, nothing
 from livingdb.catalog import schema
 from livingdb.catalog.catalog import Catalog
 from livingdb.catalog.ids import SyncId, new_id
+from livingdb.catalog.sealed_rows import SealedRows
 from livingdb.catalog.syncs import SyncRow
 from livingdb.catalog.versions import VersionRow
 from livingdb.chunks.address import Address, digest
@@ -55,7 +56,7 @@ def test_a_catalog_of_another_time_is_refused_and_left_alone(
     wrong = {"999": Unsupported, "0": Unsupported, "many": Corruption, "-1": Corruption}
     for stored, error in wrong.items():
         with catalog.write() as connection:
-            connection.execute(schema.meta.update().where(where).values(value=stored))
+            SealedRows(schema.meta).update(connection, [where], {"value": stored})
         with pytest.raises(error):
             Catalog.open(engine)
         assert catalog.meta("schema") == stored
@@ -190,7 +191,7 @@ def test_materializations_come_go_and_are_replaced(catalog: Catalog) -> None:
     assert catalog.versions.root(second.address) == roots[3]
     catalog.versions.evict(first.address)
     assert catalog.versions.root(first.address) is None
-    left = {version: root for version, root, _ in catalog.versions.materializations()}
+    left = dict(catalog.versions.materializations())
     assert left == {second.address: roots[3], other.address: roots[2]}
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from sqlalchemy import Engine, text
+from sqlalchemy import Engine
 from tests.unit.catalog.conftest import add_snapshot
 
+from livingdb.catalog import schema
 from livingdb.catalog.catalog import Catalog
+from livingdb.catalog.sealed_rows import SealedRows
 from livingdb.catalog.snapshots import SnapshotRow, Snapshots
 from livingdb.catalog.sql.read_queries import Queries
 from livingdb.chunks.address import Address, digest
@@ -85,13 +87,14 @@ def test_an_ancestor_follows_the_first_parent(catalog: Catalog) -> None:
     assert catalog.snapshots.ancestor(merged, 5) == merged, "it is not that deep itself"
 
 
-@pytest.mark.parametrize("change", ["first = NULL, skip = NULL", "first = 3, skip = 3"])
+@pytest.mark.parametrize("change", [{"first": None, "skip": None}, {"first": 3, "skip": 3}])
 def test_a_way_back_that_does_not_go_back_is_damage(
-    catalog: Catalog, engine: Engine, change: str
+    catalog: Catalog, engine: Engine, change: dict[str, int | None]
 ) -> None:
     rows = add_line(catalog, 3)
     with engine.begin() as connection:
-        connection.execute(text(f"UPDATE snapshot SET {change} WHERE sequence = 3"))
+        is_third = schema.snapshot.c.sequence == 3
+        SealedRows(schema.snapshot).update(connection, [is_third], change)
     fresh = forgetful(catalog)
     with pytest.raises(Corruption, match="no parent"):
         fresh.ancestor(fresh.at(rows[2].sequence), 0)
@@ -108,7 +111,7 @@ def test_a_number_that_nobody_has_is_damage(catalog: Catalog) -> None:
 def test_parents_without_numbers_are_damage(catalog: Catalog, engine: Engine) -> None:
     (row,) = add_line(catalog, 1)
     with engine.begin() as connection:
-        connection.execute(text("UPDATE snapshot SET others = '1,x'"))
+        SealedRows(schema.snapshot).update(connection, [], {"others": "1,x"})
     with pytest.raises(Corruption, match=row.address.hex()[:12]):
         forgetful(catalog).at(row.sequence)
 

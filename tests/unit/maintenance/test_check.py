@@ -14,7 +14,9 @@ from tests.ids import counted
 
 import livingdb
 from livingdb.catalog import schema
-from livingdb.catalog.versions import VersionRow, root_digest, row_digest
+from livingdb.catalog.branch_log import log_lines
+from livingdb.catalog.sealed_rows import DIGEST, SealedRows
+from livingdb.catalog.versions import VersionRow
 from livingdb.chunks.address import Address, digest, short
 from livingdb.graph.graph import Graph
 from livingdb.graph.storage.drain_journal import drain_journal
@@ -97,10 +99,8 @@ def read_version(connection: Connection, where: object) -> VersionRow:
 
 def write_version(connection: Connection, row: VersionRow) -> str:
     """Put a row in the place of the one with its address, with a digest that says nothing."""
-    table = schema.version
-    values = {**row._asdict(), "digest": row_digest(row)}
-    done = connection.execute(table.update().where(table.c.address == row.address).values(values))
-    assert done.rowcount == 1
+    is_mine = schema.version.c.address == row.address
+    assert SealedRows(schema.version).update(connection, [is_mine], row._asdict())
     return f"version {short(row.address)}"
 
 
@@ -119,7 +119,7 @@ def with_wrong_digest(graph: Graph, connection: Connection) -> str:
     row, table = deep(connection), schema.version
     where = table.c.address == row.address
     connection.execute(table.update().where(where).values(changed=row.changed + 1))
-    return f"version {short(row.address)}"
+    return f"row {short(row.address)} of table 'version'"
 
 
 def with_change(**change: object) -> Plant:
@@ -189,7 +189,7 @@ def first_tree(connection: Connection) -> tuple[Address, Address]:
 def tree_of_nobody(graph: Graph, connection: Connection) -> str:
     version, root = digest(b"nobody"), first_tree(connection)[1]
     values = {"version": version, "root": root, "origin": version, "depth": 0}
-    connection.execute(_made.insert(), {**values, "digest": root_digest(version, root)})
+    SealedRows(_made).insert(connection, [values])
     return f"tree of version {short(version)}"
 
 
@@ -197,20 +197,19 @@ def tree_of_another(graph: Graph, connection: Connection) -> str:
     version, _ = first_tree(connection)
     where = _made.c.version == version
     connection.execute(_made.update().where(where).values(root=digest(b"another")))
-    return f"tree of version {short(version)}"
+    return f"row {short(version)} of table 'materialization'"
 
 
 def tree_in_the_wrong_place(graph: Graph, connection: Connection) -> str:
     version, _ = first_tree(connection)
-    connection.execute(_made.update().where(_made.c.version == version).values(depth=77))
+    SealedRows(_made).update(connection, [_made.c.version == version], {"depth": 77})
     return f"tree of version {short(version)}"
 
 
 def tree_that_is_missing(graph: Graph, connection: Connection) -> str:
     version, _ = first_tree(connection)
-    root = digest(b"no such tree")
-    values = {"root": root, "digest": root_digest(version, root)}
-    connection.execute(_made.update().where(_made.c.version == version).values(values))
+    values = {"root": digest(b"no such tree")}
+    SealedRows(_made).update(connection, [_made.c.version == version], values)
     return f"tree of version {short(version)}"
 
 
@@ -228,14 +227,15 @@ def set_head(**values: object) -> Plant:
     def plant(graph: Graph, connection: Connection) -> str:
         number, where = main_head(graph)
         is_head = _snapshot.c.sequence == number
-        connection.execute(_snapshot.update().where(is_head).values(**values))
+        SealedRows(_snapshot).update(connection, [is_head], values)
         return where
 
     return plant
 
 
 def touch_of_nobody(graph: Graph, connection: Connection) -> str:
-    connection.execute(schema.touch.insert(), {"name": "t", "sequence": 999, "version": None})
+    values = {"name": "t", "sequence": 999, "version": None}
+    SealedRows(schema.touch).insert(connection, [values])
     return "snapshots"
 
 
@@ -248,7 +248,7 @@ def touch_that_is_missing(graph: Graph, connection: Connection) -> str:
 def touch_too_many(graph: Graph, connection: Connection) -> str:
     number, where = main_head(graph)
     values = {"name": "more", "sequence": number, "version": digest(b"more")}
-    connection.execute(schema.touch.insert(), values)
+    SealedRows(schema.touch).insert(connection, [values])
     return where
 
 
@@ -260,19 +260,42 @@ def version_that_is_missing(graph: Graph, connection: Connection) -> str:
 
 
 def log_of_nobody(graph: Graph, connection: Connection) -> str:
-    values = {"branch": 999, "position": 0, "snapshot": 1, "time": 0, "operation": "clone"}
-    connection.execute(schema.branch_log.insert(), values)
+    SealedRows(schema.branch_log).insert_sealed(connection, log_lines(999, [(1, 0, "clone")]))
     return "branches"
 
 
-def change_log(branch: str, **values: object) -> Plant:
+def log_to(branch: str, snapshot: int) -> Plant:
+    """A log whose last line leads elsewhere, with digests that say nothing."""
+
     def plant(graph: Graph, connection: Connection) -> str:
         row, log = graph.branch(branch), schema.branch_log
-        last = (log.c.branch == row.number) & (log.c.position == row.position)
-        connection.execute(log.update().where(last).values(**values))
+        moves = [(m.snapshot, m.time, m.operation) for m in reversed(graph.branches.log(row))]
+        lines = log_lines(row.number, [*moves[:-1], (snapshot, *moves[-1][1:])])
+        SealedRows(log).delete(connection, log.c.branch == row.number)
+        SealedRows(log).insert_sealed(connection, lines)
+        is_branch = schema.branch.c.number == row.number
+        chain = {"chain": lines[-1][DIGEST]}
+        SealedRows(schema.branch).update(connection, [is_branch], chain)
         return f"branch {branch}"
 
     return plant
+
+
+def log_without_a_line(position: int) -> Plant:
+    def plant(graph: Graph, connection: Connection) -> str:
+        log = schema.branch_log.c
+        is_line = log.branch == graph.branch("main").number, log.position == position
+        assert SealedRows(schema.branch_log).delete(connection, *is_line)
+        return "branch main"
+
+    return plant
+
+
+def line_that_was_moved(graph: Graph, connection: Connection) -> str:
+    log, row = schema.branch_log, graph.branch("dev")
+    is_last = log.c.branch == row.number, log.c.position == row.position
+    connection.execute(log.update().where(*is_last).values(position=77))
+    return f"row ({row.number}, 77) of table 'branch_log'"
 
 
 def without_a_log(graph: Graph, connection: Connection) -> str:
@@ -283,13 +306,18 @@ def without_a_log(graph: Graph, connection: Connection) -> str:
 
 def head_elsewhere(graph: Graph, connection: Connection) -> str:
     where = schema.branch.c.name == "dev"
-    connection.execute(schema.branch.update().where(where).values(head=1))
+    SealedRows(schema.branch).update(connection, [where], {"head": 1})
     return "branch dev"
 
 
 def tag_of_nothing(graph: Graph, connection: Connection) -> str:
-    connection.execute(schema.tag.update().values(snapshot=999))
+    SealedRows(schema.tag).update(connection, [], {"snapshot": 999})
     return "tag v1"
+
+
+def tag_that_was_moved(graph: Graph, connection: Connection) -> str:
+    connection.execute(schema.tag.update().values(snapshot=1))
+    return "row 'v1' of table 'tag'"
 
 
 # --- chunks in the journal -----------------------------------------------------------------------
@@ -311,7 +339,7 @@ def record_that_is_missing(graph: Graph, connection: Connection) -> str:
 @pytest.mark.parametrize(
     ("plant", "words"),
     [
-        (with_wrong_digest, "row of version .* is damaged"),
+        (with_wrong_digest, "it is not as it was written"),
         (with_more_changed, "the index does not say what the recipe says"),
         (with_change(depth=9), "the index does not say what the recipe says"),
         (with_change(skip=None), "its skip in the index leads to the wrong version"),
@@ -324,7 +352,7 @@ def record_that_is_missing(graph: Graph, connection: Connection) -> str:
         (rows_with_another_keyframe, "its keyframe in the index is another version"),
         (rows_with_a_wrong_count, "the index does not say what the recipe says"),
         (tree_of_nobody, "there is no such version"),
-        (tree_of_another, "the catalog names a wrong tree"),
+        (tree_of_another, "it is not as it was written"),
         (tree_in_the_wrong_place, "the catalog has it in the wrong place"),
         (tree_that_is_missing, "chunk"),
         (set_head(message="another"), "the index does not say what the snapshot says"),
@@ -341,12 +369,15 @@ def record_that_is_missing(graph: Graph, connection: Connection) -> str:
         (touch_that_is_missing, "the index names other tables than those it changed"),
         (touch_too_many, "the index names other tables than those it changed"),
         (log_of_nobody, "the log of a branch .number 999. that is not"),
-        (change_log("dev", snapshot=1), "its log does not lead to its head"),
-        (change_log("dev", position=77), "its log does not lead to its head"),
-        (change_log("main", snapshot=999), "snapshot number 999 is missing"),
-        (without_a_log, "its log does not lead to its head"),
+        (log_to("dev", 1), "its log does not lead to its head"),
+        (log_to("main", 999), "snapshot number 999 is missing"),
+        (log_without_a_line(0), "row .*, 0. of table 'branch_log' is missing"),
+        (log_without_a_line(2), "row .*, 2. of table 'branch_log' is missing"),
+        (line_that_was_moved, "it is not as it was written"),
+        (without_a_log, "of table 'branch_log' is missing"),
         (head_elsewhere, "its log does not lead to its head"),
         (tag_of_nothing, "snapshot number 999 is missing"),
+        (tag_that_was_moved, "it is not as it was written"),
         (chunk_of_another, "chunk"),
         (record_that_is_missing, "chunk"),
     ],

@@ -228,7 +228,7 @@ def test_a_walk_meets_every_chunk_once_and_the_root_first(db: livingdb.Database)
     trees = Trees(graph.store)
     met: list[Address] = []
     roots = []
-    for version, root, _ in graph.catalog.versions.materializations():
+    for version, root in graph.catalog.versions.materializations():
         definition = graph.versions.require(version).definition
         part = list(trees.walk(definition, root))
         if root not in met:

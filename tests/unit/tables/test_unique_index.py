@@ -49,7 +49,7 @@ def refuse_scans(monkeypatch: pytest.MonkeyPatch) -> None:
 def index_versions(db: Database) -> list[str]:
     graph = db._graph
     found = []
-    for version, _, _ in graph.catalog.versions.materializations():
+    for version, _ in graph.catalog.versions.materializations():
         recipe = graph.versions.recipe(graph.versions.require(version))
         if getattr(recipe, "kind", "") == KIND:
             found.append(recipe.data["inputs"][""])  # type: ignore[union-attr]
@@ -111,7 +111,7 @@ def test_a_new_tree_gets_its_index_from_the_last_one(
 def test_an_index_that_was_forgotten_is_made_again(db: Database) -> None:
     main = filled(db)
     graph = db._graph
-    for version, _, _ in graph.catalog.versions.materializations():
+    for version, _ in graph.catalog.versions.materializations():
         if getattr(graph.versions.recipe(graph.versions.require(version)), "kind", "") == KIND:
             graph.index.evict(version)
     assert index_versions(db) == []
@@ -129,7 +129,7 @@ def test_check_finds_a_wrong_index_and_a_value_that_is_there_twice(db: Database)
     assert near is not None
     good = {
         version: root
-        for version, root, _ in graph.catalog.versions.materializations()
+        for version, root in graph.catalog.versions.materializations()
         if versions.recipe(versions.require(version)) == versions.uniques._recipe(near, ["code"])
     }
     (index,) = good

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import Connection, Dialect
+from sqlalchemy.exc import IntegrityError
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.expression import ClauseElement
 
 from livingdb.catalog.sql.postgres import postgres_failure
 from livingdb.catalog.sql.sqlite import sqlite_failure
-from livingdb.errors import LivingDBError
 
 __all__ = ["PreparedStatement"]
 
@@ -60,8 +60,17 @@ class PreparedStatement:
         try:
             cursor.execute(compiled.text, compiled.bind(values))
         except Exception as error:
-            raise _failure(connection, error) or error from None
+            raise _failure(connection, error, compiled.text) or error from None
         return cursor
+
+    def fetch(self, connection: Connection, values: Values) -> list[Any]:
+        """Run it; every row of its answer."""
+        cursor = self.run(connection, values)
+        try:
+            return list(cursor.fetchall())
+        except Exception as error:
+            words = self._compile(connection.dialect).text
+            raise _failure(connection, error, words) or error from None
 
     def run_many(self, connection: Connection, values: Iterable[Values]) -> int:
         """Run it once for each of the values; how many rows that changed in all."""
@@ -70,7 +79,7 @@ class PreparedStatement:
             cursor.executemany(compiled.text, [compiled.bind(each) for each in values])
             return int(cursor.rowcount)
         except Exception as error:
-            raise _failure(connection, error) or error from None
+            raise _failure(connection, error, compiled.text) or error from None
         finally:
             cursor.close()
 
@@ -82,7 +91,9 @@ def _cursor(connection: Connection) -> Any:
     return connection.connection.cursor()
 
 
-def _failure(connection: Connection, error: Exception) -> LivingDBError | None:
-    """LivingDB's error for one of the driver."""
+def _failure(connection: Connection, error: Exception, words: str) -> Exception | None:
+    """LivingDB's error for one of the driver, or SQLAlchemy's for a rule of a table."""
+    if isinstance(error, connection.dialect.loaded_dbapi.IntegrityError):
+        return IntegrityError(words, None, error)
     is_sqlite = connection.dialect.name == "sqlite"
     return sqlite_failure(error) if is_sqlite else postgres_failure(error)

@@ -44,11 +44,10 @@ class Queries:
         """Every row of a prepared statement's answer: nothing of it stays open."""
         connection = self._connection()
         try:
-            found: list[Any] = statement.run(connection, values).fetchall()
+            return statement.fetch(connection, values)
         except BaseException:
             connection.close()
             raise
-        return found
 
     def close(self) -> None:
         """Let go of every thread's connection."""

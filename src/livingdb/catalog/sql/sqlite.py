@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import sqlite3
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +26,7 @@ from livingdb.errors import Corruption, LivingDBError, Locked, StorageFailure
 
 __all__ = [
     "BUSY_TIMEOUT_SECONDS",
+    "any_text",
     "reading_engine",
     "sqlite_engine",
     "sqlite_failure",
@@ -60,6 +63,8 @@ _PRIMARY_CODE = 0xFF
 
 _UNKNOWN_NAME = ("no such column: ", "no such table: ")
 """Every statement is our own: a name that is not there was lost from the file."""
+
+_NO_TEXT = "Could not decode to UTF-8 column"
 
 
 class _OneDialect(SQLiteDialect_pysqlite):
@@ -153,6 +158,20 @@ def _use_write_ahead_log(connection: sqlite3.Connection, timeout_seconds: float)
         time.sleep(0.005)
 
 
+@contextmanager
+def any_text(connection: Connection) -> Iterator[None]:
+    """Let texts that are none be read from SQLite, with surrogates for the bytes that are wrong."""
+    raw: Any = connection.connection.dbapi_connection
+    if connection.dialect.name != "sqlite":
+        yield
+        return
+    raw.text_factory = lambda data: data.decode("utf-8", "surrogateescape")
+    try:
+        yield
+    finally:
+        raw.text_factory = str
+
+
 def _translate_error(context: ExceptionContext) -> BaseException | None:
     return sqlite_failure(context.original_exception)
 
@@ -161,7 +180,9 @@ def sqlite_failure(error: BaseException | None) -> LivingDBError | None:
     """LivingDB's error for one of the driver; None if it has no word for it."""
     code = getattr(error, "sqlite_errorcode", None)
     if code is None:
-        return None
+        is_damaged = isinstance(error, sqlite3.Error) and str(error).startswith(_NO_TEXT)
+        what = "the catalog is damaged: a text in it is none; `check` names the row"
+        return Corruption(f"{what} ({error})") if is_damaged else None
     is_unknown_name = code == sqlite3.SQLITE_ERROR and str(error).startswith(_UNKNOWN_NAME)
     kind = Corruption if is_unknown_name else _FAILURES.get(code & _PRIMARY_CODE)
     return None if kind is None else kind(f"SQLite: {error}")

@@ -51,6 +51,7 @@ class DatabaseStore:
         self.packs = PackStore(files, catalog.packs.names())
         self._staged: tuple[StagedChunks, ...] = ()
         self._gone: dict[str, float] = {}
+        self._missed: set[Address] = set()
         self._lock = Lock()
 
     def get(self, address: Address) -> Buffer:
@@ -70,11 +71,19 @@ class DatabaseStore:
         self.refresh()
         with suppress(Corruption):
             return self.packs.get(address)  # which another thread may have refreshed
+        with self._lock:
+            self._missed.add(address)
         raise damage
 
     def get_many(self, addresses: Sequence[Address]) -> Mapping[Address, Buffer]:
         """The stored bytes of those that are in the journal."""
         return self.journal.get_many(addresses)
+
+    def take_missed(self) -> set[Address]:
+        """The chunks that somebody asked for in vain since this was asked last."""
+        with self._lock:
+            missed, self._missed = self._missed, set()
+        return missed
 
     def contains(self, addresses: Sequence[Address]) -> npt.NDArray[np.bool_]:
         """Which of the addresses are here."""

@@ -33,6 +33,7 @@ def changing_snapshots(
     graph: Graph, head: SnapshotRow, table: str
 ) -> Iterator[tuple[int, Address | None]]:
     """Snapshots of the first-parent line that changed the table, newest first."""
+    graph.catalog.touches.verify()
     line = first_parents(graph.snapshots, head)
     window: set[int] = set()
     high = head.sequence
