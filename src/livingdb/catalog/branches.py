@@ -7,9 +7,10 @@ that two writers never overwrite each other.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
 from sqlalchemy import (
     BindParameter,
@@ -29,7 +30,7 @@ from livingdb.catalog.sql.prepared_statements import PreparedStatement
 from livingdb.catalog.sql.read_queries import Queries
 from livingdb.errors import AlreadyExists
 
-__all__ = ["EPOCH", "BranchRow", "Branches", "Movement", "TagRow"]
+__all__ = ["EPOCH", "BranchRow", "Branches", "Movement", "TagRow", "by_ids"]
 
 EPOCH = "epoch"
 _IS_BRANCH, _IS_TAG, _IS_EPOCH = 0, 1, 2
@@ -41,7 +42,8 @@ class BranchRow:
     """A branch as it is now; `head` is a snapshot's number.
 
     `epoch` changes when chunks are dropped that a transaction may have built upon.  `number` is
-    the catalog's own: it says which of two branches was made first.
+    the catalog's own: it says which of two branches was made first.  `step` is the newest step that
+    somebody was to follow when the branch was seen, 0 if there was none.
     """
 
     id: BranchId
@@ -53,6 +55,7 @@ class BranchRow:
     time: int
     epoch: str
     number: int
+    step: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,15 +91,33 @@ _EVERY = select(
     _branch.c.time,
     _epoch,
     _branch.c.number,
+    select(func.coalesce(func.max(schema.step.c.id), 0)).scalar_subquery(),
 )
+_ALL = PreparedStatement(_EVERY.order_by(_branch.c.name))
 _NAMES = PreparedStatement(select(_branch.c.id, _branch.c.name))
 _BY_NAME = PreparedStatement(_EVERY.where(_branch.c.name == bindparam("name")))
 
 
+def _given(count: int) -> list[BindParameter[Any]]:
+    return [bindparam(f"n{at}") for at in range(count)]
+
+
 @cache
 def _by_ids(count: int) -> PreparedStatement:
-    given: list[BindParameter[str]] = [bindparam(f"n{at}") for at in range(count)]
-    return PreparedStatement(_EVERY.where(_branch.c.id.in_(given)))
+    return PreparedStatement(_EVERY.where(_branch.c.id.in_(_given(count))))
+
+
+def by_ids(ids: Collection[BranchId]) -> tuple[PreparedStatement, dict[str, BranchId]]:
+    """What finds branches by their ids, and its values."""
+    given = {f"n{at}": one for at, one in enumerate(ids)}
+    return _by_ids(len(given)), given
+
+
+@cache
+def _movements(count: int) -> PreparedStatement:
+    mine = select(_branch.c.position).where(_branch.c.number.in_(_given(count)))
+    held = mine.with_for_update().subquery()
+    return PreparedStatement(select(func.sum(held.c.position)))
 
 
 _MOVE = PreparedStatement(
@@ -144,6 +165,10 @@ _NAMED = PreparedStatement(
 )
 
 
+_Stop = tuple[int, int, str]
+"""The number of a snapshot that a branch comes to, when, and by which operation."""
+
+
 class Branches:
     """Reads and moves names.  What writes takes the connection of a transaction."""
 
@@ -152,8 +177,12 @@ class Branches:
 
     def find(self, name: str) -> BranchRow | None:
         """The branch of that name."""
-        rows = self._queries.run_prepared(_BY_NAME, {"name": name})
-        return BranchRow(*rows[0]) if rows else None
+        rows = self._read(_BY_NAME, {"name": name})
+        return rows[0] if rows else None
+
+    def _read(self, statement: PreparedStatement, values: Mapping[str, Any]) -> list[BranchRow]:
+        """The branches that a statement finds, all seen at one time."""
+        return [BranchRow(*row) for row in self._queries.run_prepared(statement, values)]
 
     def branch_or_tag(self, name: str) -> tuple[BranchRow | TagRow | None, str]:
         """The branch or else the tag of that name, and the epoch."""
@@ -167,8 +196,7 @@ class Branches:
 
     def all(self) -> list[BranchRow]:
         """Every branch, by name."""
-        rows = self._queries.all(_EVERY.order_by(_branch.c.name))
-        return [BranchRow(*row) for row in rows]
+        return self._read(_ALL, {})
 
     def names(self) -> dict[BranchId, str]:
         """What every branch is called."""
@@ -182,9 +210,7 @@ class Branches:
         """The branches of these ids, by id and in their order, all seen at one time."""
         if not ids:
             return {}
-        given = {f"n{at}": one for at, one in enumerate(ids)}
-        rows = self._queries.run_prepared(_by_ids(len(given)), given)
-        found = {row[0]: BranchRow(*row) for row in rows}
+        found = {row.id: row for row in self._read(*by_ids(ids))}
         return {one: found[one] for one in ids if one in found}
 
     def count(self) -> int:
@@ -304,7 +330,14 @@ class Branches:
 
         Each goes to the snapshot of a number, by an operation.
         """
-        if not moves:
+        ways = [(branch, [(head, time, how)]) for branch, head, how in moves]
+        return self._advance(connection, ways)
+
+    def _advance(
+        self, connection: Connection, ways: Sequence[tuple[BranchRow, Sequence[_Stop]]]
+    ) -> bool:
+        """Move branches that are still where they were seen, each by way of some snapshots."""
+        if not ways:
             return True
         found = _MOVE.run_many(
             connection,
@@ -312,21 +345,28 @@ class Branches:
                 {
                     "which": branch.number,
                     "seen": branch.position,
-                    "to": head,
-                    "next": branch.position + 1,
+                    "to": stops[-1][0],
+                    "next": branch.position + len(stops),
                     "epoch": branch.epoch,
                 }
-                for branch, head, _ in moves
+                for branch, stops in ways
             ],
         )
-        if found != len(moves):
+        if found != len(ways):
             return False
         lines = [
-            _log_line(branch.number, branch.position + 1, head, time, how)
-            for branch, head, how in moves
+            _log_line(branch.number, position, *stop)
+            for branch, stops in ways
+            for position, stop in enumerate(stops, branch.position + 1)
         ]
         _INSERT_LOG.run_many(connection, lines)
         return True
+
+    def movements(self, connection: Connection, numbers: Sequence[int]) -> int:
+        """How often branches have moved in all; they stay where they are in this transaction."""
+        given = {f"n{at}": number for at, number in enumerate(numbers)}
+        found = _movements(len(given)).run(connection, given).fetchone()
+        return int(found[0] or 0)
 
     def rename(self, connection: Connection, branch: BranchRow, name: str) -> bool:
         """Give a branch another name; whether it was there under the one it was seen with.

@@ -168,12 +168,18 @@ def _add_counters(connection: Connection) -> None:
     schema.counter.create(connection)
 
 
+def _add_steps(connection: Connection) -> None:
+    schema.course.create(connection)
+    schema.step.create(connection)
+
+
 MIGRATIONS: dict[int, Callable[[Connection], None]] = {
     1: _add_syncs,
     2: _add_runs,
     3: _add_guards,
     4: _add_ids,
     5: _add_counters,
+    6: _add_steps,
 }
 """What brings a catalog from one schema version to the next."""
 

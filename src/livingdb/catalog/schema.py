@@ -32,6 +32,7 @@ __all__ = [
     "branch_log",
     "chunk",
     "counter",
+    "course",
     "former_name",
     "label",
     "materialization",
@@ -42,6 +43,7 @@ __all__ = [
     "retired",
     "run",
     "snapshot",
+    "step",
     "stream",
     "sync",
     "tag",
@@ -51,7 +53,7 @@ __all__ = [
     "watch",
 ]
 
-SCHEMA_VERSION = 6
+SCHEMA_VERSION = 7
 
 metadata = MetaData()
 _Number = BigInteger().with_variant(Integer, "sqlite")
@@ -131,6 +133,23 @@ branch_log = Table(
     Column("time", _Number, nullable=False),
     Column("operation", Text, nullable=False),
     sqlite_with_rowid=False,
+)
+
+course = Table(
+    "course",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("legs", Text, nullable=False),
+)
+
+step = Table(
+    "step",
+    metadata,
+    Column("id", _Number, primary_key=True, autoincrement=True),
+    Column("course", Text, nullable=False),
+    Column("snapshot", _Number, nullable=False),
+    Column("time", _Number, nullable=False),
+    sqlite_autoincrement=True,
 )
 
 sync = Table(

@@ -147,13 +147,15 @@ class Snapshots:
             yield from (rows[number] for number in sorted(rows, reverse=True))
             high -= page
 
-    def ancestor(self, row: SnapshotRow, depth: int) -> SnapshotRow:
-        """The first-parent ancestor of that depth."""
+    def ancestor(
+        self, row: SnapshotRow, depth: int, beside: Mapping[int, SnapshotRow] | None = None
+    ) -> SnapshotRow:
+        """The first-parent ancestor of that depth; `beside` are some that are not committed yet."""
         while row.depth > depth:
             step = row.skip if (row.depth & (row.depth - 1)) >= depth else row.first
             if step is None or step >= row.sequence:
                 raise Corruption(f"snapshot {short(row.address)} has no parent on record")
-            row = self.at(step)
+            row = (beside and beside.get(step)) or self.at(step)
         return row
 
     def add(
@@ -170,12 +172,18 @@ class Snapshots:
         made = NewSnapshot(address, parents, time, kind, author, message)
         return self.add_all(connection, [made])[0]
 
-    def add_all(self, connection: Connection, made: Sequence[NewSnapshot]) -> list[SnapshotRow]:
+    def add_all(
+        self,
+        connection: Connection,
+        made: Sequence[NewSnapshot],
+        beside: Mapping[int, SnapshotRow] | None = None,
+    ) -> list[SnapshotRow]:
         """Number new snapshots in a transaction; `remember` them once that has committed.
 
-        None of them is a parent of another.
+        None of them is a parent of another.  `beside` are those that the transaction has numbered
+        already, where they have more than one ancestor among them.
         """
-        values = [self._values(each) for each in made]
+        values = [self._values(each, beside) for each in made]
         numbers: dict[bytes, int] = {}
         start = 0
         while start < len(values):
@@ -187,11 +195,14 @@ class Snapshots:
             start += size
         return [_row((numbers[row["address"]], *(row[name] for name in _GIVEN))) for row in values]
 
-    def _values(self, made: NewSnapshot) -> dict[str, Any]:
+    def _values(
+        self, made: NewSnapshot, beside: Mapping[int, SnapshotRow] | None
+    ) -> dict[str, Any]:
         """What the row of a new snapshot says."""
         first = made.parents[0] if made.parents else None
         depth = 0 if first is None else first.depth + 1
-        skip = None if first is None else self.ancestor(first, depth & (depth - 1)).sequence
+        at = depth & (depth - 1)
+        skip = None if first is None else self.ancestor(first, at, beside).sequence
         return {
             "address": made.address,
             "first": None if first is None else first.sequence,

@@ -41,7 +41,7 @@ from livingdb.evolution.schema_history import made_of
 from livingdb.graph.constraints import check_tables
 from livingdb.graph.diff import delta_between
 from livingdb.graph.draft import Intent
-from livingdb.graph.edge_ends import FROM, SYNC, SYNC_ID
+from livingdb.graph.edge_ends import carried_details
 from livingdb.graph.graph import Graph, tables_of
 from livingdb.graph.names import is_hidden
 from livingdb.graph.snapshot import overlay_tables
@@ -129,11 +129,11 @@ class LensCarrier:
                 return {}
             found[name] = version
         for name, address in there.items():
-            if is_hidden(name) or not found.keys().isdisjoint(self._referred_tables(address)):
+            if is_hidden(name) or not found.keys().isdisjoint(self.referred_tables(address)):
                 return {}
         return found
 
-    def _referred_tables(self, version: Address) -> Collection[str]:
+    def referred_tables(self, version: Address) -> Collection[str]:
         """The tables that foreign keys of one refer to."""
         definition = self._graph.versions.require(version).definition
         known = self._referred.get(definition)
@@ -488,10 +488,4 @@ def _planned_on(graph: Graph, sync: SyncRow) -> dict[str, Definition]:
 
 
 def _edge_details(sync: SyncRow, source: BranchMove, is_right: bool) -> dict[str, Any]:
-    """What the edge of a change that is carried remembers."""
-    return {
-        SYNC: sync.name,
-        SYNC_ID: sync.id,
-        FROM: {source.branch.id: source.address.hex()},
-        "direction": "forward" if is_right else "reverse",
-    }
+    return carried_details(sync.name, sync.id, source.branch.id, source.address, is_right)

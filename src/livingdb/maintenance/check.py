@@ -280,7 +280,7 @@ class _Check:
         with self.graph.catalog.engine.connect() as connection:
             for name, sequence, version in connection.execute(select(schema.touch)):
                 self.touches.setdefault(sequence, {})[name] = version
-        for row in self.graph.snapshots.newest_first():
+        for row in self.graph.newest_snapshots():
             self.report.snapshots += 1
             where = f"snapshot {short(row.address)}"
             with self.collect_problems(where):

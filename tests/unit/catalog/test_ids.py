@@ -183,7 +183,9 @@ def test_an_old_catalog_gets_ids_by_a_fixed_rule(engine: Engine) -> None:
     assert catalog.former_names.sync_named("other") is None
     (step,) = catalog.trail.of(sync.id)
     assert step.details == {"at": {"1": "x"}}, "what was written stays as it was"
-    assert catalog.default_branch() == catalog.branches.find("main")
+    main = catalog.branches.find("main")
+    assert main is not None
+    assert catalog.default_branch() == main.id
     catalog.close()
 
 
