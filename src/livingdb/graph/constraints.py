@@ -126,7 +126,7 @@ def _check_children(
 ) -> None:
     """What a change puts in a foreign key is there."""
     values = change.columns[position]
-    if values is None:
+    if values is None or values.null_count == len(values):
         return
     carried = change.carries(position) & values.is_valid().to_numpy(zero_copy_only=False)
     if not carried.any():
