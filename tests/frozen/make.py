@@ -16,7 +16,13 @@ from typing import Any
 
 from tests.frozen.archive import DATA, expected, first_difference, pack, store, stored, unpack
 from tests.frozen.describe import TEXTS, describe
-from tests.frozen.schemas import make_chain, make_masks, make_merges, make_schemas
+from tests.frozen.schemas import (
+    make_chain,
+    make_masks,
+    make_merges,
+    make_schemas,
+    make_steps,
+)
 from tests.frozen.shop import make_branches, make_events, make_names, make_tables
 from tests.frozen.views import make_trouble, make_views
 
@@ -42,6 +48,7 @@ def make(path: Path) -> None:
         make_views(db)
         make_trouble(db)
         make_names(db)
+        make_steps(db)
 
 
 def freeze(name: str) -> None:

@@ -32,7 +32,7 @@ from livingdb.evolution import (
     UnionTables,
 )
 
-__all__ = ["MASK_KEY", "make_chain", "make_masks", "make_merges", "make_schemas"]
+__all__ = ["MASK_KEY", "make_chain", "make_masks", "make_merges", "make_schemas", "make_steps"]
 
 MASK_KEY = "a key that everybody may know"
 
@@ -397,3 +397,14 @@ def make_merges(db: Database) -> None:
     picked.cherry_pick(plan.evolve(RenameTable("events", "happenings"), message="another name"))
     plan.clone("replica", sync="forward")
     plan.sql("DELETE FROM orders WHERE id = 4", message="seen by the replica")
+
+
+def make_steps(db: Database) -> None:
+    """Versions that have commits to follow, which nobody has asked them for yet."""
+    line = db.branch("main").clone("line")
+    for number in range(1, 6):
+        change = AddColumn("orders", f"extra{number}", "int", default=number)
+        line.evolve(change, keep=f"line_v{number}", sync="both", message=f"version {number}")
+    for size in (7, 8):
+        line.sql(f"UPDATE events SET size = {size} WHERE id < 5", message="for all versions")
+    assert db._graph.catalog.steps.since(0), "nobody has followed"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -109,3 +110,45 @@ def test_a_million_rows(spark: SparkSession, db: livingdb.Database) -> None:
     fresh.create_table("u", data.schema, key="id")
     fresh.insert("u", data)
     assert fresh.table("u").root() == table.root()
+
+
+def numbers_of(table: livingdb.Table) -> list[int]:
+    found: list[int] = table.to_arrow(["id"]).column("id").to_pylist()
+    return found
+
+
+def test_rows_without_numbers_draw_them(spark: SparkSession, db: livingdb.Database) -> None:
+    main = db.branch("main")
+    main.create_table(
+        "tickets", {"id": "int", "a.b": "string"}, key="id", generated={"id": "always start with 5"}
+    )
+    frame = spark.range(0, 1_000, 1, 3).selectExpr("cast(id AS string) AS `a.b`")
+    livingdb.spark.load(db, "main", "tickets", frame)
+    table = main.table("tickets")
+    assert numbers_of(table) == list(range(5, 1_005))
+    assert table.get(6)["a.b"] == "1", "in the order of the data frame"
+    with pytest.raises(livingdb.InvalidData, match="GENERATED ALWAYS"):
+        chosen = frame.selectExpr("`a.b`", "cast(1 AS int) AS id")
+        livingdb.spark.load(db, "main", "tickets", chosen, mode="overwrite")
+    livingdb.spark.load(db, "main", "tickets", frame.limit(2), mode="overwrite")
+    assert numbers_of(main.table("tickets")) == [1_005, 1_006], "none is given twice"
+    main.insert("tickets", {"a.b": ["next"]})
+    assert max(numbers_of(main.table("tickets"))) > 1_006
+
+
+def test_given_numbers_are_kept_and_passed(spark: SparkSession, db: livingdb.Database) -> None:
+    """Loads that go on at one time, on branches that share the counter, give no number twice."""
+    main = db.branch("main")
+    main.create_table("t", {"k": "bigint", "id": "bigint"}, key="k", generated={"id": "by default"})
+    main.clone("other")
+    frame = spark.range(0, 200, 1, 4).selectExpr("id AS k", "if(id = 7, 50L, NULL) AS id")
+    with ThreadPoolExecutor(2) as pool:
+        works = [
+            pool.submit(livingdb.spark.load, db, name, "t", frame) for name in ("main", "other")
+        ]
+        for work in works:
+            work.result()
+    drawn = [n for name in ("main", "other") for n in numbers_of(db.branch(name).table("t"))]
+    assert sorted(drawn)[:2] == [50, 50], "as both rows say"
+    assert len(set(drawn)) == len(drawn) - 1
+    assert db.branch("main").table("t").get(7)["id"] == 50

@@ -44,7 +44,16 @@ from livingdb.catalog.sql.prepared_statements import PreparedStatement
 from livingdb.catalog.sql.read_queries import Queries
 from livingdb.errors import AlreadyExists, Corruption
 
-__all__ = ["CHECKPOINT", "EPOCH", "BranchRow", "Branches", "Movement", "TagRow"]
+__all__ = [
+    "CHECKPOINT",
+    "EPOCH",
+    "BranchRow",
+    "Branches",
+    "Movement",
+    "TagRow",
+    "branch_row",
+    "by_ids",
+]
 
 EPOCH = "epoch"
 _IS_BRANCH, _IS_TAG, _IS_EPOCH = 0, 1, 2
@@ -58,7 +67,8 @@ class BranchRow:
 
     `epoch` changes when chunks are dropped that a transaction may have built upon.  `number` is
     the catalog's own: it says which of two branches was made first.  `chain` is the digest of the
-    newest line of its log, `digest` that of its own row.
+    newest line of its log, `digest` that of its own row.  `step` is the newest step that somebody
+    was to follow when the branch was seen, 0 if there was none.
     """
 
     id: BranchId
@@ -72,6 +82,7 @@ class BranchRow:
     number: int
     chain: bytes
     digest: bytes
+    step: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,15 +97,32 @@ class TagRow:
 _is_epoch = schema.meta.c.name == EPOCH
 _epoch = select(schema.meta.c.value).where(_is_epoch).scalar_subquery()
 _epoch_digest = select(schema.meta.c.digest).where(_is_epoch).scalar_subquery()
-_EVERY = select(_branch, _epoch, _epoch_digest)
+_newest_step = select(func.coalesce(func.max(schema.step.c.id), 0)).scalar_subquery()
+_EVERY = select(_branch, _epoch, _epoch_digest, _newest_step)
 _ALL = PreparedStatement(_EVERY.order_by(_branch.c.name))
 _BY_NAME = PreparedStatement(_EVERY.where(_branch.c.name == bindparam("name")))
 
 
+def _given(count: int) -> list[BindParameter[Any]]:
+    return [bindparam(f"n{at}") for at in range(count)]
+
+
 @cache
 def _by_ids(count: int) -> PreparedStatement:
-    given: list[BindParameter[str]] = [bindparam(f"n{at}") for at in range(count)]
-    return PreparedStatement(_EVERY.where(_branch.c.id.in_(given)))
+    return PreparedStatement(_EVERY.where(_branch.c.id.in_(_given(count))))
+
+
+def by_ids(ids: Collection[BranchId]) -> tuple[PreparedStatement, dict[str, BranchId]]:
+    """What finds branches by their ids, and its values."""
+    given = {f"n{at}": one for at, one in enumerate(ids)}
+    return _by_ids(len(given)), given
+
+
+@cache
+def _sum_of_positions(count: int) -> PreparedStatement:
+    mine = select(_branch.c.position).where(_branch.c.number.in_(_given(count)))
+    held = mine.with_for_update().subquery()
+    return PreparedStatement(select(func.sum(held.c.position)))
 
 
 _SEEN = (*_branches.columns, DIGEST)
@@ -133,6 +161,10 @@ _NAMED = PreparedStatement(
 )
 
 
+_Stop = tuple[int, int, str]
+"""The number of a snapshot that a branch comes to, when, and by which operation."""
+
+
 class Branches:
     """Reads and moves names.  What writes takes the connection of a transaction."""
 
@@ -142,8 +174,12 @@ class Branches:
 
     def find(self, name: str) -> BranchRow | None:
         """The branch of that name."""
-        rows = self._queries.run_prepared(_BY_NAME, {"name": name})
-        return _branch_row(rows[0]) if rows else None
+        rows = self._read(_BY_NAME, {"name": name})
+        return rows[0] if rows else None
+
+    def _read(self, statement: PreparedStatement, values: Mapping[str, Any]) -> list[BranchRow]:
+        """The branches that a statement finds, all seen at one time."""
+        return [branch_row(row) for row in self._queries.run_prepared(statement, values)]
 
     def branch_or_tag(self, name: str) -> tuple[BranchRow | TagRow | None, str]:
         """The branch or else the tag of that name, and the epoch."""
@@ -157,7 +193,7 @@ class Branches:
 
     def all(self) -> list[BranchRow]:
         """Every branch, by name."""
-        return [_branch_row(row) for row in self._queries.run_prepared(_ALL, {})]
+        return self._read(_ALL, {})
 
     def names(self) -> dict[BranchId, str]:
         """What every branch is called."""
@@ -171,9 +207,7 @@ class Branches:
         """The branches of these ids, by id and in their order, all seen at one time."""
         if not ids:
             return {}
-        given = {f"n{at}": one for at, one in enumerate(ids)}
-        rows = self._queries.run_prepared(_by_ids(len(given)), given)
-        found = {row.id: row for row in map(_branch_row, rows)}
+        found = {row.id: row for row in self._read(*by_ids(ids))}
         return {one: found[one] for one in ids if one in found}
 
     def count(self) -> int:
@@ -342,24 +376,35 @@ class Branches:
 
         Each goes to the snapshot of a number, by an operation.
         """
-        if not moves:
+        ways = [(branch, [(head, time, how)]) for branch, head, how in moves]
+        return self._advance(connection, ways)
+
+    def _advance(
+        self, connection: Connection, ways: Sequence[tuple[BranchRow, Sequence[_Stop]]]
+    ) -> bool:
+        """Move branches that are still where they were seen, each by way of some snapshots."""
+        if not ways:
             return True
-        made = [
-            log_line(branch.number, branch.position + 1, head, time, how, branch.chain)
-            for branch, head, how in moves
-        ]
-        changes = [
-            (
-                {name: getattr(branch, name) for name in _SEEN},
-                {"head": head, "position": line["position"], "chain": line[DIGEST]},
-                {"epoch": branch.epoch},
-            )
-            for (branch, head, _), line in zip(moves, made, strict=True)
-        ]
-        if _MOVE.run(connection, changes) != len(moves):
+        made: list[dict[str, Any]] = []
+        changes = []
+        for branch, stops in ways:
+            chain = branch.chain
+            for position, stop in enumerate(stops, branch.position + 1):
+                made.append(log_line(branch.number, position, *stop, chain))
+                chain = made[-1][DIGEST]
+            seen = {name: getattr(branch, name) for name in _SEEN}
+            new = {"head": stops[-1][0], "position": branch.position + len(stops), "chain": chain}
+            changes.append((seen, new, {"epoch": branch.epoch}))
+        if _MOVE.run(connection, changes) != len(ways):
             return False
         lines.insert_sealed(connection, made)
         return True
+
+    def movements(self, connection: Connection, numbers: Sequence[int]) -> int:
+        """How often branches have moved in all; they stay where they are in this transaction."""
+        given = {f"n{at}": number for at, number in enumerate(numbers)}
+        found = _sum_of_positions(len(given)).run(connection, given).fetchone()
+        return int(found[0] or 0)
 
     def rename(self, connection: Connection, branch: BranchRow, name: str) -> bool:
         """Give a branch another name; whether it was there under the one it was seen with.
@@ -405,11 +450,16 @@ class Branches:
 
 
 @lru_cache(maxsize=16_384)
-def _branch_row(row: tuple[Any, ...]) -> BranchRow:
-    """A row of the catalog as a branch, compared with its digest once while it stays the same."""
+def _checked_row(row: tuple[Any, ...]) -> dict[str, Any]:
+    """What the catalog says of a branch, compared with its digest once while it stays the same."""
     *_, mark, epoch, epoch_mark = row
-    values = _branches.named(row[:-2])
-    return BranchRow(**values, epoch=_checked_epoch(epoch, epoch_mark), digest=mark)
+    checked = {"epoch": _checked_epoch(epoch, epoch_mark), DIGEST: mark}
+    return {**_branches.named(row[:-2]), **checked}
+
+
+def branch_row(row: tuple[Any, ...]) -> BranchRow:
+    """A row that `by_ids` finds, as a branch."""
+    return BranchRow(**_checked_row(tuple(row[:-1])), step=row[-1])
 
 
 @lru_cache(maxsize=64)

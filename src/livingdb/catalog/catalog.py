@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from functools import cached_property
 
 from sqlalchemy import Connection, Engine, func, select
@@ -24,6 +25,7 @@ from livingdb.catalog.sealed_rows import SealedRows
 from livingdb.catalog.snapshots import ChangedTables, Snapshots
 from livingdb.catalog.sql.read_queries import Queries
 from livingdb.catalog.sql.sqlite import writing_engine
+from livingdb.catalog.steps import Steps
 from livingdb.catalog.streams import Streams
 from livingdb.catalog.syncs import Syncs
 from livingdb.catalog.versions import VersionRows
@@ -41,6 +43,7 @@ class Catalog:
         self.engine = engine
         self.queries = queries = Queries(engine)
         self._writing = writing_engine(engine)
+        self._local = threading.local()
         self.journal = Journal(engine, schema.chunk, queries)
         self.packs = Packs(queries)
         self.snapshots = Snapshots(queries)
@@ -54,6 +57,7 @@ class Catalog:
         self.watches = Watches(queries)
         self.labels = Labels(queries)
         self.branches = Branches(queries)
+        self.steps = Steps(queries)
         self.former_names = FormerNames(queries)
         self.versions = VersionRows(engine, queries)
         self.counters = Counters(engine, queries)
@@ -77,9 +81,20 @@ class Catalog:
         migrate(engine)
         return cls(engine)
 
-    def write(self) -> AbstractContextManager[Connection]:
+    @contextmanager
+    def write(self) -> Iterator[Connection]:
         """One transaction that writes."""
-        return self._writing.begin()
+        with self._writing.begin() as connection:
+            self._local.is_writing = True
+            try:
+                yield connection
+            finally:
+                self._local.is_writing = False
+
+    @property
+    def is_writing(self) -> bool:
+        """Whether this thread is in a transaction that writes: another one would wait for it."""
+        return getattr(self._local, "is_writing", False)
 
     @contextmanager
     def exclusive_transaction(self, branch: BranchRow, group: str) -> Iterator[Connection]:
@@ -117,10 +132,9 @@ class Catalog:
             raise Corruption(f"the catalog is damaged: table 'meta' has no row {DATABASE!r}")
         return found
 
-    def default_branch(self) -> BranchRow | None:
-        """The branch that is meant where none is named."""
-        found = self.meta(DEFAULT_BRANCH)
-        return None if found is None else self.branches.by_id(found)
+    def default_branch(self) -> BranchId | None:
+        """The id of the branch that is meant where none is named."""
+        return self.meta(DEFAULT_BRANCH)
 
     def set_default_branch(self, connection: Connection, branch: BranchId) -> None:
         """Let a branch be meant where none is named."""

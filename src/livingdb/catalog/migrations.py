@@ -172,8 +172,10 @@ def _add_counters(connection: Connection) -> None:
     schema.counter.create(connection)
 
 
-def _add_digests(connection: Connection) -> None:
+def _add_steps_and_digests(connection: Connection) -> None:
     """Every row is taken for what was written, but those that a digest of before does not suit."""
+    schema.course.create(connection)
+    schema.step.create(connection)
     known = inspect(connection)
     for rows in sealed_tables(schema.metadata.sorted_tables):
         there = {found["name"] for found in known.get_columns(rows.table.name)}
@@ -189,7 +191,7 @@ MIGRATIONS: dict[int, Callable[[Connection], None]] = {
     3: _add_guards,
     4: _add_ids,
     5: _add_counters,
-    6: _add_digests,
+    6: _add_steps_and_digests,
 }
 """What brings a catalog from one schema version to the next."""
 

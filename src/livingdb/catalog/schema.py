@@ -36,6 +36,7 @@ __all__ = [
     "branch_log",
     "chunk",
     "counter",
+    "course",
     "former_name",
     "label",
     "materialization",
@@ -46,6 +47,7 @@ __all__ = [
     "retired",
     "run",
     "snapshot",
+    "step",
     "stream",
     "sync",
     "tag",
@@ -151,6 +153,25 @@ branch_log = Table(
     Column("previous", _Digest),
     _digest(),
     sqlite_with_rowid=False,
+)
+
+course = Table(
+    "course",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("legs", Text, nullable=False),
+    _digest(),
+)
+
+step = Table(
+    "step",
+    metadata,
+    Column("id", _Number, primary_key=True, autoincrement=True),
+    Column("course", Text, nullable=False),
+    Column("snapshot", _Number, nullable=False),
+    Column("time", _Number, nullable=False),
+    _digest(),
+    sqlite_autoincrement=True,
 )
 
 sync = Table(

@@ -11,6 +11,7 @@ from sqlalchemy import Connection, bindparam, func, select
 
 from livingdb.catalog import schema
 from livingdb.catalog.sealed_rows import SealedRows
+from livingdb.catalog.sql.prepared_statements import PreparedStatement
 from livingdb.catalog.sql.read_queries import Queries
 from livingdb.chunks.address import Address, short
 from livingdb.errors import Corruption
@@ -161,13 +162,15 @@ class Snapshots:
             yield from (rows[number] for number in sorted(rows, reverse=True))
             high -= page
 
-    def ancestor(self, row: SnapshotRow, depth: int) -> SnapshotRow:
-        """The first-parent ancestor of that depth."""
+    def ancestor(
+        self, row: SnapshotRow, depth: int, beside: Mapping[int, SnapshotRow] | None = None
+    ) -> SnapshotRow:
+        """The first-parent ancestor of that depth; `beside` are some that are not committed yet."""
         while row.depth > depth:
             step = row.skip if (row.depth & (row.depth - 1)) >= depth else row.first
             if step is None or step >= row.sequence:
                 raise Corruption(f"snapshot {short(row.address)} has no parent on record")
-            row = self.at(step)
+            row = (beside and beside.get(step)) or self.at(step)
         return row
 
     def add(
@@ -184,21 +187,30 @@ class Snapshots:
         made = NewSnapshot(address, parents, time, kind, author, message)
         return self.add_all(connection, [made])[0]
 
-    def add_all(self, connection: Connection, made: Sequence[NewSnapshot]) -> list[SnapshotRow]:
+    def add_all(
+        self,
+        connection: Connection,
+        made: Sequence[NewSnapshot],
+        beside: Mapping[int, SnapshotRow] | None = None,
+    ) -> list[SnapshotRow]:
         """Number new snapshots in a transaction; `remember` them once that has committed.
 
-        None of them is a parent of another.
+        None of them is a parent of another.  `beside` are those that the transaction has numbered
+        already, where they have more than one ancestor among them.
         """
-        values = [self._values(each) for each in made]
+        values = [self._values(each, beside) for each in made]
         numbers = _rows.insert_numbered(connection, values)
         numbered = zip(numbers, values, strict=True)
         return [_row((number, *row.values())) for number, row in numbered]
 
-    def _values(self, made: NewSnapshot) -> dict[str, Any]:
+    def _values(
+        self, made: NewSnapshot, beside: Mapping[int, SnapshotRow] | None
+    ) -> dict[str, Any]:
         """What the row of a new snapshot says, in the order of the table."""
         first = made.parents[0] if made.parents else None
         depth = 0 if first is None else first.depth + 1
-        skip = None if first is None else self.ancestor(first, depth & (depth - 1)).sequence
+        at = depth & (depth - 1)
+        skip = None if first is None else self.ancestor(first, at, beside).sequence
         return {
             "address": made.address,
             "first": None if first is None else first.sequence,

@@ -242,9 +242,11 @@ class ActiveSyncs(tuple[SyncRow, ...]):
     def _schema_syncs_from(self) -> Mapping[BranchId, list[tuple[SyncRow, BranchId]]]:
         found: dict[BranchId, list[tuple[SyncRow, BranchId]]] = {}
         for sync in self.schema_syncs:
-            for end in {*sync.sources, sync.target}:
-                for far in sync.far_ends(end):
-                    found.setdefault(end, []).append((sync, far))
+            if sync.carries_forward:
+                for source in sync.sources:
+                    found.setdefault(source, []).append((sync, sync.target))
+            if sync.carries_reverse:
+                found.setdefault(sync.target, []).extend((sync, far) for far in sync.sources)
         return found
 
     def schema_group(self, branch: BranchId) -> set[BranchId]:
@@ -276,8 +278,9 @@ def with_end_names(
     """
     known = []
     for chain in sync_chains(syncs, hidden):
-        first, last = next(iter(chain[0].sources), chain[0].target), chain[-1].target
-        ends = names.get(first, "?"), names.get(last, "?")
+        first, last = chain[0], chain[-1].target
+        begin = first.sources[0] if first.sources else first.target
+        ends = names.get(begin, "?"), names.get(last, "?")
         for row in chain:
             name = row.name if len(chain) == 1 else "/".join(ends)
             known.append(row.with_ends(ends, name))

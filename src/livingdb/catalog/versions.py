@@ -9,6 +9,7 @@ from sqlalchemy import Connection, Engine, bindparam, select
 
 from livingdb.catalog import schema
 from livingdb.catalog.sealed_rows import SealedRows
+from livingdb.catalog.sql.prepared_statements import PreparedStatement
 from livingdb.catalog.sql.read_queries import Queries
 from livingdb.catalog.sql.sqlite import writing_engine
 from livingdb.chunks.address import Address

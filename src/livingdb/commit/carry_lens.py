@@ -41,7 +41,7 @@ from livingdb.evolution.schema_history import made_of
 from livingdb.graph.constraints import check_tables
 from livingdb.graph.diff import delta_between
 from livingdb.graph.draft import Intent
-from livingdb.graph.edge_ends import FROM, SYNC, SYNC_ID
+from livingdb.graph.edge_ends import carried_details
 from livingdb.graph.graph import Graph, tables_of
 from livingdb.graph.names import is_hidden
 from livingdb.graph.snapshot import overlay_tables
@@ -59,6 +59,8 @@ KeptChecks = Mapping[str, Callable[[], Collection[str]]]
 
 __all__ = ["LensCarrier", "lens_of", "lens_over"]
 
+_KEPT_PAIRS = 4096
+
 
 class LensCarrier:
     """Carries changes along the syncs of schema changes."""
@@ -68,6 +70,7 @@ class LensCarrier:
         self._trust = tuple(trust)
         self._lenses: dict[tuple[SyncId, str], Lens] = {}
         self._referred: dict[Address, set[str]] = {}
+        self._common: dict[tuple[int, int], tuple[TableSchema, TableSchema, frozenset[str]]] = {}
 
     def reached(self, move: BranchMove) -> list[tuple[SyncRow, BranchId]]:
         """The syncs that a move of a branch goes along, and the branches it leads to."""
@@ -129,11 +132,11 @@ class LensCarrier:
                 return {}
             found[name] = version
         for name, address in there.items():
-            if is_hidden(name) or not found.keys().isdisjoint(self._referred_tables(address)):
+            if is_hidden(name) or not found.keys().isdisjoint(self.referred_tables(address)):
                 return {}
         return found
 
-    def _referred_tables(self, version: Address) -> Collection[str]:
+    def referred_tables(self, version: Address) -> Collection[str]:
         """The tables that foreign keys of one refer to."""
         definition = self._graph.versions.require(version).definition
         known = self._referred.get(definition)
@@ -321,7 +324,7 @@ class LensCarrier:
                     rows = versions.rows(tables[follower.table])
                     changes = fill_changes(self._graph.generated, rows, changes)
                 found[follower.table] = changes
-                kept[follower.table] = partial(_common_checks, *schemas)
+                kept[follower.table] = partial(self._common_checks, *schemas)
             elif name in here:
                 rest.append(name)
             elif name in there or name not in tables:
@@ -348,6 +351,16 @@ class LensCarrier:
                     delta = RowImages(delta.before, fill_rows(values, rows, delta.after))
                 found[name], known[name] = narrow_images(there[name].schema, shape, delta)
         return {n: c for n, c in found.items() if isinstance(c, Version) or len(c)}, known, kept
+
+    def _common_checks(self, here: TableSchema, there: TableSchema) -> frozenset[str]:
+        """The checks that two tables of a lens have in common; found once, while both are held."""
+        place = id(here), id(there)
+        known = self._common.get(place)
+        if known is None:
+            if len(self._common) >= _KEPT_PAIRS:
+                self._common.clear()
+            known = self._common[place] = here, there, _common_checks(here, there)
+        return known[2]
 
     def _followers(
         self, lens: Lens, is_right: bool, step: BranchChange, changed: Sequence[str]
@@ -488,10 +501,4 @@ def _planned_on(graph: Graph, sync: SyncRow) -> dict[str, Definition]:
 
 
 def _edge_details(sync: SyncRow, source: BranchMove, is_right: bool) -> dict[str, Any]:
-    """What the edge of a change that is carried remembers."""
-    return {
-        SYNC: sync.name,
-        SYNC_ID: sync.id,
-        FROM: {source.branch.id: source.address.hex()},
-        "direction": "forward" if is_right else "reverse",
-    }
+    return carried_details(sync.name, sync.id, source.branch.id, source.address, is_right)

@@ -12,7 +12,7 @@ from livingdb.catalog.catalog import Catalog
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.catalog.syncs import DETACHED, SyncRow, sync_chains
 from livingdb.derivation.view import KIND
-from livingdb.errors import RuleViolation
+from livingdb.errors import RuleViolation, TransactionConflict
 from livingdb.graph.graph import Graph
 from livingdb.graph.names import is_hidden
 from livingdb.guard.sync_state import NOBODY, set_state
@@ -38,20 +38,22 @@ class DroppedBranch:
     def store(
         self, catalog: Catalog, connection: Connection, made: Sequence[SnapshotRow], moment: int
     ) -> None:
-        """Write it down."""
+        """Write it down; `TransactionConflict` if others have yet to learn something of it."""
+        gone = [*self.hidden, self.branch]
+        if self.graph.branches.are_overtaken(connection, gone):
+            raise TransactionConflict(f"others write to what {self.branch.name!r} joins; try again")
         for row in self.readers:
             reason = f"the branch {self.branch.name!r}, which it reads, was dropped"
             set_state(self.graph, connection, [row], DETACHED, reason, NOBODY, moment)
         for row in self.syncs:
             catalog.syncs.drop(connection, row.id)
-        for branch in (*self.hidden, self.branch):
+        for branch in gone:
             catalog.branches.drop(connection, branch)
 
 
 def check_not_default(graph: Graph, branch: BranchRow, otherwise: str = "") -> None:
     """`RuleViolation` if a branch is the default one; it says what can be done `otherwise`."""
-    default = graph.catalog.default_branch()
-    if default is not None and default.id == branch.id:
+    if graph.catalog.default_branch() == branch.id:
         raise RuleViolation(
             f"{branch.name!r} is the default branch: db.set_default_branch(name) makes another "
             f"one the default{otherwise}"

@@ -30,6 +30,8 @@ __all__ = [
     "has_generated",
     "move_counters",
     "refuse_always",
+    "refuse_chosen",
+    "reserve",
 ]
 
 Mask = npt.NDArray[np.bool_]
@@ -106,6 +108,20 @@ def draw(values: GeneratedValues, rows: RowSet, column: Column, count: int) -> p
         ) from None
 
 
+def reserve(
+    values: GeneratedValues, rows: RowSet, column: Column, count: int, given: int | None
+) -> tuple[int, int]:
+    """The first of so many numbers of a column that follow each other, and what each adds to it.
+
+    `given` is the furthest that rows beside them name.  `InvalidData` if its type has no more.
+    """
+    rule = _rule(column)
+    values.move_past(column.id, given, rule)
+    first = values.reserve(column.id, count, rule, lambda: _furthest(rows, column))
+    rule.column_values(first + rule.increment * max(0, count - 1), 1, column)
+    return first, rule.increment
+
+
 def _rule(column: Column) -> NumberRule:
     return column.numbers or NumberRule()
 
@@ -140,6 +156,12 @@ def _always(column: Column) -> InvalidData:
     return InvalidData(
         f"column {column.name!r} is GENERATED ALWAYS: its values are drawn, so leave it out"
     )
+
+
+def refuse_chosen(column: Column) -> None:
+    """`InvalidData` if a column always draws, for rows that name a value of it."""
+    if column.always_draws:
+        raise _always(column)
 
 
 def refuse_always(schema: TableSchema, names: Callable[[str], bool]) -> None:

@@ -26,6 +26,7 @@ from livingdb.catalog.syncs import SyncRow
 from livingdb.commit.carried import Carried
 from livingdb.commit.carry_lens import LensCarrier
 from livingdb.commit.check_proposal import check_proposal
+from livingdb.commit.follow_later import Followers
 from livingdb.commit.proposal import BranchMove, Proposal
 from livingdb.commit.settle import Settler
 from livingdb.commit.stop_sync import pair_in_step, without_hidden_drafts
@@ -79,6 +80,7 @@ class Pipeline:
         self.lifter = Lifter(graph, self.trust)
         self.lenses = LensCarrier(graph, self.trust)
         self.turns = WriterTurns(graph)
+        self.followers = Followers(graph, self.lenses)
         self._settler = Settler(graph, self.lenses)
         self._watches = CommitWatches(graph)
         self._views: ViewCarrier | None = None
@@ -100,7 +102,7 @@ class Pipeline:
                     may_be_late |= stack.enter_context(turn)
                 if alone is not None and number >= self.turns.patience:
                     group = self.turns.group(alone)
-                    transaction = self.graph.catalog.exclusive_transaction(alone, group)
+                    transaction = self.graph.exclusive_transaction(alone, group)
                     held = stack.enter_context(transaction)
                 staging = stack.enter_context(self.graph.stage())
                 proposal = propose(Attempt(number, staging, may_be_late))
@@ -266,20 +268,36 @@ class _Work:
         self._rows: dict[BranchId, BranchRow] = {}
 
     def carry_all(self) -> None:
-        """Carry it as far as it goes."""
-        for move in self.first:
-            self._reach(move)
+        """Carry it as far as it goes; branches that can follow later do so."""
+        if not self._leave_step():
+            for move in self.first:
+                self._reach(move)
         while self._due:
             number = min(self._due, key=lambda sync: self._ranks.get(sync, len(self._ranks)))
             sync, target = self._due.pop(number)
             if target not in self.moved:
                 self._carry_along(sync, target)
 
+    def _leave_step(self) -> bool:
+        """Let the branches that a single move reaches follow it later; whether they can."""
+        if len(self.first) != 1 or self.proposal.own_syncs or self.proposal.overdue:
+            return False
+        (move,) = self.first
+        step = self.pipeline.followers.follow_later(move)
+        if step is None:
+            return False
+        self.changes.append(step)
+        self._reach_views(move)
+        return True
+
     def _reach(self, move: BranchMove) -> None:
         """The syncs that a move reaches are due."""
         for sync, target in self.pipeline.lenses.reached(move):
             if sync.id not in self.proposal.own_syncs and target not in self.moved:
                 self._due.setdefault(sync.id, (sync, target))
+        self._reach_views(move)
+
+    def _reach_views(self, move: BranchMove) -> None:
         if self._views is not None:
             for sync in self._views.reached(move):
                 self._due.setdefault(sync.id, (sync, sync.target))
@@ -373,6 +391,8 @@ class _Work:
             intent = replace(intent, tables=tables, details={**intent.details, **details})
         draft = self.graph.draft(intent, self.staging)
         self.drafts.append(draft)
+        if sync.kind == "schema_change":
+            self.pipeline.followers.forget(branch.id)
         known = None
         if sync.kind == "schema_change" and held:
             images = (carried.deltas, carried.row_images) if is_as_made else ({}, {})

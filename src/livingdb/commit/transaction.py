@@ -264,13 +264,16 @@ class BranchTransaction:
         named = [c.name for at, c in enumerate(stored) if not c.is_fixed and changes.touches([at])]
         self._add_delta(table, changes, named, inserts=operation == "insert")
 
-    def replace(self, name: str, built: TreeParts) -> None:
-        """Put rows that are in trees already in place of all rows of a table."""
+    def replace(self, name: str, built: TreeParts, is_drawn: bool = False) -> None:
+        """Put rows that are in trees already in place of all rows of a table.
+
+        `is_drawn`: their columns that always draw have numbers that were drawn for them.
+        """
         table = self._table(name)
         if table.delta is not None:
             raise InvalidData(f"table {name!r} has changes already: replace its rows first")
         columns = table.definition.schema.columns
-        fixed = [c.name for c in columns if c.is_fixed or c.always_draws]
+        fixed = [c.name for c in columns if c.is_fixed or (c.always_draws and not is_drawn)]
         if fixed:
             raise Unsupported(
                 f"table {name!r}: the column {fixed[0]!r} is not for writers, so rows cannot come "

@@ -122,7 +122,7 @@ class Database(Alerting, Comparing, Tracing):
 
     def snapshots(self) -> list[Snapshot]:
         """Every snapshot, newest first."""
-        return [Snapshot(self, row) for row in self._graph.snapshots.newest_first()]
+        return [Snapshot(self, row) for row in self._graph.newest_snapshots()]
 
     def at(self, ref: object, schema: object = None) -> Snapshot:
         """The snapshot a ref names; with `schema`, its rows in the schema of another ref."""
@@ -189,7 +189,7 @@ class Database(Alerting, Comparing, Tracing):
     @property
     def default_branch(self) -> Branch:
         """The branch that is meant where none is named: "main", unless another one was chosen."""
-        row = self._graph.catalog.default_branch()
+        row = self._graph.default_branch()
         if row is None:
             raise NotFound(
                 "the default branch was dropped: db.set_default_branch(name) chooses another one"

@@ -86,7 +86,7 @@ def _movements(database: Database, ref: str) -> pa.Table:
 def _edges(database: Database, ref: str) -> pa.Table:
     """Every edge: a snapshot and each of its parents, and a branch and what it was cloned from."""
     graph = database._graph
-    rows = list(graph.snapshots.newest_first())
+    rows = list(graph.newest_snapshots())
     addresses = {row.sequence: row.address.hex() for row in rows}
     lines: list[tuple[str | int | None, ...]] = [
         (addresses[parent], row.address.hex(), row.kind, None, row.author, row.time, row.message)

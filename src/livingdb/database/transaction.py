@@ -111,10 +111,13 @@ class Transaction:
         """The transaction is a batch of a stream, to be committed once."""
         self._batch = (stream, batch)
 
-    def replace(self, table: str, built: TreeParts) -> None:
-        """Put rows that are in trees already in place of all rows of a table."""
+    def replace(self, table: str, built: TreeParts, is_drawn: bool = False) -> None:
+        """Put rows that are in trees already in place of all rows of a table.
+
+        `is_drawn`: their columns that always draw have numbers that were drawn for them.
+        """
         self._operations.append("load")
-        self.work.replace(table, built)
+        self.work.replace(table, built, is_drawn)
 
     def insert(self, table: str, data: object) -> int:
         """Put rows whose keys are not there yet; `DuplicateKey` if one is."""

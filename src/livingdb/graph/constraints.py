@@ -127,7 +127,7 @@ def _check_children(
 ) -> None:
     """What a change puts in a foreign key is there."""
     values = change.columns[position]
-    if values is None:
+    if values is None or values.null_count == len(values):
         return
     carried = change.carries(position) & as_mask(values.is_valid())
     if not carried.any():

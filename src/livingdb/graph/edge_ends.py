@@ -7,13 +7,24 @@ are shown are the names that branches and syncs have now, or had when they were 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from livingdb.catalog.catalog import Catalog
 from livingdb.catalog.ids import BranchId, SyncId
 from livingdb.catalog.syncs import SyncRow
+from livingdb.chunks.address import Address
 from livingdb.graph.snapshot import Edge
 
-__all__ = ["AT", "FROM", "SYNC", "SYNC_ID", "find_sync", "source_ids", "source_names"]
+__all__ = [
+    "AT",
+    "FROM",
+    "SYNC",
+    "SYNC_ID",
+    "carried_details",
+    "find_sync",
+    "source_ids",
+    "source_names",
+]
 
 AT = "at"
 """What the details of a derived object's edge have the snapshots under that it is made from."""
@@ -23,6 +34,18 @@ SYNC, SYNC_ID = "sync", "sync_id"
 """The sync: what it was called when it made the snapshot, and its id."""
 
 _IS_CARRIED = "direction"
+
+
+def carried_details(
+    name: str, sync: SyncId, source: BranchId, at: Address, is_right: bool
+) -> dict[str, Any]:
+    """What the edge of a change remembers that a sync of two schemas carries from a snapshot."""
+    return {
+        SYNC: name,
+        SYNC_ID: sync,
+        FROM: {source: at.hex()},
+        _IS_CARRIED: "forward" if is_right else "reverse",
+    }
 
 
 def source_ids(catalog: Catalog, edge: Edge) -> dict[BranchId, str]:

@@ -50,6 +50,15 @@ class GeneratedValues:
             self._passed[column] = begin + step * (taken - 1)
             return np.concatenate([numbers, rule.numbers(begin, missing)])
 
+    def reserve(
+        self, column: str, count: int, rule: NumberRule, held: Callable[[], int | None]
+    ) -> int:
+        """The first of so many numbers by a rule that follow each other, and nobody else gets."""
+        with self._lock:
+            known = self._counters.next(column) is not None
+            first = rule.start if known else rule.next_after(held())
+            return self._counters.take(column, count, first, rule.increment)
+
     def move_past(self, column: str, number: int | None, rule: NumberRule) -> None:
         """A writer gave this number by itself: neither it nor one before it is drawn here."""
         if number is None or not rule.is_reached(number):

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import time as clock
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from threading import RLock
 
 from sqlalchemy import Connection
@@ -22,6 +22,7 @@ from livingdb.catalog.snapshots import NewSnapshot, SnapshotRow
 from livingdb.catalog.syncs import DETACHED, ActiveSyncs, with_end_names
 from livingdb.chunks.address import Address
 from livingdb.errors import LivingDBError, NotFound
+from livingdb.graph.branches_in_step import BranchesInStep
 from livingdb.graph.catalog_changes import CatalogChange
 from livingdb.graph.collaborators import Collaborators
 from livingdb.graph.draft import Action, Draft, HeadMove, Intent, distinct_versions
@@ -64,13 +65,13 @@ class Graph:
         self.place = place
         self.catalog = catalog
         self.snapshots = catalog.snapshots
-        self.branches = catalog.branches
         self._epoch = catalog.meta(EPOCH)
         self.store = DatabaseStore(catalog, place.files)
         self.index = CatalogIndex(catalog)
         self.versions = Versions(self.store, self.index, collaborators.evaluators)
         self._records: OrderedDict[Address, SnapshotRecord] = OrderedDict()
         self._scratch: Scratch | None = None
+        self.branches = BranchesInStep(self)
         self.generated = GeneratedValues(catalog.counters)
         self.upkeep = Upkeep(self)
         self.versions.keep_answer = self.upkeep.keep_answer
@@ -154,10 +155,20 @@ class Graph:
         """A branch as it is now."""
         found = self.branches.find(name)
         if found is None:
-            resolved = resolve(self.catalog, name)
+            resolved = resolve(self, name)
             raise NotFound(f"{name!r} is no branch, but snapshot {resolved.snapshot.address.hex()}")
         self.observe_epoch(found.epoch)
         return found
+
+    def default_branch(self) -> BranchRow | None:
+        """The branch that is meant where none is named."""
+        found = self.catalog.default_branch()
+        return None if found is None else self.branches.by_id(found)
+
+    def newest_snapshots(self) -> Iterator[SnapshotRow]:
+        """All snapshots, newest first; also those of branches that have yet to follow others."""
+        self.branches.follow()
+        return self.snapshots.newest_first()
 
     def branches_by_ids(self, numbers: Collection[BranchId]) -> dict[BranchId, BranchRow]:
         """The branches of these numbers as they are now, all seen at one time."""
@@ -176,7 +187,7 @@ class Graph:
 
     def resolve(self, ref: str) -> ResolvedRef:
         """The snapshot a ref names."""
-        found = resolve(self.catalog, ref)
+        found = resolve(self, ref)
         self.observe_epoch(found.epoch)
         return found
 
@@ -211,6 +222,20 @@ class Graph:
         return known[1]
 
     # --- the commit point --------------------------------------------------------------------
+
+    @contextmanager
+    def exclusive_transaction(self, branch: BranchRow, group: str) -> Iterator[Connection]:
+        """A transaction that nobody else commits to the branch beside; rolled back at its end.
+
+        Those who want to be alone with branches of one group wait for each other in order.  Nobody
+        has a step to follow in it, since following is a transaction of its own.
+        """
+        while True:
+            self.branches.follow()
+            with self.catalog.exclusive_transaction(branch, group) as connection:
+                if not self.branches.has_steps(connection):
+                    yield connection
+                    return
 
     def stage(self, limit_bytes: int = TRANSACTION_BYTES) -> Staging:
         """Where a transaction puts what it makes, until it is stored."""
@@ -341,11 +366,16 @@ class Graph:
         staging: Staging,
     ) -> None:
         """What was committed is known here from now on."""
-        staging.publish()
-        for row, draft in zip(rows, drafts, strict=True):
-            self.snapshots.remember(row)
-            self._remember(row.address, draft.record)
+        records = (draft.record for draft in drafts)
+        self.publish(zip(rows, records, strict=True), staging)
         self.index.mark_saved(versions)
+
+    def publish(self, made: Iterable[tuple[SnapshotRow, SnapshotRecord]], staging: Staging) -> None:
+        """Snapshots that were committed are known here from now on."""
+        staging.publish()
+        for row, record in made:
+            self.snapshots.remember(row)
+            self._remember(row.address, record)
         self.upkeep.note(staging.journal_bytes)
 
     def scratch(self) -> Scratch:

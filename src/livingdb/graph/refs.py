@@ -14,13 +14,16 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 from livingdb.catalog.branches import BranchRow, Movement
-from livingdb.catalog.catalog import Catalog
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.chunks.address import Address
 from livingdb.errors import InvalidName, NotFound
 from livingdb.graph.names import is_hidden
+
+if TYPE_CHECKING:
+    from livingdb.graph.graph import Graph
 
 __all__ = ["NOW", "ResolvedRef", "parse_time", "position_at", "resolve"]
 
@@ -45,49 +48,49 @@ class ResolvedRef:
     named: str | None = None
 
 
-def resolve(catalog: Catalog, ref: str) -> ResolvedRef:
+def resolve(graph: Graph, ref: str) -> ResolvedRef:
     """The snapshot a ref names; `NotFound` says what there is instead."""
     if not isinstance(ref, str) or not ref:
         raise InvalidName(f"a ref is a branch, a tag or a snapshot id, not {ref!r}")
-    named, epoch = catalog.branches.branch_or_tag(ref)
+    named, epoch = graph.branches.branch_or_tag(ref)
     if isinstance(named, BranchRow):
-        return ResolvedRef(catalog.snapshots.at(named.head), epoch, named, named.name)
+        return ResolvedRef(graph.snapshots.at(named.head), epoch, named, named.name)
     if named is not None:
-        return ResolvedRef(catalog.snapshots.at(named.snapshot), epoch)
+        return ResolvedRef(graph.snapshots.at(named.snapshot), epoch)
     back = _BACK.match(ref)
     if back is not None:
-        return _ancestor(catalog, back.group(1), int(back.group(2) or 1), ref)
+        return _ancestor(graph, back.group(1), int(back.group(2) or 1), ref)
     if "@" in ref:
         name, _, time = ref.partition("@")
-        return ResolvedRef(_as_of(catalog, name, time), epoch, named=name)
-    found = _by_id(catalog, ref)
+        return ResolvedRef(_as_of(graph, name, time), epoch, named=name)
+    found = _by_id(graph, ref)
     if found is not None:
         return ResolvedRef(found, epoch)
-    raise NotFound(f"there is no branch, tag or snapshot {ref!r}{_hint(catalog, ref)}")
+    raise NotFound(f"there is no branch, tag or snapshot {ref!r}{_hint(graph, ref)}")
 
 
-def _ancestor(catalog: Catalog, name: str, steps: int, ref: str) -> ResolvedRef:
-    found = resolve(catalog, name)
+def _ancestor(graph: Graph, name: str, steps: int, ref: str) -> ResolvedRef:
+    found = resolve(graph, name)
     row = found.snapshot
     if steps > row.depth:
         raise NotFound(f"{ref!r}: the history of {name!r} has only {row.depth + 1} snapshots")
-    back = catalog.snapshots.ancestor(row, row.depth - steps)
+    back = graph.snapshots.ancestor(row, row.depth - steps)
     return ResolvedRef(back, found.epoch, named=found.named)
 
 
-def _as_of(catalog: Catalog, name: str, time: str) -> SnapshotRow:
-    branch = catalog.branches.find(name)
+def _as_of(graph: Graph, name: str, time: str) -> SnapshotRow:
+    branch = graph.branches.find(name)
     if branch is None:
-        raise NotFound(f"there is no branch {name!r}{_hint(catalog, name)}")
-    return catalog.snapshots.at(position_at(catalog, branch, time).snapshot)
+        raise NotFound(f"there is no branch {name!r}{_hint(graph, name)}")
+    return graph.snapshots.at(position_at(graph, branch, time).snapshot)
 
 
-def position_at(catalog: Catalog, branch: BranchRow, time: str) -> Movement:
+def position_at(graph: Graph, branch: BranchRow, time: str) -> Movement:
     """The newest position in a branch's log whose time is not later; its last one for `NOW`."""
     if time.strip().lower() == NOW:
-        (last,) = catalog.branches.log(branch, branch.position - 1)
+        (last,) = graph.branches.log(branch, branch.position - 1)
         return last
-    found = catalog.branches.log_at(branch, parse_time(time))
+    found = graph.branches.log_at(branch, parse_time(time))
     if found is None:
         raise NotFound(f"the branch {branch.name!r} was not there yet at {time}")
     return found
@@ -105,30 +108,30 @@ def parse_time(text: str) -> int:
     return (delta.days * 86_400 + delta.seconds) * 1_000_000 + delta.microseconds
 
 
-def _by_id(catalog: Catalog, ref: str) -> SnapshotRow | None:
+def _by_id(graph: Graph, ref: str) -> SnapshotRow | None:
     digits = ref.removeprefix("id:").lower()
     if not _HEX.match(digits):
         if ref.startswith("id:"):
             raise InvalidName(f"{ref!r}: an id has {PREFIX_DIGITS} to 64 hexadecimal digits")
         return None
     if len(digits) == 64:
-        return catalog.snapshots.find(Address(bytes.fromhex(digits)))
-    found = catalog.snapshots.with_prefix(digits)
+        return graph.snapshots.find(Address(bytes.fromhex(digits)))
+    found = graph.snapshots.with_prefix(digits)
     if len(found) > 1:
         raise InvalidName(f"{ref!r} is the beginning of more than one snapshot id: give more of it")
     return found[0] if found else None
 
 
-def _hint(catalog: Catalog, ref: str) -> str:
+def _hint(graph: Graph, ref: str) -> str:
     import difflib
 
-    renamed = catalog.former_names.renamed(ref)
-    row = None if renamed is None else catalog.branches.by_id(renamed)
+    renamed = graph.catalog.former_names.renamed(ref)
+    row = None if renamed is None else graph.branches.by_id(renamed)
     if row is not None:
         return f"; the branch that was called so is called {row.name!r} now"
-    rows = catalog.branches.all()[:10_000]
+    rows = graph.branches.all()[:10_000]
     names = [branch.name for branch in rows if not is_hidden(branch.name)]
-    names += [tag.name for tag in catalog.branches.tags()[:10_000]]
+    names += [tag.name for tag in graph.branches.tags()[:10_000]]
     near = difflib.get_close_matches(ref, names, 1)
     if near:
         return f"; did you mean {near[0]!r}?"

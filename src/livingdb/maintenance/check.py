@@ -316,7 +316,7 @@ class Check:
     def _check_snapshots(self) -> None:
         for name, sequence, version in self._rows(schema.touch):
             self.touches.setdefault(sequence, {})[name] = version
-        for row in self.graph.snapshots.newest_first():
+        for row in self.graph.newest_snapshots():
             self.report.snapshots += 1
             where = f"snapshot {short(row.address)}"
             with self.collect_problems(where):

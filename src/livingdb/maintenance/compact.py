@@ -78,6 +78,7 @@ def _repack(graph: Graph, say: Progress) -> bool:
     if not names:
         return True
     say("finding what is alive")
+    graph.branches.follow()
     pulse = graph.catalog.write_counters()
     live, older = _live_chunks(graph)
     say("writing packs")
@@ -137,7 +138,7 @@ def _live_chunks(graph: Graph) -> tuple[set[Address], dict[Address, Address]]:
     """Every chunk something needs, and for tree nodes the older ones they took the place of."""
     store = graph.store
     live: set[Address] = set()
-    for row in graph.snapshots.newest_first():
+    for row in graph.newest_snapshots():
         live.add(row.address)
         shared = SnapshotRecord.load(store, row.address).map.shared
         if shared is not None:

@@ -79,7 +79,7 @@ def measure_storage(graph: Graph) -> Storage:
         journal_bytes,
         len(graph.store),
         len(names),
-        sum(1 for _ in graph.snapshots.newest_first()),
+        sum(1 for _ in graph.newest_snapshots()),
         {name: weigh.weight(part) for name, part in tables.items()},
         {name: weigh.weight(part) for name, part in branches.items()},
         needed / unique if unique else 1.0,

@@ -81,7 +81,7 @@ class _GraphReader:
     @cached_property
     def rows(self) -> dict[int, SnapshotRow]:
         """Every snapshot that may be shown, by number."""
-        everything = self.graph.snapshots.newest_first()
+        everything = self.graph.newest_snapshots()
         if self.limit is not None and self.wanted is None:
             unseen = sum(len(self.logs[b.id]) for b in self.branches if is_hidden(b.name))
             everything = islice(everything, self.limit + unseen)

@@ -28,7 +28,7 @@ class BranchOption:
         if self._known is not None:
             row = graph.branches_by_ids([self._known]).get(self._known)
         if row is None:
-            row = graph.branch(self._name) if self._name else graph.catalog.default_branch()
+            row = graph.branch(self._name) if self._name else graph.default_branch()
         if row is None:
             raise NotFound("the option 'branch' is missing: the default branch was dropped")
         self._known = row.id

@@ -15,6 +15,7 @@ from livingdb.engines.spark.build_trees import arrow_schema, build_frame
 from livingdb.engines.spark.parallelism import parallelism
 from livingdb.engines.tree_parts import drop_packs
 from livingdb.errors import AlreadyExists, InvalidData
+from livingdb.spark.draw_numbers import with_numbers
 from livingdb.tables.layout import Layout
 from livingdb.tables.schema import GeneratedLike, UniqueLike
 
@@ -44,6 +45,7 @@ def load(
     """Load a data frame into a table, made if it is not there (`key` names its key columns).
 
     A table that has rows is refused, unless `mode="overwrite"` puts the new ones in their place.
+    Rows that name no number of an identity column draw one, in the order of the data frame.
     """
     if mode not in ("error", "overwrite"):
         raise InvalidData(f"mode {mode!r}: choose 'error' or 'overwrite'")
@@ -68,9 +70,10 @@ def load(
         definition = tx.work.definition(table)
         url = db._graph.place.files.url
         parts = partitions or 2 * parallelism(df.sparkSession)
-        built = build_frame(url, definition, df, parts)
+        with with_numbers(df, tx.work, table) as rows:
+            built = build_frame(url, definition, rows, parts)
         try:
-            tx.replace(table, built)
+            tx.replace(table, built, is_drawn=True)
             made = tx.commit()
         except BaseException:
             drop_packs(url, built.packs)

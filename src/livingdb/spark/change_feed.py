@@ -104,12 +104,12 @@ class ChangeFeed:
         """Where the feed starts, which is not part of it; by default, at the very beginning."""
         ref = self.start_ref
         if self.start_time:
-            move = position_at(graph.catalog, branch, self.start_time)
+            move = position_at(graph, branch, self.start_time)
             return graph.snapshots.at(move.snapshot), move.position
         if ref is None:
             head = graph.snapshots.at(branch.head)
             return graph.snapshots.ancestor(head, 0), -1
-        row = resolve(graph.catalog, ref).snapshot
+        row = resolve(graph, ref).snapshot
         return row, position_of(graph, branch, row)
 
     def plan_partitions(
@@ -204,7 +204,7 @@ class FeedReader(DataSourceReader):
             start, after = feed.start_position(graph, branch)
             upto = branch.position
             if feed.end_ref:
-                upto = position_of(graph, branch, resolve(graph.catalog, feed.end_ref).snapshot)
+                upto = position_of(graph, branch, resolve(graph, feed.end_ref).snapshot)
             return feed.plan_partitions(db, branch, start, after, upto)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

@@ -146,7 +146,7 @@ def _offset(position: int, row: SnapshotRow) -> dict[str, Any]:
 
 
 def _snapshot(graph: Graph, offset: Mapping[str, Any]) -> SnapshotRow:
-    return resolve(graph.catalog, f"id:{offset['snapshot']}").snapshot
+    return resolve(graph, f"id:{offset['snapshot']}").snapshot
 
 
 def _count_option(options: Mapping[str, str], name: str) -> int | None:

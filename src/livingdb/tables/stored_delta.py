@@ -43,14 +43,21 @@ class _Encoded:
     masked: Sequence[int]
 
 
-_Known = tuple[pa.Array, EncodedColumn, object]
-"""A column, encoded, and its values as bytes."""
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """A column, encoded; where it lies, and its values as bytes."""
+
+    array: pa.Array
+    encoded: EncodedColumn
+    place: object
+    values: object
 
 
 @dataclass(frozen=True)
 class _Columns:
-    """The columns of a chunk, by where they lie and by what they hold."""
+    """The columns of a chunk, by which they are, where they lie and what they hold."""
 
+    by_id: dict[int, _Known] = field(default_factory=dict)
     by_place: dict[object, _Known] = field(default_factory=dict)
     by_values: dict[object, _Known] = field(default_factory=dict)
 
@@ -84,19 +91,26 @@ class DeltaEncoder:
         known, used = self._columns, _Columns()
         made = []
         for array in arrays:
-            place = _memory_place(array)
-            found = known.by_place.get(place)
-            if found is None:
-                bare = pa.RecordBatch.from_arrays([array], names=[""])
-                values = array.type, bare.serialize().to_pybytes()
-                equal = known.by_values.get(values)
-                # The array itself is held: where it lies no other can come to lie.
-                found = array, encode_column(array) if equal is None else equal[1], values
-            used.by_place[place] = found
-            used.by_values[found[2]] = found
-            made.append(found[1])
+            found = known.by_id.get(id(array)) or self._find(array)
+            used.by_id[id(found.array)] = used.by_place[found.place] = found
+            used.by_values[found.values] = found
+            made.append(found.encoded)
         self._columns = used
         return join_columns(made)
+
+    def _find(self, array: pa.Array) -> _Known:
+        """A column that the chunk before has elsewhere, or one that is encoded now."""
+        known, place = self._columns, _memory_place(array)
+        found = known.by_place.get(place)
+        if found is not None:
+            return found
+        bare = pa.RecordBatch.from_arrays([array], names=[""])
+        values = array.type, bare.serialize().to_pybytes()
+        equal = known.by_values.get(values)
+        # The array itself is held: where it lies no other can come to lie.
+        return _Known(
+            array, encode_column(array) if equal is None else equal.encoded, place, values
+        )
 
 
 def _memory_place(array: pa.Array) -> object:

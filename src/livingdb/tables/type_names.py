@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import lru_cache
 
 import pyarrow as pa
 
@@ -85,6 +86,7 @@ def parse_type(text: str) -> pa.DataType:
     return parse_limited_type(text)[0]
 
 
+@lru_cache(maxsize=1024)
 def parse_limited_type(text: str) -> tuple[pa.DataType, int | None]:
     """The chunk type of a name, and the most characters that text of it may have, if there are."""
     parser = _Parser(text)

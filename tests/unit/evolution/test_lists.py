@@ -129,7 +129,7 @@ def watched(db: livingdb.Database, patch: pytest.MonkeyPatch, look: Callable[[st
     graph = db._graph
     for part, method in (
         (graph.snapshots, "add_all"),
-        (graph.branches, "add"),
+        (graph.catalog.branches, "add"),
         (graph.branches, "move_all"),
         (graph.catalog.syncs, "add"),
         (graph.catalog, "raise_epoch"),

@@ -24,7 +24,7 @@ from livingdb.sql.expressions import Expression
 from livingdb.tables.recipe import Definition
 from livingdb.tables.row_projection import ProjectionStep
 from livingdb.tables.schema import TableSchema
-from livingdb.trees.delta import PATCH, Delta
+from livingdb.trees.delta import PATCH, UPSERT, Delta
 
 __all__ = [
     "DIRECTIONS",
@@ -115,6 +115,8 @@ class Follower:
     """Columns of the other side: a change of one, in a row that is there, is not followed."""
     checks: bool = False
     """Whether new rows are refused by making them."""
+    blank: frozenset[str] = frozenset()
+    """Columns of the other side that new rows have to leave null: else they are not followed."""
 
     def follows(self, schema: TableSchema, changes: Delta) -> bool:
         """Whether it follows changes of the other side's table, which has that schema."""
@@ -122,7 +124,19 @@ class Follower:
             return False
         patched = changes.ops == PATCH
         places = [schema.position(name) for name in self.watches]
-        return not any(bool((changes.carries(at) & patched).any()) for at in places)
+        if any(bool((changes.carries(at) & patched).any()) for at in places):
+            return False
+        new = changes.ops == UPSERT
+        return not any(_is_set(changes, schema.position(name), new) for name in self.blank)
+
+
+def _is_set(changes: Delta, position: int, rows: npt.NDArray[np.bool_]) -> bool:
+    """Whether changes give a column a value in some of their rows."""
+    column = changes.columns[position]
+    if column is None or column.null_count == len(column):
+        return False
+    given = column.is_valid().to_numpy(zero_copy_only=False) & changes.carries(position)
+    return bool((given & rows).any())
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,7 @@ from livingdb.evolution.lenses.lens import (
     Verdicts,
 )
 from livingdb.evolution.lenses.lookup_lens import Lookups
+from livingdb.evolution.lenses.row_alignment import empty_rows
 from livingdb.evolution.lenses.shared_lookup import SharedLookups
 from livingdb.evolution.lenses.table_parts import rows_of, verdicts
 from livingdb.evolution.schema_change import Schemas
@@ -94,13 +95,21 @@ class NormalizeLens(LookupTableLens):
         return RowMap(lookups.wide[0], lookups.narrow_step())
 
     def follower(self, table: str, is_right: bool) -> Follower | None:
-        """What a row has beside the lookup is the same on both sides, while the row is there."""
+        """What a row has beside the lookup is the same on both sides, while the row is there.
+
+        So is a new row that refers to nothing.
+        """
         lookups = self.lookups
         if is_right:
             return Follower(lookups.narrow[0], None, frozenset(lookups.moved))
         if table != lookups.narrow[0]:
             return None
-        return Follower(lookups.wide[0], None, frozenset([lookups.reference]))
+        reference = frozenset([lookups.reference])
+        return Follower(lookups.wide[0], self._wide_rows, reference, blank=reference)
+
+    def _wide_rows(self, rows: pa.Table) -> pa.Table:
+        """The wide rows of narrow ones that refer to nothing."""
+        return self.lookups.wide_rows(rows, empty_rows(self.lookups.lookup[1]))
 
     def _narrow(self, old: Side) -> Iterator[pa.RecordBatch]:
         name, schema = self.lookups.wide

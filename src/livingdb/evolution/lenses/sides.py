@@ -218,13 +218,16 @@ def follower_delta(
     if (None in places or follower.checks) and is_new.any():
         assert follower.make_rows is not None
         rows = follower.make_rows(_upserted_rows(source, changes.select(np.flatnonzero(is_new))))
-        spread = pa.array(np.cumsum(is_new) - 1, mask=~is_new)
+        spread = None if is_new.all() else pa.array(np.cumsum(is_new) - 1, mask=~is_new)
         for position, column in enumerate(target.stored_columns):
             if places[position] is None:
-                columns[position] = flat(rows.column(column.name)).take(spread)
-                present[position] = is_new
+                values = flat(rows.column(column.name))
+                columns[position] = values if spread is None else values.take(spread)
+                present[position] = None if spread is None else is_new
     made = Delta(shape, changes.keys, changes.ops, tuple(columns), tuple(present))
     does = made.ops != PATCH
+    if does.all():
+        return made
     for position in range(shape.key_count, len(columns)):
         if columns[position] is not None:
             does |= made.carries(position)

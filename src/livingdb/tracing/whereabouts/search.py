@@ -183,7 +183,7 @@ class _Search:
         """The ends of history that nothing is on; only the index is read."""
         named = {row.sequence for row in self._heads}
         parents: set[int] = set()
-        for row in self._graph.snapshots.newest_first():
+        for row in self._graph.newest_snapshots():
             if self._at is not None and row.time > self._at:
                 continue
             is_tip = row.sequence not in parents and row.sequence not in named
