@@ -11,10 +11,11 @@ named     SQL knows a view by its name at every ref of its source, in the versio
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from tests.composition.model import State, Sync, canonical, shown
+from tests.composition.model import Model, State, Sync, canonical, shown
 from tests.composition.queries import BoundQuery
 from tests.composition.schema_model import (
     MASK_VARIABLE,
@@ -46,6 +47,7 @@ __all__ = [
     "check_true",
     "check_whole",
     "definition_at",
+    "follows",
 ]
 
 
@@ -235,6 +237,45 @@ def _check_rows(
             if yours[1][key][column] != wanted:
                 found = yours[1][key][column]
                 world.fail("carried", f"{there}: {column} of {key} is {found}, not {wanted}", sync)
+
+
+def follows(world: World, branch: str, found: State, expected: State) -> bool:
+    """Whether a branch differs from what was written by what a lookup lens makes follow alone.
+
+    Rows of a table and the rows of another, by whose keys they go on the other side, have the same
+    values there: who writes one of them writes both.
+    """
+    if {n: t.names for n, t in found.items()} != {n: t.names for n, t in expected.items()}:
+        return False
+    cells, wanted = _cells(found), _cells(expected)
+    if cells.keys() != wanted.keys():
+        return False
+    together: set[tuple[str, Any]] = set()
+    for wide, by, lookup in _joined(world.model, branch):
+        for (column, key), value in cells.items():
+            there = (lookup, (cells.get((by, key)),))
+            if column == wide and there in cells and cells[there] == value:
+                together |= {(column, key), there}
+    return {cell for cell, value in cells.items() if wanted[cell] != value} <= together
+
+
+def _cells(state: State) -> dict[tuple[str, Any], Any]:
+    """Every value, by the id of its column and the key of its row."""
+    return {
+        (column.id, key): row[column.name]
+        for table in state.values()
+        for key, row in table.identified().items()
+        for column in table.columns
+    }
+
+
+def _joined(model: Model, branch: str) -> set[tuple[str, str, str]]:
+    """The columns that change together on a branch, by the lenses of those it is in step with."""
+    found: set[tuple[str, str, str]] = set()
+    for sync in {s.name: s for name in model.group(branch) for s in model.two_way(name)}.values():
+        with suppress(KeyError, ValueError):
+            found |= sync.definition.joined(model.branches[sync.sources[0]])
+    return found
 
 
 def check_same(world: World) -> None:

@@ -185,6 +185,11 @@ class NormalizeBy(Change):
             self.into: lookup.with_rows(held.values()),
         }
 
+    def joined(self, state: State) -> set[tuple[str, str, str]]:
+        table = state[self.table]
+        ids = (table.named(name).id for name in (self.name, self.by))
+        return {(*ids, state[self.into].named(self.name).id)}
+
     def agrees(self, old: State, new: State, uid: str) -> bool:
         both = (self.table, self.into)
         if not rest_agrees(old, new, both, both):

@@ -83,6 +83,13 @@ class Change:
         table = state[getattr(self, self.TABLES[0])]
         return {table.named(name).id for name in _listed(self, self.COLUMNS)}
 
+    def joined(self, state: State) -> set[tuple[str, str, str]]:
+        """Columns of two tables of the old side that change together, by the ids of three.
+
+        The one, the one whose values are keys of the other table, and the other.
+        """
+        return set()
+
     @property
     def kind(self) -> str:
         return type(self).__name__
@@ -1389,6 +1396,15 @@ class BoundChanges:
         made = dict(state)
         for number, change in enumerate(self.rebound(state)):
             found |= change.touched(made)
+            made = change.get(made, self.made_by(number))
+        return found
+
+    def joined(self, state: State) -> set[tuple[str, str, str]]:
+        """The columns of two tables that change together, by ids."""
+        found: set[tuple[str, str, str]] = set()
+        made = dict(state)
+        for number, change in enumerate(self.rebound(state)):
+            found |= change.joined(made)
             made = change.get(made, self.made_by(number))
         return found
 
