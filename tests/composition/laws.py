@@ -187,7 +187,7 @@ def _is_remembered(sync: Sync) -> bool:
     """Whether the target holds more than its source says: ids, or what a column was first given."""
     if not isinstance(sync.definition, BoundChanges):
         return False
-    return _by_hash(sync) or any(getattr(c, "how", "") == "up" for c in sync.definition.changes)
+    return _by_hash(sync) or any(c.remembers for c in sync.definition.changes)
 
 
 def _agrees(world: World, sync: Sync, found: State, made: State) -> bool:

@@ -65,6 +65,10 @@ class AddLookedUp(Change):
     ONLY: ClassVar[tuple[str, ...]] = ("none", "reverse", "both")
     """Of those that go on: a target that follows may look a value up at another time."""
 
+    @property
+    def remembers(self) -> bool:
+        return True
+
     def build(self) -> Any:
         return evolution.AddColumn(self.table, self.name, self.type, up=lookup_text(self))
 

@@ -71,6 +71,16 @@ class Change:
         """Whether both sides could be in step; here: whether the new one is what `get` gives."""
         return same_rows(self.get(old, uid), new)
 
+    @property
+    def remembers(self) -> bool:
+        """Whether it adds a column whose values are made of others once, and then are its own."""
+        return False
+
+    @property
+    def hides_by(self) -> str | None:
+        """The column by whose values rows are kept from the new side."""
+        return None
+
     KEEPS_ROWS: ClassVar[bool] = False
     """Whether each row of one side is one of the other, under the same key."""
 
@@ -282,6 +292,10 @@ class AddColumn(Change):
         if self.how in ("null", "default"):
             return 5 if self.how == "default" else None
         return None if row[self.of] is None else row[self.of] * 2
+
+    @property
+    def remembers(self) -> bool:
+        return self.how == "up"
 
     def touched(self, state: State) -> set[str]:
         return set()
@@ -1055,6 +1069,10 @@ class AddConstraint(Change):
             made = replace(table, checks=(*table.checks, check))
         return {**state, self.table: made.with_rows(kept)}
 
+    @property
+    def hides_by(self) -> str | None:
+        return self.name if self.quarantine else None
+
     def holds(self, row: Mapping[str, Any]) -> bool:
         if self.least is None:
             return row[self.name] is not None
@@ -1237,6 +1255,10 @@ class HideTwins(AddUnique):
     ONLY: ClassVar[tuple[str, ...]] = ("none", "forward")
     HIDES: ClassVar[bool] = True
 
+    @property
+    def hides_by(self) -> str | None:
+        return self.name
+
 
 @dataclass(frozen=True)
 class DropUnique(Change):
@@ -1385,10 +1407,23 @@ class BoundChanges:
         return shared_agree(self.get(old), new, old, self.filled(old))
 
     def filled(self, state: State) -> set[str]:
-        """The ids of tables that get rows of others, which their own side may have alone."""
-        changes = self.rebound(state)
-        names = {change.into for change in changes if isinstance(change, NormalizeInto)}
-        return {table.id for name, table in state.items() if name in names}
+        """The ids of tables whose rows do not follow from the old side's as it is.
+
+        They get rows of others, which their own side may have alone; or rows are kept from them by
+        a value that they were given once and that is not computed anew.
+        """
+        found: set[str] = set()
+        given: set[str] = set()
+        made = dict(state)
+        for number, change in enumerate(self.rebound(state)):
+            if isinstance(change, NormalizeInto):
+                found.add(made[change.into].id)
+            if change.hides_by is not None:
+                table = made[change.table]  # type: ignore[attr-defined]
+                found |= {table.id} if table.named(change.hides_by).id in given else set()
+            given |= {f"{self.made_by(number)}.0"} if change.remembers else set()
+            made = change.get(made, self.made_by(number))
+        return found
 
     def touched(self, state: State) -> set[str]:
         """The ids of columns of the old side that are not the same on the new one."""

@@ -38,6 +38,7 @@ from tests.composition.schema_model import (
     AddConstraint,
     CreateTable,
     DropTable,
+    HideTwins,
     MaskColumn,
     Normalize,
     RenameColumn,
@@ -316,6 +317,18 @@ MENDED = {
     ),
     "derived_at_before_first_definition": Program(
         [INSERT, VIEW, Redefine("v", GROUP, "immediate"), TimeTravel("main", 1)]
+    ),
+    "hidden_by_a_value_given_once": Program(
+        [
+            Write("main", (("update", "orders", ((("id", 2), ("amount", 1)),)),)),
+            TransformClone(
+                "main",
+                "m",
+                (AddColumn("orders", "x", "up", "amount"), HideTwins("orders", "x", "one")),
+                "immediate",
+            ),
+            Write("main", (("update", "orders", ((("id", 2), ("amount", 9)),)),)),
+        ]
     ),
     "derived_at_by_later_definition": Program(
         [
