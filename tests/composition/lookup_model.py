@@ -142,6 +142,10 @@ class NormalizeBy(Change):
         """As of others whose rows in the lookup table stay when nothing refers to them."""
         return "Normalize"
 
+    @property
+    def fills(self) -> str | None:
+        return self.into
+
     def build(self) -> Any:
         return evolution.Normalize(self.table, [self.name], self.into, by=self.by)
 

@@ -77,6 +77,11 @@ class Change:
         return False
 
     @property
+    def fills(self) -> str | None:
+        """A table that was there and gets rows, which stay when nothing refers to them."""
+        return None
+
+    @property
     def hides_by(self) -> str | None:
         """The column by whose values rows are kept from the new side."""
         return None
@@ -866,6 +871,10 @@ class NormalizeInto(Change):
     def kind(self) -> str:
         return "Normalize"
 
+    @property
+    def fills(self) -> str | None:
+        return self.into
+
     def build(self) -> Any:
         return evolution.Normalize(self.table, [self.name], self.into)
 
@@ -1416,8 +1425,8 @@ class BoundChanges:
         given: set[str] = set()
         made = dict(state)
         for number, change in enumerate(self.rebound(state)):
-            if isinstance(change, NormalizeInto):
-                found.add(made[change.into].id)
+            if change.fills is not None:
+                found.add(made[change.fills].id)
             if change.hides_by is not None:
                 table = made[change.table]  # type: ignore[attr-defined]
                 found |= {table.id} if table.named(change.hides_by).id in given else set()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.composition.lookup_model import DecomposeInto, NormalizeBy
 from tests.composition.machine import Program, run
 from tests.composition.row_operations import SqlUpdate, Write
-from tests.composition.schema_model import Normalize, NormalizeInto, RenameColumn
+from tests.composition.schema_model import AddColumn, Normalize, NormalizeInto, RenameColumn
 from tests.composition.schema_operations import Evolve, Retire, TransformClone
 from tests.composition.view_operations import Propagate
 
@@ -41,6 +41,20 @@ def test_rows_that_nothing_refers_to_stay_in_a_lookup_of_a_clone() -> None:
                 TransformClone("main", "now", (moved,), "immediate"),
                 Write("main", (("delete", "orders", ((3,),)),)),
                 Propagate(),
+            ]
+        )
+    )
+
+
+def test_rows_that_nothing_refers_to_stay_among_other_changes() -> None:
+    moved = NormalizeBy("orders", "city", "returns", "amount")
+    also = AddColumn("returns", "more", "up", "amount")
+    run(
+        Program(
+            [
+                Write("main", (("delete", "returns", ((1,),)),)),
+                Evolve("main", (moved, also), "to", "next", "both"),
+                Write("next", (("update", "orders", ((("id", 2), ("amount", None)),)),)),
             ]
         )
     )
