@@ -37,6 +37,7 @@ from tests.composition.schema_model import (
     AddColumn,
     AddConstraint,
     CreateTable,
+    Decompose,
     DropTable,
     HideTwins,
     MaskColumn,
@@ -317,6 +318,15 @@ MENDED = {
     ),
     "derived_at_before_first_definition": Program(
         [INSERT, VIEW, Redefine("v", GROUP, "immediate"), TimeTravel("main", 1)]
+    ),
+    "reattach_over_a_schema_that_came_and_went": Program(
+        [
+            MASKED,
+            Evolve("main", (Decompose("orders", (("x", ("city", "amount")), ("y", ("note",)))),)),
+            Revert("main", "main", 0),
+            Reattach("m"),
+            INSERT,
+        ]
     ),
     "hidden_by_a_value_given_once": Program(
         [

@@ -66,12 +66,15 @@ class CloneCarrier:
     def carry(self, held: Tables, then: SnapshotRow, source: SnapshotRow | BranchMove) -> Tables:
         """What a clone that has some tables is to have, its source having gone on.
 
-        A branch that moves in the same transaction has gone on, too.
+        A branch that moves in the same transaction has gone on, too.  A schema in between that the
+        changes cannot be made on is passed over.
         """
         before = self._tables(then)
         self._named_for = self._tables(source)
         for stop in self._stops(then, source):
             after = self._tables(stop)
+            if stop is not source and not self._has_plan(after):
+                continue
             if have_same_schemas(before, after):
                 held = self._through_lenses(held, before, after, stop.address)
             else:
@@ -108,6 +111,13 @@ class CloneCarrier:
             return plan_changes(then, follow_names(self.changes, now, then))
         except LivingDBError:
             return plan_changes(then, self.changes)
+
+    def _has_plan(self, tables: Tables) -> bool:
+        try:
+            self._plan(tables)
+        except LivingDBError:
+            return False
+        return True
 
     def _planned(self, plan: EvolutionPlan, tables: Tables) -> Tables:
         """Tables seen through the changes: as recipes, and as rows that masks hide."""

@@ -174,6 +174,22 @@ def test_what_contradicts_is_a_conflict(
         assert found_tables == expected
 
 
+def test_a_lookup_in_a_table_that_the_other_side_joined(db: livingdb.Database) -> None:
+    """The two contradict each other, though they change different tables."""
+    main = db.branch("main")
+    main.create_table("lands", {"id": "bigint", "name": "string"}, key="id")
+    main.create_table("towns", {"id": "bigint", "land": "bigint"}, key="id")
+    dev = main.clone("joined")
+    up = "(SELECT name FROM lands WHERE lands.id = orders.id)"
+    main.evolve(AddColumn("orders", "land", "string", up=up))
+    dev.evolve(JoinTables("lands", "towns", "both"))
+    with pytest.raises(MergeConflict, match="AddColumn orders land does not go with JoinTables"):
+        db.merge("main", into="joined")
+    db.merge("main", into="joined", on_conflict="theirs")
+    assert dev.tables() == ["lands", "orders", "towns"]
+    assert "land" in dev.table("orders").to_arrow().column_names
+
+
 def test_renamed_here_and_dropped_there_is_dropped(db: livingdb.Database) -> None:
     main, dev = db.branch("main"), db.branch("dev")
     main.evolve(RenameColumn("orders", "city", "town"))
