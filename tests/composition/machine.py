@@ -237,13 +237,15 @@ class World:
         return sorted(names, key=lambda name: (deep(name, frozenset()), name))
 
     def _like(self, name: str) -> list[State]:
-        """What a branch may look like: as its sync says, or as it did."""
+        """What a branch may look like: as its sync says, unless that is detached, or as it did."""
         found: list[State] = []
         sync = self.model.incoming(name)
         if sync is not None:
             with suppress(KeyError, ValueError):
                 found.append(laws.answer(self, sync))
         if name in self.model.branches:
+            if sync is not None and sync.state == "detached":
+                found.insert(0, self.model.branches[name])
             found.append(self.model.branches[name])
             past = self.model.line(name)
             found += [self.model.history[one] for one in past if one in self.model.history]

@@ -48,6 +48,9 @@ SAME = (
     SetDefault("sales", "amount", 7),
 )
 NO_SIZE = Write("main", (("insert", "items", ((("id", 5), ("order_id", 4), ("size", None)),)),))
+JOIN = Query(
+    "left join", ("items", "orders"), (("k", "id"), ("n", "id"), ("j", "id"), ("x", "note"))
+)
 INSERT_AFTER = Write("main", (("insert", "sales", ((("city", "a"), ("id", 9)),)),))
 
 RETURN = (("amount", 1), ("city", "a"), ("id", 11), ("note", None))
@@ -203,6 +206,25 @@ MENDED = {
             INSERT,
             Revert("main", "main", 1),
             Write("main", (("update", "returns", ((("amount", 1), ("id", 1)),)),)),
+        ]
+    ),
+    "write_of_a_view_that_is_detached_and_in_step": Program(
+        [
+            Derive("main", "v", JOIN, "immediate"),
+            Detach("v"),
+            Evolve("v", (SetDefault("v", "lj", 3),), "keep", "old", "both"),
+            Write("old", (("upsert", "v", ((("lk", 3), ("lj", 5), ("lx", None)),)),)),
+        ]
+    ),
+    "lineage_over_a_view_that_was_renamed_since": Program(
+        [
+            Derive("main", "v", Query("distinct", ("items",), (("g", "id"),)), "deferred"),
+            Derive("v", "w", Query("window", ("v",), (("k", "dd"), ("g", "dd"))), "on demand"),
+            NO_SIZE,
+            Propagate(),
+            Evolve("main", (DropTable("items"),)),
+            Evolve("v", (AddColumn("v", "n"), RenameColumn("v", "dd", "x"))),
+            Inspect(),
         ]
     ),
     "dropped_column_that_may_not_be_null_any_more": Program(

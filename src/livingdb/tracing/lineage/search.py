@@ -40,6 +40,7 @@ from livingdb.graph.ancestry import is_ancestor
 from livingdb.graph.graph import Graph, tables_of
 from livingdb.graph.names import is_hidden
 from livingdb.graph.sync_groups import movement_at
+from livingdb.graph.table_ids import matching_columns, matching_tables
 from livingdb.guard.sync_state import last_pair
 from livingdb.tables.batches import flat
 from livingdb.tables.index import Version
@@ -93,9 +94,29 @@ class Search:
             if not self._base or not self._is_derived(origin):
                 done.append(origin)
                 continue
-            rows = None if origin.is_whole else origin.rows
-            steps += self._trace_once(origin.branch, origin.snapshot, origin.table, rows)
+            table, rows = self._in_own_names(origin)
+            steps += self._trace_once(origin.branch, origin.snapshot, table, rows)
         return self._merge_origins(done)
+
+    def _in_own_names(self, origin: Origin) -> tuple[str, pa.Table | None]:
+        """The table and rows of an origin (None: all) as they are called in its snapshot.
+
+        A query that followed renames since then gives them as they are called now.
+        """
+        graph, branch = self.graph, self.graph.branches.by_id(origin.branch)
+        table = origin.table
+        if branch is not None and graph.find_version(origin.snapshot, table) is None:
+            head = graph.snapshots.at(branch.head)
+            table = matching_tables(graph, head, origin.snapshot).get(table, table)
+        if origin.is_whole:
+            return table, None
+        held = graph.versions.rows(graph.version(origin.snapshot, table))
+        later = matching_columns(held.schema, origin.source.schema)
+        if all(later.get(name) == name for name in held.schema.arrow.names):
+            return table, origin.rows
+        names = [n for n in held.schema.arrow.names if later.get(n) in origin.rows.column_names]
+        given = origin.rows.select([later[name] for name in names]).rename_columns(names)
+        return table, matching_rows(held, distinct_rows(given))
 
     def _is_derived(self, origin: Origin) -> bool:
         """Whether nobody but a sync writes the table."""
