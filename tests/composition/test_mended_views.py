@@ -11,6 +11,7 @@ from tests.composition.graph_operations import (
     Revert,
     TimeTravel,
 )
+from tests.composition.lookup_model import DropLookedUp
 from tests.composition.machine import Program, run
 from tests.composition.pieces import GROUP, INSERT, RENAME_TABLE, UNION, VIEW
 from tests.composition.queries import Query
@@ -18,11 +19,13 @@ from tests.composition.row_operations import SqlUpdate, Write
 from tests.composition.schema_model import (
     AddColumn,
     AddConstraint,
+    ChangeKey,
     Decompose,
     DropColumn,
     DropTable,
     MaskColumn,
     MaskKey,
+    Normalize,
     RenameColumn,
     RenameTable,
     ReorderColumns,
@@ -32,12 +35,14 @@ from tests.composition.schema_model import (
 from tests.composition.schema_operations import Evolve, TransformClone
 from tests.composition.upkeep_operations import Inspect
 from tests.composition.view_operations import (
+    Alter,
     CloneDerived,
     Derive,
     Detach,
     Propagate,
     Reattach,
     Redefine,
+    Refresh,
     Twin,
 )
 
@@ -51,6 +56,8 @@ NO_SIZE = Write("main", (("insert", "items", ((("id", 5), ("order_id", 4), ("siz
 JOIN = Query(
     "left join", ("items", "orders"), (("k", "id"), ("n", "id"), ("j", "id"), ("x", "note"))
 )
+MASK_SIZE = MaskColumn("items", "size", "hash")
+DROP_NOTE = DropLookedUp("returns", "note", "items", "id", "size", "amount")
 INSERT_AFTER = Write("main", (("insert", "sales", ((("city", "a"), ("id", 9)),)),))
 
 RETURN = (("amount", 1), ("city", "a"), ("id", 11), ("note", None))
@@ -224,6 +231,29 @@ MENDED = {
             Propagate(),
             Evolve("main", (DropTable("items"),)),
             Evolve("v", (AddColumn("v", "n"), RenameColumn("v", "dd", "x"))),
+            Inspect(),
+        ]
+    ),
+    "alter_is_refused_as_a_whole": Program(
+        [
+            Derive("main", "v", GROUP, "on demand", "none", most_rows=2),
+            Write("main", (("update", "orders", ((("id", 1), ("city", "z")),)),)),
+            Alter("v", "immediate"),
+        ]
+    ),
+    "rows_that_a_clone_could_not_have_came_and_went": Program(
+        [
+            TransformClone("main", "m", (ChangeKey("orders", "amount"),), "deferred"),
+            Write("main", (("update", "orders", ((("id", 1), ("amount", None)),)),)),
+            Evolve("main", (AddColumn("items", "more"),)),
+            Write("main", (("delete", "orders", ((1,),)),)),
+            Refresh("m"),
+        ]
+    ),
+    "lookup_in_a_masked_table_that_stays": Program(
+        [
+            TransformClone("main", "m", (MASK_SIZE, DROP_NOTE), "immediate"),
+            Evolve("main", (Normalize("orders", "city", "n"),)),
             Inspect(),
         ]
     ),

@@ -14,7 +14,7 @@ from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.chunks.address import Address
 from livingdb.commit.carry_lens import LensCarrier
 from livingdb.commit.proposal import BranchChange, BranchMove, Tables, have_same_schemas
-from livingdb.errors import LivingDBError
+from livingdb.errors import LivingDBError, MaskKeyMissing
 from livingdb.evolution.follow_names import follow_names
 from livingdb.evolution.lenses.lens import Lens
 from livingdb.evolution.lift import Lifter
@@ -66,20 +66,23 @@ class CloneCarrier:
     def carry(self, held: Tables, then: SnapshotRow, source: SnapshotRow | BranchMove) -> Tables:
         """What a clone that has some tables is to have, its source having gone on.
 
-        A branch that moves in the same transaction has gone on, too.  A schema in between that the
-        changes cannot be made on is passed over.
+        A branch that moves in the same transaction has gone on, too.  What came and went in
+        between and cannot be carried, a schema or rows, is passed over.
         """
         before = self._tables(then)
         self._named_for = self._tables(source)
         for stop in self._stops(then, source):
-            after = self._tables(stop)
-            if stop is not source and not self._has_plan(after):
-                continue
-            if have_same_schemas(before, after):
-                held = self._through_lenses(held, before, after, stop.address)
-            else:
-                held = self._anew(held, before, after)
-            before = after
+            after, made = self._tables(stop), len(self.made)
+            try:
+                if have_same_schemas(before, after):
+                    held = self._through_lenses(held, before, after, stop.address)
+                else:
+                    held = self._anew(held, before, after)
+                before = after
+            except LivingDBError as error:
+                if stop is source or isinstance(error, MaskKeyMissing):
+                    raise
+                del self.made[made:]
         return held
 
     def _stops(
@@ -111,13 +114,6 @@ class CloneCarrier:
             return plan_changes(then, follow_names(self.changes, now, then))
         except LivingDBError:
             return plan_changes(then, self.changes)
-
-    def _has_plan(self, tables: Tables) -> bool:
-        try:
-            self._plan(tables)
-        except LivingDBError:
-            return False
-        return True
 
     def _planned(self, plan: EvolutionPlan, tables: Tables) -> Tables:
         """Tables seen through the changes: as recipes, and as rows that masks hide."""
@@ -182,7 +178,7 @@ class CloneCarrier:
 
 def _hidden_after(lens: Lens, hidden: set[str]) -> set[str]:
     """The tables that hold something that was hidden, after a change."""
-    is_hiding = lens.conceals or hidden & set(lens.old)
+    is_hiding = lens.conceals or hidden & {*lens.old, *lens.consults}
     return (hidden - set(lens.old)) | (set(lens.new) if is_hiding else set())
 
 
