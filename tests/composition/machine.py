@@ -211,7 +211,7 @@ class World:
             candidates = [*([expected[name]] if name in expected else []), *self._like(name)]
             if outcome is not None and name in outcome.like:
                 candidates.insert(0, outcome.like[name])
-            state = identified(found, candidates)
+            state = identified(found, candidates, list(model.branches.values()))
             if name in expected and shown(state) == shown(expected[name]):
                 state = keyed(expected[name], found)
             elif name in expected and not laws.follows(self, name, state, expected[name]):
@@ -365,12 +365,18 @@ class World:
         return f"{sync.when} {what}"
 
 
-def identified(found: State, candidates: Sequence[State]) -> dict[str, Table]:
-    """What was read, with the ids that the model gives tables and columns of these names."""
+def identified(
+    found: State, candidates: Sequence[State], others: Sequence[State] = ()
+) -> dict[str, Table]:
+    """What was read, with the ids that the model gives tables and columns of these names.
+
+    Those of others are asked where a table looks like none of the candidates.
+    """
     made = {}
     for name, table in found.items():
         likes = [known[name] for known in candidates if name in known]
-        same = next((like for like in likes if like.names == table.names), None)
+        more = [known[name] for known in others if name in known]
+        same = next((like for like in (*likes, *more) if like.names == table.names), None)
         made[name] = _guessed(table, likes) if same is None else replace(same, rows=table.rows)
     return made
 

@@ -1187,7 +1187,10 @@ class MaskKey(Change):
             raise ValueError("a number of the key")
         if column.id in used:
             raise ValueError("used")
-        rows = [{**row, self.name: -1 - row[self.name]} for row in table.dicts()]
+        rows = [
+            {**row, self.name: None if row[self.name] is None else -1 - row[self.name]}
+            for row in table.dicts()
+        ]
         columns = tuple(replace(c, mask=uid) if c == column else c for c in table.columns)
         made = {**state, self.table: replace(table, columns=columns).with_rows(rows)}
         return {

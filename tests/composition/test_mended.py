@@ -36,6 +36,7 @@ from tests.composition.row_operations import Write
 from tests.composition.schema_model import (
     AddColumn,
     AddConstraint,
+    ConcatColumns,
     CreateTable,
     Decompose,
     DropTable,
@@ -326,6 +327,23 @@ MENDED = {
             Revert("main", "main", 0),
             Reattach("m"),
             INSERT,
+        ]
+    ),
+    "reset_to_before_a_table_that_the_source_got_from_its_target": Program(
+        [
+            Evolve("main", (CreateTable("new"),), "to", "next", "forward"),
+            Merge("next", "main", "theirs"),
+            Write("main", (("insert", "new", ((("id", 8), ("s", "7"), ("x", 4)),)),)),
+            Reset("main", 3),
+        ]
+    ),
+    "write_that_a_constraint_from_a_merge_refuses": Program(
+        [
+            Clone("main", "dev"),
+            Evolve("dev", (AddConstraint("returns", "city", None, "there"),)),
+            Evolve("main", (ConcatColumns("orders", ("city", "note"), "n"),), "to", "next", "both"),
+            Merge("dev", "main", "ours"),
+            Write("next", (("update", "returns", ((("id", 1), ("city", None)),)),)),
         ]
     ),
     "hidden_by_a_value_given_once": Program(

@@ -8,6 +8,7 @@ from tests.composition.graph_operations import (
     Clone,
     DropBranch,
     Merge,
+    Reset,
     Revert,
     TimeTravel,
 )
@@ -25,6 +26,7 @@ from tests.composition.schema_model import (
     DropTable,
     MaskColumn,
     MaskKey,
+    NoChange,
     Normalize,
     RenameColumn,
     RenameTable,
@@ -255,6 +257,26 @@ MENDED = {
             TransformClone("main", "m", (MASK_SIZE, DROP_NOTE), "immediate"),
             Evolve("main", (Normalize("orders", "city", "n"),)),
             Inspect(),
+        ]
+    ),
+    "lineage_of_a_view_that_read_a_detached_replica": Program(
+        [
+            TransformClone("main", "m", (NoChange(),), "immediate"),
+            Detach("m"),
+            Evolve("main", (AddColumn("orders", "n", "default"),)),
+            Write("m", (("insert", "returns", ((*RETURN,),)),)),
+            Reset("m", 1),
+            Derive("m", "v", GROUP, "on demand"),
+            Reattach("m"),
+            Inspect(),
+        ]
+    ),
+    "view_of_a_key_masked_in_a_clone_that_follows_later": Program(
+        [
+            TransformClone("main", "m", (RenameTable("orders", "sales"),), "deferred"),
+            Derive("m", "v", Query("distinct", ("returns",), (("g", "id"),)), "immediate"),
+            Evolve("main", (MaskKey("returns", "id"),)),
+            Propagate(),
         ]
     ),
     "dropped_column_that_may_not_be_null_any_more": Program(

@@ -235,7 +235,8 @@ class LensCarrier:
         for name in {**held, **whole}:
             old, new = held.get(name), whole.get(name)
             is_same = old is not None and new is not None and old.definition == new.definition
-            is_kept = is_same and not (is_touched if name in lens.new else name in source.changed)
+            is_other = name in source.changed or (is_touched and name in lens.new)
+            is_kept = is_same and not is_other
             if not is_hidden(name) and not is_kept:
                 differing[name] = new
         spec = {

@@ -188,7 +188,7 @@ class Pipeline:
                 BranchMove.by_draft(
                     graph, branch, draft, made_changes=made, is_checked=proposal.is_checked
                 ),
-                line=self._line_to(branch, own[: number + 1]),
+                line=proposal.line or self._line_to(branch, own[: number + 1]),
             )
             for number, draft in enumerate(own)
             for branch in draft.intent.moves
@@ -216,7 +216,7 @@ class Pipeline:
         """
         if not drafts[-1].intent.on_previous or drafts[-2].record.edge.kind != "schema_change":
             return ()
-        if not self.graph.syncs(branch.epoch).schema_syncs_from(branch.id):
+        if not self.graph.syncs(branch.epoch):
             return ()  # nobody asks
         graph, head = self.graph, self.graph.snapshots.at(branch.head)
         items = drafts[-2].record.edge.details.get("changes", ())
@@ -245,7 +245,7 @@ class Pipeline:
             before, after = (schema_history(graph, self.lifter, fork, end) for end in ends)
             unified = unified_changes(before, after).ids
             line = own_changes(after, before)
-        elif made and self.lenses.reached(found):
+        elif made and graph.syncs(found.branch.epoch):
             line = schema_history(graph, self.lifter, found.head, move.to)
         return replace(found, made_changes=made, unified=unified, line=line)
 

@@ -76,6 +76,8 @@ class Proposal:
     """What views may read instead that cannot follow its schema change."""
     on_break: str | None = None
     """What becomes of those, if it is not for them to say."""
+    line: Sequence[MadeChange] = ()
+    """What happened to the schema of what its snapshot follows, since the one before it."""
 
     def is_outdated(self, graph: Graph) -> bool:
         """Whether a branch that it moves is not where it was seen."""
@@ -189,6 +191,11 @@ class BranchMove:
         return cls.to_snapshot(
             graph, HeadMove(branch, graph.snapshots.at(branch.head), "propagate")
         )
+
+    @property
+    def is_evolved(self) -> bool:
+        """Whether schema changes lead there, also ones that leave the definitions as they are."""
+        return bool(self.schema_changes or self.line)
 
     @cached_property
     def history(self) -> Sequence[MadeChange]:

@@ -29,6 +29,8 @@ from livingdb.derivation.source_positions import (
 )
 from livingdb.derivation.view import View
 from livingdb.errors import NotFound, RuleViolation, TransactionConflict
+from livingdb.evolution.schema_elements import MadeChange
+from livingdb.evolution.schema_history import schema_history
 from livingdb.graph.catalog_changes import NewRun
 from livingdb.graph.draft import Intent
 from livingdb.graph.graph import Graph, HeadMoved, now, tables_of
@@ -245,7 +247,24 @@ class _Refresh:
         intent = version_intent(
             view, sync.id, result, (head,), (target,), at, names, self.author, text
         )
-        return Proposal([intent], changes=[self._done(result)], actions=judged.warnings)
+        return Proposal(
+            [intent],
+            changes=[self._done(result)],
+            actions=judged.warnings,
+            line=self._line_between(view, then, at),
+        )
+
+    def _line_between(self, view: View, then: At, at: At) -> Sequence[MadeChange]:
+        """What happened to the schema of what a clone follows."""
+        if view.what != "clone":
+            return ()
+        (branch,), graph = view.branches, self.pipeline.graph
+        ends = [graph.snapshots.find(places[branch]) for places in (then, at) if branch in places]
+        if len(ends) != 2 or ends[0] is None or ends[1] is None:
+            return ()
+        if not self.pipeline.lifter.made_between(ends[0], ends[1]):
+            return ()
+        return schema_history(graph, self.pipeline.lifter, ends[0], ends[1])
 
     def outcome(self, row: SnapshotRow) -> Outcome:
         """What was done, once it is stored."""

@@ -37,6 +37,7 @@ from livingdb.errors import (
 )
 from livingdb.evolution.lift import tables_in_schema_of
 from livingdb.graph.ancestry import is_ancestor
+from livingdb.graph.edge_ends import FROM, SYNC_ID
 from livingdb.graph.graph import Graph, tables_of
 from livingdb.graph.names import is_hidden
 from livingdb.graph.sync_groups import movement_at
@@ -161,7 +162,19 @@ class Search:
             return last_derived_snapshot(graph, row)
         pair = self._pair(sync)
         made = graph.snapshots.find(pair[branch]) if branch in pair else None
-        return made if made is not None and is_ancestor(graph.snapshots, made, row) else row
+        if made is not None and is_ancestor(graph.snapshots, made, row):
+            return made
+        return self._last_carried(branch, row) if sync.direction == "forward" else row
+
+    def _last_carried(self, branch: BranchId, row: SnapshotRow) -> SnapshotRow:
+        """The last snapshot that a sync made, before what was written while it was detached."""
+        graph, target = self.graph, self.graph.branches.by_id(branch)
+        first, made = None if target is None else target.origin_head, row
+        while made.sequence != first and SYNC_ID not in graph.record(made.address).edge.details:
+            if made.first is None:
+                return row
+            made = graph.snapshots.at(made.first)
+        return made
 
     def _pair(self, sync: SyncRow) -> Mapping[BranchId, Address]:
         """Where the branches of a stopped schema sync were last in step."""
@@ -364,7 +377,12 @@ class Search:
                 return found
         if here.head == row.sequence:
             return graph.snapshots.at(there.head)
-        move = graph.branches.last_move_to(here, row.sequence)
+        known = graph.record(row.address).edge.details.get(FROM, {}).get(there.id)
+        found = None if known is None else graph.snapshots.find(Address(bytes.fromhex(known)))
+        if found is not None:
+            return found
+        is_first = row.sequence == here.origin_head and sync.direction == "forward"
+        move = None if is_first else graph.branches.last_move_to(here, row.sequence)
         entry = None if move is None else movement_at(graph, there, move.time)
         if entry is None and row.kind == "schema_change" and row.first is not None:
             return graph.snapshots.at(row.first)  # the one that the sync began with
