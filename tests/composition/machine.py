@@ -375,10 +375,16 @@ def identified(
     made = {}
     for name, table in found.items():
         likes = [known[name] for known in candidates if name in known]
-        more = [known[name] for known in others if name in known]
+        more = [known[name] for known in others if name in known and _is_like(known[name], table)]
         same = next((like for like in (*likes, *more) if like.names == table.names), None)
         made[name] = _guessed(table, likes) if same is None else replace(same, rows=table.rows)
     return made
+
+
+def _is_like(one: Table, other: Table) -> bool:
+    """Whether two tables have columns of the same names and types."""
+    sides = ([(column.name, column.type) for column in table.columns] for table in (one, other))
+    return next(sides) == next(sides)
 
 
 def _guessed(table: Table, likes: Sequence[Table]) -> Table:
