@@ -41,6 +41,7 @@ from tests.composition.schema_model import (
     Decompose,
     DropTable,
     HideTwins,
+    JoinTables,
     MaskColumn,
     Normalize,
     RenameColumn,
@@ -344,6 +345,15 @@ MENDED = {
             Evolve("main", (ConcatColumns("orders", ("city", "note"), "n"),), "to", "next", "both"),
             Merge("dev", "main", "ours"),
             Write("next", (("update", "returns", ((("id", 1), ("city", None)),)),)),
+        ]
+    ),
+    "merge_that_takes_back_a_change_of_ours_under_a_sync": Program(
+        [
+            Clone("main", "dev"),
+            Evolve("dev", (SplitTable("returns", "id", 3, ("high", "low")),)),
+            Evolve("main", (JoinTables("items", "returns", "joined"),), "keep", "old", "reverse"),
+            Derive("main", "v", GROUP, "immediate"),
+            Merge("dev", "main", "theirs"),
         ]
     ),
     "hidden_by_a_value_given_once": Program(

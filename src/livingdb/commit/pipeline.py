@@ -220,9 +220,11 @@ class Pipeline:
             return ()  # nobody asks
         graph, head = self.graph, self.graph.snapshots.at(branch.head)
         items = drafts[-2].record.edge.details.get("changes", ())
-        made = made_of(
-            [SchemaChange.from_json(item) for item in items], visible_schemas(graph, head)
-        )
+        changes = [SchemaChange.from_json(item) for item in items]
+        try:
+            made = made_of(changes, visible_schemas(graph, head))
+        except LivingDBError:  # a merge has taken back changes of ours, so that they lead nowhere
+            return ()
         tables = drafts[-1].record.tables.items()
         now = {
             name: graph.versions.definition(graph.versions.require(address))
