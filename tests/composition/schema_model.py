@@ -1428,6 +1428,8 @@ class BoundChanges:
         given: set[str] = set()
         made = dict(state)
         for number, change in enumerate(self.rebound(state)):
+            if self._is_made(number, made):
+                continue
             if change.fills is not None:
                 found.add(made[change.fills].id)
             if change.hides_by is not None:

@@ -39,6 +39,7 @@ from tests.composition.schema_model import (
     ConcatColumns,
     CreateTable,
     Decompose,
+    DropColumn,
     DropTable,
     HideTwins,
     JoinTables,
@@ -354,6 +355,31 @@ MENDED = {
             Evolve("main", (JoinTables("items", "returns", "joined"),), "keep", "old", "reverse"),
             Derive("main", "v", GROUP, "immediate"),
             Merge("dev", "main", "theirs"),
+        ]
+    ),
+    "pick_of_a_schema_change_that_was_reverted": Program(
+        [
+            Evolve("main", (DropColumn("orders", "note"),)),
+            Revert("main", "main", 0),
+            CherryPick("main", "main", 1),
+        ]
+    ),
+    "twin_over_a_source_that_got_the_change_by_a_merge": Program(
+        [
+            Evolve("main", (RenameTable("orders", "x"),), "to", "next", "forward"),
+            Twin("next", "later"),
+            Merge("next", "main", "ours"),
+            Evolve("main", (RenameTable("x", "y"),)),
+            Propagate(),
+        ]
+    ),
+    "merge_of_a_rename_of_what_ours_masked": Program(
+        [
+            Clone("main", "dev"),
+            Evolve("main", (MaskColumn("orders", "city", "hash"),)),
+            Evolve("dev", (RenameTable("orders", "x"), DropTable("returns"))),
+            Merge("dev", "main", "ours"),
+            Write("main", (("insert", "x", ((("city", "c"), ("id", 10)),)),)),
         ]
     ),
     "hidden_by_a_value_given_once": Program(
