@@ -191,6 +191,12 @@ class Merge(Step):
             for name, table in theirs.items()
             if name not in ours or shapes(ours)[name] == base.get(name)
         }
+        fixed = {c.id: c for table in ours.values() for c in table.columns if c.fixed}
+        for name, table in taken.items():  # what is masked on ours stays so, whatever it is called
+            columns = (
+                replace(fixed[c.id], name=c.name) if c.id in fixed else c for c in table.columns
+            )
+            taken[name] = replace(table, columns=tuple(columns))
         return {**ours, **taken}
 
 
@@ -448,6 +454,12 @@ class CherryPick(_Replay):
         snapshot = self._snapshot(model)
         assert snapshot is not None
         return model.history[model.parents[snapshot][0]], model.history[snapshot]
+
+    def _after(self, model: Model) -> State | Conflict | None:
+        """A schema change that the branch has made is not made again, also if it was reverted."""
+        if self._changes_schema(model) and self._snapshot(model) in model.line(self.branch):
+            return model.branches[self.branch]
+        return super()._after(model)
 
     def call(self, db: livingdb.Database) -> Any:
         return db.branch(self.branch).cherry_pick(f"{self.of}~{self.steps}")

@@ -65,6 +65,10 @@ class AddLookedUp(Change):
     ONLY: ClassVar[tuple[str, ...]] = ("none", "reverse", "both")
     """Of those that go on: a target that follows may look a value up at another time."""
 
+    @property
+    def remembers(self) -> bool:
+        return True
+
     def build(self) -> Any:
         return evolution.AddColumn(self.table, self.name, self.type, up=lookup_text(self))
 
@@ -138,6 +142,10 @@ class NormalizeBy(Change):
         """As of others whose rows in the lookup table stay when nothing refers to them."""
         return "Normalize"
 
+    @property
+    def fills(self) -> str | None:
+        return self.into
+
     def build(self) -> Any:
         return evolution.Normalize(self.table, [self.name], self.into, by=self.by)
 
@@ -184,6 +192,11 @@ class NormalizeBy(Change):
             self.table: narrow.with_rows(rows),
             self.into: lookup.with_rows(held.values()),
         }
+
+    def joined(self, state: State) -> set[tuple[str, str, str]]:
+        table = state[self.table]
+        ids = (table.named(name).id for name in (self.name, self.by))
+        return {(*ids, state[self.into].named(self.name).id)}
 
     def agrees(self, old: State, new: State, uid: str) -> bool:
         both = (self.table, self.into)

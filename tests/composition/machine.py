@@ -211,15 +211,15 @@ class World:
             candidates = [*([expected[name]] if name in expected else []), *self._like(name)]
             if outcome is not None and name in outcome.like:
                 candidates.insert(0, outcome.like[name])
-            state = identified(found, candidates)
-            if name in expected and shown(state) != shown(expected[name]):
+            state = identified(found, candidates, list(model.branches.values()))
+            if name in expected and shown(state) == shown(expected[name]):
+                state = keyed(expected[name], found)
+            elif name in expected and not laws.follows(self, name, state, expected[name]):
                 self.fail(
                     "commit",
                     f"{name}: {difference(state, expected[name])}",
                     model.incoming(name),
                 )
-            if name in expected:
-                state = keyed(expected[name], found)
             model.branches[name], model.heads[name] = state, now[name]
             self._remember(now[name], state)
 
@@ -237,13 +237,15 @@ class World:
         return sorted(names, key=lambda name: (deep(name, frozenset()), name))
 
     def _like(self, name: str) -> list[State]:
-        """What a branch may look like: as its sync says, or as it did."""
+        """What a branch may look like: as its sync says, unless that is detached, or as it did."""
         found: list[State] = []
         sync = self.model.incoming(name)
         if sync is not None:
             with suppress(KeyError, ValueError):
                 found.append(laws.answer(self, sync))
         if name in self.model.branches:
+            if sync is not None and sync.state == "detached":
+                found.insert(0, self.model.branches[name])
             found.append(self.model.branches[name])
             past = self.model.line(name)
             found += [self.model.history[one] for one in past if one in self.model.history]
@@ -363,14 +365,26 @@ class World:
         return f"{sync.when} {what}"
 
 
-def identified(found: State, candidates: Sequence[State]) -> dict[str, Table]:
-    """What was read, with the ids that the model gives tables and columns of these names."""
+def identified(
+    found: State, candidates: Sequence[State], others: Sequence[State] = ()
+) -> dict[str, Table]:
+    """What was read, with the ids that the model gives tables and columns of these names.
+
+    Those of others are asked where a table looks like none of the candidates.
+    """
     made = {}
     for name, table in found.items():
         likes = [known[name] for known in candidates if name in known]
-        same = next((like for like in likes if like.names == table.names), None)
+        more = [known[name] for known in others if name in known and _is_like(known[name], table)]
+        same = next((like for like in (*likes, *more) if like.names == table.names), None)
         made[name] = _guessed(table, likes) if same is None else replace(same, rows=table.rows)
     return made
+
+
+def _is_like(one: Table, other: Table) -> bool:
+    """Whether two tables have columns of the same names and types."""
+    sides = ([(column.name, column.type) for column in table.columns] for table in (one, other))
+    return next(sides) == next(sides)
 
 
 def _guessed(table: Table, likes: Sequence[Table]) -> Table:

@@ -41,9 +41,14 @@ def value(column: Column, table: Table, state: State, random: Random) -> Any:
 
 
 def held_to(model: Model, branch: str) -> bool:
-    """Whether rows may be refused by a two-way lens that carries them; a one-way one stops."""
+    """Whether rows may be refused by a two-way lens that carries them; a one-way one stops.
+
+    One that a merge has given hidden parts may do so by these.
+    """
     return any(
-        sync.definition.is_partial for name in model.group(branch) for sync in model.two_way(name)
+        sync.definition.is_partial or sync.spoiled
+        for name in model.group(branch)
+        for sync in model.two_way(name)
     )
 
 

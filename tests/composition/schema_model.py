@@ -71,6 +71,21 @@ class Change:
         """Whether both sides could be in step; here: whether the new one is what `get` gives."""
         return same_rows(self.get(old, uid), new)
 
+    @property
+    def remembers(self) -> bool:
+        """Whether it adds a column whose values are made of others once, and then are its own."""
+        return False
+
+    @property
+    def fills(self) -> str | None:
+        """A table that was there and gets rows, which stay when nothing refers to them."""
+        return None
+
+    @property
+    def hides_by(self) -> str | None:
+        """The column by whose values rows are kept from the new side."""
+        return None
+
     KEEPS_ROWS: ClassVar[bool] = False
     """Whether each row of one side is one of the other, under the same key."""
 
@@ -82,6 +97,13 @@ class Change:
         """The ids of columns of the old side that are not what they were afterwards."""
         table = state[getattr(self, self.TABLES[0])]
         return {table.named(name).id for name in _listed(self, self.COLUMNS)}
+
+    def joined(self, state: State) -> set[tuple[str, str, str]]:
+        """Columns of two tables of the old side that change together, by the ids of three.
+
+        The one, the one whose values are keys of the other table, and the other.
+        """
+        return set()
 
     @property
     def kind(self) -> str:
@@ -275,6 +297,10 @@ class AddColumn(Change):
         if self.how in ("null", "default"):
             return 5 if self.how == "default" else None
         return None if row[self.of] is None else row[self.of] * 2
+
+    @property
+    def remembers(self) -> bool:
+        return self.how == "up"
 
     def touched(self, state: State) -> set[str]:
         return set()
@@ -845,6 +871,10 @@ class NormalizeInto(Change):
     def kind(self) -> str:
         return "Normalize"
 
+    @property
+    def fills(self) -> str | None:
+        return self.into
+
     def build(self) -> Any:
         return evolution.Normalize(self.table, [self.name], self.into)
 
@@ -1048,6 +1078,10 @@ class AddConstraint(Change):
             made = replace(table, checks=(*table.checks, check))
         return {**state, self.table: made.with_rows(kept)}
 
+    @property
+    def hides_by(self) -> str | None:
+        return self.name if self.quarantine else None
+
     def holds(self, row: Mapping[str, Any]) -> bool:
         if self.least is None:
             return row[self.name] is not None
@@ -1153,7 +1187,10 @@ class MaskKey(Change):
             raise ValueError("a number of the key")
         if column.id in used:
             raise ValueError("used")
-        rows = [{**row, self.name: -1 - row[self.name]} for row in table.dicts()]
+        rows = [
+            {**row, self.name: None if row[self.name] is None else -1 - row[self.name]}
+            for row in table.dicts()
+        ]
         columns = tuple(replace(c, mask=uid) if c == column else c for c in table.columns)
         made = {**state, self.table: replace(table, columns=columns).with_rows(rows)}
         return {
@@ -1229,6 +1266,10 @@ class HideTwins(AddUnique):
 
     ONLY: ClassVar[tuple[str, ...]] = ("none", "forward")
     HIDES: ClassVar[bool] = True
+
+    @property
+    def hides_by(self) -> str | None:
+        return self.name
 
 
 @dataclass(frozen=True)
@@ -1378,10 +1419,25 @@ class BoundChanges:
         return shared_agree(self.get(old), new, old, self.filled(old))
 
     def filled(self, state: State) -> set[str]:
-        """The ids of tables that get rows of others, which their own side may have alone."""
-        changes = self.rebound(state)
-        names = {change.into for change in changes if isinstance(change, NormalizeInto)}
-        return {table.id for name, table in state.items() if name in names}
+        """The ids of tables whose rows do not follow from the old side's as it is.
+
+        They get rows of others, which their own side may have alone; or rows are kept from them by
+        a value that they were given once and that is not computed anew.
+        """
+        found: set[str] = set()
+        given: set[str] = set()
+        made = dict(state)
+        for number, change in enumerate(self.rebound(state)):
+            if self._is_made(number, made):
+                continue
+            if change.fills is not None:
+                found.add(made[change.fills].id)
+            if change.hides_by is not None:
+                table = made[change.table]  # type: ignore[attr-defined]
+                found |= {table.id} if table.named(change.hides_by).id in given else set()
+            given |= {f"{self.made_by(number)}.0"} if change.remembers else set()
+            made = change.get(made, self.made_by(number))
+        return found
 
     def touched(self, state: State) -> set[str]:
         """The ids of columns of the old side that are not the same on the new one."""
@@ -1389,6 +1445,15 @@ class BoundChanges:
         made = dict(state)
         for number, change in enumerate(self.rebound(state)):
             found |= change.touched(made)
+            made = change.get(made, self.made_by(number))
+        return found
+
+    def joined(self, state: State) -> set[tuple[str, str, str]]:
+        """The columns of two tables that change together, by ids."""
+        found: set[tuple[str, str, str]] = set()
+        made = dict(state)
+        for number, change in enumerate(self.rebound(state)):
+            found |= change.joined(made)
             made = change.get(made, self.made_by(number))
         return found
 

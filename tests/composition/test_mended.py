@@ -36,8 +36,13 @@ from tests.composition.row_operations import Write
 from tests.composition.schema_model import (
     AddColumn,
     AddConstraint,
+    ConcatColumns,
     CreateTable,
+    Decompose,
+    DropColumn,
     DropTable,
+    HideTwins,
+    JoinTables,
     MaskColumn,
     Normalize,
     RenameColumn,
@@ -316,6 +321,78 @@ MENDED = {
     ),
     "derived_at_before_first_definition": Program(
         [INSERT, VIEW, Redefine("v", GROUP, "immediate"), TimeTravel("main", 1)]
+    ),
+    "reattach_over_a_schema_that_came_and_went": Program(
+        [
+            MASKED,
+            Evolve("main", (Decompose("orders", (("x", ("city", "amount")), ("y", ("note",)))),)),
+            Revert("main", "main", 0),
+            Reattach("m"),
+            INSERT,
+        ]
+    ),
+    "reset_to_before_a_table_that_the_source_got_from_its_target": Program(
+        [
+            Evolve("main", (CreateTable("new"),), "to", "next", "forward"),
+            Merge("next", "main", "theirs"),
+            Write("main", (("insert", "new", ((("id", 8), ("s", "7"), ("x", 4)),)),)),
+            Reset("main", 3),
+        ]
+    ),
+    "write_that_a_constraint_from_a_merge_refuses": Program(
+        [
+            Clone("main", "dev"),
+            Evolve("dev", (AddConstraint("returns", "city", None, "there"),)),
+            Evolve("main", (ConcatColumns("orders", ("city", "note"), "n"),), "to", "next", "both"),
+            Merge("dev", "main", "ours"),
+            Write("next", (("update", "returns", ((("id", 1), ("city", None)),)),)),
+        ]
+    ),
+    "merge_that_takes_back_a_change_of_ours_under_a_sync": Program(
+        [
+            Clone("main", "dev"),
+            Evolve("dev", (SplitTable("returns", "id", 3, ("high", "low")),)),
+            Evolve("main", (JoinTables("items", "returns", "joined"),), "keep", "old", "reverse"),
+            Derive("main", "v", GROUP, "immediate"),
+            Merge("dev", "main", "theirs"),
+        ]
+    ),
+    "pick_of_a_schema_change_that_was_reverted": Program(
+        [
+            Evolve("main", (DropColumn("orders", "note"),)),
+            Revert("main", "main", 0),
+            CherryPick("main", "main", 1),
+        ]
+    ),
+    "twin_over_a_source_that_got_the_change_by_a_merge": Program(
+        [
+            Evolve("main", (RenameTable("orders", "x"),), "to", "next", "forward"),
+            Twin("next", "later"),
+            Merge("next", "main", "ours"),
+            Evolve("main", (RenameTable("x", "y"),)),
+            Propagate(),
+        ]
+    ),
+    "merge_of_a_rename_of_what_ours_masked": Program(
+        [
+            Clone("main", "dev"),
+            Evolve("main", (MaskColumn("orders", "city", "hash"),)),
+            Evolve("dev", (RenameTable("orders", "x"), DropTable("returns"))),
+            Merge("dev", "main", "ours"),
+            Write("main", (("insert", "x", ((("city", "c"), ("id", 10)),)),)),
+        ]
+    ),
+    "hidden_by_a_value_given_once": Program(
+        [
+            Write("main", (("update", "orders", ((("id", 2), ("amount", 1)),)),)),
+            TransformClone(
+                "main",
+                "m",
+                (AddColumn("orders", "x", "up", "amount"), HideTwins("orders", "x", "one")),
+                "immediate",
+            ),
+            Write("main", (("update", "orders", ((("id", 2), ("amount", 9)),)),)),
+        ]
     ),
     "derived_at_by_later_definition": Program(
         [

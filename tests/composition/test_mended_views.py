@@ -8,9 +8,11 @@ from tests.composition.graph_operations import (
     Clone,
     DropBranch,
     Merge,
+    Reset,
     Revert,
     TimeTravel,
 )
+from tests.composition.lookup_model import DropLookedUp
 from tests.composition.machine import Program, run
 from tests.composition.pieces import GROUP, INSERT, RENAME_TABLE, UNION, VIEW
 from tests.composition.queries import Query
@@ -18,11 +20,14 @@ from tests.composition.row_operations import SqlUpdate, Write
 from tests.composition.schema_model import (
     AddColumn,
     AddConstraint,
+    ChangeKey,
     Decompose,
     DropColumn,
     DropTable,
     MaskColumn,
     MaskKey,
+    NoChange,
+    Normalize,
     RenameColumn,
     RenameTable,
     ReorderColumns,
@@ -32,12 +37,14 @@ from tests.composition.schema_model import (
 from tests.composition.schema_operations import Evolve, TransformClone
 from tests.composition.upkeep_operations import Inspect
 from tests.composition.view_operations import (
+    Alter,
     CloneDerived,
     Derive,
     Detach,
     Propagate,
     Reattach,
     Redefine,
+    Refresh,
     Twin,
 )
 
@@ -48,6 +55,11 @@ SAME = (
     SetDefault("sales", "amount", 7),
 )
 NO_SIZE = Write("main", (("insert", "items", ((("id", 5), ("order_id", 4), ("size", None)),)),))
+JOIN = Query(
+    "left join", ("items", "orders"), (("k", "id"), ("n", "id"), ("j", "id"), ("x", "note"))
+)
+MASK_SIZE = MaskColumn("items", "size", "hash")
+DROP_NOTE = DropLookedUp("returns", "note", "items", "id", "size", "amount")
 INSERT_AFTER = Write("main", (("insert", "sales", ((("city", "a"), ("id", 9)),)),))
 
 RETURN = (("amount", 1), ("city", "a"), ("id", 11), ("note", None))
@@ -203,6 +215,68 @@ MENDED = {
             INSERT,
             Revert("main", "main", 1),
             Write("main", (("update", "returns", ((("amount", 1), ("id", 1)),)),)),
+        ]
+    ),
+    "write_of_a_view_that_is_detached_and_in_step": Program(
+        [
+            Derive("main", "v", JOIN, "immediate"),
+            Detach("v"),
+            Evolve("v", (SetDefault("v", "lj", 3),), "keep", "old", "both"),
+            Write("old", (("upsert", "v", ((("lk", 3), ("lj", 5), ("lx", None)),)),)),
+        ]
+    ),
+    "lineage_over_a_view_that_was_renamed_since": Program(
+        [
+            Derive("main", "v", Query("distinct", ("items",), (("g", "id"),)), "deferred"),
+            Derive("v", "w", Query("window", ("v",), (("k", "dd"), ("g", "dd"))), "on demand"),
+            NO_SIZE,
+            Propagate(),
+            Evolve("main", (DropTable("items"),)),
+            Evolve("v", (AddColumn("v", "n"), RenameColumn("v", "dd", "x"))),
+            Inspect(),
+        ]
+    ),
+    "alter_is_refused_as_a_whole": Program(
+        [
+            Derive("main", "v", GROUP, "on demand", "none", most_rows=2),
+            Write("main", (("update", "orders", ((("id", 1), ("city", "z")),)),)),
+            Alter("v", "immediate"),
+        ]
+    ),
+    "rows_that_a_clone_could_not_have_came_and_went": Program(
+        [
+            TransformClone("main", "m", (ChangeKey("orders", "amount"),), "deferred"),
+            Write("main", (("update", "orders", ((("id", 1), ("amount", None)),)),)),
+            Evolve("main", (AddColumn("items", "more"),)),
+            Write("main", (("delete", "orders", ((1,),)),)),
+            Refresh("m"),
+        ]
+    ),
+    "lookup_in_a_masked_table_that_stays": Program(
+        [
+            TransformClone("main", "m", (MASK_SIZE, DROP_NOTE), "immediate"),
+            Evolve("main", (Normalize("orders", "city", "n"),)),
+            Inspect(),
+        ]
+    ),
+    "lineage_of_a_view_that_read_a_detached_replica": Program(
+        [
+            TransformClone("main", "m", (NoChange(),), "immediate"),
+            Detach("m"),
+            Evolve("main", (AddColumn("orders", "n", "default"),)),
+            Write("m", (("insert", "returns", ((*RETURN,),)),)),
+            Reset("m", 1),
+            Derive("m", "v", GROUP, "on demand"),
+            Reattach("m"),
+            Inspect(),
+        ]
+    ),
+    "view_of_a_key_masked_in_a_clone_that_follows_later": Program(
+        [
+            TransformClone("main", "m", (RenameTable("orders", "sales"),), "deferred"),
+            Derive("m", "v", Query("distinct", ("returns",), (("g", "id"),)), "immediate"),
+            Evolve("main", (MaskKey("returns", "id"),)),
+            Propagate(),
         ]
     ),
     "dropped_column_that_may_not_be_null_any_more": Program(

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from tests.composition.lookup_model import NormalizeBy
+from tests.composition.lookup_model import DecomposeInto, NormalizeBy
 from tests.composition.machine import Program, run
 from tests.composition.row_operations import SqlUpdate, Write
-from tests.composition.schema_model import Normalize, NormalizeInto, RenameColumn
+from tests.composition.schema_model import AddColumn, Normalize, NormalizeInto, RenameColumn
 from tests.composition.schema_operations import Evolve, Retire, TransformClone
 from tests.composition.view_operations import Propagate
 
 ROW = (("id", 5), ("city", "zz"), ("amount", 1), ("note", "x"))
+NEW = (("id", 1), ("city", "7"), ("amount", 5), ("note", "y"))
 
 
 def test_versions_with_a_shared_lookup_are_retired() -> None:
@@ -40,6 +41,35 @@ def test_rows_that_nothing_refers_to_stay_in_a_lookup_of_a_clone() -> None:
                 TransformClone("main", "now", (moved,), "immediate"),
                 Write("main", (("delete", "orders", ((3,),)),)),
                 Propagate(),
+            ]
+        )
+    )
+
+
+def test_rows_that_nothing_refers_to_stay_among_other_changes() -> None:
+    moved = NormalizeBy("orders", "city", "returns", "amount")
+    also = AddColumn("returns", "more", "up", "amount")
+    run(
+        Program(
+            [
+                Write("main", (("delete", "returns", ((1,),)),)),
+                Evolve("main", (moved, also), "to", "next", "both"),
+                Write("next", (("update", "orders", ((("id", 2), ("amount", None)),)),)),
+            ]
+        )
+    )
+
+
+def test_rows_that_go_to_one_change_together() -> None:
+    """Whoever writes a row, or the row of the shared table with its key, writes both."""
+    into = DecomposeInto("orders", "city", "returns", "id", ("amount", "note"))
+    run(
+        Program(
+            [
+                Write("main", (("delete", "returns", ((1,),)),)),
+                Evolve("main", (into,), "keep", "old", "both"),
+                Write("old", (("insert", "returns", (NEW,)),)),
+                Write("old", (("update", "orders", ((("id", 1), ("city", "b")),)),)),
             ]
         )
     )

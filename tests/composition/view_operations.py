@@ -112,7 +112,8 @@ class Derive(Step):
         if self.name in model.branches:
             return refused(AlreadyExists)
         if _is_too_large_for(bound, state):
-            return refused(InvalidData, IllegalSync, Unsupported)
+            is_stored = self.materialize not in ("lazy", "none")  # who reads it is told otherwise
+            return refused(InvalidData, IllegalSync, Unsupported) if is_stored else SKIPPED
         rows = bound.answer(state, self.name).rows
         if self.most_rows is not None and len(rows) > self.most_rows:
             return SKIPPED

@@ -18,7 +18,7 @@ from livingdb.commit.proposal import Proposal
 from livingdb.commit.refresh import is_behind, refresh
 from livingdb.derivation.source_positions import refresh_inputs, source_heads
 from livingdb.derivation.view import KIND, ON_BREAK, View
-from livingdb.errors import IllegalSync, InvalidData, NotFound, RuleViolation
+from livingdb.errors import IllegalSync, InvalidData, NotFound
 from livingdb.graph.graph import Graph, HeadMoved, now
 from livingdb.graph.schedule import parse_schedule
 from livingdb.guard.conditions.kinds.custom import check_portable_queries
@@ -169,6 +169,4 @@ def _bring_up_to_date(
     read = refresh_inputs(graph, view, None, at)
     check_maintainable(graph, view, read, parse_schedule(after.frequency))
     if is_behind(graph, view, head, at):
-        done = refresh(pipeline, sync, by, engine)
-        if done.stopped:
-            raise RuleViolation(f"rule 7: it is held: {done.error}")
+        refresh(pipeline, sync, by, engine, is_part=True)

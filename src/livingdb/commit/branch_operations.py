@@ -5,8 +5,8 @@ from __future__ import annotations
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.commit.pipeline import Attempt, Pipeline
 from livingdb.commit.proposal import Proposal
+from livingdb.graph.catalog_changes import NewBranch
 from livingdb.graph.draft import HeadMove
-from livingdb.graph.graph import Graph, now
 from livingdb.graph.names import check_branch
 from livingdb.graph.rules import check_writable
 from livingdb.graph.sync_groups import paired_snapshots
@@ -15,14 +15,12 @@ __all__ = ["clone", "reset"]
 
 
 def clone(
-    graph: Graph, name: str, at: SnapshotRow, origin: str, author: str, message: str = ""
+    pipeline: Pipeline, name: str, at: SnapshotRow, origin: str, author: str, message: str = ""
 ) -> None:
     """A new branch that stands on a snapshot; who made it and why is in its log."""
     check_branch(name)
-    with graph.catalog.write() as connection:
-        graph.branches.add(
-            connection, name, at.sequence, now(), origin, author=author, message=message
-        )
+    branch = NewBranch(name, at, origin, "clone", author=author, message=message)
+    pipeline.run(name, lambda attempt: Proposal(changes=[branch], at=at))
 
 
 def reset(pipeline: Pipeline, name: str, to: SnapshotRow) -> None:

@@ -14,7 +14,7 @@ from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.chunks.address import Address
 from livingdb.commit.carry_lens import LensCarrier
 from livingdb.commit.proposal import BranchChange, BranchMove, Tables, have_same_schemas
-from livingdb.errors import LivingDBError
+from livingdb.errors import LivingDBError, MaskKeyMissing
 from livingdb.evolution.follow_names import follow_names
 from livingdb.evolution.lenses.lens import Lens
 from livingdb.evolution.lift import Lifter
@@ -66,17 +66,23 @@ class CloneCarrier:
     def carry(self, held: Tables, then: SnapshotRow, source: SnapshotRow | BranchMove) -> Tables:
         """What a clone that has some tables is to have, its source having gone on.
 
-        A branch that moves in the same transaction has gone on, too.
+        A branch that moves in the same transaction has gone on, too.  What came and went in
+        between and cannot be carried, a schema or rows, is passed over.
         """
         before = self._tables(then)
         self._named_for = self._tables(source)
         for stop in self._stops(then, source):
-            after = self._tables(stop)
-            if have_same_schemas(before, after):
-                held = self._through_lenses(held, before, after, stop.address)
-            else:
-                held = self._anew(held, before, after)
-            before = after
+            after, made = self._tables(stop), len(self.made)
+            try:
+                if have_same_schemas(before, after):
+                    held = self._through_lenses(held, before, after, stop.address)
+                else:
+                    held = self._anew(held, before, after)
+                before = after
+            except LivingDBError as error:
+                if stop is source or isinstance(error, MaskKeyMissing):
+                    raise
+                del self.made[made:]
         return held
 
     def _stops(
@@ -172,7 +178,7 @@ class CloneCarrier:
 
 def _hidden_after(lens: Lens, hidden: set[str]) -> set[str]:
     """The tables that hold something that was hidden, after a change."""
-    is_hiding = lens.conceals or hidden & set(lens.old)
+    is_hiding = lens.conceals or hidden & {*lens.old, *lens.consults}
     return (hidden - set(lens.old)) | (set(lens.new) if is_hiding else set())
 
 

@@ -37,7 +37,6 @@ from livingdb.evolution.plan import definitions_of, new_tables, plan_changes
 from livingdb.evolution.replay_schema import replay
 from livingdb.evolution.schema_change import SchemaChange, Schemas, unlock_changes
 from livingdb.evolution.schema_elements import planned_tables
-from livingdb.evolution.schema_history import made_of
 from livingdb.graph.constraints import check_tables
 from livingdb.graph.diff import delta_between
 from livingdb.graph.draft import Intent
@@ -239,7 +238,8 @@ class LensCarrier:
         for name in {**held, **whole}:
             old, new = held.get(name), whole.get(name)
             is_same = old is not None and new is not None and old.definition == new.definition
-            is_kept = is_same and not (is_touched if name in lens.new else name in source.changed)
+            is_other = name in source.changed or (is_touched and name in lens.new)
+            is_kept = is_same and not is_other
             if not is_hidden(name) and not is_kept:
                 differing[name] = new
         spec = {
@@ -249,14 +249,14 @@ class LensCarrier:
         }
         details = {**_edge_details(sync, source, True), "reason": "SCHEMA_CHANGED", "rows": {}}
         intent = self._intent(source, branch, head, differing, details, between)
-        own = self._changes_there(source, before, held, whole)
+        own = self._changes_there(source, held, whole)
         if own:
             details["changes"] = [item.to_json() for item in own]
             intent = replace(intent, kind="schema_change", details=details)
         return Carried(intent, held, spec=spec, schema_changes=source.schema_changes)
 
     def _changes_there(
-        self, source: BranchMove, before: Schemas, held: Tables, after: Tables
+        self, source: BranchMove, held: Tables, after: Tables
     ) -> Sequence[SchemaChange]:
         """The changes of a source as those of its target, which then has them in its history.
 
@@ -270,10 +270,8 @@ class LensCarrier:
             }
             for tables in (held, after)
         )
-        tables = {name: known for name, known in before.items() if not is_hidden(name)}
         try:
-            changes = [SchemaChange.from_json(item) for item in source.schema_changes]
-            done = replay(made_of(changes, tables), there, ())
+            done = replay(source.history, there, ())
             orders = list(_reorders(done.tables, then, source.address.hex()))
             for order in orders:
                 done.tables = planned_tables(order, done.tables)

@@ -172,7 +172,7 @@ class ViewCarrier:
             for used, some in readers.items():
                 if columns is None or used is None or columns & used:
                     places.update(some)
-        if move.other_schemas or move.schema_changes:
+        if move.other_schemas or move.is_evolved:
             places.update(
                 place for place, (_, view) in enumerate(views.every) if _is_other(move, view)
             )
@@ -348,10 +348,7 @@ def _is_other(move: BranchMove, view: View) -> bool:
     return any(
         table.branch == move.branch.id
         and not table.snapshot
-        and (
-            table.table in move.other_schemas
-            or (table.table in move.changed and move.schema_changes)
-        )
+        and (table.table in move.other_schemas or (table.table in move.changed and move.is_evolved))
         for table in view.tables.values()
     )
 
@@ -359,7 +356,7 @@ def _is_other(move: BranchMove, view: View) -> bool:
 def _changes_schema(move: BranchMove) -> bool:
     """Whether a branch has other tables, or others of its tables' schemas, where it moves."""
     is_new = any(name not in move.before for name in move.changed)
-    return is_new or bool(move.other_schemas) or bool(move.schema_changes)
+    return is_new or bool(move.other_schemas) or move.is_evolved
 
 
 def _to_hex(at: At) -> dict[str, str]:

@@ -13,6 +13,9 @@ from livingdb.catalog.ids import BranchId, SyncId
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.chunks.address import Address
 from livingdb.evolution.lenses.lens import Lens, RowImages
+from livingdb.evolution.schema_change import SchemaChange
+from livingdb.evolution.schema_elements import MadeChange
+from livingdb.evolution.schema_history import made_of, visible_schemas
 from livingdb.graph.catalog_changes import CatalogChange, NewBranch
 from livingdb.graph.draft import Action, Draft, HeadMove, Intent
 from livingdb.graph.graph import Graph, now
@@ -73,6 +76,8 @@ class Proposal:
     """What views may read instead that cannot follow its schema change."""
     on_break: str | None = None
     """What becomes of those, if it is not for them to say."""
+    line: Sequence[MadeChange] = ()
+    """What happened to the schema of what its snapshot follows, since the one before it."""
 
     def is_outdated(self, graph: Graph) -> bool:
         """Whether a branch that it moves is not where it was seen."""
@@ -126,6 +131,8 @@ class BranchMove:
     """Whether the rows that it brings were held against the constraints there."""
     unified: Mapping[str, str] = field(default_factory=dict)
     """The ids that columns and tables have there, which a merge took for one with others."""
+    line: Sequence[MadeChange] = ()
+    """What happened to its schema on the way there, where that is more than one step."""
 
     @classmethod
     def by_draft(
@@ -184,6 +191,19 @@ class BranchMove:
         return cls.to_snapshot(
             graph, HeadMove(branch, graph.snapshots.at(branch.head), "propagate")
         )
+
+    @property
+    def is_evolved(self) -> bool:
+        """Whether schema changes lead there, also ones that leave the definitions as they are."""
+        return bool(self.schema_changes or self.line)
+
+    @cached_property
+    def history(self) -> Sequence[MadeChange]:
+        """What happens to its schema; nothing, if only tables come or go."""
+        if self.line or not self.schema_changes:
+            return self.line
+        changes = [SchemaChange.from_json(item) for item in self.schema_changes]
+        return made_of(changes, visible_schemas(self.graph, self.head))
 
     @property
     def watched(self) -> WatchedMove:

@@ -6,7 +6,7 @@ follows them; anything else breaks it, and the reason names the columns.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from livingdb.catalog.snapshots import SnapshotRow
@@ -24,6 +24,7 @@ from livingdb.derivation.source_positions import (
 )
 from livingdb.derivation.view import SourceTable, View
 from livingdb.errors import InvalidData, LivingDBError, NotFound
+from livingdb.evolution.changes.mask_column import MaskColumn
 from livingdb.evolution.follow_names import follow_names
 from livingdb.evolution.schema_change import SchemaChange
 from livingdb.evolution.schema_elements import aliased
@@ -93,7 +94,23 @@ def _describe_transition(move: BranchMove) -> _SchemaTransition:
         is_filled = kind == "Normalize" and item["into"] in move.before
         hides = is_filled or item.get("policy") == "quarantine"
         keeps = keeps and not hides and (kind in _KEEPS_ROWS or is_checked)
-    return _SchemaTransition(move, {**names, **_names_after(move)}, frozenset(masked), keeps)
+    names |= _names_after(move)
+    masked |= set(_masked_columns(move))
+    return _SchemaTransition(move, names, frozenset(masked), keeps)
+
+
+def _masked_columns(move: BranchMove) -> Iterator[tuple[str, str]]:
+    """The columns, by the names after a move, that are masked on a way of several steps."""
+    masked = {
+        one.before[one.change.table].schema.column(one.change.name).id
+        for one in move.line
+        if isinstance(one.change, MaskColumn)
+    }
+    definition, require = move.graph.versions.definition, move.graph.versions.require
+    for name in move.addresses if masked else ():
+        for column in definition(require(move.addresses[name])).schema.columns:
+            if column.id in masked:
+                yield name, column.name
 
 
 def _names_after(move: BranchMove) -> dict[str, str]:

@@ -28,7 +28,9 @@ from livingdb.derivation.source_positions import (
     source_positions,
 )
 from livingdb.derivation.view import View
-from livingdb.errors import NotFound, TransactionConflict
+from livingdb.errors import NotFound, RuleViolation, TransactionConflict
+from livingdb.evolution.schema_elements import MadeChange
+from livingdb.evolution.schema_history import schema_history
 from livingdb.graph.catalog_changes import NewRun
 from livingdb.graph.draft import Intent
 from livingdb.graph.graph import Graph, HeadMoved, now, tables_of
@@ -167,14 +169,16 @@ def refresh(
     full: bool = False,
     asked: bool = True,
     guarded: bool = True,
+    is_part: bool = False,
 ) -> Outcome:
     """Bring a derived object up to date; nothing is done if it is.
 
     Conditions may stop it, unless it is not to be `guarded`: then they only warn and set aside.
+    Where it is a part of something that is refused as a whole, so is what they would stop.
     What is restless is made anew, if it was `asked` for now and not only to follow its sources.
     Whoever else does the same at the same time: only one of them commits.
     """
-    work = _Refresh(pipeline, sync, author, engine, full, asked, guarded)
+    work = _Refresh(pipeline, sync, author, engine, full, asked, guarded, is_part)
     row = pipeline.run(sync.spec["name"], work.propose)
     return work.outcome(row)
 
@@ -190,6 +194,7 @@ class _Refresh:
     full: bool
     asked: bool
     guarded: bool
+    is_part: bool
     result: DerivedVersion | None = None
     judged: JudgedChange | None = None
 
@@ -231,6 +236,8 @@ class _Refresh:
             result.metrics,
         )
         self.judged = judged = judge_carried(pending, held, result.tables, staging, self.guarded)
+        if judged.is_stopped and self.is_part:
+            raise RuleViolation(f"rule 7: its conditions stop it: {judged.reason}")
         if judged.is_stopped:
             return self._stop(target, head, judged)
         tables = {**_stray_tables(view, held, full), **judged.tables}
@@ -240,7 +247,24 @@ class _Refresh:
         intent = version_intent(
             view, sync.id, result, (head,), (target,), at, names, self.author, text
         )
-        return Proposal([intent], changes=[self._done(result)], actions=judged.warnings)
+        return Proposal(
+            [intent],
+            changes=[self._done(result)],
+            actions=judged.warnings,
+            line=self._line_between(view, then, at),
+        )
+
+    def _line_between(self, view: View, then: At, at: At) -> Sequence[MadeChange]:
+        """What happened to the schema of what a clone follows."""
+        if view.what != "clone":
+            return ()
+        (branch,), graph = view.branches, self.pipeline.graph
+        ends = [graph.snapshots.find(places[branch]) for places in (then, at) if branch in places]
+        if len(ends) != 2 or ends[0] is None or ends[1] is None:
+            return ()
+        if not self.pipeline.lifter.made_between(ends[0], ends[1]):
+            return ()
+        return schema_history(graph, self.pipeline.lifter, ends[0], ends[1])
 
     def outcome(self, row: SnapshotRow) -> Outcome:
         """What was done, once it is stored."""

@@ -2,7 +2,8 @@
 
 An update of a row that others share changes these, too, where they are shared: that may be on a
 branch far along the chain.  So a change is followed along the syncs, settled on each branch, and
-what that adds is carried back to where the change was made.
+what that adds is carried back to where the change was made.  Nothing follows from a branch that
+only reads: what it cannot take detaches it, and its source is as it was written.
 """
 
 from __future__ import annotations
@@ -81,7 +82,8 @@ class Settler:
         """The ways from branch to branch that changes go, up to lenses that settle; by epoch."""
         if self._ways is not None and self._ways[0] == epoch:
             return self._ways[1]
-        syncs = [sync for sync in self._graph.syncs(epoch).schema_syncs if sync.behind is None]
+        known = self._graph.syncs(epoch).schema_syncs
+        syncs = [sync for sync in known if sync.behind is None and sync.direction != "forward"]
         steps = [
             (here, sync, there)
             for sync in syncs

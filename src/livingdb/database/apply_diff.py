@@ -9,13 +9,16 @@ from livingdb.database.transaction import Transaction
 from livingdb.errors import InvalidData, NotFound
 from livingdb.graph.graph import Graph
 from livingdb.tables.recipe import Definition
-from livingdb.trees.diff import to_delta
+from livingdb.trees.diff import DiffBatch, to_delta
 
 __all__ = ["apply_diffs"]
 
 
 def apply_diffs(graph: Graph, tx: Transaction, parts: Mapping[str, Diff]) -> None:
-    """Make the changes of all diffs; tables that others refer to come first and go last."""
+    """Make the changes of all diffs, in the tables as the branch calls them.
+
+    Tables that others refer to come first and go last.
+    """
     for name in _topological_order(parts):
         _apply(graph, tx, name, parts[name])
 
@@ -40,30 +43,61 @@ def _topological_order(parts: Mapping[str, Diff]) -> list[str]:
 
 def _apply(graph: Graph, tx: Transaction, name: str, part: Diff) -> None:
     before, after = part.before, part.after
+    known = after or before
+    assert known is not None
+    definition = graph.versions.definition(known)
+    here = _name_here(tx, name, definition)
     if after is None:
-        if name in tx.tables():
-            tx.work.drop_table(name)
+        if here is not None and _is_table(tx.work.definition(here), definition):
+            tx.work.drop_table(here)
         return
-    if name not in tx.tables():
-        if before is not None:
-            raise NotFound(f"there is no table {name!r} to change")
-        tx.work.create_table(name, graph.versions.definition(after))
-    shape = tx.work.rows(name).forest.shape
     if before is not None and not graph.versions.is_alike(before, after):
         raise InvalidData(f"table {name!r}: a diff across schemas cannot be applied")
-    if not _has_columns_of(graph.versions.definition(after), tx.work.definition(name)):
+    if here is None:
+        if before is not None:
+            if not len(part):
+                return
+            raise NotFound(f"there is no table {name!r} to change")
+        tx.work.create_table(name, definition)
+        here = name
+    places = _column_places(definition, tx.work.definition(here))
+    if places is None:
         raise InvalidData(
             f"table {name!r}: the diff is of a table with other columns than it has here"
         )
+    shape = tx.work.rows(here).forest.shape
     for batch in part.row_batches:
-        tx.work.apply(name, to_delta(shape, batch))
+        sides = ([side[at] for at in places] for side in (batch.before, batch.after))
+        tx.work.apply(here, to_delta(shape, DiffBatch(batch.keys, batch.kinds, *sides)))
 
 
-def _has_columns_of(theirs: Definition, mine: Definition) -> bool:
-    """Whether a table has the columns of another: by identity if they are versions of one table."""
-    is_one = theirs.id == mine.id
+def _name_here(tx: Transaction, name: str, theirs: Definition) -> str | None:
+    """What a table is called on the branch: by its identity, or another one of its name."""
+    names = tx.tables()
+    if theirs.id is not None:
+        known = {tx.work.definition(one).id: one for one in names}
+        if theirs.id in known:
+            return known[theirs.id]
+    return name if name in names else None
+
+
+def _is_table(mine: Definition, theirs: Definition) -> bool:
+    """Whether two tables are one, or were made alike."""
+    return mine.id == theirs.id or mine.is_alike(theirs)
+
+
+def _column_places(theirs: Definition, mine: Definition) -> list[int] | None:
+    """Where the columns of a table lie in another, which has the same; None if it has others.
+
+    They go by their identities if both are versions of one table, and else by their names.
+    """
+    is_one = theirs.id is not None and theirs.id == mine.id
     one, other = (
-        [(c.id if is_one else "", c.name, c.type) for c in side.schema.stored_columns]
+        [(c.id if is_one else c.name, c.type) for c in side.schema.stored_columns]
         for side in (theirs, mine)
     )
-    return one == other
+    keys = len(theirs.schema.key), len(mine.schema.key)
+    is_same = sorted(one, key=str) == sorted(other, key=str)
+    if not is_same or one[: keys[0]] != other[: keys[1]]:
+        return None
+    return [one.index(column) for column in other]

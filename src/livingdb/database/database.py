@@ -207,7 +207,7 @@ class Database(Alerting, Comparing, Tracing):
     def _clone(self, row: SnapshotRow, name: str, origin: str, author: str, message: str) -> Branch:
         from livingdb.commit import branch_operations as operations
 
-        operations.clone(self._graph, name, row, origin, author, message)
+        operations.clone(self._pipeline, name, row, origin, author, message)
         return Branch(self, name)
 
     def _execute(

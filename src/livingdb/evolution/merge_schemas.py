@@ -37,6 +37,9 @@ __all__ = [
     "replay_changes",
 ]
 
+_NO_COLUMNS = ("key", "check", "unique")
+"""What elements of a table have in the place of a column's id."""
+
 ThreeSchemas = tuple[Schemas, Schemas, Schemas]
 """Those of base, ours and theirs."""
 Histories = tuple[Sequence[MadeChange], Sequence[MadeChange], Sequence[MadeChange]]
@@ -339,10 +342,7 @@ def _contradictions(
     found = []
     for place in sorted({element[:2] for element in differing}, key=str):
         some = [element for element in differing if element[:2] == place]
-        known, *sides = [
-            tuple(change for change in side if any(e in effects_of(change) for e in some))
-            for side in made
-        ]
+        known, *sides = [_causes(side, some) for side in made]
         table, column = _named(some, other, one, base)
         values = [sorted({str(side.get(e)) for e in some}) for side in (mine, yours)]
         reason = "the two sides make different schemas of it"
@@ -352,6 +352,15 @@ def _contradictions(
             reason = f"{known[-1].change.title} was left out by an earlier merge"
         found.append(SchemaConflict(table, column, reason, sides[0], sides[1]))
     return found
+
+
+def _causes(made: Sequence[MadeChange], elements: Sequence[Element]) -> tuple[MadeChange, ...]:
+    """The changes that say something of elements, or else of their columns in other tables."""
+    found = tuple(one for one in made if any(e in effects_of(one) for e in elements))
+    columns = {element[1] for element in elements if len(element) > 1} - set(_NO_COLUMNS)
+    if found or not columns:
+        return found
+    return tuple(one for one in made if any(set(e[1:2]) & columns for e in effects_of(one)))
 
 
 def _merged_conflicts(conflicts: Sequence[SchemaConflict]) -> list[SchemaConflict]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
+from livingdb.errors import LivingDBError
 from livingdb.evolution.schema_change import SchemaChange, Schemas
 from livingdb.tables.recipe import Definition
 from livingdb.tables.schema import Column
@@ -146,7 +147,20 @@ def touched_tables(one: MadeChange) -> set[str]:
         table_key(name, known) for name, known in one.before.items()
         if known not in one.after.values()
     }  # fmt: skip
-    return {element[0] for element in effects} | gone | {str(value) for value in linked}
+    return (
+        {element[0] for element in effects}
+        | gone
+        | {str(value) for value in linked}
+        | {table_key(name, one.before[name]) for name in _consulted(one)}
+    )
+
+
+def _consulted(one: MadeChange) -> frozenset[str]:
+    """The tables that a change looks values up in."""
+    try:
+        return one.change.plan(one.before).consults
+    except LivingDBError:  # a table that a transaction made or dropped
+        return frozenset()
 
 
 def is_made(one: MadeChange, tables: Schemas) -> bool:

@@ -27,8 +27,22 @@ CHANGES: dict[str, tuple[SchemaChange, str]] = {
 }
 
 
+def evolve(db: livingdb.Database, how: str, change: SchemaChange) -> None:
+    """A schema change that main gets by itself, by a merge or by going where another branch is."""
+    if how == "evolve":
+        db.branch("main").evolve(change)
+        return
+    dev = db.branch("main").clone("dev")
+    dev.evolve(change)
+    dev.create_table("more", {"id": "int"}, key="id")
+    if how == "merge":
+        db.branch("main").insert("t", [{"id": 3, "a": 3, "s": "w"}])
+    db.merge("dev", into="main")
+
+
+@pytest.mark.parametrize("how", ["evolve", "merge", "fast-forward"])
 @pytest.mark.parametrize("what", CHANGES)
-def test_a_target_is_merged(tmp_path: Path, what: str) -> None:
+def test_a_target_is_merged(tmp_path: Path, what: str, how: str) -> None:
     """With its source and with clones of itself, either way, as often as one likes."""
     change, name = CHANGES[what]
     with livingdb.create(tmp_path / "shop.ldb", engine="embedded") as db:
@@ -38,9 +52,11 @@ def test_a_target_is_merged(tmp_path: Path, what: str) -> None:
         added = AddColumn("t", "x", "int", default=5)
         target = main.clone("target", transform=[added], sync="forward")
         other = target.clone("other")
-        main.evolve(change)
+        db.tag("start", "main")
+        evolve(db, how, change)
         (made,) = [c for c in db.diff("other", "target").schema if type(c) is type(change)]
-        assert made.identity == db.diff("main~1", "main").schema[0].identity
+        (known,) = [c for c in db.diff("start", "main").schema if type(c) is type(change)]
+        assert made.identity == known.identity
         db.sync("main/target").detach()
         target.update(name, [{"id": 1, "x": 9}])
         other.update("t", [{"id": 2, "x": 7}])

@@ -174,6 +174,40 @@ def test_what_contradicts_is_a_conflict(
         assert found_tables == expected
 
 
+def test_a_lookup_in_a_table_that_the_other_side_joined(db: livingdb.Database) -> None:
+    """The two contradict each other, though they change different tables."""
+    main = db.branch("main")
+    main.create_table("lands", {"id": "bigint", "name": "string"}, key="id")
+    main.create_table("towns", {"id": "bigint", "land": "bigint"}, key="id")
+    dev = main.clone("joined")
+    up = "(SELECT name FROM lands WHERE lands.id = orders.id)"
+    main.evolve(AddColumn("orders", "land", "string", up=up))
+    dev.evolve(JoinTables("lands", "towns", "both"))
+    with pytest.raises(MergeConflict, match="AddColumn orders land does not go with JoinTables"):
+        db.merge("main", into="joined")
+    db.merge("main", into="joined", on_conflict="theirs")
+    assert dev.tables() == ["lands", "orders", "towns"]
+    assert "land" in dev.table("orders").to_arrow().column_names
+
+
+@pytest.mark.parametrize("policy", ["ours", "theirs"])
+def test_a_column_that_one_side_dropped_and_the_other_moved(
+    db: livingdb.Database, policy: str
+) -> None:
+    """A policy decides about it, though it is in another table on one side."""
+    main = db.branch("main")
+    main.create_table("more", {"id": "bigint", "note": "string"}, key="id")
+    dev = main.clone("joined")
+    main.evolve(DropColumn("orders", "city"))
+    dev.evolve([AddColumn("orders", "n", "int"), JoinTables("orders", "more", "both")])
+    with pytest.raises(MergeConflict, match="city"):
+        db.merge("main", into="joined")
+    db.merge("main", into="joined", on_conflict=policy)
+    tables = {"ours": ["both"], "theirs": ["more", "orders"]}
+    assert dev.tables() == tables[policy]
+    assert ("city" in dev.table(tables[policy][-1]).to_arrow().column_names) == (policy == "ours")
+
+
 def test_renamed_here_and_dropped_there_is_dropped(db: livingdb.Database) -> None:
     main, dev = db.branch("main"), db.branch("dev")
     main.evolve(RenameColumn("orders", "city", "town"))

@@ -67,6 +67,20 @@ def test_changes_by_the_other_id(db: livingdb.Database, what: str) -> None:
     assert db.check(deep=True).problems == []
 
 
+def test_a_merge_either_way_gives_one_root(db: livingdb.Database) -> None:
+    """Rows lie under the same root, whichever side's id the column goes by."""
+    main, later = db.branch("main"), db.branch("later")
+    main.update("t", [{"id": 2, "c": 7}])
+    mine, yours = main.clone("mine"), later.clone("yours")
+    db.merge("later", into="mine")
+    db.merge("main", into="yours")
+    assert mine.table("t").get(1)["c"] == 5
+    assert mine.table("t").root() == yours.table("t").root()
+    db.merge("mine", into="yours")
+    db.merge("yours", into="mine")
+    assert mine.table("t").root() == yours.table("t").root()
+
+
 @pytest.mark.parametrize("source", ["t", "u"])
 def test_views_of_the_other_id(db: livingdb.Database, source: str) -> None:
     """A branch that takes the line of the other takes what reads it along."""

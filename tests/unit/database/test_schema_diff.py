@@ -13,9 +13,11 @@ from livingdb.evolution import (
     AddColumn,
     ChangeKey,
     DropColumn,
+    DropTable,
     MaskColumn,
     RenameColumn,
     RenameTable,
+    ReorderColumns,
     RetypeColumn,
     SplitTable,
 )
@@ -243,3 +245,33 @@ def test_tables_that_came_and_went_and_came_again(db: livingdb.Database) -> None
             told = rows(found, "items") if "items" in found else []
             assert {(b or a)["id"]: (b, a) for _, b, a in told} == expected  # type: ignore[index]
             assert "items" in found or (before is None) == (after is None)
+
+
+def test_rows_are_applied_by_the_names_of_the_branch(db: livingdb.Database) -> None:
+    """A diff without schema changes goes by identities: what was renamed there is the same."""
+    main, dev = db.branch("main"), db.branch("main").clone("dev")
+    main.create_table("items", {"id": "int"}, key="id")
+    main.update("orders", {"id": [1], "city": ["Moss"]})
+    main.delete("orders", [2])
+    dev.evolve([RenameTable("orders", "sales"), RenameColumn("sales", "city", "town")])
+    dev.evolve(ReorderColumns("sales", ["amount", "town", "id"]))
+    db.apply(db.diff("start", "main"), "dev")
+    assert dev.tables() == ["items", "sales"]
+    assert dev.table("sales").to_arrow().to_pylist() == [
+        {"amount": 1, "town": "Moss", "id": 1},
+        {"amount": 3, "town": None, "id": 3},
+    ]
+    db.apply(db.diff("main", "start"), "dev")
+    assert dev.tables() == ["sales"]
+    assert dev.table("sales").get(2)["town"] == "Bodø"
+
+
+def test_a_table_without_rows_that_differ_may_be_missing(db: livingdb.Database) -> None:
+    main, dev = db.branch("main"), db.branch("main").clone("dev")
+    dev.evolve(DropTable("orders"))
+    main.update("orders", {"id": [1], "city": ["Oslo"]})
+    db.apply(db.diff("start", "main"), "dev")
+    assert dev.tables() == []
+    main.update("orders", {"id": [1], "city": ["Moss"]})
+    with pytest.raises(NotFound, match="'orders'"):
+        db.apply(db.diff("start", "main"), "dev")

@@ -94,6 +94,35 @@ def test_a_lookup_that_users_made(db: Database) -> None:
     assert is_sound(db)
 
 
+def test_a_branch_that_follows_changes_no_row_of_its_source(db: Database) -> None:
+    """Rows that would have to change together detach it, and stay as they were written."""
+    main = db.branch("main")
+    main.delete("returns", [1, 2, 3])
+    main.evolve(
+        Decompose("orders", {"orders": ["zip", "amount"], "returns": ["city"]}),
+        to="next",
+        sync="forward",
+    )
+    main.insert("returns", [placed(1, MOSS)])
+    assert rows(main, "orders", "city") == ["Oslo", "Oslo", "Moss", None]
+    assert db.sync("main/next").state == "detached"
+
+
+def test_a_lookup_row_that_goes_leaves_its_key_to_wide_rows(db: Database) -> None:
+    """The same transaction deletes it and has a row of its key with other values."""
+    main = db.branch("main")
+    main.delete("orders", [1, 2, 3, 4])
+    main.evolve(Normalize("orders", ["city"], "returns", by="id"), keep="old", sync="both")
+    old = db.branch("old")
+    with old.transaction() as tx:
+        tx.delete("returns", [1])
+        tx.insert("orders", [placed(1, MOSS)])
+    assert rows(main, "returns", "id", "city")[0] == (1, "Moss")
+    assert rows(old, "orders", "city") == ["Moss"]
+    assert rows(old, "returns", "id") == [2, 3]
+    assert is_sound(db)
+
+
 def test_a_lookup_row_fans_out_to_wide_rows(db: Database) -> None:
     main = db.branch("main")
     main.create_table("places", {"id": "bigint", "city": "string", "zip": "string"}, key="id")

@@ -19,6 +19,7 @@ from livingdb.evolution.lenses.row_alignment import (
     Mask,
     align_rows,
     distinct_keys,
+    empty_rows,
     keys_of,
 )
 from livingdb.evolution.lenses.shared_lookup import SharedLookups
@@ -85,8 +86,11 @@ class KeyedLookups(SharedLookups):
         lookup, delta = images_of(deltas, name, schema), images_of(deltas, *self.wide)
         base, replaced = self._written_rows(lookup, side)
         wanted = self._wanted_rows(delta.after)
+        freed = self._freed_rows(lookup, wanted, side)
+        base = compose_images(schema, RowImages(freed, empty_rows(schema)), base)
         updates = self._updates(wanted, ChangedSide(side, {name: (schema, base)}))
-        ids = pa.concat_arrays([flat(replaced), flat(updates.before.column(self._id))])
+        changed = pa.concat_tables([freed, updates.before]).column(self._id)
+        ids = pa.concat_arrays([flat(replaced), flat(changed)])
         sharing = renamed_keys(self.wide[1], self._rows_sharing(side, ids))
         left = anti_join(self.wide[1], sharing, delta.before, delta.after)
         self._refuse_left(left, "one that changes", ", which on_update='fanout' does")
@@ -96,6 +100,15 @@ class KeyedLookups(SharedLookups):
         images = compose_images(schema, images, self._unused_rows(lookup, narrow, side, images))
         carried = {self.narrow[0]: narrow, name: images}
         return {table: made for table, made in carried.items() if made}
+
+    def _freed_rows(self, lookup: RowImages, wanted: pa.Table, side: Side) -> pa.Table:
+        """Lookup rows that the old side deletes, and wide rows say anew with other values."""
+        schema = self.lookup[1]
+        gone = anti_join(schema, lookup.before, lookup.after)
+        again = wanted.filter(pa.array(self._is_among(wanted, gone)))
+        held = held_rows(side, *self.lookup, again.select([self._id]))
+        known = align_rows(schema, keys_of(schema, held), again)
+        return held.filter(pa.array(self._differ(known, held)))
 
     def _wanted_rows(self, rows: pa.Table) -> pa.Table:
         """The lookup rows that wide ones say, each once; `InvalidData` if they say several."""

@@ -37,9 +37,11 @@ from livingdb.errors import (
 )
 from livingdb.evolution.lift import tables_in_schema_of
 from livingdb.graph.ancestry import is_ancestor
+from livingdb.graph.edge_ends import FROM, SYNC_ID
 from livingdb.graph.graph import Graph, tables_of
 from livingdb.graph.names import is_hidden
 from livingdb.graph.sync_groups import movement_at
+from livingdb.graph.table_ids import matching_columns, matching_tables
 from livingdb.guard.sync_state import last_pair
 from livingdb.tables.batches import flat
 from livingdb.tables.index import Version
@@ -93,9 +95,29 @@ class Search:
             if not self._base or not self._is_derived(origin):
                 done.append(origin)
                 continue
-            rows = None if origin.is_whole else origin.rows
-            steps += self._trace_once(origin.branch, origin.snapshot, origin.table, rows)
+            table, rows = self._in_own_names(origin)
+            steps += self._trace_once(origin.branch, origin.snapshot, table, rows)
         return self._merge_origins(done)
+
+    def _in_own_names(self, origin: Origin) -> tuple[str, pa.Table | None]:
+        """The table and rows of an origin (None: all) as they are called in its snapshot.
+
+        A query that followed renames since then gives them as they are called now.
+        """
+        graph, branch = self.graph, self.graph.branches.by_id(origin.branch)
+        table = origin.table
+        if branch is not None and graph.find_version(origin.snapshot, table) is None:
+            head = graph.snapshots.at(branch.head)
+            table = matching_tables(graph, head, origin.snapshot).get(table, table)
+        if origin.is_whole:
+            return table, None
+        held = graph.versions.rows(graph.version(origin.snapshot, table))
+        later = matching_columns(held.schema, origin.source.schema)
+        if all(later.get(name) == name for name in held.schema.arrow.names):
+            return table, origin.rows
+        names = [n for n in held.schema.arrow.names if later.get(n) in origin.rows.column_names]
+        given = origin.rows.select([later[name] for name in names]).rename_columns(names)
+        return table, matching_rows(held, distinct_rows(given))
 
     def _is_derived(self, origin: Origin) -> bool:
         """Whether nobody but a sync writes the table."""
@@ -140,7 +162,19 @@ class Search:
             return last_derived_snapshot(graph, row)
         pair = self._pair(sync)
         made = graph.snapshots.find(pair[branch]) if branch in pair else None
-        return made if made is not None and is_ancestor(graph.snapshots, made, row) else row
+        if made is not None and is_ancestor(graph.snapshots, made, row):
+            return made
+        return self._last_carried(branch, row) if sync.direction == "forward" else row
+
+    def _last_carried(self, branch: BranchId, row: SnapshotRow) -> SnapshotRow:
+        """The last snapshot that a sync made, before what was written while it was detached."""
+        graph, target = self.graph, self.graph.branches.by_id(branch)
+        first, made = None if target is None else target.origin_head, row
+        while made.sequence != first and SYNC_ID not in graph.record(made.address).edge.details:
+            if made.first is None:
+                return row
+            made = graph.snapshots.at(made.first)
+        return made
 
     def _pair(self, sync: SyncRow) -> Mapping[BranchId, Address]:
         """Where the branches of a stopped schema sync were last in step."""
@@ -343,7 +377,12 @@ class Search:
                 return found
         if here.head == row.sequence:
             return graph.snapshots.at(there.head)
-        move = graph.branches.last_move_to(here, row.sequence)
+        known = graph.record(row.address).edge.details.get(FROM, {}).get(there.id)
+        found = None if known is None else graph.snapshots.find(Address(bytes.fromhex(known)))
+        if found is not None:
+            return found
+        is_first = row.sequence == here.origin_head and sync.direction == "forward"
+        move = None if is_first else graph.branches.last_move_to(here, row.sequence)
         entry = None if move is None else movement_at(graph, there, move.time)
         if entry is None and row.kind == "schema_change" and row.first is not None:
             return graph.snapshots.at(row.first)  # the one that the sync began with
