@@ -32,6 +32,7 @@ from livingdb.errors import AlreadyExists
 __all__ = ["EPOCH", "BranchRow", "Branches", "Movement", "TagRow"]
 
 EPOCH = "epoch"
+_LAST_POSITION = (1 << 31) - 1
 _IS_BRANCH, _IS_TAG, _IS_EPOCH = 0, 1, 2
 _branch, _log, _tag = schema.branch, schema.branch_log, schema.tag
 
@@ -118,8 +119,9 @@ _newest_first = (
 _LOG = _newest_first.where(
     _log.c.position > bindparam("after"), _log.c.position <= bindparam("upto")
 )
-_LOG_AT = _newest_first.where(_log.c.time <= bindparam("time")).limit(1)
-_LOG_EXACTLY_AT = _newest_first.where(_log.c.time == bindparam("time")).limit(1)
+_newest_upto = _newest_first.where(_log.c.position <= bindparam("upto")).limit(1)
+_LOG_AT = _newest_upto.where(_log.c.time <= bindparam("time"))
+_LOG_EXACTLY_AT = _newest_upto.where(_log.c.time == bindparam("time"))
 _following = _log.alias("following")
 _RAN_BACK = (
     select(_log.c.position)
@@ -129,7 +131,7 @@ _RAN_BACK = (
     .where(_log.c.time - _following.c.time > bindparam("by"))
     .limit(1)
 )
-_LAST_MOVE_TO = _newest_first.where(_log.c.snapshot == bindparam("snapshot")).limit(1)
+_LAST_MOVE_TO = _newest_upto.where(_log.c.snapshot == bindparam("snapshot"))
 _TAG_BY_NAME = select(_tag).where(_tag.c.name == bindparam("name"))
 _NAMED = PreparedStatement(
     union_all(
@@ -206,18 +208,22 @@ class Branches:
 
     def last_move_to(self, branch: BranchRow, snapshot: int) -> Movement | None:
         """The branch's last movement to a snapshot."""
-        found = self._queries.first(_LAST_MOVE_TO, {"branch": branch.number, "snapshot": snapshot})
+        found = self._queries.first(_LAST_MOVE_TO, {**self._span(branch), "snapshot": snapshot})
         return None if found is None else _movement(*found)
 
     def log_at(self, branch: BranchRow, time: int) -> Movement | None:
         """The branch's newest movement whose time is not later; others before it may be later."""
-        found = self._queries.first(_LOG_AT, {"branch": branch.number, "time": time})
+        found = self._queries.first(_LOG_AT, {**self._span(branch), "time": time})
         return None if found is None else _movement(*found)
 
     def log_exactly_at(self, branch: BranchRow, time: int) -> Movement | None:
         """The branch's newest movement that has this time."""
-        found = self._queries.first(_LOG_EXACTLY_AT, {"branch": branch.number, "time": time})
+        found = self._queries.first(_LOG_EXACTLY_AT, {**self._span(branch), "time": time})
         return None if found is None else _movement(*found)
+
+    def _span(self, branch: BranchRow) -> dict[str, int]:
+        """The movements of a branch that count: all there are."""
+        return {"branch": branch.number, "upto": _LAST_POSITION}
 
     def ran_back_over(self, branch: BranchRow, time: int, by: int) -> bool:
         """Whether the times of the branch's log once went back over a time, by more than that."""
@@ -286,9 +292,13 @@ class Branches:
         epoch = connection.execute(select(schema.meta.c.value).where(_is_epoch)).scalar()
         return epoch == branch.epoch and self.is_at(connection, branch)
 
-    def lock(self, connection: Connection, branch: BranchRow) -> None:
-        """Keep everybody else from moving a branch until the transaction ends."""
-        mine = select(_branch.c.number).where(_branch.c.number == branch.number)
+    def lock(self, connection: Connection, branches: Collection[BranchRow]) -> None:
+        """Keep everybody else from moving branches until the transaction ends.
+
+        All who lock several do so in one order, so that none waits for another in a circle.
+        """
+        wanted = _branch.c.number.in_([branch.number for branch in branches])
+        mine = select(_branch.c.number).where(wanted).order_by(_branch.c.number)
         connection.execute(mine.with_for_update())
 
     def move(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from copy import copy
+from dataclasses import replace
 from functools import cached_property
 
 from sqlalchemy import Connection, Engine, func, select
@@ -12,6 +14,7 @@ from livingdb.catalog import schema
 from livingdb.catalog.alerts import Alerts, Watches
 from livingdb.catalog.branches import EPOCH, Branches, BranchRow
 from livingdb.catalog.counters import Counters
+from livingdb.catalog.fixed_names import FixedBranches, FixedSyncs
 from livingdb.catalog.former_names import FormerNames
 from livingdb.catalog.ids import BranchId, new_id
 from livingdb.catalog.journal import Journal
@@ -74,6 +77,19 @@ class Catalog:
         migrate(engine)
         return cls(engine)
 
+    def at_one_moment(self, seen: BranchRow | None = None) -> Catalog:
+        """The same catalog, for readers, whose branches, tags and syncs stay as they are now.
+
+        A branch that was `seen` before is where it was seen, whatever became of it.
+        """
+        with self.queries.at_one_moment() as queries:
+            branches, syncs = Branches(queries), Syncs(queries).all()
+            rows, tags = branches.all(), branches.tags()
+        found = copy(self)
+        found.branches = FixedBranches(self.queries, _with_seen(rows, seen), tags)
+        found.syncs = FixedSyncs(self.queries, syncs)
+        return found
+
     def write(self) -> AbstractContextManager[Connection]:
         """One transaction that writes."""
         return self._writing.begin()
@@ -82,7 +98,7 @@ class Catalog:
     def exclusive_transaction(self, branch: BranchRow) -> Iterator[Connection]:
         """A transaction that nobody else commits to the branch beside; rolled back at its end."""
         with self._writing.connect() as connection, connection.begin() as transaction:
-            self.branches.lock(connection, branch)
+            self.branches.lock(connection, [branch])
             yield connection
             if transaction.is_active:
                 transaction.rollback()
@@ -141,3 +157,13 @@ class Catalog:
         """Let go of every connection."""
         self.queries.close()
         self.engine.dispose()
+
+
+def _with_seen(rows: list[BranchRow], seen: BranchRow | None) -> list[BranchRow]:
+    """Branches, one of which is where it was seen before, under the name that it has now."""
+    if seen is None:
+        return rows
+    now = next((row for row in rows if row.id == seen.id), None)
+    if now is not None:
+        seen = replace(seen, name=now.name)
+    return [*(row for row in rows if row.id != seen.id and row.name != seen.name), seen]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from copy import copy
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Self
 
@@ -63,6 +64,12 @@ class Database(Alerting, Comparing, Tracing):
         if self._open_graph is None:
             raise LivingDBError("the database is closed; open it again")
         return self._open_graph
+
+    def _with_graph(self, graph: Graph) -> Database:
+        """The same database, for readers, over the graph as it was at one moment."""
+        found = copy(self)
+        found._open_graph = graph
+        return found
 
     @property
     def _pipeline(self) -> Pipeline:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Self
 
 from livingdb.commit.transaction import BranchTransaction
@@ -14,14 +15,28 @@ from livingdb.tables.recipe import Definition
 from livingdb.tables.schema import TableSchema
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
+    from livingdb.chunks.address import Address
     from livingdb.database.branch import Branch
     from livingdb.sql.parameters import Parameters
     from livingdb.sql.result import Result
+    from livingdb.tables.rows import RowSet
     from livingdb.tables.schema import GeneratedLike, SchemaLike, UniqueLike
 
 __all__ = ["Transaction"]
+
+
+class WrittenTable(TableReader):
+    """A table with what an open transaction had written when it asked for it."""
+
+    def __init__(self, name: str, rows: RowSet, root: Callable[[RowSet], Address]):
+        super().__init__(name, rows)
+        self._root = root
+
+    def root(self) -> str:
+        """The canonical root of the tree that its rows make; nothing is stored."""
+        return self._root(self.rows).hex()
 
 
 class Transaction:
@@ -73,9 +88,10 @@ class Transaction:
         """The tables the transaction sees."""
         return self.work.tables()
 
-    def table(self, name: str) -> TableReader:
+    def table(self, name: str) -> WrittenTable:
         """A table with the changes made so far."""
-        return TableReader(name, self.work.rows(name))
+        work = self.work
+        return WrittenTable(name, work.rows(name), partial(work.root, name))
 
     def sql(self, text: str, parameters: Parameters = None, engine: str | None = None) -> Result:
         """A query, or a change that joins the transaction; what is not portable runs on Spark."""

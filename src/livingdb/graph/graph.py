@@ -10,6 +10,7 @@ import time as clock
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
+from copy import copy
 from threading import RLock
 
 from sqlalchemy import Connection
@@ -123,6 +124,16 @@ class Graph:
             self.sweep()
         self.catalog.close()
         self.place.close()
+
+    def at_one_moment(self, seen: BranchRow | None = None) -> Graph:
+        """The same graph, for readers, whose names stay where they are now.
+
+        A branch that was `seen` before is where it was seen.
+        """
+        found = copy(self)
+        found.catalog = self.catalog.at_one_moment(seen)
+        found.branches = found.catalog.branches
+        return found
 
     def sweep(self) -> None:
         """Remove files that nobody can be reading any more."""
@@ -268,13 +279,17 @@ class Graph:
         try:
             catalog = self.catalog
             with catalog.write() if held is None else catalog.commit_exclusive(held) as connection:
+                if unmoved:
+                    own = [branch for draft in drafts for branch in draft.intent.moves]
+                    seen = [*own, *(move.branch for move in moves), *unmoved]
+                    self.branches.lock(connection, seen)
                 staging.write(connection)
                 self.index.save(connection, made)
                 rows = self._number_drafts(connection, drafts)
                 forwards = [(move.branch, move.to.sequence, move.operation) for move in moves]
-                if not self._move_heads(connection, drafts, rows, forwards, moment):
-                    raise HeadMoved
                 if not all(self.branches.is_current(connection, branch) for branch in unmoved):
+                    raise HeadMoved
+                if not self._move_heads(connection, drafts, rows, forwards, moment):
                     raise HeadMoved
                 # What changes the epoch comes after the moves, which compare it.
                 for change in changes:

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from sqlalchemy import Connection, Engine, Executable
 
 from livingdb.catalog.sql.prepared_statements import PreparedStatement
-from livingdb.catalog.sql.sqlite import reading_engine
+from livingdb.catalog.sql.sqlite import BEGIN_OPTION, reading_engine
 
 __all__ = ["Queries"]
 
@@ -50,6 +51,18 @@ class Queries:
             raise
         return found
 
+    @contextmanager
+    def at_one_moment(self) -> Iterator[Queries]:
+        """Queries that all see what was committed at one moment; for one thread."""
+        with self._engine.connect() as connection:
+            is_sqlite = connection.dialect.name == "sqlite"
+            options: dict[str, Any] = {BEGIN_OPTION: "BEGIN"}
+            if not is_sqlite:
+                options["isolation_level"] = "REPEATABLE READ"
+            connection = connection.execution_options(**options)
+            with connection.begin():
+                yield _QueriesOn(self._engine, connection)
+
     def close(self) -> None:
         """Let go of every thread's connection."""
         with self._opening:
@@ -73,3 +86,14 @@ class Queries:
         except BaseException:
             connection.close()
             raise
+
+
+class _QueriesOn(Queries):
+    """Queries on one connection, within its transaction."""
+
+    def __init__(self, engine: Engine, connection: Connection) -> None:
+        super().__init__(engine)
+        self._one = connection
+
+    def _connection(self) -> Connection:
+        return self._one

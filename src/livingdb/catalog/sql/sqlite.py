@@ -23,6 +23,7 @@ from sqlalchemy.util import LRUCache
 from livingdb.errors import Corruption, LivingDBError, Locked, StorageFailure
 
 __all__ = [
+    "BEGIN_OPTION",
     "BUSY_TIMEOUT_SECONDS",
     "reading_engine",
     "sqlite_engine",
@@ -32,7 +33,8 @@ __all__ = [
 
 BUSY_TIMEOUT_SECONDS = 30.0
 
-_BEGIN_OPTION = "livingdb_begin"
+BEGIN_OPTION = "livingdb_begin"
+"""The option of a connection that says how its transactions begin; empty for not at all."""
 
 _BEFORE_THE_FIRST_TABLE = "PRAGMA auto_vacuum=INCREMENTAL; PRAGMA page_size=1024"
 
@@ -115,7 +117,7 @@ def reading_engine(engine: Engine) -> Engine:
 
     Engines of other databases commit after every statement.
     """
-    options: dict[str, Any] = {_BEGIN_OPTION: ""}
+    options: dict[str, Any] = {BEGIN_OPTION: ""}
     if engine.dialect.name != "sqlite":
         options["isolation_level"] = "AUTOCOMMIT"
     return engine.execution_options(**options)
@@ -126,11 +128,11 @@ def writing_engine(engine: Engine) -> Engine:
 
     Engines of other databases come back with their transactions unchanged.
     """
-    return engine.execution_options(**{_BEGIN_OPTION: "BEGIN IMMEDIATE"})
+    return engine.execution_options(**{BEGIN_OPTION: "BEGIN IMMEDIATE"})
 
 
 def _begin(connection: Connection) -> None:
-    statement = connection.get_execution_options().get(_BEGIN_OPTION, "BEGIN")
+    statement = connection.get_execution_options().get(BEGIN_OPTION, "BEGIN")
     if statement:
         connection.exec_driver_sql(statement)
 
