@@ -38,8 +38,12 @@ class Catalog:
 
     def __init__(self, engine: Engine):
         self.engine = engine
-        self.queries = queries = Queries(engine)
         self._writing = writing_engine(engine)
+        self._read_by(Queries(engine))
+
+    def _read_by(self, queries: Queries) -> None:
+        """Let all parts ask these."""
+        engine, self.queries = self.engine, queries
         self.journal = Journal(engine, schema.chunk, queries)
         self.packs = Packs(queries)
         self.snapshots = Snapshots(queries)
@@ -77,6 +81,14 @@ class Catalog:
         migrate(engine)
         return cls(engine)
 
+    @contextmanager
+    def in_one_transaction(self) -> Iterator[Catalog]:
+        """The same catalog, for a reader in one thread, all of it as it is at one moment."""
+        with self.queries.at_one_moment() as queries:
+            found = copy(self)
+            found._read_by(queries)
+            yield found
+
     def at_one_moment(self, seen: BranchRow | None = None) -> Catalog:
         """The same catalog, for readers, whose branches, tags and syncs stay as they are now.
 
@@ -92,11 +104,13 @@ class Catalog:
 
     def write(self) -> AbstractContextManager[Connection]:
         """One transaction that writes."""
+        self.queries.check_open()
         return self._writing.begin()
 
     @contextmanager
     def exclusive_transaction(self, branch: BranchRow) -> Iterator[Connection]:
         """A transaction that nobody else commits to the branch beside; rolled back at its end."""
+        self.queries.check_open()
         with self._writing.connect() as connection, connection.begin() as transaction:
             self.branches.lock(connection, [branch])
             yield connection

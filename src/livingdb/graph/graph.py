@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import time as clock
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from copy import copy
 from threading import RLock
 
@@ -134,6 +134,17 @@ class Graph:
         found.catalog = self.catalog.at_one_moment(seen)
         found.branches = found.catalog.branches
         return found
+
+    @contextmanager
+    def in_one_transaction(self) -> Iterator[Graph]:
+        """The same graph, for a reader in one thread, all of it as it is at one moment."""
+        with self.catalog.in_one_transaction() as catalog:
+            found = copy(self)
+            found.catalog, found.snapshots = catalog, catalog.snapshots
+            found.branches = catalog.branches
+            found.store = DatabaseStore(catalog, self.place.files)
+            found._records = OrderedDict()
+            yield found
 
     def sweep(self) -> None:
         """Remove files that nobody can be reading any more."""

@@ -98,9 +98,13 @@ def check(
     trust: Sequence[str] = (),
     progress: Callable[[int, int, str], object] | None = None,
 ) -> Report:
-    """Look at everything; `deep`: also compute anew what every active sync promises."""
-    work = _Check(graph)
-    report = work.run()
+    """Look at everything; `deep`: also compute anew what every active sync promises.
+
+    All of the catalog is looked at as it is at one moment, whoever writes meanwhile.
+    """
+    with graph.in_one_transaction() as moment:
+        work = _Check(moment)
+        report = work.run()
     if deep:
         from livingdb.maintenance.check_syncs import check_syncs
 
@@ -188,8 +192,7 @@ class _Check:
     # --- versions and trees ------------------------------------------------------------------
 
     def _check_versions(self) -> None:
-        with self.graph.catalog.engine.connect() as connection:
-            found = connection.execute(select(schema.version)).all()
+        found = self.graph.catalog.queries.all(select(schema.version))
         rows: list[VersionRow] = []
         for values in found:
             with self.collect_problems(f"version {short(values[0])}"):
@@ -254,8 +257,7 @@ class _Check:
     def _check_materializations(self) -> None:
         made = schema.materialization.c
         columns = select(made.version, made.root, made.digest, made.origin, made.depth)
-        with self.graph.catalog.engine.connect() as connection:
-            rows = connection.execute(columns).all()
+        rows = self.graph.catalog.queries.all(columns)
         for version, root, mark, *place in rows:
             self.report.materializations += 1
             where = f"tree of version {short(version)}"
@@ -277,9 +279,8 @@ class _Check:
     # --- snapshots and names -----------------------------------------------------------------
 
     def _check_snapshots(self) -> None:
-        with self.graph.catalog.engine.connect() as connection:
-            for name, sequence, version in connection.execute(select(schema.touch)):
-                self.touches.setdefault(sequence, {})[name] = version
+        for name, sequence, version in self.graph.catalog.queries.all(select(schema.touch)):
+            self.touches.setdefault(sequence, {})[name] = version
         for row in self.graph.snapshots.newest_first():
             self.report.snapshots += 1
             where = f"snapshot {short(row.address)}"
@@ -346,8 +347,7 @@ class _Check:
         branches = self.graph.branches
         log = schema.branch_log.c
         ends = select(log.branch, func.max(log.position)).group_by(log.branch)
-        with self.graph.catalog.engine.connect() as connection:
-            logged = {row[0]: row[1] for row in connection.execute(ends)}
+        logged = {row[0]: row[1] for row in self.graph.catalog.queries.all(ends)}
         for number in sorted(set(logged) - {branch.number for branch in branches.all()}):
             self._report("branches", f"there is the log of a branch (number {number}) that is not")
         for branch in branches.all():
