@@ -85,6 +85,7 @@ class Pipeline:
         `TransactionConflict` if others are always faster; who names a branch to be `alone` with
         waits for its turn before that.
         """
+        self.graph.check_writable()
         for number in range(_ATTEMPTS):
             with ExitStack() as stack:
                 held = None

@@ -80,6 +80,7 @@ class BranchTransaction:
         graph = pipeline.graph
         if isolation not in ISOLATIONS:
             raise InvalidData(f"isolation {isolation!r}: choose {' or '.join(ISOLATIONS)}")
+        graph.check_writable()
         check_writable(graph.syncs(branch.epoch), branch)
         self._pipeline = pipeline
         self.graph = graph
@@ -129,8 +130,7 @@ class BranchTransaction:
         versions, definition = self.graph.versions, self.definition(name)
         if isinstance(rows, TrackedRows):
             rows.reads.add_range(name, ALL)
-        with self.graph.stage() as staging:
-            return versions.root_of(rows, versions.forest_of(definition), staging.sink)
+        return versions.root_of(rows, versions.forest_of(definition), lambda _: None)
 
     def schema(self, name: str) -> TableSchema:
         """The schema of a table."""

@@ -94,6 +94,12 @@ class Database(Alerting, Comparing, Tracing):
         return self._graph.place.name
 
     @property
+    def read_only(self) -> str | None:
+        """Why nothing can be written to it from here; None if it can."""
+        refusal = self._graph.place.refusal
+        return None if refusal is None else refusal.reason
+
+    @property
     def id(self) -> str:
         """What tells it from all others: 32 hex digits that stay, and that copies of it share."""
         return self._graph.catalog.database_id

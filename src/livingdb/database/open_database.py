@@ -7,10 +7,11 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from livingdb.catalog.connect import locate
+from livingdb.catalog.connect import embedded_folder, locate
 from livingdb.database.database import Database
 from livingdb.engines.engine_names import check_engine
-from livingdb.errors import AlreadyExists
+from livingdb.errors import AlreadyExists, StorageFailure
+from livingdb.files.read_only import Refusal, room_refusal
 from livingdb.graph.graph import Graph
 
 __all__ = ["create", "default_author", "open_database"]
@@ -44,8 +45,13 @@ def open_database(
     trust: Sequence[str] = (),
     engine: str | None = None,
     mask_keys: Sequence[str] = (),
+    read_only: bool = False,
 ) -> Database:
     """The database at a path or URL; `NotFound` if there is none.
+
+    With `read_only` nothing is ever written to it.  So it is opened, too, if this process cannot
+    write there: a folder of another user, media that are read-only, a disk that is full; then
+    `Database.read_only` says why.
 
     `trust` names the functions the database may run here, like "shop.*"; `engine` answers
     queries unless a call says otherwise: "embedded", "spark" or "auto".  `mask_keys` are keys of
@@ -56,9 +62,22 @@ def open_database(
         from livingdb.evolution.mask_keys import hold_keys
 
         hold_keys(mask_keys)
-    place = locate(url, create=False)
     who = author or default_author()
-    return Database(lambda given: Graph.open(place, given), who, trust, engine)
+
+    def opened(refusal: Refusal | None) -> Database:
+        place = locate(url, create=False, refusal=refusal)
+        return Database(lambda given: Graph.open(place, given), who, trust, engine)
+
+    if read_only:
+        return opened(Refusal("it was opened with read_only=True"))
+    try:
+        return opened(None)
+    except StorageFailure:
+        folder = embedded_folder(url)
+        full = None if folder is None else room_refusal(folder)
+        if full is None:
+            raise
+        return opened(full)
 
 
 def default_author() -> str:

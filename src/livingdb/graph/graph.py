@@ -67,7 +67,7 @@ class Graph:
         self.snapshots = catalog.snapshots
         self.branches = catalog.branches
         self._epoch = catalog.meta(EPOCH)
-        self.store = DatabaseStore(catalog, place.files)
+        self.store = DatabaseStore(catalog, place.files, place.is_unprotected)
         self.index = CatalogIndex(catalog)
         self.versions = Versions(self.store, self.index, collaborators.evaluators)
         self._records: OrderedDict[Address, SnapshotRecord] = OrderedDict()
@@ -80,6 +80,11 @@ class Graph:
         self._syncs: tuple[str, ActiveSyncs] | None = None
         self.large = collaborators.large
         self.on_alert = collaborators.on_alert
+
+    def check_writable(self) -> None:
+        """Refuse to write to a database that is only read, and say why."""
+        if self.place.refusal is not None:
+            raise self.place.refusal.error()
 
     @classmethod
     def create(cls, place: Place, author: str, collaborators: Collaborators) -> Graph:
@@ -117,11 +122,12 @@ class Graph:
 
     def close(self) -> None:
         """Let go of everything."""
-        with suppress(LivingDBError):
-            self.upkeep.save_answers()
-            self.upkeep.save_indexes()
-        with suppress(LivingDBError):
-            self.sweep()
+        if self.place.refusal is None:
+            with suppress(LivingDBError):
+                self.upkeep.save_answers()
+                self.upkeep.save_indexes()
+            with suppress(LivingDBError):
+                self.sweep()
         self.catalog.close()
         self.place.close()
 
@@ -142,12 +148,13 @@ class Graph:
             found = copy(self)
             found.catalog, found.snapshots = catalog, catalog.snapshots
             found.branches = catalog.branches
-            found.store = DatabaseStore(catalog, self.place.files)
+            found.store = DatabaseStore(catalog, self.place.files, self.place.is_unprotected)
             found._records = OrderedDict()
             yield found
 
     def sweep(self) -> None:
         """Remove files that nobody can be reading any more."""
+        self.check_writable()
         if self.catalog.packs.retired_packs():
             lease = self.place.lease
             if lease is None:
@@ -235,8 +242,12 @@ class Graph:
     # --- the commit point --------------------------------------------------------------------
 
     def stage(self, limit_bytes: int = TRANSACTION_BYTES) -> Staging:
-        """Where a transaction puts what it makes, until it is stored."""
-        return Staging(self.store, self.index, limit_bytes)
+        """Where a transaction puts what it makes, until it is stored.
+
+        In a database that is only read it all stays in memory: it is for readers.
+        """
+        is_read = self.place.refusal is not None
+        return Staging(self.store, self.index, None if is_read else limit_bytes)
 
     def draft(self, intent: Intent, staging: Staging, previous: Draft | None = None) -> Draft:
         """The record of a snapshot to be, and perhaps of one on another that is to be."""

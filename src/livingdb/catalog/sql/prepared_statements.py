@@ -85,4 +85,4 @@ def _cursor(connection: Connection) -> Any:
 def _failure(connection: Connection, error: Exception) -> LivingDBError | None:
     """LivingDB's error for one of the driver."""
     is_sqlite = connection.dialect.name == "sqlite"
-    return sqlite_failure(error) if is_sqlite else postgres_failure(error)
+    return sqlite_failure(error, connection) if is_sqlite else postgres_failure(error)

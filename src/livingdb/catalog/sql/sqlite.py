@@ -13,14 +13,16 @@ import sqlite3
 import time
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from sqlalchemy import URL, Connection, Engine, ExceptionContext, create_engine, event
 from sqlalchemy.dialects import registry
 from sqlalchemy.dialects.sqlite.pysqlite import SQLiteDialect_pysqlite
-from sqlalchemy.pool import ConnectionPoolEntry
+from sqlalchemy.pool import ConnectionPoolEntry, QueuePool
 from sqlalchemy.util import LRUCache
 
 from livingdb.errors import Corruption, LivingDBError, Locked, StorageFailure
+from livingdb.files.read_only import Refusal
 
 __all__ = [
     "BEGIN_OPTION",
@@ -28,6 +30,7 @@ __all__ = [
     "reading_engine",
     "sqlite_engine",
     "sqlite_failure",
+    "sqlite_reading_engine",
     "writing_engine",
 ]
 
@@ -59,6 +62,8 @@ _FAILURES: dict[int, type[LivingDBError]] = {
 }
 
 _PRIMARY_CODE = 0xFF
+
+_REFUSAL_OPTION = "livingdb_refusal"
 
 _UNKNOWN_NAME = ("no such column: ", "no such table: ")
 """Every statement is our own: a name that is not there was lost from the file."""
@@ -112,6 +117,35 @@ def sqlite_engine(path: str | Path, *, timeout_seconds: float = BUSY_TIMEOUT_SEC
     return engine
 
 
+def sqlite_reading_engine(path: str | Path, refusal: Refusal, *, fixed: bool = False) -> Engine:
+    """An engine that only reads the SQLite file at `path`; who writes is told the refusal.
+
+    `fixed`: nobody can write the media it is on, so that no lock is needed.
+    """
+    how = "mode=ro&immutable=1" if fixed else "mode=ro"
+    name = f"file:{quote(str(path))}?{how}"
+
+    def connect() -> sqlite3.Connection:
+        found = sqlite3.connect(
+            name, uri=True, timeout=BUSY_TIMEOUT_SECONDS, check_same_thread=False
+        )
+        found.isolation_level = None
+        for pragma in ("PRAGMA query_only=ON", "PRAGMA trusted_schema=OFF"):
+            found.execute(pragma)
+        return found
+
+    engine = create_engine(
+        URL.create(_DRIVER.replace(".", "+"), database=str(path)),
+        creator=connect,
+        poolclass=QueuePool,
+        execution_options={"compiled_cache": _COMPILED, _REFUSAL_OPTION: refusal},
+        max_overflow=-1,
+    )
+    event.listen(engine, "begin", _begin)
+    event.listen(engine, "handle_error", _translate_error)
+    return engine
+
+
 def reading_engine(engine: Engine) -> Engine:
     """The same engine and connections, for reads of one statement each: no `BEGIN` around it.
 
@@ -156,14 +190,22 @@ def _use_write_ahead_log(connection: sqlite3.Connection, timeout_seconds: float)
 
 
 def _translate_error(context: ExceptionContext) -> BaseException | None:
-    return sqlite_failure(context.original_exception)
+    place = context.connection or context.engine
+    return sqlite_failure(context.original_exception, place)
 
 
-def sqlite_failure(error: BaseException | None) -> LivingDBError | None:
-    """LivingDB's error for one of the driver; None if it has no word for it."""
+def sqlite_failure(
+    error: BaseException | None, place: Connection | Engine | None = None
+) -> LivingDBError | None:
+    """LivingDB's error for one of the driver, met at a place; None if it has no word for it."""
     code = getattr(error, "sqlite_errorcode", None)
     if code is None:
         return None
+    refusal = None if place is None else place.get_execution_options().get(_REFUSAL_OPTION)
+    if isinstance(refusal, Refusal) and code & _PRIMARY_CODE == sqlite3.SQLITE_READONLY:
+        if code == sqlite3.SQLITE_READONLY:
+            return refusal.error()
+        return Locked(f"SQLite: {error}: somebody is bringing the log in order; try again")
     is_unknown_name = code == sqlite3.SQLITE_ERROR and str(error).startswith(_UNKNOWN_NAME)
     kind = Corruption if is_unknown_name else _FAILURES.get(code & _PRIMARY_CODE)
     return None if kind is None else kind(f"SQLite: {error}")
