@@ -19,6 +19,7 @@ import livingdb
 
 WRITERS = 4
 KILL_SECONDS = 0.2
+LIFE = 4  # transactions, at least, of a writer that is killed
 LISTS = pa.schema({"id": pa.int64(), "items": pa.list_(pa.int64())})
 
 
@@ -46,21 +47,31 @@ class Writers:
     def __init__(self, url: str, count: int, seed: int, isolation: str, folder: Path):
         self.order = (url, count, seed, isolation)
         self.histories = [folder / f"history-{me}" for me in range(WRITERS)]
+        for path in self.histories:
+            path.touch()
+        self.began = dict.fromkeys(range(WRITERS), 0)
         self.running = {me: self._start(me) for me in range(WRITERS)}
         self.kills = 0
 
     def _start(self, me: int) -> nursery.Child:
         url, count, seed, isolation = self.order
+        self.began[me] = self._ended(me)
         given = (url, str(me), str(count), str(seed), isolation, str(self.histories[me]))
         return nursery.start("tests.crash.list_append", *given)
 
+    def _ended(self, me: int) -> int:
+        return self.histories[me].read_text().count('"outcome"')
+
     def run(self, dice: random.Random, kills: int) -> None:
-        """Kill one after the other until all are done, or so many times."""
+        """Kill one after the other until all are done, or so many times.
+
+        Those that have come to something since they were started: a busy machine is a slow one.
+        """
         while self.running:
             time.sleep(KILL_SECONDS)
-            if self.kills < kills:
-                me = dice.choice(sorted(self.running))
-                self.running[me].kill()
+            busy = [me for me in self.running if self._ended(me) - self.began[me] >= LIFE]
+            if self.kills < kills and busy:
+                self.running[dice.choice(busy)].kill()
                 self.kills += 1
             for me, child in list(self.running.items()):
                 if child.has_ended():
@@ -79,6 +90,7 @@ def append_to_lists(
         main.create_table("lists", LISTS, key="id")
         writers = Writers(url, count, seed, isolation, folder)
         writers.run(random.Random(seed), kills)
+        assert writers.kills >= min(kills, 2)
         history = [one for path in writers.histories for one in history_of(path)]
         final = {
             row["id"]: tuple(row["items"]) for row in main.table("lists").to_arrow().to_pylist()

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import sqlite3
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -64,6 +65,23 @@ _FAILURES: dict[int, type[LivingDBError]] = {
 _PRIMARY_CODE = 0xFF
 
 _REFUSAL_OPTION = "livingdb_refusal"
+_CONDITION_OPTION = "livingdb_condition"
+_WRITE_LOCK = "BEGIN IMMEDIATE"
+
+_UNKNOWN_AFTER = (
+    sqlite3.SQLITE_IOERR_WRITE,
+    sqlite3.SQLITE_IOERR_FSYNC,
+    sqlite3.SQLITE_IOERR_DIR_FSYNC,
+)
+"""What a device says after which nobody knows what it holds; a full disk is none of these."""
+
+
+@dataclass
+class _Condition:
+    """How the device has failed that a file is on, if it has."""
+
+    failure: str | None = None
+
 
 _UNKNOWN_NAME = ("no such column: ", "no such table: ")
 """Every statement is our own: a name that is not there was lost from the file."""
@@ -93,13 +111,14 @@ def sqlite_engine(path: str | Path, *, timeout_seconds: float = BUSY_TIMEOUT_SEC
 
     Every connection is durable at commit.  A writer waits up to `timeout_seconds` for another,
     then raises `Locked`; a full or failing disk raises `StorageFailure`, a file that is not a
-    sound database `Corruption`.  Connections are made as needed, without a limit, so that a
-    reader never queues behind writers for one.
+    sound database `Corruption`.  Once a write or a sync has failed, what the disk holds is unknown:
+    nothing more is written through this engine, and a new one has to be made.  Connections are made
+    as needed, without a limit, so that a reader never queues behind writers for one.
     """
     engine = create_engine(
         URL.create(_DRIVER.replace(".", "+"), database=str(path)),
         connect_args={"timeout": timeout_seconds},
-        execution_options={"compiled_cache": _COMPILED},
+        execution_options={"compiled_cache": _COMPILED, _CONDITION_OPTION: _Condition()},
         max_overflow=-1,
     )
 
@@ -162,11 +181,18 @@ def writing_engine(engine: Engine) -> Engine:
 
     Engines of other databases come back with their transactions unchanged.
     """
-    return engine.execution_options(**{BEGIN_OPTION: "BEGIN IMMEDIATE"})
+    return engine.execution_options(**{BEGIN_OPTION: _WRITE_LOCK})
 
 
 def _begin(connection: Connection) -> None:
-    statement = connection.get_execution_options().get(BEGIN_OPTION, "BEGIN")
+    options = connection.get_execution_options()
+    statement = options.get(BEGIN_OPTION, "BEGIN")
+    condition = options.get(_CONDITION_OPTION)
+    if statement == _WRITE_LOCK and isinstance(condition, _Condition) and condition.failure:
+        raise StorageFailure(
+            f"the disk failed earlier ({condition.failure}), and what it holds since then is "
+            "unknown; reopen the database"
+        )
     if statement:
         connection.exec_driver_sql(statement)
 
@@ -201,7 +227,10 @@ def sqlite_failure(
     code = getattr(error, "sqlite_errorcode", None)
     if code is None:
         return None
-    refusal = None if place is None else place.get_execution_options().get(_REFUSAL_OPTION)
+    options = {} if place is None else place.get_execution_options()
+    condition, refusal = options.get(_CONDITION_OPTION), options.get(_REFUSAL_OPTION)
+    if isinstance(condition, _Condition) and code in _UNKNOWN_AFTER:
+        condition.failure = str(error)
     if isinstance(refusal, Refusal) and code & _PRIMARY_CODE == sqlite3.SQLITE_READONLY:
         if code == sqlite3.SQLITE_READONLY:
             return refusal.error()
