@@ -12,6 +12,7 @@
     │   ├── ReadOnlyBranch   the branch is the target of a one-way sync
     │   ├── RuleViolation    a rule of the snapshot graph forbids it
     │   ├── IllegalSync      the direction or schedule is not possible
+    │   ├── Forbidden        this process or user may not do it
     │   ├── Untrusted        a named function the opening process does not trust
     │   └── MaskKeyMissing   this process does not have the key of a mask
     ├── Conflict
@@ -20,6 +21,7 @@
     ├── Corruption           stored bytes are not what their address says
     ├── StorageFailure       the disk or object store failed or is full
     ├── Locked               somebody else holds what is needed
+    ├── Forgotten            it was there, and its rows are gone for good
     └── Unsupported          a type, statement or engine LivingDB does not take
 
 Grouped by what a caller would do.  `code` is stable: codes are added, never changed.
@@ -35,6 +37,8 @@ __all__ = [
     "Corruption",
     "DuplicateKey",
     "DuplicateValue",
+    "Forbidden",
+    "Forgotten",
     "IllegalSync",
     "InvalidData",
     "InvalidName",
@@ -141,6 +145,12 @@ class IllegalSync(Refused):
     code = "illegal_sync"
 
 
+class Forbidden(Refused):
+    """This process or user may not do it: a database that is only read, for instance."""
+
+    code = "forbidden"
+
+
 class Untrusted(Refused):
     """A function named in the database that this process was not told to trust."""
 
@@ -198,6 +208,12 @@ class Locked(LivingDBError):
     """Somebody else holds what is needed."""
 
     code = "locked"
+
+
+class Forgotten(LivingDBError):
+    """What was named was there, and its rows are gone for good."""
+
+    code = "forgotten"
 
 
 class Unsupported(LivingDBError):

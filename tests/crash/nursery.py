@@ -62,9 +62,13 @@ class Child:
             self._code = int(said) if said else _KILLED
         return self._code
 
+    def has_ended(self) -> bool:
+        """Whether it has, by itself or not."""
+        return self._code is not None or bool(select.select([self._status], [], [], 0)[0])
+
     def kill(self) -> None:
         """End it if it still runs."""
-        if self._code is None and not select.select([self._status], [], [], 0)[0]:
+        if not self.has_ended():
             os.kill(self.pid, signal.SIGKILL)
 
 

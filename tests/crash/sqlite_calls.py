@@ -13,10 +13,10 @@ import os
 import platform
 import struct
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
-__all__ = ["CALLS", "Hook", "Moment", "can_fail_syncs", "fail_syncs", "watch"]
+__all__ = ["CALLS", "Hook", "Moment", "can_fail_syncs", "fail_syncs", "replace_calls", "watch"]
 
 Moment = Literal["before", "middle", "after"]
 Hook = Callable[[str, Moment], int]
@@ -46,9 +46,6 @@ class _Vfs(ctypes.Structure):
 
 def watch(hook: Hook) -> None:
     """Call the hook around every change SQLite makes to a file, in this process from now on."""
-    find = ctypes.CDLL(_sqlite3.__file__).sqlite3_vfs_find
-    find.restype, find.argtypes = ctypes.POINTER(_Vfs), (ctypes.c_char_p,)
-    vfs = find(None)
 
     def write(descriptor: int, data: int, length: int, offset: int) -> int:
         for moment, part in (("before", 0), ("middle", length // 2)):
@@ -68,17 +65,23 @@ def watch(hook: Hook) -> None:
         return _whole(hook, "unlink", lambda: os.unlink(path))
 
     size, number = ctypes.c_ssize_t, ctypes.c_int
-    types = {
-        "write": _callback(size, number, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int64),
-        "truncate": _callback(number, number, ctypes.c_int64),
-        "unlink": _callback(number, ctypes.c_char_p),
-    }
-    made = {
-        "pwrite64": types["write"](write),
-        "pwrite": types["write"](write),
-        "ftruncate": types["truncate"](truncate),
-        "unlink": types["unlink"](unlink),
-    }
+    writing = (size, number, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int64)
+    replace_calls(
+        {
+            "pwrite64": (writing, write),
+            "pwrite": (writing, write),
+            "ftruncate": ((number, number, ctypes.c_int64), truncate),
+            "unlink": ((number, ctypes.c_char_p), unlink),
+        }
+    )
+
+
+def replace_calls(calls: Mapping[str, tuple[Sequence[Any], Callable[..., int]]]) -> None:
+    """Let SQLite make these calls from now on: for each the types of its answer and arguments."""
+    find = ctypes.CDLL(_sqlite3.__file__).sqlite3_vfs_find
+    find.restype, find.argtypes = ctypes.POINTER(_Vfs), (ctypes.c_char_p,)
+    vfs = find(None)
+    made = {name: _callback(*types)(call) for name, (types, call) in calls.items()}
     _kept.append(made)
     for name, function in made.items():
         pointer = ctypes.cast(function, ctypes.c_void_p)

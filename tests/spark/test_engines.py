@@ -93,6 +93,23 @@ def test_what_only_spark_can_goes_to_spark(
     assert shop.sql(text, engine="auto").engine == "spark"
 
 
+def test_names_in_a_transaction_mean_what_they_meant(shop: livingdb.Branch) -> None:
+    """Its own branch, by name too, with what it has written; another one where it was."""
+    dev = shop.database.branch("dev")
+    row = {"id": 900, "shop": "new"}
+    tx = shop.transaction(isolation="serializable")
+    tx.insert("orders", [row])
+    text = "SELECT (SELECT count(*) FROM {0}.orders) - (SELECT count(*) FROM {1}.orders) AS n"
+    asked = text.format(shop, dev)
+    shop.insert("orders", [{**row, "id": 901}])
+    assert tx.sql(asked, engine="spark").to_arrow()["n"].to_pylist() == [1]
+    dev.insert("orders", [row])
+    for engine in ("embedded", "spark"):
+        assert tx.sql(asked, engine=engine).to_arrow()["n"].to_pylist() == [1]
+    with pytest.raises(livingdb.TransactionConflict, match="serializable"):
+        tx.commit()
+
+
 def test_percentiles_are_those_of_spark(shop: livingdb.Branch) -> None:
     """The continuous and the discrete one are neither the approximate one nor each other."""
     shop.sql("CREATE TABLE numbers (id BIGINT PRIMARY KEY, g STRING)")

@@ -56,6 +56,7 @@ __all__ = [
 ]
 
 EPOCH = "epoch"
+_LAST_POSITION = (1 << 31) - 1
 _IS_BRANCH, _IS_TAG, _IS_EPOCH = 0, 1, 2
 _branch, _log, _tag = schema.branch, schema.branch_log, schema.tag
 _branches, _tags, _facts = map(SealedRows, (_branch, _tag, schema.meta))
@@ -134,9 +135,11 @@ _LOG = _newest_first.where(
 )
 _oldest_first = select(_log).where(_of_branch).order_by(_log.c.position)
 _NEXT = _oldest_first.where(_log.c.position > bindparam("after")).limit(1)
-_movements = _newest_first.where(_log.c.operation != CHECKPOINT)
-_LOG_AT = _movements.where(_log.c.time <= bindparam("time")).limit(1)
-_LOG_EXACTLY_AT = _movements.where(_log.c.time == bindparam("time")).limit(1)
+_movements = _newest_first.where(
+    _log.c.operation != CHECKPOINT, _log.c.position <= bindparam("upto")
+).limit(1)
+_LOG_AT = _movements.where(_log.c.time <= bindparam("time"))
+_LOG_EXACTLY_AT = _movements.where(_log.c.time == bindparam("time"))
 _following = _log.alias("following")
 _RAN_BACK = (
     select(_log.c.position)
@@ -146,7 +149,7 @@ _RAN_BACK = (
     .where(_log.c.time - _following.c.time > bindparam("by"))
     .limit(1)
 )
-_LAST_MOVE_TO = _movements.where(_log.c.snapshot == bindparam("snapshot")).limit(1)
+_LAST_MOVE_TO = _movements.where(_log.c.snapshot == bindparam("snapshot"))
 _TAG_BY_NAME = _tags.every.where(_tag.c.name == bindparam("name"))
 _NAMED = PreparedStatement(
     union_all(
@@ -171,6 +174,16 @@ class Branches:
     def __init__(self, queries: Queries):
         self._queries = queries
         self._verified: dict[int, int] = {}
+
+    def follow(self) -> None:
+        """Let every branch follow every step: here they are as the catalog has them."""
+
+    def has_steps(self, connection: Connection | None = None) -> bool:
+        """Whether there are steps that branches have yet to follow, as a transaction sees it."""
+        found = select(exists().where(schema.step.c.id > 0))
+        if connection is None:
+            return bool(self._queries.scalar(found))
+        return bool(connection.execute(found).scalar())
 
     def find(self, name: str) -> BranchRow | None:
         """The branch of that name."""
@@ -243,11 +256,11 @@ class Branches:
     def last_move_to(self, branch: BranchRow, snapshot: int) -> Movement | None:
         """The branch's last movement to a snapshot."""
         self._verify_log(branch)
-        return self._movement(_LAST_MOVE_TO, {"branch": branch.number, "snapshot": snapshot})
+        return self._movement(_LAST_MOVE_TO, {**self._span(branch), "snapshot": snapshot})
 
     def log_at(self, branch: BranchRow, time: int) -> Movement | None:
         """The branch's newest movement whose time is not later; others before it may be later."""
-        found = self._movement(_LOG_AT, {"branch": branch.number, "time": time})
+        found = self._movement(_LOG_AT, {**self._span(branch), "time": time})
         last = -1 if found is None else found.position
         if last < branch.position:
             self._check_next(branch, last)
@@ -262,7 +275,7 @@ class Branches:
     def log_exactly_at(self, branch: BranchRow, time: int) -> Movement | None:
         """The branch's newest movement that has this time."""
         self._verify_log(branch)
-        return self._movement(_LOG_EXACTLY_AT, {"branch": branch.number, "time": time})
+        return self._movement(_LOG_EXACTLY_AT, {**self._span(branch), "time": time})
 
     def _movement(self, statement: Select[Any], values: Mapping[str, Any]) -> Movement | None:
         found = self._queries.first(statement, values)
@@ -274,6 +287,10 @@ class Branches:
         if known < branch.position:
             self._log_rows(branch, known, branch.position)
             self._verified[branch.number] = branch.position
+
+    def _span(self, branch: BranchRow) -> dict[str, int]:
+        """The movements of a branch that count: all there are."""
+        return {"branch": branch.number, "upto": _LAST_POSITION}
 
     def ran_back_over(self, branch: BranchRow, time: int, by: int) -> bool:
         """Whether the times of the branch's log once went back over a time, by more than that."""
@@ -356,11 +373,18 @@ class Branches:
         epoch = connection.execute(select(schema.meta.c.value).where(_is_epoch)).scalar()
         return epoch == branch.epoch and self.is_at(connection, branch)
 
-    def lock(self, connection: Connection, branch: BranchRow, group: str) -> None:
-        """Keep everybody else from moving a branch until the transaction ends."""
-        if connection.dialect.name == "postgresql":
+    def lock(
+        self, connection: Connection, branches: Collection[BranchRow], group: str = ""
+    ) -> None:
+        """Keep everybody else from moving branches until the transaction ends.
+
+        All who lock several do so in one order, so that none waits for another in a circle; those
+        who name one group wait for each other first.
+        """
+        if group and connection.dialect.name == "postgresql":
             connection.execute(select(func.pg_advisory_xact_lock(func.hashtextextended(group, 0))))
-        mine = select(_branch.c.number).where(_branch.c.number == branch.number)
+        wanted = _branch.c.number.in_([branch.number for branch in branches])
+        mine = select(_branch.c.number).where(wanted).order_by(_branch.c.number)
         connection.execute(mine.with_for_update())
 
     def move(

@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from copy import copy
+from dataclasses import replace
 from functools import cached_property
 
 from sqlalchemy import Connection, Engine, func, select
@@ -13,6 +15,7 @@ from livingdb.catalog import schema
 from livingdb.catalog.alerts import Alerts, Watches
 from livingdb.catalog.branches import EPOCH, Branches, BranchRow
 from livingdb.catalog.counters import Counters
+from livingdb.catalog.fixed_names import FixedBranches, FixedSyncs
 from livingdb.catalog.former_names import FormerNames
 from livingdb.catalog.ids import BranchId, new_id
 from livingdb.catalog.journal import Journal
@@ -41,9 +44,13 @@ class Catalog:
 
     def __init__(self, engine: Engine):
         self.engine = engine
-        self.queries = queries = Queries(engine)
         self._writing = writing_engine(engine)
         self._local = threading.local()
+        self._read_by(Queries(engine))
+
+    def _read_by(self, queries: Queries) -> None:
+        """Let all parts ask these."""
+        engine, self.queries = self.engine, queries
         self.journal = Journal(engine, schema.chunk, queries)
         self.packs = Packs(queries)
         self.snapshots = Snapshots(queries)
@@ -82,8 +89,31 @@ class Catalog:
         return cls(engine)
 
     @contextmanager
+    def in_one_transaction(self) -> Iterator[Catalog]:
+        """The same catalog, for a reader in one thread, all of it as it is at one moment."""
+        with self.queries.at_one_moment() as queries:
+            found = copy(self)
+            found._read_by(queries)
+            yield found
+
+    def at_one_moment(self, seen: BranchRow | None = None) -> Catalog:
+        """The same catalog, for readers, whose branches, tags and syncs stay as they are now.
+
+        A branch that was `seen` before is where it was seen, whatever became of it.
+        """
+        with self.queries.at_one_moment() as queries:
+            branches, syncs = Branches(queries), Syncs(queries).all()
+            rows, tags = branches.all(), branches.tags()
+            has_steps = bool(Steps(queries).since(0))
+        found = copy(self)
+        found.branches = FixedBranches(self.queries, _with_seen(rows, seen), tags, has_steps)
+        found.syncs = FixedSyncs(self.queries, syncs)
+        return found
+
+    @contextmanager
     def write(self) -> Iterator[Connection]:
         """One transaction that writes."""
+        self.queries.check_open()
         with self._writing.begin() as connection:
             self._local.is_writing = True
             try:
@@ -102,8 +132,9 @@ class Catalog:
 
         Those who want to be alone with branches of one group wait for each other in order.
         """
+        self.queries.check_open()
         with self._writing.connect() as connection, connection.begin() as transaction:
-            self.branches.lock(connection, branch, group)
+            self.branches.lock(connection, [branch], group)
             yield connection
             if transaction.is_active:
                 transaction.rollback()
@@ -162,3 +193,13 @@ class Catalog:
         """Let go of every connection."""
         self.queries.close()
         self.engine.dispose()
+
+
+def _with_seen(rows: list[BranchRow], seen: BranchRow | None) -> list[BranchRow]:
+    """Branches, one of which is where it was seen before, under the name that it has now."""
+    if seen is None:
+        return rows
+    now = next((row for row in rows if row.id == seen.id), None)
+    if now is not None:
+        seen = replace(seen, name=now.name)
+    return [*(row for row in rows if row.id != seen.id and row.name != seen.name), seen]

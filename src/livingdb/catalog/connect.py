@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from sqlalchemy import Engine, ExceptionContext, create_engine, event
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError
+from sqlalchemy.pool import ConnectionPoolEntry
 
+from livingdb.catalog.read_only import read_catalog
 from livingdb.catalog.sql.postgres import postgres_failure
 from livingdb.catalog.sql.sqlite import sqlite_engine
 from livingdb.errors import (
@@ -20,10 +24,11 @@ from livingdb.errors import (
 from livingdb.files.base import Files
 from livingdb.files.lease import Lease
 from livingdb.files.local import LocalFiles
+from livingdb.files.read_only import ReadOnlyFiles, Refusal, refusal_of
 from livingdb.files.turns import Turns
 from livingdb.files.url import open_files
 
-__all__ = ["CATALOG_FILE", "Place", "locate"]
+__all__ = ["CATALOG_FILE", "Place", "embedded_folder", "locate"]
 
 CATALOG_FILE = "catalog.db"
 LEASE_FILE = "lease"
@@ -34,8 +39,8 @@ TURNS_FILE = "turns"
 class Place:
     """Where a database lies: `name` for messages (no secrets), `url` to open it elsewhere.
 
-    `lease` is our share of its use and `turns` are its writers', where only this machine can
-    use it.
+    `lease` is our share of its use and `turns` are its writers', where only this machine can use
+    it.  A `refusal` says why it is only read; then `held` lets go of what that takes.
     """
 
     name: str
@@ -44,36 +49,72 @@ class Place:
     files: Files
     lease: Lease | None = None
     turns: Turns | None = None
+    refusal: Refusal | None = None
+    held: Callable[[], None] | None = None
+
+    @property
+    def is_unprotected(self) -> bool:
+        """Whether others may take away what is read here, since they cannot know of it."""
+        return self.refusal is not None and self.lease is None
 
     def close(self) -> None:
         """Let go of the catalog and of our share."""
+        if self.held is not None:
+            self.held()
         self.engine.dispose()
         if self.lease is not None:
             self.lease.close()
 
 
-def locate(url: str | Path, *, create: bool) -> Place:
-    """The place a URL names; for an embedded one, its folder is made or has to be there."""
-    text = str(url)
-    scheme = text.split("://", 1)[0] if "://" in text else ""
-    if scheme.startswith("postgres"):
-        return _locate_shared(text)
-    if scheme not in ("", "file", "livingdb"):
-        raise Unsupported(
-            f"{scheme}:// is no place for a catalog: give a folder, or "
-            "postgresql://…?data=s3://bucket/prefix"
-        )
-    folder = Path(text.split("://", 1)[1] if scheme else text).expanduser().absolute()
+def locate(url: str | Path, *, create: bool, refusal: Refusal | None = None) -> Place:
+    """The place a URL names; for an embedded one, its folder is made or has to be there.
+
+    With a `refusal` it is only read, and so is one that this process cannot write.
+    """
+    folder = embedded_folder(url)
+    if folder is None:
+        return _locate_shared(str(url), refusal)
     catalog = folder / CATALOG_FILE
     if create:
         _check_free(folder, catalog)
         LocalFiles(folder).make_root()
     elif not catalog.exists():
         raise NotFound(f"there is no database at {folder}; `livingdb.create` makes one")
+    else:
+        refusal = refusal or refusal_of(folder, catalog)
+        if refusal is not None:
+            return _locate_for_reading(folder, refusal)
     lease = Lease(folder / LEASE_FILE)
     turns = Turns(folder / TURNS_FILE)
     files = open_files(str(folder))
     return Place(str(folder), str(folder), sqlite_engine(catalog), files, lease, turns)
+
+
+def embedded_folder(url: str | Path) -> Path | None:
+    """The folder of a database that has everything in it; None if it is a shared one."""
+    text = str(url)
+    scheme = text.split("://", 1)[0] if "://" in text else ""
+    if scheme.startswith("postgres"):
+        return None
+    if scheme not in ("", "file", "livingdb"):
+        raise Unsupported(
+            f"{scheme}:// is no place for a catalog: give a folder, or "
+            "postgresql://…?data=s3://bucket/prefix"
+        )
+    return Path(text.split("://", 1)[1] if scheme else text).expanduser().absolute()
+
+
+def _locate_for_reading(folder: Path, refusal: Refusal) -> Place:
+    """A folder that is only read; its lease is shared where there is one."""
+    lease = Lease.for_reading(folder / LEASE_FILE)
+    try:
+        found = read_catalog(folder / CATALOG_FILE, refusal)
+    except BaseException:
+        if lease is not None:
+            lease.close()
+        raise
+    files = ReadOnlyFiles(open_files(str(folder)), refusal)
+    return Place(str(folder), str(folder), found.engine, files, lease, None, refusal, found.close)
 
 
 def _check_free(folder: Path, catalog: Path) -> None:
@@ -85,7 +126,7 @@ def _check_free(folder: Path, catalog: Path) -> None:
         raise AlreadyExists(f"{folder} is there and holds other files; choose another name")
 
 
-def _locate_shared(text: str) -> Place:
+def _locate_shared(text: str, refusal: Refusal | None) -> Place:
     try:
         parsed = make_url(text)
     except (ArgumentError, ValueError):
@@ -103,7 +144,15 @@ def _locate_shared(text: str) -> Place:
         raise Unsupported("PostgreSQL needs `pip install livingdb[postgres]`") from None
     event.listen(engine, "handle_error", _translate_error)
     name = f"postgresql://{parsed.host or ''}/{parsed.database or ''}"
-    return Place(name, text, engine, open_files(data))
+    files = open_files(data)
+    if refusal is not None:
+        event.listen(engine, "connect", _read_only)
+        files = ReadOnlyFiles(files, refusal)
+    return Place(name, text, engine, files, refusal=refusal)
+
+
+def _read_only(connection: Any, _entry: ConnectionPoolEntry) -> None:
+    connection.read_only = True
 
 
 def _translate_error(context: ExceptionContext) -> BaseException | None:

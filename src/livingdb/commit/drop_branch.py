@@ -40,7 +40,7 @@ class DroppedBranch:
     ) -> None:
         """Write it down; `TransactionConflict` if others have yet to learn something of it."""
         gone = [*self.hidden, self.branch]
-        if self.graph.branches.are_overtaken(connection, gone):
+        if self.graph.in_step.are_overtaken(connection, gone):
             raise TransactionConflict(f"others write to what {self.branch.name!r} joins; try again")
         for row in self.readers:
             reason = f"the branch {self.branch.name!r}, which it reads, was dropped"

@@ -74,7 +74,7 @@ class NewStep:
         if branches.movements(connection, group.numbers) != group.movements:
             return False
         for step in catalog.steps.since(group.step, connection):
-            if step.course != group.course.id and branches.reaches(step, group.course.branches):
+            if step.course != group.course.id and in_step.reaches(step, group.course.branches):
                 return False
             group.step = step.id
         return True

@@ -103,6 +103,7 @@ class Pipeline:
         `TransactionConflict` if others are always faster; who names a branch to be `alone` with
         waits for its turn, if it writes few `rows`, and is alone with it before it gives up.
         """
+        self.graph.check_writable()
         for number in range(_ATTEMPTS):
             with ExitStack() as stack:
                 held, may_be_late = None, number > 0

@@ -8,13 +8,14 @@ changed one of the same rows (or, if it is serializable, a row it read).
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from livingdb.catalog.branches import BranchRow
 from livingdb.catalog.snapshots import SnapshotRow
-from livingdb.chunks.address import short
+from livingdb.chunks.address import Address, short
 from livingdb.commit.check_writes import check_writes
 from livingdb.commit.fill_generated import (
     drawn_upserts,
@@ -22,6 +23,7 @@ from livingdb.commit.fill_generated import (
     move_counters,
     refuse_always,
 )
+from livingdb.commit.other_reads import OtherReads
 from livingdb.commit.pipeline import Attempt, Pipeline
 from livingdb.commit.proposal import Proposal
 from livingdb.commit.read_set import ReadSet, TrackedRows
@@ -40,7 +42,7 @@ from livingdb.errors import (
 from livingdb.graph.constraints import check_new_table
 from livingdb.graph.draft import Intent, TableWrite
 from livingdb.graph.dropped import REMADE
-from livingdb.graph.graph import missing_table_error
+from livingdb.graph.graph import Graph, missing_table_error
 from livingdb.graph.names import check_table
 from livingdb.graph.row_constraints import with_fixed
 from livingdb.graph.rules import check_writable
@@ -55,10 +57,12 @@ from livingdb.tables.schema import TableSchema
 from livingdb.tables.tabular import Tabular, as_tabular
 from livingdb.trees.delta import Delta, empty_delta, merge_deltas
 from livingdb.trees.keys import KeyArray
+from livingdb.trees.scan import ALL
 
 __all__ = ["ISOLATIONS", "BranchTransaction"]
 
 ISOLATIONS = ("snapshot", "serializable")
+_LOOKS = 16  # at branches that others move, before who only reads gives up
 
 
 class BranchTransaction:
@@ -77,18 +81,30 @@ class BranchTransaction:
         graph = pipeline.graph
         if isolation not in ISOLATIONS:
             raise InvalidData(f"isolation {isolation!r}: choose {' or '.join(ISOLATIONS)}")
+        graph.check_writable()
         check_writable(graph.syncs(branch.epoch), branch)
         self._pipeline = pipeline
         self.graph = graph
         self.branch = branch
         self.base: SnapshotRow = graph.snapshots.at(branch.head)
         self.reads = ReadSet() if isolation == "serializable" else None
+        self.other_reads = OtherReads()
+        """Of other branches, if it is serializable."""
         self._lifted: SnapshotRow | None = None
         """The last schema change that the changes were carried through."""
         self._tables: dict[str, TableWrites] = {}
         self._evolved = dict(evolved or {})
 
     # --- reading -----------------------------------------------------------------------------
+
+    @cached_property
+    def moment(self) -> Graph:
+        """The graph when the transaction first asked for another name than that of its branch.
+
+        Its own branch is where the transaction began; other branches, tags and syncs stay as they
+        were at that one moment.
+        """
+        return self.graph.at_one_moment(self.branch)
 
     def tables(self) -> list[str]:
         """The tables the transaction sees."""
@@ -109,6 +125,13 @@ class BranchTransaction:
         if self.reads is not None and not table.is_new:
             return TrackedRows(rows.schema, rows.forest, rows.root, rows.tail, name, self.reads)
         return rows
+
+    def root(self, name: str, rows: RowSet) -> Address:
+        """The root of the tree that rows of a table make; it is not kept."""
+        versions, definition = self.graph.versions, self.definition(name)
+        if isinstance(rows, TrackedRows):
+            rows.reads.add_range(name, ALL)
+        return versions.root_of(rows, versions.forest_of(definition), lambda _: None)
 
     def schema(self, name: str) -> TableSchema:
         """The schema of a table."""
@@ -334,6 +357,7 @@ class BranchTransaction:
         """
         details: dict[str, Any] = {} if batch is None else {"stream": batch[0], "batch": batch[1]}
         if self.is_empty:
+            self._check_reads()
             return self.base
         remade = sorted(table.name for table in self._tables.values() if table.is_replacement)
         if remade:
@@ -363,6 +387,7 @@ class BranchTransaction:
                 is_checked=True,
                 excuse=self._excuse(),
                 is_rebased=head.sequence != self.base.sequence,
+                unmoved=self._check_other_reads(),
             )
 
         return self._pipeline.run(self.branch.name, propose, self.branch, self._count_changes())
@@ -398,7 +423,7 @@ class BranchTransaction:
         """Where the branch is now; `TransactionConflict` if the changes cannot go there."""
         branch = self.graph.branches_by_ids([self.branch.id]).get(self.branch.id)
         if branch is None:
-            raise TransactionConflict(f"the branch {self.branch.name!r} was dropped meanwhile")
+            raise _dropped(self.branch)
         check_writable(self.graph.syncs(branch.epoch), branch)
         head = self.graph.snapshots.at(branch.head)
         for step in self._pipeline.lifter.schema_changes_between(self.base, head):
@@ -413,6 +438,28 @@ class BranchTransaction:
         check_writes(self.graph, self._tables, self.base, head)
         if self.reads is not None:
             self.reads.check(self.graph, self.base, head)
+
+    def _check_other_reads(self) -> list[BranchRow]:
+        """The other branches that have to stay where they are until it has committed."""
+        if not self.other_reads:
+            return []
+        found = self.other_reads.check(self.graph, self.moment)
+        return [branch for branch in found if branch.id != self.branch.id]
+
+    def _check_reads(self) -> None:
+        """`TransactionConflict` if what was read of several branches was never there at once."""
+        if self.reads is None or not self.other_reads:
+            return
+        for _ in range(_LOOKS):
+            seen = self._check_other_reads()
+            branch = self.graph.branches_by_ids([self.branch.id]).get(self.branch.id)
+            if branch is None:
+                raise _dropped(self.branch)
+            self._check_conflicts(self.graph.snapshots.at(branch.head))
+            now = self.graph.branches_by_ids([other.id for other in seen])
+            if list(now.values()) == seen:
+                return
+        raise TransactionConflict("others keep moving what this transaction read; try again")
 
     def _lift_through(self, step: SnapshotRow) -> None:
         """Carry the changes through a schema change that was made meanwhile."""
@@ -441,6 +488,10 @@ class BranchTransaction:
     def _table_delta(self, table: TableWrites) -> Delta:
         """What happens to the rows of a table."""
         return table.delta or empty_delta(self._shape(table))
+
+
+def _dropped(branch: BranchRow) -> TransactionConflict:
+    return TransactionConflict(f"the branch {branch.name!r} was dropped meanwhile")
 
 
 def _describe_schema_change(step: SnapshotRow) -> str:

@@ -33,6 +33,7 @@ __all__ = ["Branch"]
 class Branch:
     """A branch by its name: what it shows is where the branch is when it is asked.
 
+    Threads may share it: of two that write the same rows, one is a `TransactionConflict`.
     Equal to its name, so that `"dev" in db.branches()` says what it seems to.
     """
 

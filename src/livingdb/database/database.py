@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from copy import copy
 from datetime import datetime
 from pathlib import Path
+from threading import RLock
 from typing import TYPE_CHECKING, Any, Self
 
 from livingdb.alerts.dispatcher import Dispatcher
 from livingdb.catalog.snapshots import SnapshotRow
+from livingdb.catalog.sql.read_queries import closed_error
 from livingdb.database.alerting import Alerting
 from livingdb.database.branch import Branch
 from livingdb.database.comparing import Comparing
@@ -20,7 +23,7 @@ from livingdb.database.snapshot import Snapshot
 from livingdb.database.spark_work import SparkWork
 from livingdb.database.sync import Sync, drop_branch, every_sync
 from livingdb.database.tracing import Tracing
-from livingdb.errors import InvalidData, LivingDBError, NotFound, RuleViolation
+from livingdb.errors import InvalidData, NotFound, RuleViolation
 from livingdb.graph.collaborators import Collaborators
 from livingdb.graph.graph import Graph, now
 from livingdb.graph.names import check_tag, is_hidden
@@ -38,7 +41,11 @@ __all__ = ["Database"]
 
 
 class Database(Alerting, Comparing, Tracing):
-    """An open database; also a context manager that closes it."""
+    """An open database; also a context manager that closes it.
+
+    Threads may share it, and the branches, snapshots and tables that it gives: each call is as if
+    it came from a process of its own.
+    """
 
     def __init__(
         self,
@@ -55,6 +62,7 @@ class Database(Alerting, Comparing, Tracing):
         self._dispatcher = Dispatcher(graph, self.trust)
         self._open_graph: Graph | None = graph
         self._open_pipeline: Pipeline | None = None
+        self._lock = RLock()
 
     def _send_alerts(self) -> None:
         self._dispatcher.wake()
@@ -62,17 +70,24 @@ class Database(Alerting, Comparing, Tracing):
     @property
     def _graph(self) -> Graph:
         if self._open_graph is None:
-            raise LivingDBError("the database is closed; open it again")
+            raise closed_error()
         return self._open_graph
+
+    def _with_graph(self, graph: Graph) -> Database:
+        """The same database, for readers, over the graph as it was at one moment."""
+        found = copy(self)
+        found._open_graph = graph
+        return found
 
     @property
     def _pipeline(self) -> Pipeline:
         graph = self._graph
-        if self._open_pipeline is None:
-            from livingdb.commit.pipeline import Pipeline
+        with self._lock:
+            if self._open_pipeline is None:
+                from livingdb.commit.pipeline import Pipeline
 
-            self._open_pipeline = Pipeline(graph, self.trust)
-        return self._open_pipeline
+                self._open_pipeline = Pipeline(graph, self.trust)
+            return self._open_pipeline
 
     @property
     def name(self) -> str:
@@ -80,16 +95,26 @@ class Database(Alerting, Comparing, Tracing):
         return self._graph.place.name
 
     @property
+    def read_only(self) -> str | None:
+        """Why nothing can be written to it from here; None if it can."""
+        refusal = self._graph.place.refusal
+        return None if refusal is None else refusal.reason
+
+    @property
     def id(self) -> str:
         """What tells it from all others: 32 hex digits that stay, and that copies of it share."""
         return self._graph.catalog.database_id
 
     def close(self) -> None:
-        """Let go of it; nothing is lost."""
-        if self._open_graph is not None:
+        """Let go of it; nothing is lost.
+
+        What other threads have begun ends, or is refused as whatever they ask from then on.
+        """
+        with self._lock:
+            graph, self._open_graph = self._open_graph, None
+        if graph is not None:
             self._dispatcher.close()
-            self._open_graph.close()
-            self._open_graph = None
+            graph.close()
 
     def __enter__(self) -> Self:
         return self

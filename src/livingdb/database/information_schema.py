@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 
 from livingdb.database.define_view import views_at
 from livingdb.errors import NotFound
+from livingdb.graph.graph import tables_of
 from livingdb.graph.names import is_hidden
 from livingdb.tables.schema import TableSchema
 
@@ -20,17 +22,22 @@ __all__ = ["information_table"]
 CATALOG = "livingdb"
 _OWN_SCHEMAS = ("information_schema", "livingdb")
 Row = tuple[Any, ...]
+Own: TypeAlias = "Mapping[str, Mapping[str, TableSchema]]"
+"""Tables by name, by branch."""
 
 
-def information_table(database: Database, name: str) -> pa.Table:
-    """One of its tables, over the heads of all branches."""
+def information_table(database: Database, name: str, own: Own | None = None) -> pa.Table:
+    """One of its tables, over the heads of all branches; some branches have tables of their `own`.
+
+    Those are what an open transaction sees of its branch.
+    """
     found = _TABLES.get(name)
     if found is None:
         raise NotFound(
             f"there is no information_schema.{name}; there are: {', '.join(sorted(_TABLES))}"
         )
     make, columns = found
-    rows = sorted(make(database), key=lambda row: row[:3])
+    rows = sorted(make(_Described(database, own or {})), key=lambda row: row[:3])
     values = list(zip(*rows, strict=True)) if rows else [()] * len(columns)
     arrays = [
         pa.array(list(each), pa.int64() if column.endswith("position") else pa.string())
@@ -39,32 +46,40 @@ def information_table(database: Database, name: str) -> pa.Table:
     return pa.Table.from_arrays(arrays, names=list(columns))
 
 
-def _described(database: Database) -> Iterator[tuple[str, str, TableSchema]]:
-    """Every branch, table and schema that people see."""
-    graph = database._graph
-    rows = [row for row in graph.branches.all() if not is_hidden(row.name)]
-    heads = graph.snapshots.get_many({row.head for row in rows})
-    for row in rows:
-        for table in graph.tables(heads[row.head]):
-            version = graph.find_version(heads[row.head], table)
-            if version is not None and not is_hidden(table):
-                yield row.name, table, graph.versions.definition(version).schema
+@dataclass(frozen=True)
+class _Described:
+    """What there is to be told of."""
+
+    database: Database
+    own: Own
+
+    def schemas(self) -> Iterator[tuple[str, str, TableSchema]]:
+        """Every branch, table and schema that people see."""
+        graph = self.database._graph
+        rows = [row for row in graph.branches.all() if not is_hidden(row.name)]
+        heads = graph.snapshots.get_many({row.head for row in rows})
+        for row in rows:
+            known = self.own.get(row.name)
+            if known is None:
+                versions = tables_of(graph, heads[row.head])
+                known = {n: graph.versions.definition(v).schema for n, v in versions.items()}
+            yield from ((row.name, name, known[name]) for name in known if not is_hidden(name))
 
 
-def _schemata(database: Database) -> Iterator[Row]:
-    for name in (*map(str, database.branches()), *_OWN_SCHEMAS):
+def _schemata(there: _Described) -> Iterator[Row]:
+    for name in (*map(str, there.database.branches()), *_OWN_SCHEMAS):
         yield CATALOG, name, None
 
 
-def _tables(database: Database) -> Iterator[Row]:
-    derived = {sync.target for sync in database.syncs() if sync.kind == "derive"}
-    for branch, table, _ in _described(database):
+def _tables(there: _Described) -> Iterator[Row]:
+    derived = {sync.target for sync in there.database.syncs() if sync.kind == "derive"}
+    for branch, table, _ in there.schemas():
         kind = "VIEW" if branch in derived and table == branch else "BASE TABLE"
         yield CATALOG, branch, table, kind
 
 
-def _columns(database: Database) -> Iterator[Row]:
-    for branch, table, schema in _described(database):
+def _columns(there: _Described) -> Iterator[Row]:
+    for branch, table, schema in there.schemas():
         for position, column in enumerate(schema.visible_columns, 1):
             default = None if column.default is None else str(column.default)
             is_nullable = column.nullable and column.name not in schema.key
@@ -74,9 +89,9 @@ def _columns(database: Database) -> Iterator[Row]:
             )
 
 
-def _views(database: Database) -> Iterator[Row]:
-    graph = database._graph
-    for branch in database.branches():
+def _views(there: _Described) -> Iterator[Row]:
+    graph = there.database._graph
+    for branch in there.database.branches():
         for row in views_at(graph, branch._head(), branch.name).to_pylist():
             yield CATALOG, branch.name, row["name"], row["query"]
 
@@ -94,14 +109,14 @@ def _constraints(schema: TableSchema, table: str) -> Iterator[tuple[str, str, Se
         yield name, "CHECK", ()
 
 
-def _table_constraints(database: Database) -> Iterator[Row]:
-    for branch, table, schema in _described(database):
+def _table_constraints(there: _Described) -> Iterator[Row]:
+    for branch, table, schema in there.schemas():
         for name, kind, _ in _constraints(schema, table):
             yield CATALOG, branch, name, CATALOG, branch, table, kind
 
 
-def _key_column_usage(database: Database) -> Iterator[Row]:
-    for branch, table, schema in _described(database):
+def _key_column_usage(there: _Described) -> Iterator[Row]:
+    for branch, table, schema in there.schemas():
         for name, _, columns in _constraints(schema, table):
             for position, column in enumerate(columns, 1):
                 yield CATALOG, branch, name, CATALOG, branch, table, column, position
@@ -109,7 +124,7 @@ def _key_column_usage(database: Database) -> Iterator[Row]:
 
 _TABLE = ("table_catalog", "table_schema", "table_name")
 _CONSTRAINT = ("constraint_catalog", "constraint_schema", "constraint_name")
-_TABLES: dict[str, tuple[Callable[[Database], Iterator[Row]], tuple[str, ...]]] = {
+_TABLES: dict[str, tuple[Callable[[_Described], Iterator[Row]], tuple[str, ...]]] = {
     "schemata": (_schemata, ("catalog_name", "schema_name", "schema_owner")),
     "tables": (_tables, (*_TABLE, "table_type")),
     "columns": (

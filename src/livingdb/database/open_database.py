@@ -8,10 +8,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from livingdb.catalog.connect import locate
+from livingdb.catalog.connect import embedded_folder, locate
 from livingdb.database.database import Database
 from livingdb.engines.engine_names import check_engine
-from livingdb.errors import AlreadyExists
+from livingdb.errors import AlreadyExists, StorageFailure
+from livingdb.files.read_only import Refusal, room_refusal
 from livingdb.graph.graph import Graph
 
 if TYPE_CHECKING:
@@ -48,8 +49,13 @@ def open_database(
     trust: Sequence[str] = (),
     engine: str | None = None,
     mask_keys: Sequence[str] = (),
+    read_only: bool = False,
 ) -> Database:
     """The database at a path or URL; `NotFound` if there is none.
+
+    With `read_only` nothing is ever written to it.  So it is opened, too, if this process cannot
+    write there: a folder of another user, media that are read-only, a disk that is full; then
+    `Database.read_only` says why.
 
     `trust` names the functions the database may run here, like "shop.*"; `engine` answers
     queries unless a call says otherwise: "embedded", "spark" or "auto".  `mask_keys` are keys of
@@ -60,9 +66,22 @@ def open_database(
         from livingdb.evolution.mask_keys import hold_keys
 
         hold_keys(mask_keys)
-    place = locate(url, create=False)
     who = author or default_author()
-    return Database(lambda given: Graph.open(place, given), who, trust, engine)
+
+    def opened(refusal: Refusal | None) -> Database:
+        place = locate(url, create=False, refusal=refusal)
+        return Database(lambda given: Graph.open(place, given), who, trust, engine)
+
+    if read_only:
+        return opened(Refusal("it was opened with read_only=True"))
+    try:
+        return opened(None)
+    except StorageFailure:
+        folder = embedded_folder(url)
+        full = None if folder is None else room_refusal(folder)
+        if full is None:
+            raise
+        return opened(full)
 
 
 def mend_catalog(url: str | Path, repair_from: str | Path) -> list[Mended]:

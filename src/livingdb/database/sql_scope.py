@@ -5,18 +5,21 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from livingdb.catalog.snapshots import SnapshotRow
+from livingdb.commit.read_set import TrackedRows
 from livingdb.database.run_statement import own_name, run_statement
 from livingdb.database.snapshot import Snapshot
 from livingdb.database.system_tables import system_table
 from livingdb.engines.request import TableLocation
 from livingdb.errors import NotFound, RuleViolation
-from livingdb.graph.graph import missing_table_error, tables_of
+from livingdb.graph.graph import Graph, missing_table_error, tables_of
 from livingdb.graph.names import is_hidden
+from livingdb.graph.refs import NOW
 from livingdb.sql.alter_clauses import AlterStatement
 from livingdb.sql.create_table_as import CreateTableAs
 from livingdb.sql.database_statements import DatabaseStatement
@@ -63,6 +66,16 @@ class SnapshotScope:
         """What the process that opened the database trusts."""
         return self.database.trust
 
+    @cached_property
+    def _moment(self) -> Graph:
+        """The graph as it was when the statement first asked for a name."""
+        return self.database._graph.at_one_moment()
+
+    @property
+    def _names(self) -> Database:
+        """The database, for readers, with the names of that moment."""
+        return self.database._with_graph(self._moment)
+
     def _snapshot_at(self, ref: str | None) -> tuple[SnapshotRow, str | None]:
         """The snapshot of a ref, and the branch that it names."""
         if ref is None:
@@ -73,8 +86,8 @@ class SnapshotScope:
             ref = self.branch + ref
         branch, colon, rest = ref.partition(":")
         if colon and branch != "id" and "@" not in branch:
-            return self.database._graph.resolve(rest).snapshot, branch
-        found = self.database._graph.resolve(ref)
+            return self._moment.resolve(rest).snapshot, branch
+        found = self._moment.resolve(ref)
         return found.snapshot, found.named
 
     def rows(self, name: str, ref: str | None = None) -> RowSet:
@@ -99,7 +112,7 @@ class SnapshotScope:
         """The derived object of that name as of a snapshot; `NotFound` if it is somewhere else."""
         from livingdb.database.view_versions import find_view_version
 
-        found = find_view_version(self.database._graph, name, at, named)
+        found = find_view_version(self._moment, name, at, named)
         if found is not None and found.notice and found.notice not in self._noticed:
             self._noticed.add(found.notice)
             _log.warning("%s", found.notice)
@@ -117,9 +130,9 @@ class SnapshotScope:
         if what == "views":
             from livingdb.database.define_view import views_at
 
-            return views_at(self.database._graph, self._row, self.branch)
+            return views_at(self._moment, self._row, self.branch)
         if what != "tables":
-            found = system_table(self.database, self._row.address.hex(), what, [])
+            found = self.system_table(what, [])
             if what != "branches":
                 return found
             return found.filter(pa.array([not is_hidden(n) for n in found["name"].to_pylist()]))
@@ -142,15 +155,15 @@ class SnapshotScope:
 
     def find_branch(self, name: str) -> str | None:
         """The own name of the branch of that name, be it but for the case; None if none is."""
-        if self.database._graph.branches.find(name) is not None:
+        if self._moment.branches.find(name) is not None:
             return name
-        return own_name("branch", name, map(str, self.database.branches()))
+        return own_name("branch", name, map(str, self._names.branches()))
 
     def information_table(self, name: str) -> pa.Table:
         """One of the tables of `information_schema`."""
         from livingdb.database.information_schema import information_table
 
-        return information_table(self.database, name)
+        return information_table(self._names, name)
 
     def run(self, statement: DatabaseStatement) -> Snapshot | None:
         """Refused: what is done to branches, tags and syncs is done from a branch."""
@@ -167,7 +180,7 @@ class SnapshotScope:
 
     def system_table(self, name: str, arguments: Sequence[object]) -> pa.Table:
         """One of the tables the database has about itself."""
-        return system_table(self.database, self._row.address.hex(), name, arguments)
+        return system_table(self._names, self._row.address.hex(), name, arguments)
 
     def define(self, statement: SchemaStatement | AlterStatement) -> Snapshot | None:
         """Refused: only a branch has a schema to change."""
@@ -197,13 +210,20 @@ class BranchScope(SnapshotScope):
     """The head of a branch, as it is when the statement begins."""
 
     def __init__(self, branch: Branch, message: str, author: str | None):
-        super().__init__(branch.database, branch._head(), branch.name)
-        self._of = branch
+        graph = branch.database._graph
+        seen = graph.branch(branch.name)
+        super().__init__(branch.database, graph.snapshots.at(seen.head), branch.name)
+        self._of, self._seen = branch, seen
         self._message, self._author = message, author
+
+    @cached_property
+    def _moment(self) -> Graph:
+        """The graph, with the branch where it was when the statement began."""
+        return self.database._graph.at_one_moment(self._seen)
 
     def system_table(self, name: str, arguments: Sequence[object]) -> pa.Table:
         """One of the tables the database has about itself, as of the branch."""
-        return system_table(self.database, self._of.name, name, arguments)
+        return system_table(self._names, self._of.name, name, arguments)
 
     def define(self, statement: SchemaStatement | AlterStatement) -> Snapshot | None:
         """Evolve the branch."""
@@ -243,7 +263,10 @@ class BranchScope(SnapshotScope):
 
 
 class TransactionScope(SnapshotScope):
-    """An open transaction."""
+    """An open transaction: the name of its branch means its snapshot and what it has written.
+
+    Other names mean what they meant when it first asked for one: `BranchTransaction.moment`.
+    """
 
     def __init__(self, transaction: Transaction):
         work = transaction.work
@@ -252,20 +275,52 @@ class TransactionScope(SnapshotScope):
         self._transaction = transaction
         self.snapshot: Snapshot | None = None
 
+    @cached_property
+    def _moment(self) -> Graph:
+        """The graph as the transaction sees it."""
+        return self._transaction.work.moment
+
+    def _is_own(self, ref: str | None) -> bool:
+        """Whether a ref means what the transaction itself sees."""
+        if ref is None:
+            return True
+        name, at, time = ref.partition("@")
+        if at and time.strip().lower() != NOW:
+            return False
+        found = self._moment.branches.find(name or self.branch or "")
+        return found is not None and found.id == self._transaction.work.branch.id
+
     def rows(self, name: str, ref: str | None = None) -> RowSet:
         """A table with the changes made so far, or at another ref; a view as it was before them."""
-        if ref is not None:
-            return super().rows(name, ref)
         work = self._transaction.work
+        if not self._is_own(ref):
+            return self._other_rows(name, str(ref))
         if not find_alike(name, work.tables()):
             found = self._view_version(name, work.base, self.branch)
             if found is not None:
                 return self._view_rows(found)
         return work.rows(name)
 
+    def _other_rows(self, name: str, ref: str) -> RowSet:
+        """A table at another ref, tracked if the transaction is serializable."""
+        work, graph = self._transaction.work, self._moment
+        row, table = self._locate_table(name, ref)
+        rows = graph.versions.rows(graph.version(row, table))
+        if work.reads is None:
+            return rows
+        branch = graph.branches.find(ref)
+        if branch is not None and row.sequence == branch.head:
+            reads = work.other_reads.of(branch.id)
+            return TrackedRows(rows.schema, rows.forest, rows.root, rows.tail, table, reads)
+        at, named = self._snapshot_at(ref)
+        follows = [graph.branches.find(one) for one in (named, table if row != at else None) if one]
+        if "@" not in ref:
+            work.other_reads.add_positions(one.id for one in follows if one is not None)
+        return rows
+
     def _view_rows(self, found: ViewVersion) -> RowSet:
         """A view, which shows what the transaction sees unless that has written what it reads."""
-        work, graph = self._transaction.work, self.database._graph
+        work, graph = self._transaction.work, self._moment
         read = found.source_tables(graph, work.branch.id)
         written = sorted(read & work.written_tables())
         if written:
@@ -273,22 +328,42 @@ class TransactionScope(SnapshotScope):
                 f"{found.table!r} is made of {written[0]!r}, which this transaction has written: "
                 "it follows when that is committed; until then, read the table itself"
             )
+        rows = graph.versions.rows(graph.version(found.snapshot, found.table))
         if work.reads is not None:
             for table in read & set(work.tables()):
                 work.reads.add_range(table, ALL)
-        return graph.versions.rows(graph.version(found.snapshot, found.table))
+            target = None if found.sync is None else found.sync.target
+            held = graph.branches.by_id(target) if target else graph.branches.find(found.table)
+            if held is not None:
+                work.other_reads.of(held.id).add_range(found.table, ALL)
+        return rows
 
     def system_table(self, name: str, arguments: Sequence[object]) -> pa.Table:
-        """One of the tables the database has about itself, as of the branch."""
-        return system_table(self.database, self._transaction.branch.name, name, arguments)
+        """One of the tables the database has about itself, as of the transaction's snapshot."""
+        work = self._transaction.work
+        if work.reads is not None:
+            work.other_reads.add_positions(self._moment.branches.names())
+        return system_table(self._names, work.base.address.hex(), name, arguments)
+
+    def information_table(self, name: str) -> pa.Table:
+        """One of the tables of `information_schema`, with the tables that the transaction made."""
+        from livingdb.database.information_schema import information_table
+
+        work = self._transaction.work
+        if work.reads is not None:
+            work.other_reads.has_schemas = True
+        called = self._moment.branches.by_ids([work.branch.id])[work.branch.id].name
+        own = {table: work.schema(table) for table in work.tables()}
+        return information_table(self._names, name, {called: own})
 
     def location(self, name: str, ref: str | None = None) -> TableLocation | None:
-        """Nowhere yet, unless it is at another ref."""
-        return None if ref is None else super().location(name, ref)
+        """Nowhere yet, unless it is at another ref, of which nobody has to know what is read."""
+        is_here = self._is_own(ref) or self._transaction.work.reads is not None
+        return None if is_here else super().location(name, ref)
 
     def tables(self, ref: str | None = None) -> list[str]:
         """The tables the transaction sees, or those at another ref."""
-        return self._transaction.tables() if ref is None else super().tables(ref)
+        return self._transaction.tables() if self._is_own(ref) else super().tables(ref)
 
     @contextmanager
     def write_transaction(self) -> Iterator[TransactionScope]:

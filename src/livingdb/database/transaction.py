@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Self
+from collections.abc import Callable
+from functools import partial, wraps
+from threading import RLock
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, Self, TypeVar
 
 from livingdb.commit.transaction import BranchTransaction
 from livingdb.database.snapshot import Snapshot
@@ -16,16 +19,53 @@ from livingdb.tables.schema import TableSchema
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from livingdb.chunks.address import Address
     from livingdb.database.branch import Branch
     from livingdb.sql.parameters import Parameters
     from livingdb.sql.result import Result
+    from livingdb.tables.rows import RowSet
     from livingdb.tables.schema import GeneratedLike, SchemaLike, UniqueLike
 
 __all__ = ["Transaction"]
 
 
+Arguments = ParamSpec("Arguments")
+Answer = TypeVar("Answer")
+
+
+def _in_turn(
+    act: Callable[Concatenate[Transaction, Arguments], Answer],
+) -> Callable[Concatenate[Transaction, Arguments], Answer]:
+    """A method that waits until no other thread is in one of the same transaction."""
+
+    @wraps(act)
+    def wait_and_act(
+        self: Transaction, /, *arguments: Arguments.args, **named: Arguments.kwargs
+    ) -> Answer:
+        with self._turn:
+            return act(self, *arguments, **named)
+
+    return wait_and_act
+
+
+class WrittenTable(TableReader):
+    """A table with what an open transaction had written when it asked for it."""
+
+    def __init__(self, name: str, rows: RowSet, root: Callable[[RowSet], Address]):
+        super().__init__(name, rows)
+        self._root = root
+
+    def root(self) -> str:
+        """The canonical root of the tree that its rows make; nothing is stored."""
+        return self._root(self.rows).hex()
+
+
 class Transaction:
-    """For use as a context manager: left normally it commits, left by an error it does nothing."""
+    """For use as a context manager: left normally it commits, left by an error it does nothing.
+
+    Threads may share it: each call is whole, and waits for those of other threads.  What comes
+    after the end of the transaction is refused, in whichever thread it ended.
+    """
 
     def __init__(
         self, branch: Branch, message: str | None, author: str, isolation: str, operation: str = ""
@@ -35,6 +75,7 @@ class Transaction:
         self._message, self._author = _check_message(message), author
         self._operations: list[str] = [operation] if operation else []
         self._batch: tuple[str, int] | None = None
+        self._turn = RLock()
         self._work: BranchTransaction | None = branch._begin(isolation)
 
     @property
@@ -47,6 +88,7 @@ class Transaction:
     def __enter__(self) -> Self:
         return self
 
+    @_in_turn
     def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
         if self._work is None:
             return
@@ -55,6 +97,7 @@ class Transaction:
         else:
             self.rollback()
 
+    @_in_turn
     def commit(self) -> Snapshot:
         """Make the snapshot; the transaction ends, whatever comes of it."""
         work, self._work = self.work, None
@@ -63,20 +106,25 @@ class Transaction:
         self.snapshot = Snapshot(self.branch.database, row)
         return self.snapshot
 
+    @_in_turn
     def rollback(self) -> None:
         """End the transaction; nothing of it remains."""
         self._work = None
 
     # --- reading -----------------------------------------------------------------------------
 
+    @_in_turn
     def tables(self) -> list[str]:
         """The tables the transaction sees."""
         return self.work.tables()
 
-    def table(self, name: str) -> TableReader:
+    @_in_turn
+    def table(self, name: str) -> WrittenTable:
         """A table with the changes made so far."""
-        return TableReader(name, self.work.rows(name))
+        work = self.work
+        return WrittenTable(name, work.rows(name), partial(work.root, name))
 
+    @_in_turn
     def sql(self, text: str, parameters: Parameters = None, engine: str | None = None) -> Result:
         """A query, or a change that joins the transaction; what is not portable runs on Spark."""
         from livingdb.database.sql_scope import TransactionScope
@@ -88,6 +136,7 @@ class Transaction:
 
     # --- writing -----------------------------------------------------------------------------
 
+    @_in_turn
     def create_table(
         self,
         name: str,
@@ -107,10 +156,12 @@ class Transaction:
         self.work.create_table(name, Definition(described, layout or Layout()))
         self._operations.append("create_table")
 
+    @_in_turn
     def mark(self, stream: str, batch: int) -> None:
         """The transaction is a batch of a stream, to be committed once."""
         self._batch = (stream, batch)
 
+    @_in_turn
     def replace(self, table: str, built: TreeParts, is_drawn: bool = False) -> None:
         """Put rows that are in trees already in place of all rows of a table.
 
@@ -119,21 +170,25 @@ class Transaction:
         self._operations.append("load")
         self.work.replace(table, built, is_drawn)
 
+    @_in_turn
     def insert(self, table: str, data: object) -> int:
         """Put rows whose keys are not there yet; `DuplicateKey` if one is."""
         self._operations.append("insert")
         return self.work.insert(table, data)
 
+    @_in_turn
     def upsert(self, table: str, data: object) -> int:
         """Put rows, in place of those with the same keys."""
         self._operations.append("upsert")
         return self.work.upsert(table, data)
 
+    @_in_turn
     def update(self, table: str, data: object) -> int:
         """Set some columns of rows that are there; `MissingKey` if one is not."""
         self._operations.append("update")
         return self.work.update(table, data)
 
+    @_in_turn
     def delete(self, table: str, keys: object, *, strict: bool = False) -> int:
         """Delete rows by key; absent keys are ignored unless `strict`."""
         self._operations.append("delete")

@@ -18,12 +18,20 @@ __all__ = ["Lease"]
 class Lease:
     """One share of a folder's use."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, flags: int = os.O_RDWR | os.O_CREAT) -> None:
         try:
-            self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+            self._file = os.open(path, flags | os.O_CLOEXEC, 0o666)
             fcntl.flock(self._file, fcntl.LOCK_SH)
         except OSError as error:
             raise StorageFailure(f"cannot lock {path}: {error.strerror}") from None
+
+    @classmethod
+    def for_reading(cls, path: Path) -> Lease | None:
+        """A share for somebody who cannot write the folder; None if there is nothing to share."""
+        try:
+            return cls(path, os.O_RDONLY)
+        except StorageFailure:
+            return None
 
     def is_alone(self) -> bool:
         """Whether nobody else has the folder in use at this moment."""

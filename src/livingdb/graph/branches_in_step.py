@@ -56,16 +56,19 @@ class BranchesInStep(Branches):
         rows = super()._read(statement, values)
         if not self._are_behind(rows) or self._graph.catalog.is_writing:
             return rows
+        if self._graph.is_read_only:
+            if len(rows) > 1:
+                return rows
+            raise Locked(
+                f"the branch {rows[0].name!r} has commits of others to follow, which takes "
+                "somebody who can write the database: open it once for writing"
+            )
         return self._follow(statement, values)
 
     def follow(self) -> None:
-        """Let every branch follow every step."""
-        if self._steps.since(0):
+        """Let every branch follow every step, unless the database is only read."""
+        if not self._graph.is_read_only and self._steps.since(0):
             self.all()
-
-    def has_steps(self, connection: Connection) -> bool:
-        """Whether a transaction sees steps that branches have yet to follow."""
-        return bool(self._steps.since(0, connection))
 
     def _are_behind(self, rows: Sequence[BranchRow]) -> bool:
         """Whether one of some branches, seen at one time, may have a step to follow."""

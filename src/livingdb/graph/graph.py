@@ -10,11 +10,12 @@ import time as clock
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from copy import copy
 from threading import RLock
 
 from sqlalchemy import Connection
 
-from livingdb.catalog.branches import EPOCH, BranchRow
+from livingdb.catalog.branches import EPOCH, Branches, BranchRow
 from livingdb.catalog.catalog import Catalog
 from livingdb.catalog.connect import Place
 from livingdb.catalog.ids import BranchId
@@ -66,12 +67,13 @@ class Graph:
         self.catalog = catalog
         self.snapshots = catalog.snapshots
         self._epoch = catalog.meta(EPOCH)
-        self.store = DatabaseStore(catalog, place.files)
+        self.store = DatabaseStore(catalog, place.files, place.is_unprotected)
         self.index = CatalogIndex(catalog)
         self.versions = Versions(self.store, self.index, collaborators.evaluators)
         self._records: OrderedDict[Address, SnapshotRecord] = OrderedDict()
         self._scratch: Scratch | None = None
-        self.branches = BranchesInStep(self)
+        self.in_step = BranchesInStep(self)
+        self.branches: Branches = self.in_step
         self.generated = GeneratedValues(catalog.counters)
         self.upkeep = Upkeep(self)
         self.versions.keep_answer = self.upkeep.keep_answer
@@ -80,6 +82,16 @@ class Graph:
         self._syncs: tuple[str, ActiveSyncs] | None = None
         self.large = collaborators.large
         self.on_alert = collaborators.on_alert
+
+    @property
+    def is_read_only(self) -> bool:
+        """Whether the database is only read."""
+        return self.place.refusal is not None
+
+    def check_writable(self) -> None:
+        """Refuse to write to a database that is only read, and say why."""
+        if self.place.refusal is not None:
+            raise self.place.refusal.error()
 
     @classmethod
     def create(cls, place: Place, author: str, collaborators: Collaborators) -> Graph:
@@ -117,16 +129,49 @@ class Graph:
 
     def close(self) -> None:
         """Let go of everything."""
-        with suppress(LivingDBError):
-            self.upkeep.save_answers()
-            self.upkeep.save_indexes()
-        with suppress(LivingDBError):
-            self.sweep()
+        if self.place.refusal is None:
+            with suppress(LivingDBError):
+                self.branches.follow()
+            with suppress(LivingDBError):
+                self.upkeep.save_answers()
+                self.upkeep.save_indexes()
+            with suppress(LivingDBError):
+                self.sweep()
         self.catalog.close()
         self.place.close()
 
+    def at_one_moment(self, seen: BranchRow | None = None) -> Graph:
+        """The same graph, for readers, whose names stay where they are now.
+
+        A branch that was `seen` before is where it was seen.
+        """
+        found = copy(self)
+        while True:
+            self.branches.follow()
+            found.catalog = self.catalog.at_one_moment(seen)
+            found.branches = found.catalog.branches
+            if self.is_read_only or not found.branches.has_steps():
+                return found
+
+    @contextmanager
+    def in_one_transaction(self) -> Iterator[Graph]:
+        """The same graph, for a reader in one thread, all of it as it is at one moment."""
+        while True:
+            self.branches.follow()
+            with self.catalog.in_one_transaction() as catalog:
+                if not self.is_read_only and catalog.branches.has_steps():
+                    continue
+                found = copy(self)
+                found.catalog, found.snapshots = catalog, catalog.snapshots
+                found.branches = catalog.branches
+                found.store = DatabaseStore(catalog, self.place.files, self.place.is_unprotected)
+                found._records = OrderedDict()
+                yield found
+                return
+
     def sweep(self) -> None:
         """Remove files that nobody can be reading any more."""
+        self.check_writable()
         if self.catalog.packs.retired_packs():
             lease = self.place.lease
             if lease is None:
@@ -238,8 +283,12 @@ class Graph:
                     return
 
     def stage(self, limit_bytes: int = TRANSACTION_BYTES) -> Staging:
-        """Where a transaction puts what it makes, until it is stored."""
-        return Staging(self.store, self.index, limit_bytes)
+        """Where a transaction puts what it makes, until it is stored.
+
+        In a database that is only read it all stays in memory: it is for readers.
+        """
+        is_read = self.place.refusal is not None
+        return Staging(self.store, self.index, None if is_read else limit_bytes)
 
     def draft(self, intent: Intent, staging: Staging, previous: Draft | None = None) -> Draft:
         """The record of a snapshot to be, and perhaps of one on another that is to be."""
@@ -293,13 +342,17 @@ class Graph:
         try:
             catalog = self.catalog
             with catalog.write() if held is None else catalog.commit_exclusive(held) as connection:
+                if unmoved:
+                    own = [branch for draft in drafts for branch in draft.intent.moves]
+                    seen = [*own, *(move.branch for move in moves), *unmoved]
+                    self.branches.lock(connection, seen)
                 staging.write(connection)
                 self.index.save(connection, made)
                 rows = self._number_drafts(connection, drafts)
                 forwards = [(move.branch, move.to.sequence, move.operation) for move in moves]
-                if not self._move_heads(connection, drafts, rows, forwards, moment):
-                    raise HeadMoved
                 if not all(self.branches.is_current(connection, branch) for branch in unmoved):
+                    raise HeadMoved
+                if not self._move_heads(connection, drafts, rows, forwards, moment):
                     raise HeadMoved
                 # What changes the epoch comes after the moves, which compare it.
                 for change in changes:

@@ -26,7 +26,7 @@ from livingdb.graph.graph import Graph
 from livingdb.graph.snapshot import SnapshotRecord
 from livingdb.graph.unique_constraints import check_unique_rows
 from livingdb.maintenance.reach import Trees, recipe_chunks, recipe_inputs
-from livingdb.maintenance.repair_rows import Mended, all_rows
+from livingdb.maintenance.repair_rows import Mended, all_rows_on
 from livingdb.tables.recipe import Change, Definition, Rows, load_recipe
 
 if TYPE_CHECKING:
@@ -107,14 +107,16 @@ def check(
     """Look at everything; `deep`: also compute anew what every active sync promises.
 
     `repair_from` is a second copy of the database: what it has of what is damaged is mended first.
+    All of the catalog is looked at as it is at one moment, whoever writes meanwhile.
     """
     mended: list[Mended] = []
     if repair_from is not None:
         from livingdb.maintenance.repair import repair
 
         mended = repair(graph, repair_from)
-    work = Check(graph)
-    report = work.run()
+    with graph.in_one_transaction() as moment:
+        work = Check(moment)
+        report = work.run()
     report.mended = mended
     if deep:
         from livingdb.maintenance.check_syncs import check_syncs
@@ -189,15 +191,18 @@ class Check:
         """Every row is as it was written."""
         for rows in sealed_tables(schema.metadata.sorted_tables):
             with self.collect_problems("catalog"):
-                for row in all_rows(self.graph.catalog.engine, rows):
+                for row in self._all_rows(rows):
                     if not rows.is_sound(row):
                         self._report(rows.place(row[:-1]), "it is not as it was written")
 
     def _rows(self, table: Table) -> list[Sequence[Any]]:
         """The rows of a table that are as they were written; `_check_rows` tells of the others."""
         rows = SealedRows(table)
-        found = all_rows(self.graph.catalog.engine, rows)
-        return [row[:-1] for row in found if rows.is_sound(row)]
+        return [row[:-1] for row in self._all_rows(rows) if rows.is_sound(row)]
+
+    def _all_rows(self, rows: SealedRows) -> list[Sequence[Any]]:
+        with self.graph.catalog.queries.connection() as connection:
+            return all_rows_on(connection, rows)
 
     # --- chunks ------------------------------------------------------------------------------
 
@@ -382,8 +387,7 @@ class Check:
         branches = self.graph.branches
         log = schema.branch_log.c
         ends = select(log.branch, func.max(log.position)).group_by(log.branch)
-        with self.graph.catalog.engine.connect() as connection:
-            logged = {row[0]: row[1] for row in connection.execute(ends)}
+        logged = {row[0]: row[1] for row in self.graph.catalog.queries.all(ends)}
         for number in sorted(set(logged) - {branch.number for branch in branches.all()}):
             self._report("branches", f"there is the log of a branch (number {number}) that is not")
         for branch in branches.all():

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, Engine, and_
+from sqlalchemy import ColumnElement, Connection, Engine, and_
 
 from livingdb.catalog import schema
 from livingdb.catalog.branch_log import is_movement, lines
@@ -36,7 +36,13 @@ class Mended:
 
 def all_rows(engine: Engine, rows: SealedRows) -> list[Sequence[Any]]:
     """Every row of a table with its digest, whatever became of it."""
-    with engine.connect() as connection, any_text(connection):
+    with engine.connect() as connection:
+        return all_rows_on(connection, rows)
+
+
+def all_rows_on(connection: Connection, rows: SealedRows) -> list[Sequence[Any]]:
+    """The same, as a transaction sees them."""
+    with any_text(connection):
         return [tuple(row) for row in connection.execute(rows.every)]
 
 

@@ -391,16 +391,19 @@ class Versions:
         if not is_stored and (near is not None or self._mapped(version.origin) is None):
             self._evaluate(version, sink)
         rows = self.rows(version)
+        root = self.root_of(rows, self.forest(version), sink)
+        if rows.tail is not None or isinstance(rows.forest, VirtualForest):
+            self.index.materialize(version.address, root)
+        return root
+
+    def root_of(self, rows: RowSet, forest: Forest, sink: Sink) -> Address:
+        """The root of the tree that rows make in a forest."""
         if isinstance(rows.forest, VirtualForest):
             names = [column.name for column in rows.schema.stored_columns]
-            batches = (batch.columns for batch in rows.batches(names))
-            root = self.forest(version).build(batches, sink)
-        elif rows.tail is None:
+            return forest.build((batch.columns for batch in rows.batches(names)), sink)
+        if rows.tail is None:
             return rows.root
-        else:
-            root = rows.forest.edit(rows.root, rows.tail, sink)
-        self.index.materialize(version.address, root)
-        return root
+        return rows.forest.edit(rows.root, rows.tail, sink)
 
     def evict(self, version: Version) -> bool:
         """Forget the tree of a version; refused (False) where it is the data itself."""

@@ -32,6 +32,14 @@ class _Write:
 
 
 @dataclass(frozen=True, slots=True)
+class _Truncate:
+    """A file ends there; longer or shorter than it was."""
+
+    node: int
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class _Sync:
     node: int
     kept: bool
@@ -52,13 +60,14 @@ class _FolderSync:
     folder: str
 
 
-_Event: TypeAlias = _Write | _Sync | _Rename | _FolderSync
+_Change: TypeAlias = _Write | _Truncate
+_Event: TypeAlias = _Change | _Sync | _Rename | _FolderSync
 
 
 @dataclass(slots=True)
 class _File:
     durable: bytes = b""
-    pending: list[_Write] = field(default_factory=list)
+    pending: list[_Change] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -98,6 +107,14 @@ class DiskLog:
 
     def log_write(self, node: int, offset: int, data: bytes) -> None:
         self._events.append(_Write(node, offset, data))
+
+    def node_of(self, path: str) -> int | None:
+        """The number of the file that has a name now."""
+        return self._nodes.get(path)
+
+    def log_truncate(self, node: int, size_bytes: int) -> None:
+        """Let a file end there."""
+        self._events.append(_Truncate(node, size_bytes))
 
     def log_sync(self, node: int) -> None:
         self._events.append(_Sync(node, kept=True))
@@ -172,7 +189,7 @@ class DiskLog:
         files = {node: _File(content) for node, content in enumerate(self._base_contents)}
         for event in self._events[:count]:
             match event:
-                case _Write(node=node):
+                case _Write(node=node) | _Truncate(node=node):
                     files.setdefault(node, _File()).pending.append(event)
                 case _Sync(node=node, kept=kept):
                     file = files.setdefault(node, _File())
@@ -223,13 +240,15 @@ class _Dice:
         blocks = [block for wrote in file.pending for block in self._blocks(wrote)]
         content = _overlay(file.durable, [block for block in blocks if self._coin()])
         if self._coin():
-            content = content.ljust(
-                max(wrote.offset + len(wrote.data) for wrote in file.pending), b"\0"
-            )
+            ends = (w.offset + len(w.data) for w in file.pending if isinstance(w, _Write))
+            content = content.ljust(max(ends, default=0), b"\0")
         return content
 
-    def _blocks(self, wrote: _Write) -> Iterator[_Write]:
+    def _blocks(self, wrote: _Change) -> Iterator[_Change]:
         """The write in pieces that end where the disk's blocks end."""
+        if isinstance(wrote, _Truncate):
+            yield wrote
+            return
         start = 0
         while start < len(wrote.data):
             offset = wrote.offset + start
@@ -241,10 +260,14 @@ class _Dice:
         return self._random.random() < 0.5
 
 
-def _overlay(content: bytes, writes: list[_Write]) -> bytes:
+def _overlay(content: bytes, writes: list[_Change]) -> bytes:
     """The content after the writes; what was never written in between is zero."""
     result = bytearray(content)
     for wrote in writes:
+        if isinstance(wrote, _Truncate):
+            del result[wrote.size_bytes :]
+            result.extend(bytes(wrote.size_bytes - len(result)))
+            continue
         if len(result) < wrote.offset:
             result.extend(bytes(wrote.offset - len(result)))
         result[wrote.offset : wrote.offset + len(wrote.data)] = wrote.data

@@ -133,7 +133,10 @@ def test_who_is_alone_with_a_branch_keeps_only_what_it_commits(
     with catalog.exclusive_transaction(seen, seen.id) as connection:
         assert catalog.branches.move(connection, seen, line[1].sequence, 20, "put")
     assert find(catalog, "main") == seen
-    with catalog.exclusive_transaction(seen, seen.id) as held, catalog.commit_exclusive(held) as connection:
+    with (
+        catalog.exclusive_transaction(seen, seen.id) as held,
+        catalog.commit_exclusive(held) as connection,
+    ):
         assert catalog.branches.move(connection, seen, line[2].sequence, 20, "put")
     assert find(catalog, "main").head == line[2].sequence
 

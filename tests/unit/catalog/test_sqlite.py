@@ -12,7 +12,7 @@ import pytest
 from sqlalchemy import Engine, MetaData, text
 
 from livingdb.catalog.journal import Journal, journal_table
-from livingdb.catalog.sql.sqlite import sqlite_engine, writing_engine
+from livingdb.catalog.sql.sqlite import sqlite_engine, sqlite_failure, writing_engine
 from livingdb.errors import Corruption, Locked, StorageFailure, Unsupported
 from livingdb.testing.store_contract import chunk_of, small_chunks
 
@@ -135,3 +135,34 @@ def test_the_driver_begins_nothing_by_itself(tmp_path: Path) -> None:
         assert not driver.in_transaction
         connection.begin()
         assert driver.in_transaction
+
+
+@pytest.mark.parametrize("code", [sqlite3.SQLITE_IOERR_FSYNC, sqlite3.SQLITE_IOERR_WRITE])
+def test_after_a_failed_sync_nothing_more_is_written(tmp_path: Path, code: int) -> None:
+    """What the disk holds is unknown: reading goes on, and a new engine writes again."""
+    engine = sqlite_engine(tmp_path / "catalog.db")
+    journal = journal_on(engine)
+    journal.put(small_chunks(3))
+    failed = sqlite3.OperationalError("disk I/O error")
+    failed.sqlite_errorcode = code
+    with engine.connect() as connection:
+        assert isinstance(sqlite_failure(failed, connection), StorageFailure)
+    for _ in range(2):
+        with pytest.raises(StorageFailure, match="reopen the database"):
+            journal.put(small_chunks(2, seed=1))
+    assert len(journal) == 3
+    engine.dispose()
+    again = journal_on(sqlite_engine(tmp_path / "catalog.db"))
+    again.put(small_chunks(2, seed=1))
+    assert len(again) == 5
+
+
+def test_a_full_disk_ends_nothing(tmp_path: Path) -> None:
+    engine = sqlite_engine(tmp_path / "catalog.db")
+    journal = journal_on(engine)
+    full = sqlite3.OperationalError("database or disk is full")
+    full.sqlite_errorcode = sqlite3.SQLITE_FULL
+    with engine.connect() as connection:
+        assert isinstance(sqlite_failure(full, connection), StorageFailure)
+    journal.put(small_chunks(2))
+    assert len(journal) == 2

@@ -19,6 +19,7 @@ import livingdb
 from livingdb import (
     AlreadyExists,
     Database,
+    Forbidden,
     InvalidName,
     LivingDBError,
     MergeConflict,
@@ -274,3 +275,48 @@ def test_secrets_are_not_in_errors(place: Place) -> None:
         f"postgresql://user:{CANARY}@no-such-host.invalid/none?data=/tmp/none",
     ):
         assert CANARY not in spilled(url)
+
+
+def test_read_only(place: Place) -> None:
+    """Nothing is written, to the catalog or to the files; what others commit is seen."""
+    with livingdb.create(place.url()) as db:
+        main = db.branch("main")
+        main.create_table("orders", ORDERS, key="id")
+        main.insert("orders", orders(0, 5))
+        with livingdb.open(place.url(), read_only=True) as other:
+            assert other.read_only == "it was opened with read_only=True"
+            for act in (
+                lambda: other.branch("main").insert("orders", orders(5, 1)),
+                lambda: other.branch("main").clone("dev"),
+                lambda: other.tag("v1", "main"),
+                other.compact,
+            ):
+                with pytest.raises(Forbidden, match="reading only"):
+                    act()
+            main.insert("orders", orders(5, 1))
+            assert len(other.branch("main").table("orders").to_arrow()) == 6
+            assert other.check().problems == []
+
+
+def test_write_skew_through_other_branches(place: Place) -> None:
+    """Of two that read each other's branch and commit at the same moment, one is refused."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    with livingdb.create(place.url()) as db:
+        main = db.branch("main")
+        main.create_table("orders", ORDERS, key="id")
+        main.insert("orders", orders(0, 5))
+        pair = main.clone("one"), main.clone("two")
+        for number in range(5):
+            before = [branch.head for branch in pair]
+            open_ones = [branch.transaction(isolation="serializable") for branch in pair]
+            for tx, other in zip(open_ones, pair[::-1], strict=True):
+                tx.sql(f"SELECT sum(amount) FROM {other}.orders")
+                tx.update("orders", [{"id": number, "amount": 100.0}])
+            with ThreadPoolExecutor(2) as pool:
+                ended = [pool.submit(tx.commit).exception(60) for tx in open_ones]
+            refused = [error for error in ended if error is not None]
+            assert len(refused) in (1, 2)
+            assert all(isinstance(error, LivingDBError) for error in refused)
+            moved = [b for b, head in zip(pair, before, strict=True) if b.head != head]
+            assert len(moved) == 2 - len(refused)

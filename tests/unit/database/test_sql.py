@@ -75,7 +75,9 @@ def test_sql_in_a_transaction(main: Branch) -> None:
         assert tx.sql("SELECT count(*) AS n FROM orders").to_arrow()["n"].to_pylist() == [11]
         assert tx.sql("UPDATE orders SET city = 'Bari' WHERE city = 'Rome'").changed == 1
         assert len(main.table("orders")) == 10
-        assert list(tx.sql("SELECT count(*) AS n FROM main.orders")) == [{"n": 10}]
+        assert list(tx.sql("SELECT count(*) AS n FROM main.orders")) == [{"n": 11}]
+        before = "SELECT count(*) AS n FROM orders VERSION AS OF 'main~0'"
+        assert list(tx.sql(before)) == [{"n": 10}]
     assert main.table("orders").get(100)["city"] == "Bari"
     assert main.head.edge.operation == "upsert update"
 

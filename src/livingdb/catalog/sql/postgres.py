@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from livingdb.errors import LivingDBError, Locked, StorageFailure
+from livingdb.errors import Forbidden, LivingDBError, Locked, StorageFailure
 
 __all__ = ["postgres_failure"]
 
 _LOCK_STATES = ("40001", "40P01", "55P03")
+_READ_ONLY, _NO_PRIVILEGE = "25006", "42501"
 _FULL_STATES = ("53100", "53200")
 
 
@@ -15,6 +16,10 @@ def postgres_failure(error: BaseException | None) -> LivingDBError | None:
     state = getattr(error, "sqlstate", None)
     if state in _LOCK_STATES:
         return Locked("PostgreSQL: another transaction is in the way; try again")
+    if state == _READ_ONLY:
+        return Forbidden("the database is open for reading only: so PostgreSQL says")
+    if state == _NO_PRIVILEGE:
+        return Forbidden(f"PostgreSQL: this user may not do it: {error}")
     if state in _FULL_STATES or type(error).__name__ == "OperationalError":
         return StorageFailure("PostgreSQL cannot be reached or cannot store more")
     return None

@@ -96,4 +96,4 @@ def _failure(connection: Connection, error: Exception, words: str) -> Exception 
     if isinstance(error, connection.dialect.loaded_dbapi.IntegrityError):
         return IntegrityError(words, None, error)
     is_sqlite = connection.dialect.name == "sqlite"
-    return sqlite_failure(error) if is_sqlite else postgres_failure(error)
+    return sqlite_failure(error, connection) if is_sqlite else postgres_failure(error)

@@ -13,29 +13,35 @@ import sqlite3
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from sqlalchemy import URL, Connection, Engine, ExceptionContext, create_engine, event
 from sqlalchemy.dialects import registry
 from sqlalchemy.dialects.sqlite.pysqlite import SQLiteDialect_pysqlite
-from sqlalchemy.pool import ConnectionPoolEntry
+from sqlalchemy.pool import ConnectionPoolEntry, QueuePool
 from sqlalchemy.util import LRUCache
 
 from livingdb.errors import Corruption, LivingDBError, Locked, StorageFailure
+from livingdb.files.read_only import Refusal
 
 __all__ = [
+    "BEGIN_OPTION",
     "BUSY_TIMEOUT_SECONDS",
     "any_text",
     "reading_engine",
     "sqlite_engine",
     "sqlite_failure",
+    "sqlite_reading_engine",
     "writing_engine",
 ]
 
 BUSY_TIMEOUT_SECONDS = 30.0
 
-_BEGIN_OPTION = "livingdb_begin"
+BEGIN_OPTION = "livingdb_begin"
+"""The option of a connection that says how its transactions begin; empty for not at all."""
 
 _BEFORE_THE_FIRST_TABLE = "PRAGMA auto_vacuum=INCREMENTAL; PRAGMA page_size=1024"
 
@@ -60,6 +66,25 @@ _FAILURES: dict[int, type[LivingDBError]] = {
 }
 
 _PRIMARY_CODE = 0xFF
+
+_REFUSAL_OPTION = "livingdb_refusal"
+_CONDITION_OPTION = "livingdb_condition"
+_WRITE_LOCK = "BEGIN IMMEDIATE"
+
+_UNKNOWN_AFTER = (
+    sqlite3.SQLITE_IOERR_WRITE,
+    sqlite3.SQLITE_IOERR_FSYNC,
+    sqlite3.SQLITE_IOERR_DIR_FSYNC,
+)
+"""What a device says after which nobody knows what it holds; a full disk is none of these."""
+
+
+@dataclass
+class _Condition:
+    """How the device has failed that a file is on, if it has."""
+
+    failure: str | None = None
+
 
 _UNKNOWN_NAME = ("no such column: ", "no such table: ")
 """Every statement is our own: a name that is not there was lost from the file."""
@@ -91,13 +116,14 @@ def sqlite_engine(path: str | Path, *, timeout_seconds: float = BUSY_TIMEOUT_SEC
 
     Every connection is durable at commit.  A writer waits up to `timeout_seconds` for another,
     then raises `Locked`; a full or failing disk raises `StorageFailure`, a file that is not a
-    sound database `Corruption`.  Connections are made as needed, without a limit, so that a
-    reader never queues behind writers for one.
+    sound database `Corruption`.  Once a write or a sync has failed, what the disk holds is unknown:
+    nothing more is written through this engine, and a new one has to be made.  Connections are made
+    as needed, without a limit, so that a reader never queues behind writers for one.
     """
     engine = create_engine(
         URL.create(_DRIVER.replace(".", "+"), database=str(path)),
         connect_args={"timeout": timeout_seconds},
-        execution_options={"compiled_cache": _COMPILED},
+        execution_options={"compiled_cache": _COMPILED, _CONDITION_OPTION: _Condition()},
         max_overflow=-1,
     )
 
@@ -115,12 +141,41 @@ def sqlite_engine(path: str | Path, *, timeout_seconds: float = BUSY_TIMEOUT_SEC
     return engine
 
 
+def sqlite_reading_engine(path: str | Path, refusal: Refusal, *, fixed: bool = False) -> Engine:
+    """An engine that only reads the SQLite file at `path`; who writes is told the refusal.
+
+    `fixed`: nobody can write the media it is on, so that no lock is needed.
+    """
+    how = "mode=ro&immutable=1" if fixed else "mode=ro"
+    name = f"file:{quote(str(path))}?{how}"
+
+    def connect() -> sqlite3.Connection:
+        found = sqlite3.connect(
+            name, uri=True, timeout=BUSY_TIMEOUT_SECONDS, check_same_thread=False
+        )
+        found.isolation_level = None
+        for pragma in ("PRAGMA query_only=ON", "PRAGMA trusted_schema=OFF"):
+            found.execute(pragma)
+        return found
+
+    engine = create_engine(
+        URL.create(_DRIVER.replace(".", "+"), database=str(path)),
+        creator=connect,
+        poolclass=QueuePool,
+        execution_options={"compiled_cache": _COMPILED, _REFUSAL_OPTION: refusal},
+        max_overflow=-1,
+    )
+    event.listen(engine, "begin", _begin)
+    event.listen(engine, "handle_error", _translate_error)
+    return engine
+
+
 def reading_engine(engine: Engine) -> Engine:
     """The same engine and connections, for reads of one statement each: no `BEGIN` around it.
 
     Engines of other databases commit after every statement.
     """
-    options: dict[str, Any] = {_BEGIN_OPTION: ""}
+    options: dict[str, Any] = {BEGIN_OPTION: ""}
     if engine.dialect.name != "sqlite":
         options["isolation_level"] = "AUTOCOMMIT"
     return engine.execution_options(**options)
@@ -131,11 +186,18 @@ def writing_engine(engine: Engine) -> Engine:
 
     Engines of other databases come back with their transactions unchanged.
     """
-    return engine.execution_options(**{_BEGIN_OPTION: "BEGIN IMMEDIATE"})
+    return engine.execution_options(**{BEGIN_OPTION: _WRITE_LOCK})
 
 
 def _begin(connection: Connection) -> None:
-    statement = connection.get_execution_options().get(_BEGIN_OPTION, "BEGIN")
+    options = connection.get_execution_options()
+    statement = options.get(BEGIN_OPTION, "BEGIN")
+    condition = options.get(_CONDITION_OPTION)
+    if statement == _WRITE_LOCK and isinstance(condition, _Condition) and condition.failure:
+        raise StorageFailure(
+            f"the disk failed earlier ({condition.failure}), and what it holds since then is "
+            "unknown; reopen the database"
+        )
     if statement:
         connection.exec_driver_sql(statement)
 
@@ -173,16 +235,27 @@ def any_text(connection: Connection) -> Iterator[None]:
 
 
 def _translate_error(context: ExceptionContext) -> BaseException | None:
-    return sqlite_failure(context.original_exception)
+    place = context.connection or context.engine
+    return sqlite_failure(context.original_exception, place)
 
 
-def sqlite_failure(error: BaseException | None) -> LivingDBError | None:
-    """LivingDB's error for one of the driver; None if it has no word for it."""
+def sqlite_failure(
+    error: BaseException | None, place: Connection | Engine | None = None
+) -> LivingDBError | None:
+    """LivingDB's error for one of the driver, met at a place; None if it has no word for it."""
     code = getattr(error, "sqlite_errorcode", None)
     if code is None:
         is_damaged = isinstance(error, sqlite3.Error) and str(error).startswith(_NO_TEXT)
         what = "the catalog is damaged: a text in it is none; `check` names the row"
         return Corruption(f"{what} ({error})") if is_damaged else None
+    options = {} if place is None else place.get_execution_options()
+    condition, refusal = options.get(_CONDITION_OPTION), options.get(_REFUSAL_OPTION)
+    if isinstance(condition, _Condition) and code in _UNKNOWN_AFTER:
+        condition.failure = str(error)
+    if isinstance(refusal, Refusal) and code & _PRIMARY_CODE == sqlite3.SQLITE_READONLY:
+        if code == sqlite3.SQLITE_READONLY:
+            return refusal.error()
+        return Locked(f"SQLite: {error}: somebody is bringing the log in order; try again")
     is_unknown_name = code == sqlite3.SQLITE_ERROR and str(error).startswith(_UNKNOWN_NAME)
     kind = Corruption if is_unknown_name else _FAILURES.get(code & _PRIMARY_CODE)
     return None if kind is None else kind(f"SQLite: {error}")

@@ -15,7 +15,7 @@ from livingdb.catalog.catalog import Catalog
 from livingdb.chunks.address import ADDRESS_BYTES, Address
 from livingdb.chunks.pack_store import PackStore
 from livingdb.chunks.store import Buffer, StoredChunk
-from livingdb.errors import Corruption, StorageFailure
+from livingdb.errors import Corruption, Forgotten, StorageFailure
 from livingdb.files.base import Files
 
 __all__ = ["JOURNAL_BYTES", "DatabaseStore", "StagedChunks"]
@@ -41,11 +41,13 @@ class DatabaseStore:
 
     A chunk moves from staging to the journal or a pack, and from the journal to a pack, and is
     in its new place before it leaves the old one.  Chunks of an open transaction are seen by
-    everybody in this process: an address names the same bytes wherever they lie.
+    everybody in this process: an address names the same bytes wherever they lie.  Of a reader who
+    `is_unprotected` nobody knows: what is taken away is `Forgotten`.
     """
 
-    def __init__(self, catalog: Catalog, files: Files):
+    def __init__(self, catalog: Catalog, files: Files, is_unprotected: bool = False):
         self.catalog = catalog
+        self._is_unprotected = is_unprotected
         self.files = files
         self.journal = catalog.journal
         self.packs = PackStore(files, catalog.packs.names())
@@ -73,6 +75,7 @@ class DatabaseStore:
             return self.packs.get(address)  # which another thread may have refreshed
         with self._lock:
             self._missed.add(address)
+        self._check_forgotten()
         raise damage
 
     def get_many(self, addresses: Sequence[Address]) -> Mapping[Address, Buffer]:
@@ -84,6 +87,17 @@ class DatabaseStore:
         with self._lock:
             missed, self._missed = self._missed, set()
         return missed
+
+    def _check_forgotten(self) -> None:
+        """`Forgotten` where others, who cannot know of this reader, took away what it reads."""
+        if not self._is_unprotected:
+            return
+        names = self.catalog.packs.names()
+        if not all(self.files.exists(f"packs/{name}") for name in names):
+            raise Forgotten(
+                "files of the database were taken away since it was opened here: it could not be "
+                "known that somebody reads them; open it again"
+            )
 
     def contains(self, addresses: Sequence[Address]) -> npt.NDArray[np.bool_]:
         """Which of the addresses are here."""

@@ -33,12 +33,15 @@ class Staging:
 
     Left without `keep`, nothing of it remains.  Versions that were made in it and not stored are
     forgotten in any case.  What is larger than `limit_bytes` in all goes to packs, which no other
-    transaction relies upon before they count.  One thread fills it; others may find chunks in it
-    meanwhile.
+    transaction relies upon before they count; without a limit, nothing does.  One thread fills it;
+    others may find chunks in it meanwhile.
     """
 
     def __init__(
-        self, store: DatabaseStore, index: CatalogIndex, limit_bytes: int = TRANSACTION_BYTES
+        self,
+        store: DatabaseStore,
+        index: CatalogIndex,
+        limit_bytes: int | None = TRANSACTION_BYTES,
     ):
         self._store = store
         self._index = index
@@ -78,12 +81,13 @@ class Staging:
                 return
             self._taken.add(chunk.address)
             size_bytes = len(chunk.data)
-            if size_bytes > JOURNAL_BYTES:
+            limit_bytes = self._limit_bytes
+            if size_bytes > JOURNAL_BYTES and limit_bytes is not None:
                 self._spill(chunk)
                 return
             self._small[chunk.address] = chunk
             self._size_bytes += size_bytes
-            if self._size_bytes > self._limit_bytes:
+            if limit_bytes is not None and self._size_bytes > limit_bytes:
                 for held in self._small.values():
                     self._spill(held)
                 self._small.clear()

@@ -25,6 +25,10 @@ __all__ = ["Upkeep"]
 FOLD_BYTES = 64 << 10  # of a tree, that the journal takes
 
 
+def _let_go(_chunk: StoredChunk) -> None:
+    """Where chunks go that nobody needs."""
+
+
 class Upkeep:
     """Does it, for one database."""
 
@@ -157,9 +161,13 @@ class Upkeep:
     def fold(self, version: Version) -> Address:
         """Materialize a version, durably; its root.
 
-        One thread at a time: a tree is never built upon one that may come to nothing.
+        One thread at a time: a tree is never built upon one that may come to nothing.  In a
+        database that is only read it is not kept.
         """
         graph = self._graph
+        if graph.place.refusal is not None:
+            versions = graph.versions
+            return versions.root_of(versions.rows(version), versions.forest(version), _let_go)
         with self._folding:
             if graph.index.is_cached(version.origin):
                 self.save_answers()

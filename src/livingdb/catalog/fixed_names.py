@@ -1,0 +1,84 @@
+"""Names as they were at one moment: branches, tags and syncs that do not move for a reader."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+from sqlalchemy import Connection
+
+from livingdb.catalog.branches import Branches, BranchRow, TagRow
+from livingdb.catalog.ids import BranchId
+from livingdb.catalog.sql.read_queries import Queries
+from livingdb.catalog.syncs import SyncRow, Syncs
+
+__all__ = ["FixedBranches", "FixedSyncs"]
+
+
+class FixedBranches(Branches):
+    """Branches where they were, and their logs until then."""
+
+    def __init__(
+        self,
+        queries: Queries,
+        rows: Iterable[BranchRow],
+        tags: Iterable[TagRow],
+        has_steps: bool = False,
+    ):
+        super().__init__(queries)
+        self._has_steps = has_steps
+        self._rows = {row.name: row for row in sorted(rows, key=lambda row: row.name)}
+        self._ids = {row.id: row for row in self._rows.values()}
+        self._tags = {tag.name: tag for tag in tags}
+
+    def has_steps(self, connection: Connection | None = None) -> bool:
+        """See `Branches.has_steps`."""
+        return self._has_steps
+
+    def find(self, name: str) -> BranchRow | None:
+        """See `Branches.find`."""
+        return self._rows.get(name)
+
+    def branch_or_tag(self, name: str) -> tuple[BranchRow | TagRow | None, str]:
+        """See `Branches.branch_or_tag`."""
+        epoch = next(iter(self._rows.values())).epoch
+        return self._rows.get(name) or self._tags.get(name), epoch
+
+    def all(self) -> list[BranchRow]:
+        """See `Branches.all`."""
+        return list(self._rows.values())
+
+    def names(self) -> dict[BranchId, str]:
+        """See `Branches.names`."""
+        return {row.id: row.name for row in self._rows.values()}
+
+    def by_ids(self, ids: Collection[BranchId]) -> dict[BranchId, BranchRow]:
+        """See `Branches.by_ids`."""
+        return {one: self._ids[one] for one in ids if one in self._ids}
+
+    def count(self) -> int:
+        """See `Branches.count`."""
+        return len(self._rows)
+
+    def _span(self, branch: BranchRow) -> dict[str, int]:
+        """The movements until then, whatever the clocks said since."""
+        return {"branch": branch.number, "upto": branch.position}
+
+    def tag(self, name: str) -> TagRow | None:
+        """See `Branches.tag`."""
+        return self._tags.get(name)
+
+    def tags(self) -> list[TagRow]:
+        """See `Branches.tags`."""
+        return list(self._tags.values())
+
+
+class FixedSyncs(Syncs):
+    """Syncs as they were."""
+
+    def __init__(self, queries: Queries, rows: Iterable[SyncRow]):
+        super().__init__(queries)
+        self._rows = list(rows)
+
+    def all(self) -> list[SyncRow]:
+        """See `Syncs.all`."""
+        return list(self._rows)
