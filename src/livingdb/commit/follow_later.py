@@ -74,7 +74,8 @@ class NewStep:
         if branches.movements(connection, group.numbers) != group.movements:
             return False
         for step in catalog.steps.since(group.step, connection):
-            if step.course != group.course.id and in_step.reaches(step, group.course.branches):
+            is_reached = self.graph.in_step.reaches(step, group.course.branches)
+            if step.course != group.course.id and is_reached:
                 return False
             group.step = step.id
         return True
