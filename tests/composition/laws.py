@@ -15,6 +15,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from tests.composition.lookup_model import NormalizeBy
 from tests.composition.model import Model, State, Sync, canonical, constraint_broken, shown
 from tests.composition.queries import BoundQuery
 from tests.composition.schema_model import (
@@ -110,7 +111,9 @@ def _has_to_stop(world: World, sync: Sync, state: str) -> bool:
     """Whether a sync cannot go on with what its sources are, or may not."""
     if sync.direction == "both":
         return False
-    if _is_made_elsewhere(world, sync):
+    changes = sync.definition.changes if isinstance(sync.definition, BoundChanges) else ()
+    is_keyed = any(isinstance(change, NormalizeBy) for change in changes)
+    if is_keyed or _is_made_elsewhere(world, sync):  # a row of a shared table is not said anew
         return state == "detached"
     try:
         made = answer(world, sync)

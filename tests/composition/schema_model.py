@@ -652,9 +652,13 @@ class SplitColumn(Change):
 
     def get(self, state: State, uid: str) -> dict[str, Table]:
         table = state[self.table]
-        if table.named(self.name).type != "string":
+        whole = table.named(self.name)
+        if whole.type != "string":
             raise ValueError("a text")
-        columns = [Column(f"{uid}.{n}", name, "string") for n, name in enumerate(self.into)]
+        columns = [  # of a text that is there the first part is, too
+            Column(f"{uid}.{n}", name, "string", nullable=n > 0 or whole.nullable)
+            for n, name in enumerate(self.into)
+        ]
         rows = [{**row, **dict(zip(self.into, apart(row[self.name]), strict=True))}
                 for row in table.dicts()]  # fmt: skip
         made = _replaced(table, [self.name], columns)

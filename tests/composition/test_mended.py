@@ -50,6 +50,7 @@ from tests.composition.schema_model import (
     ReorderColumns,
     RetypeColumn,
     SetDefault,
+    SplitColumn,
     SplitTable,
 )
 from tests.composition.schema_operations import Evolve, TransformClone
@@ -380,6 +381,13 @@ MENDED = {
             Evolve("dev", (RenameTable("orders", "x"), DropTable("returns"))),
             Merge("dev", "main", "ours"),
             Write("main", (("insert", "x", ((("city", "c"), ("id", 10)),)),)),
+        ]
+    ),
+    "parts_of_a_text_that_may_not_be_null": Program(
+        [
+            Evolve("main", (AddConstraint("returns", "note", None, "there"),)),
+            Evolve("main", (SplitColumn("returns", "note", ("p", "q")),)),
+            Write("main", (("insert", "returns", ((("id", 9), ("p", None), ("q", "b")),)),)),
         ]
     ),
     "hidden_by_a_value_given_once": Program(
