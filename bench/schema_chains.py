@@ -155,7 +155,7 @@ def _committed(short: livingdb.Database, long: livingdb.Database) -> Iterator[Re
     yield Result(SUITE, "commit to the table: more for each version", more, "ms", bound=0.4)
     ours, peer = (_median(_Inserter(db)) for db in (long, short))
     more = 1000 * (ours - peer) / (LONG - 1)
-    yield Result(SUITE, "insert into the table: more for each version", more, "ms", bound=0.5)
+    yield Result(SUITE, "insert into the table: more for each version", more, "ms", bound=0.4)
 
 
 def _listed(home: Path) -> Iterator[Result]:

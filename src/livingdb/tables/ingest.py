@@ -26,7 +26,7 @@ Mask = npt.NDArray[np.bool_]
 
 def upserts(schema: TableSchema, shape: Shape, data: object) -> Delta:
     """Changes that upsert these rows; what a row does not name gets its default."""
-    columns, keys = sorted_rows(schema, shape, data)
+    columns, keys, _ = _sort_copies(schema, shape, whole_rows(schema, data))
     ops = np.full(len(keys), UPSERT, np.int8)
     return Delta(shape, keys, ops, tuple(columns), (None,) * len(columns))
 
@@ -60,7 +60,7 @@ def patches(schema: TableSchema, shape: Shape, data: object) -> Delta:
     arrays = [
         fit(given.columns[column.name], column, given.absent.get(column.name)) for column in named
     ]
-    sorted_columns, keys, order = _sort_by_key(schema, shape, arrays)
+    sorted_columns, keys, order = _sort_copies(schema, shape, arrays)
     by_name = {column.name: array for column, array in zip(named, sorted_columns, strict=True)}
     columns = tuple(by_name.get(column.name) for column in schema.stored_columns)
     present = tuple(_presence_mask(given, column, order) for column in schema.stored_columns)
@@ -81,7 +81,7 @@ def deletes(schema: TableSchema, shape: Shape, keys: object) -> Delta:
     """Changes that delete rows: key values, tuples, an Arrow array, or data with the key."""
     given = _keys(schema, keys)
     columns = [fit(given.columns[column.name], column) for column in schema.key_columns]
-    sorted_columns, encoded, _ = _sort_by_key(schema, shape, columns)
+    sorted_columns, encoded, _ = _sort_copies(schema, shape, columns)
     missing = (None,) * (len(schema.stored_columns) - len(columns))
     ops = np.full(len(encoded), DELETE, np.int8)
     return Delta(
@@ -179,6 +179,17 @@ def _default(column: Column, rows: int) -> pa.Array:
             f"column {column.name!r} is NOT NULL, has no default and is missing from the data"
         )
     return pa.nulls(rows, column.type)
+
+
+def _sort_copies(
+    schema: TableSchema, shape: Shape, columns: list[pa.Array]
+) -> tuple[list[pa.Array], KeyArray, npt.NDArray[np.int64] | None]:
+    """The same as `_sort_by_key`, in memory of our own: who gave the rows may write to theirs."""
+    columns, keys, order = _sort_by_key(schema, shape, columns)
+    if order is None:
+        columns = [pa.concat_arrays([column, column.slice(0, 0)]) for column in columns]
+        keys = keys.copy()
+    return columns, keys, order
 
 
 def _sort_by_key(

@@ -70,6 +70,7 @@ class DeltaEncoder:
 
     def __init__(self) -> None:
         self._last: tuple[list[object], _Encoded] | None = None
+        self._last_operations: tuple[object, pa.Array] | None = None
         self._columns = _Columns()
 
     def encode(self, changes: Delta, positions: Sequence[int]) -> _Encoded:
@@ -80,7 +81,8 @@ class DeltaEncoder:
         if last is not None and list(map(id, last[0])) == list(map(id, given)):
             return last[1]
         if 0 < len(changes) <= min(_SMALL_ROWS - 1, _CHUNK_ROWS):
-            arrays, carried, masked = _carried_arrays(changes, positions)
+            operations = self._operations(changes)
+            arrays, carried, masked = _carried_arrays(changes, positions, operations)
             encoded = _Encoded([self._join(arrays)], carried, masked)
             self._last = given, encoded
             return encoded
@@ -88,13 +90,16 @@ class DeltaEncoder:
 
     def _join(self, arrays: Sequence[pa.Array]) -> StoredChunk:
         """A chunk of small columns, of which those that the chunk before has are encoded."""
-        known, used = self._columns, _Columns()
-        made = []
-        for array in arrays:
-            found = known.by_id.get(id(array)) or self._find(array)
-            used.by_id[id(found.array)] = used.by_place[found.place] = found
-            used.by_values[found.values] = found
-            made.append(found.encoded)
+        by_id = self._columns.by_id
+        found = [by_id.get(id(array)) for array in arrays]
+        if None not in found:
+            return join_columns([known.encoded for known in found if known is not None])
+        used, made = _Columns(), []
+        for array, known in zip(arrays, found, strict=True):
+            held = known or self._find(array)
+            used.by_id[id(held.array)] = used.by_place[held.place] = held
+            used.by_values[held.values] = held
+            made.append(held.encoded)
         self._columns = used
         return join_columns(made)
 
@@ -107,10 +112,15 @@ class DeltaEncoder:
         bare = pa.RecordBatch.from_arrays([array], names=[""])
         values = array.type, bare.serialize().to_pybytes()
         equal = known.by_values.get(values)
+        encoded = encode_column(array) if equal is None else equal.encoded
         # The array itself is held: where it lies no other can come to lie.
-        return _Known(
-            array, encode_column(array) if equal is None else equal.encoded, place, values
-        )
+        return _Known(array, encoded, place, values)
+
+    def _operations(self, changes: Delta) -> pa.Array:
+        """The operations of changes as a column: the same one, if they are those of before."""
+        if self._last_operations is None or self._last_operations[0] is not changes.ops:
+            self._last_operations = changes.ops, pa.array(changes.ops, pa.int8())
+        return self._last_operations[1]
 
 
 def _memory_place(array: pa.Array) -> object:
@@ -150,7 +160,8 @@ def store_delta(
 
 
 def _encode(changes: Delta, positions: Sequence[int]) -> _Encoded:
-    arrays, carried, masked = _carried_arrays(changes, positions)
+    operations = pa.array(changes.ops, pa.int8())
+    arrays, carried, masked = _carried_arrays(changes, positions, operations)
     quick = len(changes) < _SMALL_ROWS
     chunks = [
         encode_chunk([array.slice(start, _CHUNK_ROWS) for array in arrays], quick=quick)
@@ -160,13 +171,13 @@ def _encode(changes: Delta, positions: Sequence[int]) -> _Encoded:
 
 
 def _carried_arrays(
-    changes: Delta, positions: Sequence[int]
+    changes: Delta, positions: Sequence[int], operations: pa.Array
 ) -> tuple[list[pa.Array], list[int], list[int]]:
     """The columns of the chunks of changes; which of those given are carried, and with a mask."""
     carried: list[int] = []
     masked: list[int] = []
     keys = changes.columns[: changes.shape.key_count]
-    arrays: list[pa.Array] = [pa.array(changes.ops, pa.int8())]
+    arrays: list[pa.Array] = [operations]
     arrays += [column for column in keys if column is not None]
     is_whole = len(changes) > 0 and not changes.ops.any()
     for number, position in enumerate(positions):

@@ -320,3 +320,26 @@ def test_write_skew_through_other_branches(place: Place) -> None:
             assert all(isinstance(error, LivingDBError) for error in refused)
             moved = [b for b, head in zip(pair, before, strict=True) if b.head != head]
             assert len(moved) == 2 - len(refused)
+
+
+def test_versions_follow_later(place: Place) -> None:
+    with livingdb.create(place.url()) as db, livingdb.open(place.url()) as other:
+        main = db.branch("main")
+        for table in ("orders", "other"):
+            main.create_table(table, {"id": "bigint", "v": "double"}, key="id")
+            main.insert(table, {"id": [1, 2], "v": [0.0, 0.0]})
+        for number in range(5):
+            change = AddColumn("orders", f"c{number}", "int", default=number)
+            main.evolve([change], keep=f"v{number}", sync="both")
+        for value in (1.0, 2.0):
+            main.update("other", {"id": [1], "v": [value]})
+        assert len(db._graph.catalog.steps.since(0)) == 2
+        assert other.branch("v2").table("other").get(1) == {"id": 1, "v": 2.0}
+        assert db._graph.catalog.steps.since(0) == []
+        other.branch("v0").update("other", {"id": [1], "v": [3.0]})
+        main.update("orders", {"id": [2], "v": [4.0]})
+        main.update("other", {"id": [2], "v": [5.0]})
+        rows = {name: db.branch(name).table("other").to_arrow() for name in ("main", "v0", "v4")}
+        assert rows["v0"].equals(rows["main"])
+        assert rows["v4"].equals(rows["main"])
+        assert not db.check(deep=True).problems

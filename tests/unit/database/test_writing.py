@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from decimal import Decimal
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -343,3 +346,25 @@ def test_tables_that_store_the_same_leaf_have_keys_of_their_own(
         main.update(name, [{**row, "n": 2} for row in rows])
         assert main.table(name).to_arrow().column("n").to_pylist() == [2, 2, 2]
     assert len(roots) == 1
+
+
+@pytest.mark.parametrize("wrap", [dict, pa.table], ids=["arrays", "table"])
+def test_who_gave_rows_may_write_over_them(
+    tmp_path: Path, wrap: Callable[[dict[str, Any]], Any]
+) -> None:
+    """One array that is filled again and again, as loops over data do."""
+    with livingdb.create(tmp_path / "db") as db:
+        main = db.branch("main")
+        main.create_table("t", {"id": "bigint", "v": "double"}, key="id")
+        ids, values = np.arange(4), np.empty(4)
+        for number in range(4):
+            values[:] = number
+            write = main.update if number == 3 else main.upsert
+            write("t", wrap({"id": ids, "v": values}))
+            values[:] = -1
+            assert main.table("t").to_arrow().column("v").to_pylist() == [number] * 4
+            with livingdb.open(db.name) as other:
+                assert other.branch("main").table("t").get(2) == {"id": 2, "v": number}
+        main.delete("t", wrap({"id": ids[:2]}))
+        ids[:] = 3
+        assert main.table("t").to_arrow().column("id").to_pylist() == [2, 3]

@@ -178,6 +178,14 @@ class ColumnMapping:
         if self.refuses:
             self._refuse(rows, self._attempt(rows)[1])
 
+    def checked_columns(self, rows: pa.Table) -> pa.Table:
+        """The columns that it makes of rows, none of which it refuses."""
+        made, unfit = self._attempt(rows)
+        self._refuse(rows, unfit)
+        columns = zip(self.columns, made, strict=True)
+        arrays = [v if v.type == column.type else v.cast(column.type) for column, v in columns]
+        return pa.Table.from_arrays(arrays, names=list(self.makes))
+
     def failures(self, rows: pa.Table) -> Iterator[str]:
         """The first rows that the policy refuses, as messages say it."""
         if not self.refuses:

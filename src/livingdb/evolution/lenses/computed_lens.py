@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 
@@ -64,22 +64,7 @@ class ComputedLens(MappedLens):
         found = self.row_follower(is_right, mapping.reads, mapping.refuses)
         if other is not None and other.hides:
             return replace(found, make_rows=None)
-        return (
-            replace(found, make_rows=self._make_checked(mapping, found)) if found.checks else found
-        )
-
-    def _make_checked(
-        self, mapping: ColumnMapping, follower: Follower
-    ) -> Callable[[pa.Table], pa.Table]:
-        """What makes new rows of those that a mapping does not refuse."""
-        make_rows = follower.make_rows
-        assert make_rows is not None
-
-        def make(rows: pa.Table) -> pa.Table:
-            mapping.check(rows)
-            return make_rows(rows)
-
-        return make
+        return replace(found, make_rows=mapping.checked_columns) if found.checks else found
 
     def need_right(self, touched: TouchedRows) -> Mask:
         return outdated_mask(touched, self.there.reads)

@@ -110,7 +110,10 @@ class Follower:
 
     table: str
     make_rows: Callable[[pa.Table], pa.Table] | None
-    """The rows here that new ones of the other side become; None: it follows only rows there are"""
+    """What new rows of the other side become here, in the columns at least that only this side has.
+
+    None: it follows only rows there are.
+    """
     watches: frozenset[str] = frozenset()
     """Columns of the other side: a change of one, in a row that is there, is not followed."""
     checks: bool = False

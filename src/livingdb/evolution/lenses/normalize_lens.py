@@ -105,11 +105,15 @@ class NormalizeLens(LookupTableLens):
         if table != lookups.narrow[0]:
             return None
         reference = frozenset([lookups.reference])
-        return Follower(lookups.wide[0], self._wide_rows, reference, blank=reference)
+        return Follower(lookups.wide[0], self._blank_rows, reference, blank=reference)
 
-    def _wide_rows(self, rows: pa.Table) -> pa.Table:
-        """The wide rows of narrow ones that refer to nothing."""
-        return self.lookups.wide_rows(rows, empty_rows(self.lookups.lookup[1]))
+    def _blank_rows(self, rows: pa.Table) -> pa.Table:
+        """What narrow rows that refer to nothing are as wide ones, in the columns that moved."""
+        columns = [self.lookups.wide[1].column(moved) for moved in self.lookups.moved]
+        if not all(column.nullable for column in columns):  # which is refused
+            return self.lookups.wide_rows(rows, empty_rows(self.lookups.lookup[1]))
+        arrays = [pa.nulls(rows.num_rows, column.type) for column in columns]
+        return pa.Table.from_arrays(arrays, names=[column.name for column in columns])
 
     def _narrow(self, old: Side) -> Iterator[pa.RecordBatch]:
         name, schema = self.lookups.wide
