@@ -103,11 +103,18 @@ class LivingDBSource(DataSource):
         if self.is_feed:
             from livingdb.spark.change_feed import FeedReader
 
-            return FeedReader(self.url, self.table, self.options, schema)
+            return FeedReader(self.url, self.table, self.options, schema, self._told)
         pinned = self.pinned
         return SnapshotReader(
             self.url, pinned.snapshot, self.table, schema, self.options, pinned.where
         )
+
+    @property
+    def _told(self) -> tuple[str, ...]:
+        """What the columns of the feed are called that say what happened."""
+        from livingdb.spark.change_feed import told_names
+
+        return told_names(self.pinned.columns)
 
     # Not brief: Spark fails once more over a reader it does not have, and would tell that alone.
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
@@ -119,7 +126,7 @@ class LivingDBSource(DataSource):
             raise InvalidData(
                 'a stream of a table is its change feed: add .option("readChangeFeed", "true")'
             )
-        return FeedStream(self.url, self.table, self.options, schema)
+        return FeedStream(self.url, self.table, self.options, schema, self._told)
 
     @brief_errors()
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:

@@ -17,15 +17,16 @@ from livingdb.graph.graph import Graph
 from livingdb.graph.snapshot_columns import snapshot_columns
 from livingdb.tables.batches import flat
 from livingdb.tables.fit import fit
+from livingdb.tables.free_names import free_name, free_names
 from livingdb.tables.rows import RowSet
 from livingdb.tracing.blame.cause import Causes
 from livingdb.tracing.lineage.search import Origin, Search
 from livingdb.tracing.lineage.target import Target, target_of
 
-__all__ = ["SNAPSHOT", "Lineage", "lineage"]
+__all__ = ["Lineage", "lineage"]
 
-SNAPSHOT = "_snapshot"
-"""The column of lineage's rows that says which snapshot they are of."""
+_SNAPSHOT = "_snapshot"
+"""The last column of lineage's rows: which snapshot they are of."""
 _SHOWN_ROWS = 10
 
 
@@ -98,7 +99,7 @@ class Lineage(dict[str, pa.Table]):
             where = f"{self.branches[name]} at {self.snapshots[name][:12]}"
             count = f"{rows.num_rows:,} row{'' if rows.num_rows == 1 else 's'}"
             lines.append(f"  {name} ({where}): {count}{more}")
-            for row in rows.slice(0, _SHOWN_ROWS).drop_columns([SNAPSHOT]).to_pylist():
+            for row in rows.slice(0, _SHOWN_ROWS).drop_columns(rows.column_names[-1:]).to_pylist():
                 shown = ", ".join(f"{column}={value!r}" for column, value in row.items())
                 lines.append(f"    {shown}")
             if rows.num_rows > _SHOWN_ROWS:
@@ -158,12 +159,11 @@ def _key_values(rows: RowSet, key: object, name: str) -> pa.Table:
 
 
 def _with_snapshots(parts: list[Origin]) -> pa.Table:
-    made = []
-    for origin in parts:
-        rows = origin.rows
-        hexes = pa.repeat(pa.scalar(origin.snapshot.address.hex()), rows.num_rows)
-        made.append(rows.append_column(SNAPSHOT, hexes))
-    return made[0] if len(made) == 1 else pa.concat_tables(made, promote_options="default")
+    rows = pa.concat_tables([origin.rows for origin in parts], promote_options="default")
+    lengths = [origin.rows.num_rows for origin in parts]
+    every = pa.array([origin.snapshot.address.hex() for origin in parts], pa.string())
+    hexes = every.take(pa.array(np.repeat(np.arange(len(parts)), lengths)))
+    return rows.append_column(free_name(_SNAPSHOT, rows.column_names), hexes)
 
 
 def _blame_rows(graph: Graph, origin: Origin) -> pa.Table:
@@ -177,5 +177,4 @@ def _blame_rows(graph: Graph, origin: Origin) -> pa.Table:
     about = snapshot_columns([found[number] for number in numbers.tolist()])
     told = {name: values.take(pa.array(places)) for name, values in about.items()}
     keys = origin.rows.select(key).take(pa.array(order))
-    columns = {name: keys.column(name) for name in key}
-    return pa.table({**columns, **told})
+    return pa.table([*keys.columns, *told.values()], [*key, *free_names(told, key)])
