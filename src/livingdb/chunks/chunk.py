@@ -30,6 +30,7 @@ from livingdb.chunks.chunk_format import (
     Directory,
     PhysicalColumn,
     assemble,
+    header_place,
     parse_directory,
     read_header,
     record_header,
@@ -326,7 +327,7 @@ class Chunk:
     def directory(self) -> Directory:
         """Where the bodies lie, and what they are stored against."""
         if self._known_directory is None:
-            at = 2 + len(self.header)
+            at = header_place(self.header) + len(self.header)
             try:
                 directory = parse_directory(self._buffer, at, len(self.descriptors))
             except Corruption as error:
