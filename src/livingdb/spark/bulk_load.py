@@ -15,6 +15,7 @@ from livingdb.engines.spark.build_trees import arrow_schema, build_frame
 from livingdb.engines.spark.parallelism import parallelism
 from livingdb.engines.tree_parts import drop_packs
 from livingdb.errors import AlreadyExists, InvalidData
+from livingdb.spark.options import check_partitions
 from livingdb.tables.layout import Layout
 from livingdb.tables.schema import GeneratedLike, UniqueLike
 
@@ -47,6 +48,7 @@ def load(
     """
     if mode not in ("error", "overwrite"):
         raise InvalidData(f"mode {mode!r}: choose 'error' or 'overwrite'")
+    wanted = None if partitions is None else check_partitions(partitions)
     target = db.branch(branch)
     with target.transaction(message or f"load {table}", author) as tx:
         if table in tx.tables():
@@ -67,7 +69,7 @@ def load(
             )
         definition = tx.work.definition(table)
         url = db._graph.place.files.url
-        parts = partitions or 2 * parallelism(df.sparkSession)
+        parts = wanted or 2 * parallelism(df.sparkSession)
         built = build_frame(url, definition, df, parts)
         try:
             tx.replace(table, built)

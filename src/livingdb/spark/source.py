@@ -36,6 +36,7 @@ from livingdb.spark.branch_option import BranchOption
 from livingdb.spark.brief_errors import brief_errors
 from livingdb.spark.options import (
     check_known,
+    check_partitions,
     check_use,
     flag_option,
     list_option,
@@ -269,9 +270,7 @@ def _partition_count(options: Mapping[str, str]) -> int:
     text = options.get("partitions")
     if text is None:
         return 2 * (os.cpu_count() or 1)
-    if not text.isdecimal() or int(text) < 1:
-        raise InvalidData(f"partitions {text!r}: a number from 1 on")
-    return int(text)
+    return check_partitions(int(text) if text.isdecimal() and len(text) < 20 else text)
 
 
 def _arrow_schema(schema: StructType) -> pa.Schema:
