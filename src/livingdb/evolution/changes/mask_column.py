@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from livingdb.errors import DuplicateKey, InvalidData
+from livingdb.evolution.changes.drop_column import DropColumn
 from livingdb.evolution.changes.mask_values import (
     bucket_function,
     can_hash,
@@ -47,7 +48,7 @@ from livingdb.tables.batches import flat
 from livingdb.tables.recipe import Definition
 from livingdb.tables.schema import Column, TableSchema
 
-__all__ = ["MaskColumn", "MaskLens", "MaskedKeyLens"]
+__all__ = ["MaskColumn", "MaskLens", "MaskedKeyLens", "drops_before_masks"]
 
 _METHODS = ("hash", "token", "null", "constant", "bucket", "partial", "expression")
 _KEYED_METHODS = ("hash", "token")
@@ -218,6 +219,30 @@ class MaskColumn(SchemaChange):
 
     def _has_default(self, column: Column) -> bool:
         return column.default is not None and self.mask_key.is_here()
+
+
+def drops_before_masks(changes: Sequence[SchemaChange]) -> tuple[SchemaChange, ...]:
+    """The same changes, with columns dropped before others are masked, where the masks allow it.
+
+    What masks make is stored as rows, after the last of them: a column that goes after it would be
+    stored, too.
+    """
+    found: list[SchemaChange] = []
+    for change in changes:
+        at = len(found)
+        if isinstance(change, DropColumn) and change.down is None:
+            while at and _commutes(found[at - 1], change):
+                at -= 1
+        found.insert(at, change)
+    return tuple(found)
+
+
+def _commutes(mask: SchemaChange, drop: DropColumn) -> bool:
+    """Whether a mask shows the same if a column is dropped before it."""
+    if not isinstance(mask, MaskColumn) or (mask.table, mask.name) == (drop.table, drop.name):
+        return False
+    is_read = mask.method == "expression" and drop.name.casefold() in str(mask.value).casefold()
+    return not (mask.table == drop.table and is_read)
 
 
 class MaskLens(ComputedLens):
